@@ -1,0 +1,80 @@
+"""The floor: the hooks that a person would write into ``events.py`` by hand, nothing else.
+
+``by_hand.py TURNS REPEATS`` prints the same line as ``events.py``.
+"""
+
+from collections import deque
+
+import events
+
+keep = deque(maxlen=1000).append
+inside = [0]
+
+
+def hook(value):
+    keep(value)
+    return value
+
+
+def observe(n):
+    for i in range(n):
+        x = hook(i)
+    return x
+
+
+def answer(i):
+    return hook(i)
+
+
+def override(n):
+    for i in range(n):
+        answer(i)
+
+
+def loop(n):
+    for i in range(n):
+        hook(True)
+        try:
+            pass
+        finally:
+            hook(True)
+
+
+def inner(i):
+    x = hook_inside(i)
+
+
+def hook_inside(value):
+    if inside[-1]:
+        keep(value)
+    return value
+
+
+def nested(n):
+    inside.append(1)
+    try:
+        for i in range(n):
+            inner(i)
+    finally:
+        inside.pop()
+
+
+def stem(i):
+    inside.append(1)
+    try:
+        inner(i)
+    finally:
+        inside.pop()
+
+
+def entered(n):
+    for i in range(n):
+        stem(i)
+
+
+for name in ("observe", "override", "loop", "nested", "entered"):
+    plain, _ = events.CASES[name]
+    events.CASES[name] = (plain, globals()[name])
+
+if __name__ == "__main__":
+    events.main()

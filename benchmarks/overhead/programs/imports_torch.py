@@ -1,0 +1,3 @@
+"""A program that only imports torch."""
+
+import torch

@@ -1,0 +1,28 @@
+"""Run any training program unmodified, probed at load time, and learn what it did.
+
+The command is ``inject``; a voirfile needs nothing of this package but the overseer it is handed.
+"""
+
+from __future__ import annotations
+
+from ._version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .errors import UserError
+    from .probe.stop import StopProgram
+
+__all__ = ["StopProgram", "UserError", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    """Imported when asked for: this package is imported in every process of every program."""
+    if name == "StopProgram":
+        from .probe.stop import StopProgram
+
+        return StopProgram
+    if name == "UserError":
+        from .errors import UserError
+
+        return UserError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

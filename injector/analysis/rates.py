@@ -1,0 +1,228 @@
+"""The statistics of what a run recorded: rates by task, losses and other values, regions."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from math import fsum, inf, isfinite, nan, sqrt
+from typing import Any, NamedTuple
+
+from ..store import Damage, Run, read_events
+
+NO_TASK = ""
+CONTEXT = frozenset(
+    {"task", "rate", "units", "time", "process", "rank", "host", "progress", "batch_id", "elapsed"}
+)
+"""Keys of a ``data`` event that say what its values belong to, and are none themselves."""
+
+_STRINGS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
+
+
+class Statistics(NamedTuple):
+    """Of one sample, in its own unit."""
+
+    n: int
+    mean: float
+    median: float
+    p95: float
+    std: float
+    """Of a sample (divided by n - 1); 0 for n < 2."""
+    min: float
+    max: float
+
+
+class Rate(NamedTuple):
+    """The rates of one task in one unit, by default items per second."""
+
+    bench: str
+    """The file it stands in, without ``.data``; ``""`` where the run has only one."""
+    task: str
+    unit: str
+    overall: Statistics
+    by_process: dict[int, Statistics]
+    """By index of ``processes`` in ``run.json``; empty unless there are several."""
+    odd: int
+    """How many were not finite, and left out."""
+
+
+class Series(NamedTuple):
+    """The values of one name within a task, in the order of time. Units are the program's."""
+
+    bench: str
+    task: str
+    name: str
+    n: int
+    first: object
+    last: object
+    statistics: Statistics | None
+    """Of those that are finite numbers; None if there is none."""
+    odd: int
+    """How many were numbers and not finite."""
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether its name calls it a loss."""
+        return "loss" in self.name.lower()
+
+
+class Region(NamedTuple):
+    """How long the calls of a region took; the statistics are in seconds of the host."""
+
+    bench: str
+    name: str
+    total: float
+    statistics: Statistics
+
+
+class Summary(NamedTuple):
+    """What the ``.data`` files of a run say."""
+
+    rates: list[Rate]
+    series: list[Series]
+    regions: list[Region]
+    events: dict[str, int]
+    """How many events there are of each name."""
+    benches: dict[str, dict[str, Any]]
+    """By file, the data of its ``start``, ``end`` and first ``error`` events."""
+    torn: int
+    """Lines that could not be read."""
+
+
+def percentile(ordered: Sequence[float], fraction: float) -> float:
+    """The value below which ``fraction`` of ``ordered`` lies, linear between its neighbours.
+
+    As numpy's default: R-7 of Hyndman and Fan, "Sample quantiles in statistical packages", 1996.
+    Raises ValueError when ``ordered`` is empty.
+    """
+    if not ordered:
+        raise ValueError("no percentile of nothing")
+    place = (len(ordered) - 1) * fraction
+    below = min(int(place), len(ordered) - 1)
+    above = min(below + 1, len(ordered) - 1)
+    low, high = ordered[below], ordered[above]
+    return low + (high - low) * (place - below)
+
+
+def statistics(values: Iterable[float]) -> Statistics | None:
+    """Of ``values``, all finite; None if there are none."""
+    ordered = sorted(values)
+    n = len(ordered)
+    if not n:
+        return None
+    mean = fsum(value / n for value in ordered)
+    # Scaled, so that neither very large nor very small values leave the range when squared.
+    largest = max(abs(value - mean) for value in ordered) or 1.0
+    squares = fsum(((value - mean) / largest) ** 2 for value in ordered)
+    std = largest * sqrt(squares / (n - 1)) if n > 1 else 0.0
+    middle, late = percentile(ordered, 0.5), percentile(ordered, 0.95)
+    return Statistics(n, mean, middle, late, std, ordered[0], ordered[-1])
+
+
+def number(value: object) -> float | None:
+    """``value`` as a float, spelled-out ones that JSON lacks included; None for anything else."""
+    if isinstance(value, str):
+        return _STRINGS.get(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return inf
+    return None
+
+
+class _Sample:
+    """Collects numbers; eight bytes each."""
+
+    __slots__ = ("count", "first", "last", "odd", "values")
+
+    def __init__(self) -> None:
+        self.values = array("d")
+        self.count = 0
+        self.odd = 0
+        self.first: object = None
+        self.last: object = None
+
+    def add(self, value: object) -> None:
+        if not self.count:
+            self.first = value
+        self.last = value
+        self.count += 1
+        found = number(value)
+        if found is None:
+            return
+        if isfinite(found):
+            self.values.append(found)
+        else:
+            self.odd += 1
+
+
+class _Reader:
+    """Sorts the events of a run into samples."""
+
+    def __init__(self) -> None:
+        self.rates: dict[tuple[str, str, str], dict[int, _Sample]] = {}
+        self.series: dict[tuple[str, str, str], _Sample] = {}
+        self.regions: dict[tuple[str, str], _Sample] = {}
+        self.events: dict[str, int] = {}
+        self.benches: dict[str, dict[str, Any]] = {}
+
+    def take(self, bench: str, event: str, data: Any) -> None:
+        self.events[event] = self.events.get(event, 0) + 1
+        if event in ("start", "end", "error"):
+            self.benches.setdefault(bench, {}).setdefault(event, data)
+        elif not isinstance(data, dict):
+            return
+        elif event == "data":
+            self._data(bench, data)
+        elif event == "region" and data.get("region") is not None:
+            name = str(data["region"])
+            self.regions.setdefault((bench, name), _Sample()).add(data.get("seconds"))
+
+    def _data(self, bench: str, data: dict[str, Any]) -> None:
+        task = str(data.get("task") or NO_TASK)
+        if "rate" in data:
+            unit = str(data.get("units") or "items/s")
+            process = data.get("process")
+            by_process = self.rates.setdefault((bench, task, unit), {})
+            index = process if isinstance(process, int) else 0
+            by_process.setdefault(index, _Sample()).add(data["rate"])
+        for name, value in data.items():
+            # What is made of parts (the state of every device, …) is no series of values.
+            if name not in CONTEXT and not isinstance(value, (dict, list)):
+                self.series.setdefault((bench, task, name), _Sample()).add(value)
+
+
+def summarise(run: Run) -> Summary:
+    """Read the events of ``run`` once. Raises OSError."""
+    reader, damage = _Reader(), Damage()
+    for bench, event, data in read_events(run, damage):
+        reader.take(bench if len(run.data_files) > 1 else "", event, data)
+    rates = (_rate(key, samples) for key, samples in reader.rates.items())
+    regions = (_region(key, sample) for key, sample in reader.regions.items())
+    return Summary(
+        rates=[rate for rate in rates if rate],
+        series=[_series(key, sample) for key, sample in reader.series.items()],
+        regions=[region for region in regions if region],
+        events=reader.events,
+        benches=reader.benches,
+        torn=damage.torn,
+    )
+
+
+def _rate(key: tuple[str, str, str], samples: dict[int, _Sample]) -> Rate | None:
+    overall = statistics(value for sample in samples.values() for value in sample.values)
+    if overall is None:
+        return None
+    found = {index: statistics(samples[index].values) for index in sorted(samples)}
+    several = {index: each for index, each in found.items() if each} if len(samples) > 1 else {}
+    return Rate(*key, overall, several, sum(sample.odd for sample in samples.values()))
+
+
+def _series(key: tuple[str, str, str], sample: _Sample) -> Series:
+    found = statistics(sample.values)
+    return Series(*key, sample.count, sample.first, sample.last, found, sample.odd)
+
+
+def _region(key: tuple[str, str], sample: _Sample) -> Region | None:
+    found = statistics(sample.values)
+    return Region(*key, fsum(sample.values), found) if found else None

@@ -1,0 +1,167 @@
+"""After a program ended: its processes' raw files become one stream of events and ``run.json``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ..schema import SCHEMA
+from ..store import replace_file, write_info
+from . import surroundings
+from .event import line_of
+from .merge import Merged, Record
+from .tally import Tally, warnings
+
+
+def collect(
+    folder: str,
+    *,
+    exit: int | None,
+    command: Sequence[str],
+    started: float,
+    ended: float,
+    name: str,
+    program: dict[str, Any] | None = None,
+    voirfiles: Iterable[str] = (),
+    problems: Iterable[str] = (),
+    out: str | None = None,
+) -> dict[str, Any]:
+    """Write ``NAME.D0.data`` and ``run.json`` into ``folder`` and return what ``run.json`` says.
+
+    ``exit`` is the program's exit code, negative for the signal it died by, None if unknown;
+    ``started`` and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or
+    ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
+    repeat. What cannot be written is one more of them: this raises nothing for want of space.
+    ``out`` is another folder to write to.
+    """
+    merged = Merged(folder)
+    tally = Tally(merged.logs)
+    program = program or {"command": command[0] if command else name}
+    info: dict[str, Any] = {
+        "schema": SCHEMA,
+        "name": name,
+        "command": list(command),
+        "program": program,
+        "voirfiles": list(voirfiles),
+        "started": started,
+        "ended": ended,
+        "duration": ended - started,
+        "exit": {
+            "code": exit if exit is not None and exit >= 0 else None,
+            "signal": -exit if exit is not None and exit < 0 else None,
+        },
+        "problems": list(problems),
+    }
+    events = _stream(merged, tally, info, os.path.basename(folder), exit)
+    out = out or folder
+    path = os.path.join(out, f"{name.replace('/', '_')}.D0.data")
+    _attempt(info, path, lambda: replace_file(path, (line_of(event) for event in events)))
+    for _ in events:
+        pass  # if it could not be written, what it says is still wanted
+    _summarise(info, tally)
+    _attempt(info, os.path.join(out, "run.json"), lambda: write_info(out, info))
+    return info
+
+
+def repair(folder: str, out: str) -> dict[str, Any]:
+    """Collect into the folder ``out`` a run that nobody has collected, for one that died first.
+
+    Command and times are those of the processes. The run may still be going on.
+    """
+    logs = Merged(folder).logs
+    main: dict[str, Any] = logs[0].process if logs else {}
+    started = float(main.get("time") or os.path.getmtime(folder))
+    ended = max((os.path.getmtime(log.path) for log in logs), default=started)
+    return collect(
+        folder,
+        exit=None,
+        command=[str(word) for word in main.get("argv") or ()],
+        started=started,
+        ended=max(started, ended),
+        name=os.path.basename(os.path.abspath(folder)).rsplit(".", 2)[0],
+        out=out,
+        problems=["nobody has collected this run: it goes on, or how it ended is not known"],
+    )
+
+
+def _attempt(info: dict[str, Any], path: str, write: Any) -> None:
+    try:
+        write()
+    except OSError as error:
+        info["problems"].append(f"{path} could not be written: {error.strerror or error}")
+        if "warnings" in info:
+            info["warnings"] = warnings(info)
+
+
+def _summarise(info: dict[str, Any], tally: Tally) -> None:
+    main: dict[str, Any] = tally.logs[0].process if tally.logs else {}
+    machine = surroundings.machine()
+    system = machine["os"]
+    info.update(
+        stopped=tally.stopped,
+        host=system["nodename"],
+        python=main.get("python") or sys.version.split()[0],
+        platform=" ".join(system[key] for key in ("sysname", "release", "machine")),
+        cpu=machine["cpu"],
+        git=surroundings.git_commit(_program_folder(info["program"])),
+        packages=surroundings.packages(main.get("path")),
+        processes=tally.processes(),
+        probes=tally.probes(),
+        misses=tally.misses(),
+        failures=list(tally.failures.values()),
+    )
+    info["records"] = sum(process["records"] for process in info["processes"])
+    info["lost"] = sum(process["lost"] for process in info["processes"])
+    info["torn"] = sum(process["torn"] for process in info["processes"])
+    info["warnings"] = warnings(info)
+
+
+def _program_folder(program: dict[str, Any]) -> str:
+    script = program.get("script")
+    return os.path.dirname(os.path.realpath(script)) if script else os.getcwd()
+
+
+def _stream(
+    merged: Merged, tally: Tally, info: dict[str, Any], run_name: str, exit: int | None
+) -> Iterator[dict[str, Any]]:
+    """The events of the run in milabench's form and order."""
+    name, command = info["name"], info["command"]
+    yield _event(
+        "config",
+        {
+            "name": name,
+            "run_name": run_name,
+            "tag": [name, "D0"],
+            "argv": command[1:],
+            "enabled": True,
+            "weight": 1.0,
+            "device": None,
+        },
+    )
+    yield _event("meta", {**surroundings.machine(), "date": info["started"]})
+    yield _event("start", {"command": command, "time": info["started"]})
+    several = len(merged.logs) > 1
+    for record in merged.records():
+        if not tally.take(record):
+            event = "data" if record.event == "value" else record.event
+            yield _event(event, _public(record, several), "data")
+    end = {"command": command, "time": info["ended"], "return_code": exit}
+    yield _event("end", end)
+
+
+def _event(event: str, data: Any, pipe: str | None = None) -> dict[str, Any]:
+    return {"event": event, "data": data, "pipe": pipe}
+
+
+def _public(record: Record, several: bool) -> Any:
+    """What ``record`` says, with its time and, where there are several, its process."""
+    data = record.data
+    if record.event == "value" and isinstance(data, dict):
+        task, _, key = str(data.get("series")).rpartition("/")
+        data = {**({"task": task} if task else {}), key: data.get("value")}
+    if not isinstance(data, dict):
+        return data
+    origin = {"process": record.process} if several else {}
+    return {**data, "time": data.get("time", record.time), **origin}

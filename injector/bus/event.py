@@ -1,0 +1,200 @@
+"""One record as one line of JSON that every reader takes.
+
+What JSON cannot say is said so: a value of a foreign type is ``{"$unserializable": repr}``, a float
+that is not finite is the string ``"NaN"``, ``"Infinity"`` or ``"-Infinity"`` (as in the JSON form
+of protocol buffers; bare ``NaN`` is refused by most readers, while SQL engines and data frames turn
+these strings back into numbers), and half a surrogate pair is spelled out as ``\\udcff``.
+"""
+
+from __future__ import annotations
+
+import json.encoder
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..schema import SCHEMA
+
+REPR_LIMIT = 2_000
+"""Characters kept of the ``repr`` of a value that is no JSON."""
+DEPTH_LIMIT = 60
+"""Levels of nesting kept; a reader's recursion limit lies above it."""
+
+_quote = json.encoder.encode_basestring_ascii
+
+
+def line(event: str, data: object, t: int) -> bytes:
+    """The record of ``event`` at ``t`` (nanoseconds of the monotonic clock), with its newline."""
+    return b'{"event":%s,"data":%s,"t":%d}\n' % (_name(event), _text(data), t)
+
+
+def value_line(series: str, value: object, t: int) -> bytes:
+    """The record of one value of a series: :func:`line`, cheaper for plain numbers."""
+    if type(value) is float and value - value == 0.0:  # finite
+        name = _name(series)
+        return b'{"event":"value","data":{"series":%s,"value":%a},"t":%d}\n' % (name, value, t)
+    return line("value", {"series": series, "value": value}, t)
+
+
+def line_of(record: dict[str, Any]) -> bytes:
+    """``record`` itself as a line."""
+    return _text(record) + b"\n"
+
+
+def process_line(meta: dict[str, Any]) -> bytes:
+    """The first record of a process: who it is, and what its clock says in unix time."""
+    t = time.monotonic_ns()
+    data = {
+        "schema": SCHEMA,
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "host": os.uname().nodename,
+        "rank": _rank(),
+        "argv": list(getattr(sys, "orig_argv", sys.argv)),
+        "time": time.time(),
+        "monotonic_ns": t,
+        "python": sys.version.split()[0],
+        "prefix": sys.prefix,
+        "path": [str(entry) for entry in sys.path],
+    }
+    return line("process", {**data, **meta}, t)
+
+
+def lost_line(records: int, why: str, t: int) -> bytes:
+    """How many records were lost so far; its length is always the same, so it can be rewritten."""
+    return b'{"event":"lost","data":{"records":%20d,"why":"%-16.16s"},"t":%20d}\n' % (
+        records,
+        why.encode("ascii", "replace"),
+        t,
+    )
+
+
+_names: dict[str, bytes] = {}
+
+
+def _name(name: str) -> bytes:
+    """``name`` as JSON, remembered: there are few, and each is written many times."""
+    known = _names.get(name)
+    if known is None:
+        known = _text(name)
+        if len(_names) < 1_000:
+            _names[name] = known
+    return known
+
+
+def _rank() -> int | None:
+    text = os.environ.get("RANK", "")
+    return int(text) if text.isdecimal() else None
+
+
+def _text(data: object) -> bytes:
+    try:
+        text = "".join(_encode(data, 0))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a value's own methods may raise anything
+        text = "".join(_encode(plain(data), 0))
+    # An escaped surrogate may be half a pair, which strict readers refuse; pairs are rare enough
+    # to be looked at twice.
+    if "\\ud" in text:
+        text = "".join(_encode(plain(data), 0))
+    return text.encode("ascii")
+
+
+def plain(data: object, around: tuple[int, ...] = ()) -> Any:
+    """``data`` made of nothing but what JSON has; never raises but for KeyboardInterrupt."""
+    try:
+        return _plain(data, around)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return unserializable(data)
+
+
+def _plain(data: object, around: tuple[int, ...]) -> Any:
+    if data is None or data is True or data is False:
+        return data
+    if isinstance(data, str):
+        return str.encode(data, "utf-8", "backslashreplace").decode()
+    if isinstance(data, int):
+        int.__repr__(data)  # raises when it is longer than Python is willing to spell
+        return int(data)
+    if isinstance(data, float):
+        return _finite(float(data))
+    if isinstance(data, (dict, list, tuple)):
+        if id(data) in around or len(around) >= DEPTH_LIMIT:
+            return {"$unserializable": "..."}
+        around = (*around, id(data))
+        if isinstance(data, dict):
+            return {_key(key): plain(value, around) for key, value in list(data.items())}
+        return [plain(value, around) for value in list(data)]
+    scalar = _scalar(data)
+    return unserializable(data) if scalar is None else plain(scalar, (*around, 0))
+
+
+def _finite(number: float) -> float | str:
+    if number - number == 0.0:
+        return number
+    return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"
+
+
+def _key(key: object) -> str:
+    value = plain(key)
+    if isinstance(value, str):
+        return value
+    # The keys that JSON spells itself stay as it spells them.
+    return "".join(_encode(value, 0)) if not isinstance(value, (dict, list)) else _repr(key)
+
+
+def _scalar(data: object) -> int | float | None:
+    """The number in a numpy scalar or in an array or tensor without dimensions."""
+    try:
+        if getattr(data, "ndim", None) == 0:
+            value = data.item()  # type: ignore[attr-defined]
+            return value if type(value) in (int, float, bool) else None
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        pass  # then it has no number to give, and is described instead
+    return None
+
+
+def unserializable(data: object) -> dict[str, str]:
+    """What is kept of a value that is no JSON."""
+    return {"$unserializable": _repr(data)}
+
+
+def _repr(data: object) -> str:
+    try:
+        text = str.__str__(repr(data))[:REPR_LIMIT]
+        return text.encode("utf-8", "backslashreplace").decode()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return f"<{type(data).__name__} without a repr>"
+
+
+def _default(data: object) -> Any:
+    value = _scalar(data)
+    return unserializable(data) if value is None else value
+
+
+def _make_encoder() -> Callable[[Any, int], Any]:
+    """The encoder that ``json`` makes anew for every call, made once."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        slow = json.encoder.JSONEncoder(
+            default=_default, allow_nan=False, separators=(",", ":")
+        ).iterencode
+        return lambda data, _: slow(data)
+    # (markers, default, string encoder, indent, key and item separators, sort, skip keys, NaN):
+    # without markers a circular structure is noticed as too deep a recursion.
+    encoder: Callable[[Any, int], Any] = make(
+        None, _default, _quote, None, ":", ",", False, False, False
+    )
+    return encoder
+
+
+_encode = _make_encoder()

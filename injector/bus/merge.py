@@ -1,0 +1,104 @@
+"""The raw files of a run's processes as one stream in the order of time."""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..store import Damage, check_schema, read_records
+
+
+class Record(NamedTuple):
+    """One record of one process."""
+
+    time: float
+    """Unix time, seconds."""
+    process: int
+    """Which of :attr:`Merged.logs` it came from."""
+    event: str
+    data: Any
+
+
+class RawLog:
+    """One process's raw file. Counts are complete once it was read to its end."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.damage = Damage()
+        self.records = 0
+        self.lost = 0
+        self.why = ""
+        self.process = self._first()
+
+    def _first(self) -> dict[str, Any]:
+        record = next(read_records(self.path, Damage()), {})
+        data = record.get("data")
+        if record.get("event") == "process" and isinstance(data, dict):
+            check_schema(data.get("schema"), self.path)
+            return data
+        host, _, pid = os.path.basename(self.path)[: -len(".log")].rpartition(".")
+        return {"host": host, "pid": int(pid) if pid.isdecimal() else None}
+
+    @property
+    def clock(self) -> tuple[float, int]:
+        """A moment in unix seconds and in nanoseconds of the monotonic clock."""
+        return float(self.process.get("time") or 0.0), int(self.process.get("monotonic_ns") or 0)
+
+    def read(self, index: int, clock: tuple[float, int]) -> Iterator[Record]:
+        """Its records, timed by ``clock``, without those that only the file itself needs."""
+        unix, monotonic = clock
+        for record in read_records(self.path, self.damage):
+            event, data = record["event"], record.get("data")
+            if event == "lost":
+                self._note_lost(data)
+                continue
+            self.records += 1
+            if event != "process":
+                t = record.get("t")
+                when = unix + ((t if isinstance(t, int) else monotonic) - monotonic) / 1e9
+                yield Record(when, index, event, data)
+
+    def _note_lost(self, data: Any) -> None:
+        lost = data.get("records", 0) if isinstance(data, dict) else 0
+        if isinstance(lost, int) and lost > self.lost:
+            self.lost = lost
+            name = str(data.get("why", "")).strip()
+            number = getattr(errno, name, None)
+            self.why = os.strerror(number) if isinstance(number, int) else name
+
+
+class Merged:
+    """Every raw file of the run in ``folder``, in the order in which the processes began."""
+
+    def __init__(self, folder: str) -> None:
+        raw = os.path.join(folder, "raw")
+        try:
+            names = sorted(name for name in os.listdir(raw) if name.endswith(".log"))
+        except OSError:
+            names = []
+        logs = [RawLog(os.path.join(raw, name)) for name in names]
+        self.logs = sorted(logs, key=lambda log: (log.clock[0], log.path))
+
+    def records(self) -> Iterator[Record]:
+        """All records by time; those of one process stay in the order in which it made them."""
+        # Processes of one host share a monotonic clock, so one tie to unix time orders them rightly
+        # even when the wall clock jumped between their starts.
+        clocks: dict[object, tuple[float, int]] = {}
+        for log in self.logs:
+            clocks.setdefault(log.process.get("host"), log.clock)
+        streams = [
+            _rising(log.read(index, clocks[log.process.get("host")]))
+            for index, log in enumerate(self.logs)
+        ]
+        return (record for _, _, _, record in heapq.merge(*streams))
+
+
+def _rising(records: Iterator[Record]) -> Iterator[tuple[float, int, int, Record]]:
+    """``records`` under a key that never falls: threads may overtake each other on their way in."""
+    latest = float("-inf")
+    for number, record in enumerate(records):
+        latest = max(latest, record.time)
+        yield latest, record.process, number, record

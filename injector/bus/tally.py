@@ -1,0 +1,218 @@
+"""What the records of all processes say about the run as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .merge import RawLog, Record
+
+PLACE = ("module", "function", "file", "line", "source", "kind")
+
+
+class Tally:
+    """Takes every record once and sums up probes, misses, failures and processes."""
+
+    def __init__(self, logs: list[RawLog]) -> None:
+        self.logs = logs
+        self.ended: set[int] = set()
+        self.counted: set[int] = set()
+        self.asked: dict[str, str] = {}
+        self.owners: dict[str, set[int]] = {}
+        self.began: dict[str, set[int]] = {}
+        self.stopped = False
+        self.fired: dict[str, dict[int, int]] = {}
+        self.places: dict[str, dict[tuple[Any, ...], set[int]]] = {}
+        self.missed: dict[str, dict[int, dict[str, Any]]] = {}
+        self.failures: dict[tuple[str, str, str], dict[str, Any]] = {}
+
+    def take(self, record: Record) -> bool:
+        """Note ``record``; whether it is one that the run's stream of events has no use for."""
+        note = _NOTES.get(record.event)
+        if note is None:
+            self.stopped = self.stopped or record.event == "stop"
+            return False
+        data = record.data if isinstance(record.data, dict) else {}
+        note(self, record.process, data)
+        return True
+
+    def _end(self, process: int, data: dict[str, Any]) -> None:
+        self.ended.add(process)
+
+    def _asked(self, process: int, data: dict[str, Any]) -> None:
+        selector = str(data.get("selector"))
+        self.asked.setdefault(selector, f"{data.get('file')}:{data.get('line')}")
+        self.owners.setdefault(selector, set()).add(process)
+
+    def _first(self, process: int, data: dict[str, Any]) -> None:
+        selector = str(data.get("selector"))
+        self.began.setdefault(selector, set()).add(process)
+        self.owners.setdefault(selector, set()).add(process)
+
+    def _probe(self, process: int, data: dict[str, Any]) -> None:
+        landing = data.get("landing")
+        place = _place(landing if isinstance(landing, dict) else {})
+        selector = str(data.get("selector"))
+        self.places.setdefault(selector, {}).setdefault(place, set()).add(process)
+        self.owners.setdefault(selector, set()).add(process)
+
+    def _miss(self, process: int, data: dict[str, Any]) -> None:
+        self.missed.setdefault(str(data.get("selector")), {}).setdefault(process, data)
+
+    def _fired(self, process: int, data: dict[str, Any]) -> None:
+        self.counted.add(process)
+        for selector, count in data.items():
+            if isinstance(count, int):
+                self.fired.setdefault(selector, {})[process] = count
+                self.owners.setdefault(selector, set()).add(process)
+
+    def _failure(self, process: int, data: dict[str, Any]) -> None:
+        key = (str(data.get("where")), str(data.get("type")), str(data.get("message")))
+        failure = self.failures.setdefault(key, {**data, "processes": []})
+        if process not in failure["processes"]:
+            failure["processes"].append(process)
+
+    def processes(self) -> list[dict[str, Any]]:
+        """One entry a process, in the order in which they began."""
+        kept = ("pid", "ppid", "host", "rank", "argv", "python", "time")
+        return [
+            {
+                **{key: log.process.get(key) for key in kept},
+                "ended": index in self.ended,
+                "records": log.records,
+                "lost": log.lost,
+                "why": log.why,
+                "torn": log.damage.torn,
+            }
+            for index, log in enumerate(self.logs)
+        ]
+
+    def probes(self) -> list[dict[str, Any]]:
+        """Each selector with its places, and how often it fired over all processes.
+
+        ``exact`` is False when a process that had the probe was killed before it could say.
+        """
+        return [
+            {
+                "selector": selector,
+                "asked": self.asked.get(selector),
+                "fired": self._times_fired(selector),
+                "exact": self._holders(selector) <= self.counted,
+                "places": [
+                    {**dict(zip(PLACE, place, strict=True)), "processes": sorted(processes)}
+                    for place, processes in self.places.get(selector, {}).items()
+                ],
+            }
+            for selector in self.owners
+        ]
+
+    def _times_fired(self, selector: str) -> int:
+        counts = self.fired.get(selector, {})
+        # Who was killed before it could count has at least said that it began.
+        return sum(counts.values()) + len(self.began.get(selector, set()) - set(counts))
+
+    def _holders(self, selector: str) -> set[int]:
+        """The processes whose word is needed to know how often ``selector`` fired."""
+        holders = set(self.owners[selector])
+        # A forked child has its parent's probes and never says where they landed. Parents come
+        # first in the order of beginning, so one pass finds grandchildren, too.
+        owners = {self._identity(index) for index in holders}
+        for index, log in enumerate(self.logs):
+            if (log.process.get("host"), log.process.get("ppid")) in owners:
+                holders.add(index)
+                owners.add(self._identity(index))
+        return holders
+
+    def _identity(self, index: int) -> tuple[Any, Any]:
+        process = self.logs[index].process
+        return process.get("host"), process.get("pid")
+
+    def misses(self) -> list[dict[str, Any]]:
+        """Selectors that found nothing in some process and were met whole in none."""
+        result = []
+        for selector, by_process in self.missed.items():
+            landed = set().union(*self.places.get(selector, {}).values())
+            if landed - set(by_process):
+                continue
+            first = next(iter(by_process.values()))
+            nearest = first.get("nearest")
+            result.append(
+                {
+                    "selector": selector,
+                    "reason": first.get("reason"),
+                    "nearest": nearest if isinstance(nearest, list) else [],
+                    "processes": sorted(by_process),
+                }
+            )
+        return result
+
+
+def _place(landing: dict[str, Any]) -> tuple[str | int | None, ...]:
+    found = (landing.get(key) for key in PLACE)
+    return tuple(value if isinstance(value, (str, int)) else None for value in found)
+
+
+_NOTES = {
+    "asked": Tally._asked,
+    "end": Tally._end,
+    "first": Tally._first,
+    "probe": Tally._probe,
+    "miss": Tally._miss,
+    "fired": Tally._fired,
+    "failure": Tally._failure,
+}
+
+
+def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a reader of the run must know: misses, silent probes, failures, losses.
+
+    Each is ``{"kind": …, "text": …}`` with kind ``missed unattached never-fired failure lost torn
+    problem``; the text is one or more lines.
+    """
+    found = [{"kind": "problem", "text": text} for text in info.get("problems", ())]
+    missed = {miss["selector"] for miss in info["misses"]}
+    found += [{"kind": "missed", "text": _miss_text(miss)} for miss in info["misses"]]
+    for probe in info["probes"]:
+        if probe["fired"] == 0 and probe["selector"] not in missed:
+            found.append(_silent_probe(probe))
+    found += [{"kind": "failure", "text": _failure_text(failure)} for failure in info["failures"]]
+    for process in info["processes"]:
+        who = f"process {process['pid']} on {process['host']}"
+        if process["lost"]:
+            why = f" ({process['why']})" if process["why"] else ""
+            text = f"{process['lost']} records of {who} were lost{why}"
+            found.append({"kind": "lost", "text": text})
+        if process["torn"]:
+            text = f"{process['torn']} torn records of {who} were left out"
+            found.append({"kind": "torn", "text": text})
+    return found
+
+
+def _miss_text(miss: dict[str, Any]) -> str:
+    text = f"{miss['selector']}: {miss['reason'] or 'found nothing'}"
+    if miss["nearest"]:
+        text += "\nnearest: " + ", ".join(str(name) for name in miss["nearest"])
+    return text
+
+
+def _silent_probe(probe: dict[str, Any]) -> dict[str, str]:
+    selector = probe["selector"]
+    kind, text = "never-fired", f"{selector}: never fired"
+    if not probe["places"]:
+        kind = "unattached"
+        text = f"{selector}: attached nowhere, as the program never loaded the code it names"
+    if not probe["exact"]:
+        text += "\nas far as is known: a process ended before it could say"
+    return {"kind": kind, "text": text}
+
+
+def _failure_text(failure: dict[str, Any]) -> str:
+    text = f"{failure.get('where')}: {failure.get('type')}: {failure.get('message')}"
+    last = _place_of(failure.get("trace"))
+    return f"{text}\n{last}" if last else text
+
+
+def _place_of(trace: object) -> str:
+    """The innermost ``File "…", line …`` of a trace: where it went wrong."""
+    lines = trace.splitlines() if isinstance(trace, str) else []
+    places = [line.strip() for line in lines if line.lstrip().startswith('File "')]
+    return places[-1] if places else ""

@@ -1,0 +1,81 @@
+"""A piece of a file in memory, without an open file descriptor.
+
+A program may close every descriptor it finds, and counts on the number that its next ``open``
+gets. So none of ours may stay: neither the one used for mapping nor the copy that :mod:`mmap` keeps
+up to Python 3.12. Closing that copy behind its back leaves the map object with a number that may
+since belong to the program; such an object must not be deallocated before :meth:`Window.release`
+made it harmless.
+"""
+
+from __future__ import annotations
+
+import _codecs
+import os
+import sys
+from mmap import mmap
+
+_SEARCHED = 4_096
+_UNTRACKED = sys.version_info >= (3, 13)
+
+_kept: list[mmap] = []
+# Modules and their globals go before the program's last objects are flushed; the registry of codecs
+# goes at the very end of the interpreter, so what it refers to closes nobody's file.
+_codecs.register_error("injector:windows", _kept.append)  # type: ignore[arg-type]
+
+
+class Window:
+    """``length`` bytes of the file open as ``fd``, from ``start`` on, mapped and shared.
+
+    Raises OSError or ValueError when the file system cannot map.
+    """
+
+    __slots__ = ("map", "number")
+
+    def __init__(self, fd: int, start: int, length: int) -> None:
+        self.number: int | None = None
+        if _UNTRACKED:
+            self.map = mmap(fd, length, offset=start, trackfd=False)  # type: ignore[call-arg]
+            return
+        self.map = mmap(fd, length, offset=start)
+        self.number = _copy_of(fd)
+        if self.number is not None:
+            _kept.append(self.map)
+            os.close(self.number)
+
+    def release(self, fd: int) -> None:
+        """Unmap; ``fd`` is any open descriptor.
+
+        The map object will close its stale number: this is done only while that number is ours
+        again, which asking for the lowest free one from there on tells without a race.
+        """
+        if self.number is None:
+            self.map.close()
+            return
+        import fcntl
+
+        got = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, self.number)
+        if got == self.number:
+            _kept.remove(self.map)
+            self.map.close()
+        else:
+            os.close(got)
+            self._forget_pages()
+
+    def _forget_pages(self) -> None:
+        # It stays mapped for good, but need not count as the program's memory.
+        from mmap import MADV_DONTNEED
+
+        self.map.madvise(MADV_DONTNEED)
+
+
+def _copy_of(fd: int) -> int | None:
+    """The other descriptor of this process for the file open as ``fd``: the lowest then free."""
+    wanted = os.fstat(fd)
+    for number in range(_SEARCHED):
+        try:
+            found = os.fstat(number)
+        except OSError:
+            continue
+        if number != fd and (found.st_ino, found.st_dev) == (wanted.st_ino, wanted.st_dev):
+            return number
+    return None

@@ -1,0 +1,58 @@
+"""The command ``inject``: one module per verb, imported only when that verb is asked for."""
+
+from __future__ import annotations
+
+import sys
+
+VERBS = {
+    "run": "run a program, probed, and report what it did",
+    "check": "show where a voirfile's probes would land, without running anything",
+    "functions": "list what can be named in a program or module",
+    "report": "print the report of a run that was recorded",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what the command line says; returns the exit code.
+
+    Unless ``arguments`` are given, a program that died by a signal makes this process die by it.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    verb = words[0] if words else ""
+    if verb in ("", "-h", "--help"):
+        print(usage())
+        return 0 if verb else 2
+    if verb in ("-V", "--version"):
+        from injector._version import __version__
+
+        print(__version__)
+        return 0
+    if verb not in VERBS:
+        print(f"inject: {_unknown(verb)}", file=sys.stderr)
+        return 2
+    if verb == "run":
+        from injector.cli.run import main as run
+
+        return run(words[1:])
+    from importlib import import_module
+
+    code: int = import_module(f"injector.cli.{verb}").main(words[1:])
+    return code
+
+
+def usage() -> str:
+    """What ``inject --help`` prints."""
+    lines = ["usage: inject VERB [ARGUMENTS…]", ""]
+    lines += [f"  {verb:<10} {text}" for verb, text in VERBS.items()]
+    return "\n".join([*lines, "", "inject VERB --help tells more."])
+
+
+def _unknown(verb: str) -> str:
+    from difflib import get_close_matches
+    from os.path import exists
+
+    if exists(verb):
+        return f"unknown verb {verb}; did you mean inject run {verb}?"
+    near = get_close_matches(verb, VERBS, 1)
+    hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(VERBS)})"
+    return f"unknown verb {verb}{hint}"

@@ -1,0 +1,228 @@
+"""``inject run``: from a command line to an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from injector.errors import UserError
+from injector.launch import environment, supervisor
+from injector.launch.command import Command, split
+from injector.launch.settings import encode
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+STRICT = 70
+"""Our exit code under ``--strict`` when something of ours went wrong."""
+
+
+def main(words: list[str]) -> int:
+    """Run a program; returns its exit code, or dies by the signal it died by."""
+    try:
+        command = split(words, _declared)
+        if "--help" in command.flags:
+            from injector.cli.help import run_help
+
+            print(run_help(_parser(command)), end="")
+            return 0
+        if not command.kind:
+            raise UserError("nothing to run: name a script, `-m MODULE` or a command")
+        voirfiles = command.all_voirfiles()
+        _check(voirfiles, command.configs)
+    except UserError as error:
+        print(f"inject: {error}", file=sys.stderr)
+        return 2
+    if command.kind == "script" and not os.path.exists(command.target):
+        path, argv = _program(command)
+        os.execv(path, argv)  # python says best what it makes of that
+    return _Run(command, voirfiles).code()
+
+
+class _Run:
+    """One run: its folder, its program, its record."""
+
+    def __init__(self, command: Command, voirfiles: list[str]) -> None:
+        self.command = command
+        self.voirfiles = voirfiles
+        self.problems = list(command.notes)
+        self.quiet = "--quiet" in command.flags
+        foreign = foreign_package()
+        if foreign and not self.quiet:
+            print(f"inject: {foreign}", file=sys.stderr, flush=True)
+
+    def code(self) -> int:
+        from injector import store
+
+        place = store.create(self.command.name, self.command.runs)
+        self.problems += place.problems
+        path, argv = _program(self.command)
+        try:
+            ended = supervisor.run(path, argv, self.environ(place.path), self.prepare)
+        except OSError as error:
+            print(f"inject: {argv[0]}: {error.strerror}", file=sys.stderr)
+            missing = isinstance(error, FileNotFoundError)
+            return supervisor.NOT_FOUND if missing else supervisor.CANNOT_EXECUTE
+        wrong = self.record(place.path, ended)
+        if wrong and "--strict" in self.command.flags:
+            return STRICT
+        return supervisor.die(-ended.code) if ended.code < 0 else ended.code
+
+    def prepare(self) -> None:
+        """Import what comes after the program while the program starts."""
+        try:
+            import injector.bus.collector
+
+            if not self.quiet:
+                import injector.report.terminal  # noqa: F401
+        except Exception as error:
+            self.problems.append(f"no record: {type(error).__name__}: {error}")
+
+    def environ(self, folder: str | None) -> dict[str, str]:
+        """The environment of the program's process, as it is until that process has booted."""
+        command, environ = self.command, dict(os.environ)
+        original = environ.get("PYTHONPATH")
+        settings = {
+            "home": os.path.dirname(environment.PACKAGE),
+            "run": folder,
+            "voirfiles": self.voirfiles,
+            "options": command.options,
+            "configs": [os.path.abspath(path) for path in command.configs],
+            "workers": "--workers" in command.flags,
+            "strict": "--strict" in command.flags,
+            "pythonpath": original,
+            "main": command.name,
+        }
+        environ.update(environment.variables(encode(settings), original))
+        return environ
+
+    def record(self, folder: str | None, ended: supervisor.Ended) -> bool:
+        """Collect and report what happened; whether something of ours went wrong."""
+        if folder is None:
+            self.say(*self.problems)
+            return True
+        from injector.bus.collector import collect
+
+        kinds = {"module": "module", "command": "command"}
+        info = collect(
+            folder,
+            exit=ended.code,
+            command=["inject", "run", *sys.argv[2:]],
+            started=ended.started,
+            ended=ended.ended,
+            name=self.command.name,
+            program={kinds.get(self.command.kind, "script"): self.command.target},
+            voirfiles=self.voirfiles,
+            problems=self.problems,
+        )
+        if not self.quiet:
+            self.report(folder)
+        return bool(info["warnings"])
+
+    def report(self, folder: str) -> None:
+        try:
+            from injector.report.terminal import render
+
+            sys.stderr.write(render(folder))
+        except Exception as error:
+            self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
+
+    def say(self, *lines: str) -> None:
+        if not self.quiet:
+            for line in lines:
+                print(f"inject: {line}", file=sys.stderr)
+
+
+def _program(command: Command) -> tuple[str, list[str]]:
+    """The file to execute and the words it is given."""
+    if command.kind == "command":
+        found = environment.find(command.target, os.environ.get("PATH"))
+        return found or command.target, command.words()
+    words = command.words()
+    if command.kind == "stdin" and not os.isatty(0):
+        words[0] = environment.STDIN
+    return sys.executable, [_python_name(), *_python_flags(), *words]
+
+
+def _python_name() -> str:
+    """The interpreter as it was called, which is what the program finds in ``sys.orig_argv``."""
+    return sys.orig_argv[0] if sys.orig_argv else sys.executable
+
+
+def _python_flags() -> list[str]:
+    """Options of our own interpreter (``python -W error -m injector …``) are the program's too."""
+    count = len(sys.argv) - 1
+    words = sys.orig_argv[1 : len(sys.orig_argv) - count]
+    if sys.orig_argv[len(sys.orig_argv) - count :] != sys.argv[1:] or not words:
+        return []
+    if words[-2:-1] == ["-m"]:
+        return words[:-2]
+    return words[:-1]
+
+
+def _check(voirfiles: list[str], configs: list[str]) -> None:
+    """Raise UserError for a file that is not there, cannot be read, or does not parse."""
+    for path in configs:
+        _read(path, "configuration")
+    for path in voirfiles:
+        try:
+            compile(_read(path, "voirfile"), path, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            raise UserError(_where(error, path)) from None
+        except ValueError as error:
+            raise UserError(f"{path}: {error}") from None
+
+
+def _read(path: str, what: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UserError(f"{what} {path}: {error.strerror}") from None
+
+
+def _where(error: SyntaxError, path: str) -> str:
+    message = f"{path}:{error.lineno}: {error.msg}"
+    text = (error.text or "").rstrip()
+    if not text:
+        return message
+    offset = max(1, error.offset or 1)
+    indent = len(text) - len(text.lstrip())
+    return f"{message}\n    {text.strip()}\n    {' ' * (offset - 1 - indent)}^"
+
+
+def _declared(command: Command) -> Mapping[str, Any]:
+    """The options that the voirfiles of a command declare, with their ``nargs``."""
+    parser = _parser(command)
+    if parser is None:
+        return {}
+    return {name: action.nargs for name, action in parser._option_string_actions.items()}
+
+
+def _parser(command: Command) -> Any:
+    """The parser of the options that the voirfiles of a command declare, if it has any."""
+    voirfiles = command.all_voirfiles()
+    if not voirfiles:
+        return None
+    _check(voirfiles, command.configs)
+    from injector.overseer import declare
+
+    return declare(voirfiles, [os.path.abspath(path) for path in command.configs])
+
+
+def foreign_package() -> str | None:
+    """A plain word about a dependency-injection package that installs a folder of our name."""
+    home = os.path.dirname(environment.PACKAGE)
+    try:
+        names = os.listdir(home)
+    except OSError:
+        return None
+    for name in names:
+        if name.startswith("injector-") and name.endswith((".dist-info", ".egg-info")):
+            return (
+                f"the package {name.rpartition('.')[0]!r} is installed in {home} and also owns the "
+                "folder 'injector': each overwrites the other's files; use separate environments"
+            )
+    return None

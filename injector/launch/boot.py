@@ -1,0 +1,185 @@
+"""What wakes up in the program's process before the program does.
+
+``sitecustomize`` calls :func:`start`. Where there is nothing to probe, nothing more of ours is
+imported: only the ways to start children are watched.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import posix
+import sys
+
+from injector.launch.children import Children, native
+from injector.launch.settings import decode
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+    from typing import Any
+
+    from injector.overseer import Session
+    from injector.rewrite.engine import Engine
+
+BAD_INPUT = 2
+
+
+class Process:
+    """This process of the program, overseen where the run has voirfiles."""
+
+    def __init__(self, config: dict[str, Any], children: Children) -> None:
+        self.config = config
+        self.children = children
+        self.owner = os.getpid()
+        self.main: CodeType | None = None
+        self.engine: Engine | None = None
+        self.session: Session | None = None
+        self.ended = False
+
+    def phases(self) -> int | None:
+        """All that comes before the program; an exit code if the program must not start.
+
+        A mistake of our own is said, and the program starts without us.
+        """
+        if not (self.config["voirfiles"] or self.config["configs"]):
+            return None
+        from injector.errors import UserError
+
+        try:
+            self._open()
+            assert self.session is not None
+            self.session.begin()
+            self.session.load()
+        except UserError as error:
+            say(str(error))
+            return BAD_INPUT
+        except SystemExit as error:  # of an option parser
+            return error.code if isinstance(error.code, int) else BAD_INPUT
+        except Exception as error:
+            say(f"not probing: {type(error).__name__}: {error}")
+        return None
+
+    def phases_early(self, entry: str | None) -> None:
+        """The phases in a process whose code cannot be caught: ``-c``, compiled scripts, prompts.
+
+        ``entry`` is what the program will have as ``sys.path[0]``, which is not there yet.
+        """
+        if entry is not None:
+            sys.path.insert(0, entry)
+        try:
+            code = self.phases()
+        finally:
+            if entry is not None and entry in sys.path:
+                sys.path.remove(entry)
+        if code is not None:
+            sys.stderr.flush()
+            os._exit(code)  # site would make a fatal error of SystemExit
+
+    def _open(self) -> None:
+        from injector.bus.writer import Writer
+        from injector.overseer import Session
+        from injector.rewrite.engine import Engine
+
+        reported: list[Any] = []
+        self.engine = Engine(lambda found: reported.append(found))
+        writer = Writer(self.config["run"], {"argv": list(sys.orig_argv)})
+        self.session = Session(self.config, self.engine, writer)
+        self.engine._report = self.session.report
+        self.engine.install()
+        os.register_at_fork(after_in_child=self.session.after_fork)
+
+    def code(self, source: bytes, filename: str, plain: CodeType) -> CodeType:
+        """The script's code: ``plain``, or rewritten where a probe names it."""
+        self.main = plain
+        engine = self.engine
+        if engine is not None and "__main__" in engine.names:
+            held = Held()
+            try:
+                with held:  # its warnings were given when it was compiled as it is
+                    self.main = engine.main_code(source, filename)
+            except Exception as error:
+                say(f"the program is not probed: {type(error).__name__}: {error}")
+        return self.main
+
+    def leave(self) -> None:
+        """The process is about to end."""
+        if self.session is not None and not self.ended:
+            self.ended = True
+            if os.getpid() == self.owner:
+                self.session.finish(self._uncaught())
+            else:
+                self.session.leave_fork()
+
+    def before_exit(self, words: tuple[Any, ...], _: dict[str, Any]) -> tuple[Any, object]:
+        """``os._exit`` runs no exit functions."""
+        self.leave()
+        return words, None
+
+    def at_exit(self) -> None:
+        """Runs after all of the program's own exit functions, being registered before them."""
+        error = self._uncaught()
+        self.leave()
+        if type(error) is KeyboardInterrupt and self.session is not None:
+            # The interpreter remembers that an interrupt went uncaught, and then dies of SIGINT; it
+            # forgets when somebody calls exec, and we may have.
+            try:
+                exec("raise KeyboardInterrupt")
+            except KeyboardInterrupt:
+                pass
+
+    def _uncaught(self) -> BaseException | None:
+        """What ended the program, if it came out of its main code."""
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        trace = getattr(error, "__traceback__", None)
+        if trace is None or (self.main is not None and trace.tb_frame.f_code is not self.main):
+            return None
+        return error
+
+
+class Held:
+    """Keeps what is written to ``sys.stderr`` for as long as it stands there."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __enter__(self) -> None:
+        self.real, sys.stderr = sys.stderr, self
+
+    def __exit__(self, *_: object) -> None:
+        sys.stderr = self.real
+
+    def write(self, text: str) -> int:
+        self.texts.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """There is nothing behind it."""
+
+
+def say(message: str) -> None:
+    """One line (or more) on stderr, if there is one."""
+    try:
+        sys.stderr.write(f"inject: {message}\n")
+    except Exception:
+        pass
+
+
+def start(settings: str, path: str | None) -> Callable[[], None]:
+    """Boot this process; returns what is to be done once the user's own sitecustomize has run."""
+    config = decode(settings)
+    config["pythonpath"] = os.environ.get("PYTHONPATH")
+    children = Children(settings)
+    children.install()
+    process = Process(config, children)
+    if config["voirfiles"] or config["configs"]:
+        atexit.register(process.at_exit)
+        os._exit = posix._exit = native(os._exit, process.before_exit)
+    program = sys.argv[0] if sys.argv else ""
+    if program in ("", "-", "-c"):
+        children.path = path
+        return lambda: process.phases_early(path)
+    from injector.launch.main import Script
+
+    return Script(process, program).wait_for

@@ -1,0 +1,235 @@
+"""Python processes that the program starts boot as it did; all others see nothing of us.
+
+The functions that start a process are replaced by callables of C only: a Python function in their
+place would stand as a frame of ours in the traceback of every ``FileNotFoundError`` they raise.
+``__build_class__`` happens to be a composition of calls in C. Of ``__build_class__(body, name,
+*arguments, metaclass=step)`` it makes, one after the other, ``step.__prepare__(name, arguments)``,
+which is Python and has returned, its frame gone, when ``step(name, arguments, namespace)`` follows.
+"""
+
+from __future__ import annotations
+
+import os
+import posix
+import sys
+from _functools import partial  # type: ignore[import-not-found]
+from _operator import methodcaller
+from _thread import get_ident
+
+from injector.launch import environment
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Arguments = tuple[Any, ...]
+    Options = dict[str, Any]
+    Arrange = Callable[[Arguments, Options], tuple[Arguments, object]]
+
+NAMES = ("execv", "execve", "posix_spawn", "posix_spawnp", "system")
+ENVIRONMENT = 5
+"""Position of the environment among the arguments of ``fork_exec``."""
+
+
+class Native(partial):  # type: ignore[misc]
+    """A replaced builtin; looks and pickles like the one it stands for."""
+
+    __wrapped__: Callable[..., Any]
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+    def __reduce__(self) -> Any:
+        return self.__wrapped__.__name__
+
+
+class Step:
+    """One builtin and what is done to its arguments before it is called."""
+
+    def __init__(self, real: Callable[..., Any], arrange: Arrange) -> None:
+        self.real = real
+        self.arrange = arrange
+        self.waiting: dict[int, list[Callable[[], Any]]] = {}
+
+    def __prepare__(self, _: str, arguments: Arguments, /, **options: Any) -> dict[str, object]:
+        """Note the call to be made; what the namespace holds lives until it was made."""
+        arguments, guard = self.arrange(arguments, options)
+        call = partial(self.real, *arguments, **options)
+        self.waiting.setdefault(get_ident(), []).append(call)
+        return {"guard": guard}
+
+    @property
+    def go(self) -> Callable[[], Any]:
+        """Makes the noted call, in C, and returns a function that returns its result."""
+        calls = self.waiting[get_ident()]
+        call = calls.pop()
+        if not calls:
+            del self.waiting[get_ident()]
+        go: Callable[[], Any] = partial(next, map(_constant, map(methodcaller("__call__"), [call])))
+        return go
+
+    __call__ = property(methodcaller("go"))
+
+
+def _constant(result: Any) -> Callable[..., Any]:
+    return lambda *_, **__: result
+
+
+def _body() -> None:
+    """What ``__build_class__`` wants to run as the body of the class; there is none."""
+
+
+def native(real: Callable[..., Any], arrange: Arrange) -> Native:
+    """A stand-in for a builtin whose positional arguments pass through ``arrange`` first."""
+    function = Native(__build_class__, _body, "", metaclass=Step(real, arrange))
+    for name in ("__name__", "__qualname__", "__doc__", "__module__", "__text_signature__"):
+        setattr(function, name, getattr(real, name, None))
+    function.__wrapped__ = real
+    return function
+
+
+class Environ:
+    """Our variables in the C environment for as long as one call lasts.
+
+    Some calls take the environment as C has it. What a library put there with ``setenv`` is not in
+    ``os.environ``, so handing that over instead would lose it.
+    """
+
+    __slots__ = ("names",)
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self.names = tuple(given)
+        for name, value in given.items():
+            posix.putenv(name, value)
+
+    def __del__(self) -> None:
+        for name in self.names:
+            if name in os.environ:
+                posix.putenv(name, os.environ[name])
+            else:
+                posix.unsetenv(name)
+
+
+class Children:
+    """Hands on what made this process boot."""
+
+    def __init__(self, boot: str) -> None:
+        self.boot = boot
+        self.path: str | None = None
+
+    def install(self) -> None:
+        """Replace what starts processes, wherever the standard library keeps it."""
+        import _posixsubprocess
+
+        arrange: dict[str, Arrange] = {
+            "execv": self.execv,
+            "execve": self.execve,
+            "posix_spawn": self.execve,
+            "posix_spawnp": self.execve,
+            "system": self.system,
+        }
+        for name, how in arrange.items():
+            function = native(getattr(posix, name), how)
+            setattr(posix, name, function)
+            setattr(os, name, function)
+        fork_exec = native(_posixsubprocess.fork_exec, self.fork_exec)
+        _posixsubprocess.fork_exec = fork_exec
+        subprocess = sys.modules.get("subprocess")  # imported this early by a .pth file
+        if hasattr(subprocess, "_fork_exec"):
+            subprocess._fork_exec = fork_exec  # type: ignore[union-attr]
+
+    def execv(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
+        """``(path, words)`` under the C environment."""
+        if len(arguments) == 2 and self.wanted(arguments[:1], arguments[1]):
+            return arguments, self.inherited()
+        return arguments, None
+
+    def execve(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
+        """``(path, words, mapping)``, the mapping by position or by name."""
+        if len(arguments) < 2:
+            return arguments, None
+        path, words, *rest = arguments
+        mapping = rest[0] if rest else options.get("env")
+        if mapping is None:  # since Python 3.13, the C environment
+            return arguments, self.execv((path, words), options)[1]
+        if not hasattr(mapping, "keys") or not self.wanted((path,), words, _get(mapping, "PATH")):
+            return arguments, None
+        if rest:
+            return (path, words, self.extended(mapping), *rest[1:]), None
+        options["env"] = self.extended(mapping)
+        return arguments, None
+
+    def system(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
+        """``(command)`` for the shell."""
+        command = arguments[0] if arguments else options.get("command")
+        return arguments, self.inherited() if self.wanted((), (command,)) else None
+
+    def fork_exec(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
+        """``(words, executables, close_fds, pass_fds, cwd, environment, …)``."""
+        if len(arguments) <= ENVIRONMENT:
+            return arguments, None
+        listed = arguments[ENVIRONMENT]
+        search = None if listed is None else _entry(listed, b"PATH")
+        if not self.wanted((), arguments[0], search):
+            return arguments, None
+        if listed is None:
+            return arguments, self.inherited()
+        before, after = arguments[:ENVIRONMENT], arguments[ENVIRONMENT + 1 :]
+        return (*before, self.extended_list(listed), *after), None
+
+    def wanted(self, paths: Any, words: Any, search: str | None = None) -> bool:
+        """Whether a command is to boot us; what is odd, the call complains of."""
+        if isinstance(words, (str, bytes)) or not hasattr(words, "__iter__"):
+            return False
+        if iter(words) is words:  # reading an iterator would use it up
+            return False
+        if search is None:
+            search = os.environ.get("PATH")
+        return environment.starts_python((*paths, *words), search)
+
+    def inherited(self) -> Environ:
+        return Environ(environment.variables(self.boot, os.environ.get("PYTHONPATH"), self.path))
+
+    def extended(self, mapping: Any) -> Any:
+        """The mapping with our variables, unless it wakes an inject of its own."""
+        if _get(mapping, environment.BOOT) is not None:
+            return mapping
+        given = environment.variables(self.boot, _get(mapping, "PYTHONPATH"), self.path)
+        result = {key: value for key, value in mapping.items() if os.fsdecode(key) not in given}
+        return {**result, **given}
+
+    def extended_list(self, listed: Any) -> Any:
+        """The same for a list of ``b"NAME=value"``."""
+        if _entry(listed, environment.BOOT.encode()) is not None:
+            return listed
+        given = environment.variables(self.boot, _entry(listed, b"PYTHONPATH"), self.path)
+        result = list(listed)
+        for name, value in given.items():
+            _put(result, os.fsencode(name) + b"=", os.fsencode(value))
+        return result
+
+
+def _get(mapping: Any, name: str) -> str | None:
+    for key in (name, name.encode()):
+        try:
+            value = mapping[key]
+        except (KeyError, TypeError):
+            continue
+        return os.fsdecode(value)
+    return None
+
+
+def _entry(listed: Any, name: bytes) -> str | None:
+    for entry in listed:
+        if entry.startswith(name + b"="):
+            return os.fsdecode(entry[len(name) + 1 :])
+    return None
+
+
+def _put(listed: list[bytes], start: bytes, value: bytes) -> None:
+    for index, entry in enumerate(listed):
+        if entry.startswith(start):
+            listed[index] = start + value
+            return
+    listed.append(start + value)

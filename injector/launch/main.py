@@ -1,0 +1,237 @@
+"""The program as ``__main__``, run by CPython's own machinery, with no frame of ours on the stack.
+
+CPython asks ``sys.path_hooks`` whether the file it was given is an importable archive or folder. Of
+a plain script nobody says so, except us: CPython then looks up ``runpy._run_module_as_main`` and
+calls it. We answer that look-up, which ends before the call begins, with an object whose call runs
+in C all the way down to the script's own code. ``-m``, folders and archives come by the same
+look-up and go on to the real ``runpy``. What cannot be read or compiled we refuse, and CPython says
+what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _collections import deque  # type: ignore[import-not-found]
+from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
+from _functools import partial  # type: ignore[import-not-found]
+from _operator import attrgetter, methodcaller
+from stat import S_ISFIFO, S_ISREG
+
+from injector.launch.boot import Held, Process
+from injector.launch.environment import PACKAGE, STDIN
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, ModuleType
+    from typing import Any
+
+Function: Any = type(lambda: None)
+
+
+class Main:
+    """What CPython calls as ``runpy._run_module_as_main("__main__", 0)``.
+
+    Each attribute on the way is read by C: the property ``__call__`` reads ``run``, which calls
+    ``body``; what that returns has an ``__init__`` that takes ``("__main__", 0)`` and does no harm.
+    """
+
+    __call__ = property(attrgetter("run.__init__"))
+    run = property(methodcaller("body"))
+
+    def __init__(self, body: Callable[[], object]) -> None:
+        self.body = body
+
+    def __del__(self) -> None:
+        """Python flushes after a script has ended and before it prints what the script raised."""
+        _flush(sys.stderr)
+        _flush(sys.stdout)
+
+
+def _flush(stream: Any) -> None:
+    try:
+        stream.flush()
+    except BaseException:
+        pass
+
+
+class Script:
+    """Whatever the interpreter was asked to run, until it is run."""
+
+    def __init__(self, process: Process, argument: str) -> None:
+        self.process = process
+        self.argument = argument
+        self.path = argument
+        if not argument.startswith("/"):
+            self.path = f"{os.getcwd()}/{argument}"  # as CPython completes it
+        self.source = b""
+        self.code: CodeType | None = None
+        self.runpy: ModuleType | None = None
+
+    def wait_for(self) -> None:
+        """Stand where CPython will look."""
+        self.runpy = sys.modules.get("runpy")
+        sys.path_hooks.append(self.hook)
+        sys.modules["runpy"] = Runpy(self)
+
+    def hook(self, path: str) -> Any:
+        """Accept the script that CPython was given, and nothing else."""
+        if path == self.path:
+            try:
+                self.read()
+            except Exception:
+                self.refuse()
+            else:
+                return self
+        raise ImportError
+
+    def read(self) -> None:
+        """Read and compile. What warnings the compiler gives are given only if it succeeds."""
+        if self.path == STDIN:
+            self.source, filename = _all_of_stdin(), "<stdin>"
+        else:
+            self.source, filename = _contents(self.path), self.path
+        held = Held()
+        try:
+            with held:
+                self.code = compile(self.source, filename, "exec", dont_inherit=True)
+        except Exception:
+            if self.path == STDIN:
+                _again(self.source)
+            raise
+        for text in held.texts:
+            sys.stderr.write(text)
+
+    def refuse(self) -> None:
+        """CPython runs it, or says why not; what is compiled already can still be watched."""
+        self.step_aside()
+        if self.path.endswith(".pyc") and os.path.isfile(self.path):
+            folder = os.path.dirname(os.path.realpath(self.path))
+            self.process.children.path = folder
+            self.process.phases_early(folder)
+
+    def step_aside(self) -> None:
+        """Nothing of ours is left where the program could see it."""
+        if isinstance(sys.modules.get("runpy"), Runpy):
+            if self.runpy is None:
+                del sys.modules["runpy"]
+            else:
+                sys.modules["runpy"] = self.runpy
+        if sys.path_hooks[-1] == self.hook:  # CPython, having counted them, may be looping
+            sys.path_hooks.pop()
+        for entry in list(sys.path_importer_cache):
+            if entry.startswith(PACKAGE):
+                del sys.path_importer_cache[entry]
+
+    def ready(self) -> Any:
+        """The phases run; what CPython is to call."""
+        self.step_aside()
+        if self.code is None:
+            self.process.children.path = sys.path[0]
+            code = self.process.phases()
+            if code is not None:
+                return Main(partial(sys.exit, code))
+            import runpy
+
+            return runpy._run_module_as_main  # type: ignore[attr-defined]
+        sys.path_importer_cache[self.path] = None
+        namespace = self.become_main()
+        code = self.process.phases()
+        if code is not None:
+            return Main(partial(sys.exit, code))
+        return Main(self.body(namespace))
+
+    def become_main(self) -> dict[str, Any]:
+        """Fill ``__main__`` and ``sys`` as CPython does for a script."""
+        filename, folder = self.path, os.path.dirname(os.path.realpath(self.path))
+        if self.path == STDIN:
+            filename, folder = "<stdin>", ""
+            sys.orig_argv[sys.orig_argv.index(self.argument)] = sys.argv[0] = "-"
+        del sys.path[0]
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path.insert(0, folder)
+            self.process.children.path = folder
+        namespace = vars(sys.modules["__main__"])
+        namespace["__file__"] = filename
+        namespace["__cached__"] = None
+        namespace["__loader__"] = SourceFileLoader("__main__", filename)
+        return namespace
+
+    def body(self, namespace: dict[str, Any]) -> Callable[[], object]:
+        """Run the code, then drop the two names that CPython drops, all of it in C.
+
+        The list is emptied as it is worked off, so that nothing of ours holds on to the namespace
+        when the interpreter takes it apart.
+        """
+        assert self.code is not None
+        code = self.process.code(self.source, namespace["__file__"], self.code)
+        steps = [
+            None,
+            partial(namespace.pop, "__cached__", None),
+            partial(namespace.pop, "__file__", None),
+            Function(code, namespace),
+        ]
+        self.source, self.code = b"", None
+        run: Callable[[], object] = partial(
+            deque, map(methodcaller("__call__"), iter(steps.pop, None)), 3
+        )
+        return run
+
+
+class Runpy(type(sys)):  # type: ignore[misc]
+    """Stands for ``runpy`` until CPython asks it for what to call."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__("runpy")
+        self.__dict__["script"] = script
+
+    @property
+    def _run_module_as_main(self) -> Any:
+        return self.__dict__["script"].ready()
+
+    def __getattr__(self, name: str) -> Any:
+        """Somebody else came first, a .pth file perhaps: give it the real one."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.__dict__["script"].step_aside()
+        import runpy
+
+        sys.modules["runpy"] = self
+        return getattr(runpy, name)
+
+
+def _contents(path: str) -> bytes:
+    """The bytes of a script. Raises ValueError for what CPython does not compile."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not (S_ISREG(mode) or S_ISFIFO(mode)):
+            raise ValueError("no script")
+        source = _all_of(descriptor)
+    finally:
+        os.close(descriptor)
+    if path.endswith(".pyc") or source.startswith(MAGIC_NUMBER[:2]):
+        raise ValueError("compiled already")
+    return source
+
+
+def _all_of_stdin() -> bytes:
+    return _all_of(0)
+
+
+def _all_of(descriptor: int) -> bytes:
+    parts = []
+    while part := os.read(descriptor, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _again(source: bytes) -> None:
+    """Have CPython itself read a program from stdin that does not compile, and say why."""
+    descriptor = os.memfd_create("stdin")
+    os.write(descriptor, source)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.dup2(descriptor, 0)
+    words = ["-" if word == STDIN else word for word in sys.orig_argv]
+    os.execv(sys.executable, words)

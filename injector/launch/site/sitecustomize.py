@@ -1,0 +1,69 @@
+"""Boots inject inside the program's own interpreter, then leaves no trace of having been there.
+
+Python imports ``sitecustomize`` from the first folder of ``PYTHONPATH`` that has one; ``inject
+run`` puts this folder there. Every Python that a program starts may come by here, old ones too, so
+this file keeps to syntax that all of them read.
+"""
+
+# mypy: ignore-errors
+
+import os
+import sys
+
+
+def _restore(here):
+    """Make environment and path what they would be without us; return what woke us and the path."""
+    values = [os.environ.pop(name, None) for name in ("INJECT_BOOT", "INJECT_PATH")]
+    sys.path[:] = [entry for entry in sys.path if entry != here]
+    sys.path_importer_cache.pop(here, None)
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if entries == [here]:
+        del os.environ["PYTHONPATH"]
+    elif entries == [os.path.join(here, "")]:  # written so when the variable was set but empty
+        os.environ["PYTHONPATH"] = ""
+    elif here in entries:
+        entries.remove(here)
+        os.environ["PYTHONPATH"] = os.pathsep.join(entries)
+    return values
+
+
+def _boot(here, settings, path):
+    """Import our package from the folder we lie in, which need not be on ``sys.path``."""
+    import _frozen_importlib as importing
+    import _frozen_importlib_external as files
+
+    package = os.path.dirname(os.path.dirname(here))
+    if "injector" not in sys.modules:
+        spec = files.spec_from_file_location(
+            "injector",
+            os.path.join(package, "__init__.py"),
+            submodule_search_locations=[package],
+        )
+        module = importing.module_from_spec(spec)
+        sys.modules["injector"] = module
+        spec.loader.exec_module(module)
+    from injector.launch.boot import start
+
+    return start(settings, path)
+
+
+def _wake():
+    here = os.path.dirname(os.path.abspath(__file__))
+    settings, path = _restore(here)
+    known = sys.version_info >= (3, 10) and sys.implementation.name == "cpython"
+    if settings and known:
+        try:
+            return _boot(here, settings, path)
+        except Exception as error:  # the program comes first
+            sys.stderr.write("inject: not probing: {0}: {1}\n".format(type(error).__name__, error))
+    return lambda: None
+
+
+sys.modules.pop("sitecustomize", None)
+_begin = _wake()
+try:
+    # The user's own, if there is one further down the path; if there is none, the ImportError is
+    # what Python's site module expects to see.
+    import sitecustomize  # noqa: F401
+finally:
+    _begin()

@@ -1,0 +1,60 @@
+"""Voirfiles without a program: what they declare, and which probes they would set."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..rewrite.request import Request
+from .session import Session, declare
+
+
+class PlannedProbe(NamedTuple):
+    """One probe of a voirfile."""
+
+    selector: str
+    file: str
+    line: int
+    targets: list[tuple[Request, Any]]
+    """Requests; beside each the object that the selector names through the voirfile, else ``None``."""
+
+
+class _Nothing:
+    """An engine and a record that do nothing."""
+
+    def add(self, requests: list[Request]) -> None: ...
+
+    def attach(self, target: object, request: Request) -> None: ...
+
+    def after_import(self, name: str, callback: Callable[[Any], None]) -> None: ...
+
+    def on_hook_defined(self, hook: Callable[..., Any]) -> None: ...
+
+    def emit(self, event: str, data: object) -> None: ...
+
+    def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def declared(voirfiles: list[str], configs: list[str]) -> argparse.ArgumentParser:
+    session = _session(voirfiles, [], configs)
+    declare(session.overseer, voirfiles, configs)
+    parser: argparse.ArgumentParser = session.overseer.argparser
+    return parser
+
+
+def planned(voirfiles: list[str], options: list[str], configs: list[str]) -> list[PlannedProbe]:
+    session = _session(voirfiles, options, configs)
+    session.begin()
+    session.load()
+    return [
+        PlannedProbe(probe.selector, *probe.place, [(t.request, t.found) for t in probe.targets])
+        for probe in session.probes
+    ]
+
+
+def _session(voirfiles: list[str], options: list[str], configs: list[str]) -> Session:
+    config = {"voirfiles": voirfiles, "options": options, "configs": configs}
+    return Session(config, _Nothing(), _Nothing())

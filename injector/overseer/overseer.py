@@ -1,0 +1,217 @@
+"""The ``ov`` that a voirfile receives."""
+
+from __future__ import annotations
+
+import sys
+from ..errors import UserError
+from ..measure import Measures
+from ..probe import StopProgram
+from .log import Log
+from .phases import Phases, Schedule
+from .probes import Probe
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, NoReturn
+
+    from ..measure.measures import Recorder
+    from .phases import Instrument, Phase, Running
+
+PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")
+
+
+class Overseer:
+    """Phases, options, probes and streams of one process of the program.
+
+    ``phases``, ``require`` and ``run_phase`` drive instruments; ``argparser`` and ``options`` are what
+    voirfiles declare and what was given; ``probe`` gives a stream of ``giving``; ``value``, ``region``,
+    ``override``, ``step`` and ``loader`` are the fast ways, which never go through a stream.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        install: Callable[[Probe], None],
+        on_error: Callable[[str, BaseException], None],
+    ) -> None:
+        self.phases = Phases(*PHASES)
+        self.options: Any = None
+        self.log = Log(recorder.emit)
+        self._emit = recorder.emit
+        self._install = install
+        self._on_error = on_error
+        self._schedule = Schedule(self, self.phases, self._instrument_failed)
+        self._argparser: Any = None
+        self._given: Any = None
+        self._numbers = 0
+        self._streams: list[Any] = []
+        self._measures = Measures(self._ask, recorder)
+
+    # --- instruments and phases --------------------------------------------------------------------
+
+    def require(self, *instruments: Instrument) -> Any:
+        """Activate instruments, each once; returns their state (a list if there are several)."""
+        states = [self._schedule.require(instrument) for instrument in instruments]
+        return states[0] if len(states) == 1 else states
+
+    def run_phase(self, phase: Phase) -> Running:
+        """Context manager whose body is the phase; instruments waiting for it are resumed after."""
+        self._emit("phase", {"name": phase.name})
+        return self._schedule.run_phase(phase)
+
+    def stop(self, value: object = None) -> NoReturn:
+        """End the program here, successfully: ``finally`` blocks run, the exit code is 0."""
+        raise StopProgram(value)
+
+    def abort(self, error: BaseException) -> NoReturn:
+        """End the program by raising ``error`` in it."""
+        from voir.phase import OverseerAbort
+
+        raise OverseerAbort(error)
+
+    # --- options -------------------------------------------------------------------------------------
+
+    @property
+    def argparser(self) -> Any:
+        """The parser to declare options in; complete when ``parse_args`` ends."""
+        if self._argparser is None:
+            from .options import Options
+
+            self._argparser = Options()
+        self._argparser.layer = self._schedule.layer
+        return self._argparser
+
+    @property
+    def has_options(self) -> bool:
+        """Whether any option was declared or configured: if not, ``argparse`` is never imported."""
+        return self._argparser is not None
+
+    # --- streams ---------------------------------------------------------------------------------------
+
+    @property
+    def given(self) -> Any:
+        """The stream of what the program gives with ``give(…)``; imports ``giving``."""
+        if self._given is None:
+            from .streams import GivenStream
+
+            self._given = GivenStream(lambda error: self._stream_failed("ov.given", error)).open()
+            self._given.where("$event") >> self.log
+        return self._given
+
+    def give(self, **data: Any) -> None:
+        """Push ``data`` into :attr:`given`, from any thread."""
+        self.given._push(data)
+
+    queue = give
+    """voir's way to give from another thread; here ``give`` is safe from any."""
+
+    def probe(
+        self,
+        selector: str,
+        *,
+        raw: bool = False,
+        probe_type: str | None = None,
+        overridable: bool = False,
+        env: dict[str, Any] | None = None,
+    ) -> Any:
+        """A stream of ``giving`` with one event each time the selector fires.
+
+        ``raw`` gives captures with names instead of bare values; ``probe_type="total"`` gives one
+        event when the outermost function ends; ``overridable`` adds ``override`` and ``koverride``.
+
+        Raises:
+            UserError: the selector does not parse, or names what the voirfile does not have.
+        """
+        from .streams import ProbeStream
+
+        stream = ProbeStream()
+        self._streams.append(stream)
+        self._add(
+            selector,
+            deliver=stream.deliver,
+            env=env,
+            raw=raw,
+            total=probe_type == "total",
+            override=overridable,
+        )
+        return stream
+
+    # --- the fast ways -----------------------------------------------------------------------------------
+
+    def value(self, where: Any, name: str | None = None, *, task: str | None = None) -> None:
+        """Record each value that ``where`` takes, as ``name``; device values are read late."""
+        self._measures.value(where, name, task)
+
+    def region(self, where: Any, name: str) -> None:
+        """Record how long each call of the function ``where`` takes, as the region ``name``."""
+        self._measures.region(where, name)
+
+    def step(self, where: Any, *, task: str = "train", items: Any = None) -> None:
+        """Each call of the function ``where`` is a step of ``task``; ``items(…)`` or a number tells its size."""
+        self._measures.step(where, task, items)
+
+    def loader(self, where: Any, *, task: str = "train", items: Any = None) -> None:
+        """``where`` is (or returns) the iterable that drives the loop of ``task``: times its steps."""
+        self._measures.loader(where, task, items)
+
+    def override(self, where: Any, function: Callable[..., Any]) -> None:
+        """Replace each value that ``where`` takes by ``function(value)``."""
+        self._ask(where, None, function, override=True)
+
+    # --- internals -----------------------------------------------------------------------------------------
+
+    def _ask(
+        self, where: Any, variable: str | None, direct: Callable[[Any], Any], override: bool = False
+    ) -> None:
+        self._add(where, variable=variable, direct=direct, override=override)
+
+    def _add(self, where: Any, *, env: Any = None, **how: Any) -> None:
+        frame = sys._getframe(1)
+        while (frame.f_globals.get("__name__") or "").startswith("injector.") and frame.f_back:
+            frame = frame.f_back
+        scope = env if env is not None else {**frame.f_globals, **frame.f_locals}
+        place = (frame.f_code.co_filename, frame.f_lineno)
+        self._install(Probe(where, env=scope, place=place, number=self._next_number, **how))
+
+    def _next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _instrument_failed(self, instrument: Instrument, error: BaseException) -> None:
+        if isinstance(error, UserError) and self.phases.run_script.pending:
+            raise error  # bad input, and the program has not begun: say it and run nothing
+        self._on_error(f"instrument {getattr(instrument, '__name__', instrument)!s}", error)
+
+    def _stream_failed(self, name: str, error: BaseException) -> None:
+        from ..probe.stop import is_stop
+
+        if is_stop(error):
+            raise error
+        self._on_error(name, error)
+
+    def start(self, instruments: Iterable[tuple[str, Instrument]]) -> None:
+        """Call the instruments of the voirfiles, given with the voirfile that defines each."""
+        self._schedule.start()
+        for layer, instrument in instruments:
+            self._schedule.require_for(layer, instrument)
+
+    def end_phase(self, phase: Phase, exception: BaseException | None) -> None:
+        """End a phase whose body was not ours to run: the program's own."""
+        self._emit("phase", {"name": phase.name})
+        self._schedule.end(phase, None, exception)
+
+    def close(self) -> None:
+        """Complete the streams: reductions give their result."""
+        for stream in self._streams:
+            self._guarded("a probe's stream", stream.complete)
+        if self._given is not None:
+            self._guarded("ov.given", lambda: self._given.__exit__(None, None, None))
+        self._measures.close()
+
+    def _guarded(self, name: str, action: Callable[[], Any]) -> None:
+        try:
+            action()
+        except Exception as error:
+            self._on_error(name, error)
+

@@ -1,0 +1,356 @@
+"""From a selector to requests for the rewriter and hooks in builtins."""
+
+from __future__ import annotations
+
+import builtins
+
+from ..errors import UserError
+from ..probe import MISSING, define
+from ..rewrite import selector as language
+from ..rewrite.request import Request
+from ..rewrite.selector import Call, Element
+from .scope import Scope, Totals, calling_frame
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    Deliver = Callable[[dict[str, Any]], Any]
+
+
+class Target:
+    """A request, and the object it is for when the selector named one through the voirfile."""
+
+    __slots__ = ("found", "request")
+
+    def __init__(self, request: Request, found: Any = None) -> None:
+        self.request = request
+        self.found = found
+
+
+class Probe:
+    """One selector of a voirfile: what it asks for, and what it gives when it fires.
+
+    ``deliver`` is given a mapping of captured names to values. ``direct`` is given the focus variable's
+    value alone: the fast way, without a mapping in between wherever the selector allows it.
+    """
+
+    def __init__(
+        self,
+        where: Any,
+        *,
+        env: Mapping[str, Any],
+        place: tuple[str, int],
+        number: Callable[[], int],
+        deliver: Deliver | None = None,
+        direct: Callable[[Any], Any] | None = None,
+        variable: str | None = None,
+        override: bool = False,
+        raw: bool = False,
+        total: bool = False,
+    ) -> None:
+        self.selector = _shown(where, variable)
+        self.place = place
+        self.override = override
+        self.targets: list[Target] = []
+        self._direct = direct
+        self._deliver = deliver
+        self._env = env
+        self._raw = raw
+        self._number = number
+        if isinstance(where, str):
+            self._ask_selector(self.selector, total)
+        else:
+            self._ask_object(where, variable or "#value")
+
+    def _ask_selector(self, selector: str, total: bool) -> None:
+        tree = _parse(selector, self.place)
+        mode = language.mode(tree)
+        if mode == "total" or total:
+            self._ask_total(tree)
+        else:
+            self._ask_focus(tree, mode == "wrap")
+
+    def _ask_object(self, found: Any, variable: str) -> None:
+        call = Call(self.selector)
+        element = Element(variable, variable, focus=language.BEGIN)
+        hook = self._hook()
+        gather = _Gather(element, [], [], self._raw, self._matcher)
+        define(hook, self._handler(gather, None, None), override=self.override)
+        self.targets.append(Target(_request_for(found, call.target, hook, variable, self.override), found))
+
+    @property
+    def hooks(self) -> list[str]:
+        """Names of the hooks that count as this probe firing."""
+        return [t.request.hook for t in self.targets if t.request.variable not in ("#scope",)]
+
+    # --- one event each time the focus variable is set ---------------------------------------------
+
+    def _ask_focus(self, tree: Call, wrap: bool) -> None:
+        chain = _chain_to_focus(tree, self.selector)
+        outer, scope = self._ask_outer(chain[:-1])
+        inner = chain[-1]
+        for element in inner.captures:
+            if element.focus:
+                others = [e for e in inner.captures if e is not element and not e.focus]
+                step = None if not wrap else "begin" if element.focus & language.BEGIN else "end"
+                self._ask(inner, element, others, outer, scope, step)
+
+    def _ask_outer(self, chain: list[Call]) -> tuple[list[tuple[Scope, Element]], Scope | None]:
+        """Ask for the scopes of the functions around the focus; what is captured of each."""
+        captured = []
+        scope: Scope | None = None
+        for call in chain:
+            if call.children[1:]:
+                raise self._error("a selector may go down into one function at a time")
+            scope = Scope(scope, _module_of(call) if _is_module_level(call) else None)
+            if not _is_module_level(call):
+                hook = self._hook()
+                scope.publish(hook)
+                self._target(call, hook, "#scope")
+            captured += [(scope, element) for element in call.captures]
+        return captured, scope
+
+    def _ask(
+        self,
+        call: Call,
+        element: Element,
+        others: list[Element],
+        outer: list[tuple[Scope, Element]],
+        scope: Scope | None,
+        step: str | None,
+    ) -> None:
+        if any(other.name is None for other in others):
+            raise self._error("'*' and '$x' stand for the variable that fires, not for one beside it")
+        names = tuple(other.name for other in others if other.name)
+        hook = self._hook()
+        gather = _Gather(element, others, outer, self._raw, self._matcher)
+        handler = self._handler(gather, scope, step)
+        wildcard = element.name is None
+        define(
+            hook,
+            handler,
+            override=self.override and step is None,
+            captures=names,
+            wildcard=wildcard,
+            receives=element.name == "#receive",
+        )
+        self._target(call, hook, element.name, names, element.tag)
+
+    def _handler(self, gather: _Gather, scope: Scope | None, step: str | None) -> Callable[..., Any]:
+        if step is not None:
+            return self._wrapping(gather, scope, step)
+        if gather.plain and scope is None and self._direct is not None:
+            return self._direct
+        deliver = self._deliver_to(gather.capture)
+        if gather.plain and scope is None and not self.override:
+            capture = gather.capture
+            return lambda value: deliver({capture: value})
+
+        def handler(value: Any, *rest: Any) -> Any:
+            if scope is not None and scope.current() is None:
+                return value
+            data = gather(value, rest)
+            if data is None:
+                return value
+            answer = deliver(data)
+            return value if answer is MISSING else answer
+
+        return handler
+
+    def _deliver_to(self, capture: str) -> Deliver:
+        """Whatever takes an event's data; ``direct`` takes the focus variable's value out of it."""
+        direct = self._direct
+        if direct is None:
+            return self._deliver or (lambda data: MISSING)
+        return lambda data: direct(data[capture])
+
+    def _wrapping(self, gather: _Gather, scope: Scope | None, step: str) -> Callable[..., Any]:
+        """``f(!a, !!b)``: the two ends of one activation carry the same id."""
+        deliver = self._deliver_to(gather.capture)
+        name = gather.capture if step == "begin" else None
+
+        def handler(value: Any, *rest: Any) -> None:
+            if scope is not None and scope.current() is None:
+                return
+            data = gather(value, rest)
+            if data is not None:
+                frame = calling_frame()
+                data["$wrap"] = {"id": id(frame), "name": self._wrap_name or name, "step": step}
+                deliver(data)
+
+        if step == "begin":
+            self._wrap_name = name
+        return handler
+
+    _wrap_name: str | None = None
+
+    # --- one event when the outermost function ends --------------------------------------------------
+
+    def _ask_total(self, tree: Call) -> None:
+        if self.override:
+            raise self._error("a selector without a focus has no variable to override")
+        elements = language.all_elements(tree)
+        names = [e.capture for e in elements if e.capture]
+        scope = Scope(None, None)
+        totals = Totals(scope, names, self._deliver_to(names[0] if names else ""), self._raw)
+        hook = self._hook()
+        scope.publish(hook)
+        self._target(tree, hook, "#scope")
+        for call in language.calls(tree):
+            for element in call.captures:
+                self._ask_collected(call, element, totals)
+        end = self._hook()
+        define(end, totals.end)
+        self._target(tree, end, "#exit")
+
+    def _ask_collected(self, call: Call, element: Element, totals: Totals) -> None:
+        matches = self._matcher(element)
+
+        def collect(value: Any, *name: Any) -> None:
+            if matches(value):
+                totals.add(element, name[0] if name else element.name or "", value)
+
+        hook = self._hook()
+        define(hook, collect, wildcard=element.name is None)
+        self._target(call, hook, element.name, (), element.tag)
+
+    # --- helpers ---------------------------------------------------------------------------------------
+
+    def _hook(self) -> str:
+        return f"injector:{self._number()}"
+
+    def _target(
+        self,
+        call: Call,
+        hook: str,
+        variable: str | None,
+        captures: tuple[str, ...] = (),
+        category: str | None = None,
+    ) -> None:
+        if call.target == "*":
+            raise self._error("name a function: any function would be every function of the process")
+        if call.module is not None:
+            request = Request(
+                hook, call.module, call.path, variable, captures, self.override, category
+            )
+            self.targets.append(Target(request))
+        else:
+            found = self._resolve(call.target)
+            request = _request_for(found, call.target, hook, variable, self.override)
+            self.targets.append(Target(request._replace(captures=captures, category=category), found))
+
+    def _resolve(self, dotted: str) -> Any:
+        first, *rest = dotted.split(".")
+        if first in self._env:
+            value = self._env[first]
+        elif hasattr(builtins, first):
+            value = getattr(builtins, first)
+        else:
+            raise self._error(
+                f"{first!r} is no name of the voirfile; write '//{dotted.replace('.', '/')}' for a "
+                "function of the program, '/pkg.mod/f' for one of a module"
+            )
+        for attribute in rest:
+            if not hasattr(value, attribute):
+                raise self._error(f"{type(value).__name__} {first!r} has no attribute {attribute!r}")
+            value = getattr(value, attribute)
+        return value
+
+    def _matcher(self, element: Element) -> Callable[[Any], Any]:
+        if element.value is None:
+            return lambda _: True
+        return language.matcher(element.value, self._resolve_value)
+
+    def _resolve_value(self, name: str) -> Any:
+        return self._resolve(name)
+
+    def _error(self, message: str) -> UserError:
+        file, line = self.place
+        return UserError(f"{file}:{line}: selector {self.selector!r}: {message}")
+
+
+class _Gather:
+    """Makes the event's data out of what the hook was called with; ``None`` if a test says no."""
+
+    def __init__(
+        self,
+        focus: Element,
+        others: list[Element],
+        outer: list[tuple[Scope, Element]],
+        raw: bool,
+        matcher: Callable[[Element], Callable[[Any], Any]],
+    ) -> None:
+        self.capture = focus.capture or focus.name or "*"
+        self.plain = not (others or outer or raw or focus.value or focus.name is None)
+        self._focus = focus
+        self._others = others
+        self._outer = outer
+        self._raw = raw
+        wanted = [focus, *others, *(element for _, element in outer)]
+        self._tests = [
+            (e.capture or e.name or "*", matcher(e)) for e in wanted if e.value is not None
+        ]
+
+    def __call__(self, value: Any, rest: tuple[Any, ...]) -> dict[str, Any] | None:
+        name = self._focus.name
+        if name is None:
+            name, *rest_list = rest
+            rest = tuple(rest_list)
+        entries: list[tuple[str | None, str | None, Any]] = []
+        for scope, element in self._outer:
+            entries.append((element.capture, element.name, scope.read(element.name)))
+        entries += [(e.capture, e.name, v) for e, v in zip(self._others, rest, strict=False)]
+        entries.append((self.capture, name, value))
+        data = {key: v for key, _, v in entries if key is not None and v is not MISSING}
+        if any(key not in data or not test(data[key]) for key, test in self._tests):
+            return None
+        if self._raw:
+            from .streams import Capture
+
+            captures = [(key, n or "", v) for key, n, v in entries if key and v is not MISSING]
+            return {key: Capture(key, n, v) for key, n, v in captures}
+        return data
+
+
+def _shown(where: Any, variable: str | None) -> str:
+    """The selector's text; for an object, what a selector for it would look like."""
+    if not isinstance(where, str):
+        where = f"{getattr(where, '__module__', '')}.{getattr(where, '__qualname__', repr(where))}"
+        variable = variable or "#value"
+    return where if variable is None else f"{where} > {variable}"
+
+
+def _request_for(
+    found: Any, target: str, hook: str, variable: str | None, override: bool
+) -> Request:
+    name = getattr(found, "__qualname__", target)
+    module = getattr(found, "__module__", None) or ""
+    return Request(hook, module, tuple(name.split(".")), variable, (), override)
+
+
+def _parse(selector: str, place: tuple[str, int]) -> Call:
+    try:
+        return language.parse(selector)
+    except language.SelectorError as error:
+        raise UserError(f"{place[0]}:{place[1]}: {error}") from None
+
+
+def _chain_to_focus(tree: Call, text: str) -> list[Call]:
+    """The functions from the outermost one down to that which holds the focus."""
+    chain = [tree]
+    while not any(e.focus for e in chain[-1].captures):
+        below = [c for c in chain[-1].children if language.focus(c)]
+        if not below:
+            raise UserError(f"selector {text!r} has no variable that fires")
+        chain.append(below[0])
+    return chain
+
+
+def _is_module_level(call: Call) -> bool:
+    return call.module is not None and not call.path
+
+
+def _module_of(call: Call) -> str:
+    return call.module or ""

@@ -1,0 +1,212 @@
+"""One process of the program, overseen: from loading the voirfiles to the end of the last phase."""
+
+from __future__ import annotations
+
+import sys
+
+from ..probe import Point, points, stop
+from ..rewrite.request import Miss
+from . import voirfile, workers
+from .overseer import Overseer
+from .probes import Probe
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..rewrite.request import Landing
+    from .rooms import Record, Rewriter
+
+
+class Session:
+    """Drives the phases of one process; ``begin``, ``load``, then ``finish``."""
+
+    def __init__(self, config: Mapping[str, Any], engine: Rewriter, record: Record) -> None:
+        self._config = config
+        self._engine = engine
+        self._record = record
+        self._probes: dict[str, Probe] = {}
+        self._pending: list[Probe] | None = []
+        self._failed: set[tuple[str, type[BaseException]]] = set()
+        self._finished = False
+        self._before_fork: dict[str, int] = {}
+        self.overseer = Overseer(record, self._install, self._failure)
+        points.on_failure = self._hook_failed
+        points.on_first = self._first_fire
+        points.on_define = engine.on_hook_defined
+        stop.on_give_up = lambda: self.finish(None)
+
+    def begin(self) -> None:
+        """Load the voirfiles; phases ``init`` and ``parse_args``.
+
+        Raises:
+            UserError: bad input, before anything of the program has run.
+        """
+        overseer = self.overseer
+        declare(overseer, self._config["voirfiles"], self._config["configs"])
+        self._tell_voir()
+        if not self._config.get("workers"):
+            self._engine.after_import(workers.MODULE, workers.quiet)
+        with overseer.run_phase(overseer.phases.parse_args):
+            if overseer.has_options:
+                overseer.options = overseer.argparser.parse(self._config["options"])
+
+    def load(self) -> None:
+        """Phase ``load_script``; the probes set until its end are installed together."""
+        overseer = self.overseer
+        with overseer.run_phase(overseer.phases.load_script):
+            pass
+        pending, self._pending = self._pending or [], None
+        self._arm(pending)
+
+    def finish(self, exception: BaseException | None = None) -> None:
+        """End ``run_script`` and ``finalize``, complete the streams, write the last words. Once."""
+        if self._finished:
+            return
+        self._finished = True
+        try:
+            self._end_phases(exception)
+            self._record.emit("fired", self._fired())
+            self._record.emit("end", {})
+            self._record.close()
+        except BaseException as error:
+            self._failure("the end of the run", error)
+
+    def after_fork(self) -> None:
+        """In the child of a fork: the phases end in the parent; hooks count from zero here."""
+        self._finished = True
+        self._before_fork = self._counts()
+
+    def leave_fork(self) -> None:
+        """The forked child ends: what it saw."""
+        self._record.emit("fired", self._fired())
+        self._record.close()
+
+    @property
+    def probes(self) -> list[Probe]:
+        """Every probe set so far, in the order in which they were set."""
+        return list(dict.fromkeys(self._probes.values()))
+
+    # --- phases ------------------------------------------------------------------------------------------
+
+    def _end_phases(self, exception: BaseException | None) -> None:
+        overseer = self.overseer
+        phases = overseer.phases
+        try:
+            overseer.end_phase(phases.run_script, exception)
+        except BaseException as error:
+            self._failure("phase run_script", error)
+        overseer.close()
+        try:
+            overseer.end_phase(phases.finalize, None)
+        except BaseException as error:
+            self._failure("phase finalize", error)
+
+    def _tell_voir(self) -> None:
+        """``voir.log`` and ``voir.iterate`` in the program find the overseer through voir itself."""
+        loaded = sys.modules.get("voir.helpers")
+        if loaded is not None:
+            loaded.current_overseer.set(self.overseer)
+        else:
+            self._engine.after_import(
+                "voir.helpers", lambda module: module.current_overseer.set(self.overseer)
+            )
+
+    # --- probes ----------------------------------------------------------------------------------------
+
+    def _install(self, probe: Probe) -> None:
+        for hook in probe.hooks:
+            self._probes[hook] = probe
+        if self._pending is not None:
+            self._pending.append(probe)
+        else:
+            self._arm([probe])
+
+    def _arm(self, probes: list[Probe]) -> None:
+        named = []
+        for probe in probes:
+            self._record.emit(
+                "asked",
+                {"selector": probe.selector, "file": probe.place[0], "line": probe.place[1]},
+            )
+            for target in probe.targets:
+                request, found = target.request, target.found
+                if found is None:
+                    named.append(request)
+                else:
+                    self._engine.attach(found, request)
+        if named:
+            self._engine.add(named)
+
+    def report(self, found: Landing | Miss) -> None:
+        """What the engine tells of a request: where it landed, or that it found nothing."""
+        probe = self._probes.get(found.request.hook)
+        selector = probe.selector if probe else ""
+        if isinstance(found, Miss):
+            data = {"selector": selector, "reason": found.reason, "nearest": list(found.nearest)}
+            self._record.emit("miss", data)
+            return
+        landing = found._asdict()
+        del landing["request"]
+        self._record.emit(
+            "probe", {"selector": selector, "hook": found.request.hook, "landing": landing}
+        )
+
+    def _fired(self) -> dict[str, int]:
+        """How often each probe fired in this process, what a parent counted before a fork apart."""
+        before = self._before_fork
+        return {key: count - before.get(key, 0) for key, count in self._counts().items()}
+
+    def _counts(self) -> dict[str, int]:
+        fired: dict[str, int] = {}
+        for hook, probe in self._probes.items():
+            point = points.defined.get(hook)
+            if point is not None:
+                fired[probe.selector] = fired.get(probe.selector, 0) + point.fired
+        return fired
+
+    def _first_fire(self, point: Point) -> None:
+        probe = self._probes.get(point.name)
+        if probe is not None:
+            self._record.emit("first", {"selector": probe.selector})
+
+    # --- mistakes ----------------------------------------------------------------------------------------
+
+    def _hook_failed(self, point: Point, error: BaseException) -> None:
+        probe = self._probes.get(point.name)
+        self._failure(f"probe {probe.selector!r}" if probe else point.name, error)
+
+    def _failure(self, where: str, error: BaseException) -> None:
+        """Record a mistake of ours or of a voirfile: once for each place and kind."""
+        if (where, type(error)) in self._failed:
+            return
+        self._failed.add((where, type(error)))
+        import traceback
+
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self._record.emit(
+            "failure",
+            {"where": where, "type": type(error).__name__, "message": str(error), "trace": trace},
+        )
+
+
+def declare(overseer: Overseer, voirfiles: list[str], configs: list[str]) -> None:
+    """Load the voirfiles and run phase ``init``: afterwards every option is declared.
+
+    Raises:
+        UserError: bad input.
+    """
+    if configs:
+        from .options import read_config
+
+        for path in configs:
+            overseer.argparser.merge_base_config(read_config(path), path)
+    found = [
+        (path, instrument)
+        for number, path in enumerate(voirfiles)
+        for instrument in voirfile.load(path, number)
+    ]
+    overseer.start(found)
+    with overseer.run_phase(overseer.phases.init):
+        pass

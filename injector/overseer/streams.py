@@ -1,0 +1,130 @@
+"""Streams of data in the form of the ``giving`` package, made when a voirfile first asks for one.
+
+Importing ``giving`` costs about 70 ms, so nothing here is imported before that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from giving import Given, SourceProxy
+from giving.gvr import global_context
+
+from ..probe import MISSING
+
+Data = dict[str, Any]
+
+
+class Capture:
+    """What a ``raw`` probe gives for a variable: its name besides its value."""
+
+    __slots__ = ("capture", "name", "names", "value", "values")
+
+    def __init__(self, capture: str, name: str, value: Any) -> None:
+        self.capture = capture
+        self.name = name
+        self.names = [name]
+        self.value = value
+        self.values = [value]
+
+    def __repr__(self) -> str:
+        return f"Capture({self.capture}={self.value!r} of {self.name})"
+
+
+class ProbeStream(SourceProxy):  # type: ignore[misc]
+    """The stream of a probe's events; every operator of ``giving`` applies."""
+
+    def __init__(self, *, _obs: Any = None, _root: Any = None) -> None:
+        super().__init__(_obs=_obs, _root=_root)
+        if _root is None:
+            self._answer = threading.local()
+
+    def deliver(self, data: Data) -> Any:
+        """Push an event; return what :meth:`override` answered, else :data:`MISSING`."""
+        answer = self._root._answer
+        answer.value = MISSING
+        self._push(data)
+        return answer.value
+
+    def override(self, setter: Any = lambda value: value) -> Any:
+        """Replace the focus variable by ``setter(event)``, or by ``setter`` if it is no callable.
+
+        Acts only through synchronous operators (``map``, ``filter``), while the event passes.
+        """
+        function = setter if callable(setter) else lambda _: setter
+        return self.subscribe(lambda data: self._set(function(data)))
+
+    def koverride(self, setter: Callable[..., Any]) -> Any:
+        """Replace the focus variable by ``setter(**event)``."""
+        return self.subscribe(lambda data: self._set(setter(**data)))
+
+    def _set(self, value: Any) -> None:
+        self._root._answer.value = value
+
+    def complete(self) -> None:
+        """Tell the operators that no more events come, so that reductions give their result."""
+        self.__exit__()
+
+
+class GivenStream(Given):  # type: ignore[misc]
+    """The stream of what the program gives with ``give(…)``, from whichever thread.
+
+    A subscriber that raises is reported through ``on_error`` and does not reach the program.
+    """
+
+    def __init__(
+        self,
+        on_error: Callable[[BaseException], None] | None = None,
+        _obs: Any = None,
+        _root: Any = None,
+    ) -> None:
+        if _root is None:
+            super().__init__(context=global_context)
+            self._on_error = on_error
+            # Streams are no more thread-safe than their operators; a subscriber may give in turn.
+            self._lock = threading.RLock()
+        else:
+            super().__init__(_obs=_obs, _root=_root)
+
+    def _push(self, data: Data) -> None:
+        root = self._root
+        with root._lock:
+            for observer in list(root._observers):
+                try:
+                    observer.on_next(data)
+                except BaseException as error:
+                    root._on_error(error)
+
+    def open(self) -> GivenStream:
+        """Begin to listen, in this thread and in every other."""
+        self.__enter__()
+        _everywhere(self._push)
+        return self
+
+
+class _Context:
+    """``giving``'s context, with a handler for threads that were started without one."""
+
+    def __init__(self, push: Callable[[Data], None]) -> None:
+        self._push = push
+
+    def get(self) -> tuple[Callable[[Data], None], ...]:
+        return global_context.get() or (self._push,)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(global_context, name)
+
+
+def _everywhere(push: Callable[[Data], None]) -> None:
+    from giving import give
+
+    give.context = _Context(push)
+
+
+class LogStream(SourceProxy):  # type: ignore[misc]
+    """Callable stream of what goes into the record."""
+
+    def __call__(self, data: Data) -> None:
+        self._push(data)

@@ -1,0 +1,23 @@
+"""What rewritten code calls.
+
+A *point* is one hook: the callable that sits in :mod:`builtins` under a name no program can write,
+hands the value of a place to a handler, counts, and never lets a handler's mistake reach the
+program. This room knows nothing of selectors, files or run folders.
+"""
+
+from __future__ import annotations
+
+from .points import MISSING, Point, define, define_raw, defined, silence, undefine
+from .stop import StopProgram, request_stop
+
+__all__ = [
+    "MISSING",
+    "Point",
+    "StopProgram",
+    "define",
+    "define_raw",
+    "defined",
+    "request_stop",
+    "silence",
+    "undefine",
+]

@@ -1,0 +1,245 @@
+"""Hooks in builtins: counted, guarded, and as cheap as a Python call can be."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+from .stop import is_stop, request_stop
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+    Handler = Callable[..., Any]
+    Hook = Callable[..., Any]
+
+
+class _Missing:
+    """The value of a captured variable that was not bound when the event fired."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<not bound>"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING = _Missing()
+
+_namespace = builtins.__dict__
+
+on_failure: Callable[[Point, BaseException], None] = lambda point, error: None
+"""Called once for each (point, exception type); the overseer puts it into the record."""
+
+on_first: Callable[[Point], None] = lambda point: None
+"""Called when a point fires for the first time."""
+
+on_define: Callable[[Hook], None] = lambda hook: None
+"""Called with each hook defined; the rewriter makes it transparent to ``torch.compile``."""
+
+defined: dict[str, Point] = {}
+"""Every point of this process by its name."""
+
+
+class Point:
+    """One hook and what became of it."""
+
+    __slots__ = ("failures", "name", "read")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.failures: set[type[BaseException]] = set()
+        self.read: Callable[[], int] = int
+
+    @property
+    def fired(self) -> int:
+        """How often the hook was called in this process."""
+        return self.read()
+
+
+def define(
+    name: str,
+    handler: Handler,
+    *,
+    override: bool = False,
+    captures: tuple[str, ...] = (),
+    wildcard: bool = False,
+    receives: bool = False,
+) -> Point:
+    """Put a hook for ``handler`` under ``name`` (and its suffixed forms) into builtins.
+
+    ``handler(value, *captures)`` is called with the variable's value, with the variable's name
+    before the captures when ``wildcard``. With ``override`` what it returns takes the value's place.
+    ``receives`` says that the place is what a generator is sent, for ``yield from``.
+    """
+    point = defined[name] = Point(name)
+    plain = not captures and not wildcard
+    make = (_overrider if override else _observer) if plain else _general(override)
+    hook, point.read = make(handler, point)
+    _publish(name, hook, point)
+    _publish_plain(name + "?", _reading_frame(hook, captures))
+    _publish_plain(name + "!", _current_error(hook))
+    _publish_plain(name + "@", _delegating(name, receives))
+    return point
+
+
+def define_raw(name: str, hook: Hook) -> None:
+    """Put ``hook`` itself under ``name``, uncounted; its exceptions are the caller's to guard."""
+    _publish_plain(name, hook)
+
+
+def undefine(name: str) -> None:
+    """Make the hooks of ``name`` do nothing; code that calls them goes on."""
+    for suffix in ("", "?"):
+        if name + suffix in _namespace:
+            _namespace[name + suffix] = _identity
+    for suffix in ("+", "-", "!"):
+        if name + suffix in _namespace:
+            _namespace[name + suffix] = _nothing
+    if name + "@" in _namespace:
+        _namespace[name + "@"] = _identity
+
+
+def silence() -> None:
+    """Make every hook of this process do nothing: this is a worker, whose time is not the program's."""
+    for name in list(defined):
+        undefine(name)
+
+
+def _identity(value: Any, *_: Any) -> Any:
+    return value
+
+
+def _nothing() -> None:
+    return None
+
+
+def _publish(name: str, hook: Hook, point: Point) -> None:
+    """Publish a hook that first says that it fired, then steps aside for ``hook`` itself."""
+
+    def first(value: Any, *rest: Any) -> Any:
+        if _namespace.get(name) is first:
+            _namespace[name] = hook
+            on_first(point)
+        return hook(value, *rest)
+
+    _publish_plain(name, hook)
+    on_define(first)
+    _namespace[name] = first
+
+
+def _publish_plain(name: str, hook: Hook) -> None:
+    on_define(hook)
+    _namespace[name] = hook
+
+
+def _observer(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]:
+    fired = 0
+
+    def hook(value: Any) -> Any:
+        nonlocal fired
+        fired += 1
+        try:
+            handler(value)
+        except BaseException as error:
+            _failed(point, error)
+        return value
+
+    return hook, lambda: fired
+
+
+def _overrider(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]:
+    fired = 0
+
+    def hook(value: Any) -> Any:
+        nonlocal fired
+        fired += 1
+        try:
+            return handler(value)
+        except BaseException as error:
+            _failed(point, error)
+        return value
+
+    return hook, lambda: fired
+
+
+def _general(override: bool) -> Callable[[Handler, Point], tuple[Hook, Callable[[], int]]]:
+    def make(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]:
+        fired = 0
+
+        def hook(value: Any, *rest: Any) -> Any:
+            nonlocal fired
+            fired += 1
+            try:
+                result = handler(value, *rest)
+            except BaseException as error:
+                _failed(point, error)
+                return value
+            return result if override else value
+
+        return hook, lambda: fired
+
+    return make
+
+
+def _failed(point: Point, error: BaseException) -> None:
+    """Let a stop through; keep everything else from the program, and say it once."""
+    if is_stop(error):
+        request_stop(error, sys._getframe(2))
+    if type(error) in point.failures:
+        return
+    point.failures.add(type(error))
+    try:
+        on_failure(point, error)
+    except Exception:
+        pass  # the record is lost, the program is not
+
+
+def _reading_frame(hook: Hook, captures: tuple[str, ...]) -> Hook:
+    """A form of ``hook`` for places where a captured variable may be unbound: it looks itself."""
+
+    def reading(value: Any, *name: Any) -> Any:
+        frame = sys._getframe(1)
+        return hook(value, *name, *(read_variable(frame, variable) for variable in captures))
+
+    return reading
+
+
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
+
+
+def read_variable(frame: FrameType, variable: str) -> Any:
+    """The value of ``variable`` (a name, or ``name.attribute``) in ``frame``, or :data:`MISSING`."""
+    root, *attributes = variable.split(".")
+    scope: FrameType | None = frame
+    # Up to Python 3.11 a comprehension is a function of its own; its variables are the outer's.
+    while scope is not None and root not in scope.f_locals and scope.f_code.co_name in _COMPREHENSIONS:
+        scope = scope.f_back
+    scope = scope or frame
+    value = scope.f_locals.get(root, scope.f_globals.get(root, MISSING))
+    for attribute in attributes:
+        value = getattr(value, attribute, MISSING)
+    return value
+
+
+def _current_error(hook: Hook) -> Callable[[], None]:
+    def error() -> None:
+        hook(sys.exc_info()[1])
+
+    return error
+
+
+def _delegating(name: str, receives: bool) -> Callable[[Any], Any]:
+    def delegate(iterable: Any) -> Any:
+        # Imported at the first use: only `yield from` in a generator that a probe names needs it.
+        from .delegate import ReceiveDelegate, YieldDelegate
+
+        kind = ReceiveDelegate if receives else YieldDelegate
+        return kind(iterable, lambda value: _namespace[name](value))
+
+    return delegate

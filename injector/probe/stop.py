@@ -1,0 +1,150 @@
+"""Ending the program from inside a hook: as if it had reached its end.
+
+What a program sees is a plain ``SystemExit``: ``finally`` blocks run, ``atexit`` runs, the exit
+code is 0. A program may swallow it in a bare ``except:``; so the program's frames that are alive when
+the stop begins are traced, and the moment one goes on as if nothing had been raised, it is raised
+again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, NoReturn
+
+_PATIENCE = 1000
+"""How often a stop is raised again before the process is ended without asking the program."""
+
+
+class StopProgram(BaseException):
+    """What a handler or an instrument raises: the program has been observed long enough."""
+
+    def __init__(self, value: object = None) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+on_give_up: Callable[[], None] = lambda: None
+"""Called before a program that swallows every stop is ended: the record's last words."""
+
+
+def is_stop(error: BaseException) -> bool:
+    """Whether ``error`` asks for the end of the program: ours, or voir's (found only if loaded)."""
+    return isinstance(error, (StopProgram, KeyboardInterrupt, *_foreign()))
+
+
+def _foreign() -> tuple[type[BaseException], ...]:
+    phase = sys.modules.get("voir.phase")
+    return (phase.StopProgram, phase.OverseerAbort) if phase is not None else ()
+
+
+def request_stop(error: BaseException, frame: FrameType) -> NoReturn:
+    """End the program at ``frame`` because of ``error``: raises what the program shall see.
+
+    voir's ``OverseerAbort`` carries the error to raise; a ``KeyboardInterrupt`` passes as it is.
+    """
+    phase = sys.modules.get("voir.phase")
+    if phase is not None and isinstance(error, phase.OverseerAbort):
+        raise error.args[0] from None
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    import threading  # at the end of a run, not at its start
+
+    _insist(frame)
+    if threading.current_thread() is not threading.main_thread():
+        _stop_main_thread()
+    raise SystemExit from None
+
+
+def _insist(frame: FrameType) -> None:
+    """Watch every live frame of this thread, so that a swallowed stop is raised again."""
+    watch = _Watch(frame)
+    watch.arm()
+    # CPython drops a trace function that raises; the profile function puts it back at the next
+    # call or return, which comes before any handler further out.
+    sys.setprofile(watch.profile)
+
+
+def _stop_main_thread() -> None:
+    """Raise the stop in the main thread too: it may be waiting for nothing else."""
+    import ctypes
+    import threading
+
+    main = ctypes.c_ulong(threading.main_thread().ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(SystemExit))
+
+
+class _Watch:
+    """The trace function of a thread that is being stopped.
+
+    Only frames that were alive when the stop began are watched: a finalizer or an ``atexit``
+    callback is new, and raising into those would help nobody. The standard library's frames are left
+    alone: what ``threading``, ``multiprocessing`` or ``asyncio`` do after it is cleaning up.
+    """
+
+    __slots__ = ("_alive", "_raised")
+
+    def __init__(self, frame: FrameType | None) -> None:
+        self._raised = 0
+        self._alive: list[FrameType] = []
+        while frame is not None:
+            if not _in_standard_library(frame):
+                self._alive.append(frame)
+            frame = frame.f_back
+
+    def arm(self) -> None:
+        if sys.gettrace() != self:
+            for frame in self._alive:
+                frame.f_trace = self
+            sys.settrace(self)
+
+    def profile(self, frame: FrameType, event: str, _: Any) -> None:
+        if event == "return" and frame in self._alive:
+            self._alive.remove(frame)
+        if self._alive:
+            self.arm()
+        else:
+            sys.setprofile(None)
+            sys.settrace(None)
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "call":
+            return None
+        if event == "line" and _went_on(frame):
+            self._raised += 1
+            if self._raised > _PATIENCE:
+                on_give_up()
+                os._exit(0)
+            raise SystemExit
+        return self
+
+
+def _in_standard_library(frame: FrameType) -> bool:
+    filename = frame.f_code.co_filename
+    library = os.path.dirname(os.__file__) + os.sep
+    return filename.startswith("<frozen ") or (
+        filename.startswith(library) and "site-packages" not in filename
+    )
+
+
+def _went_on(frame: FrameType) -> bool:
+    """Whether ``frame`` goes on as if nothing had been raised: the stop is not being handled."""
+    error = sys.exc_info()[1]
+    while error is not None:  # a finally block, an except clause, an __exit__: let it finish
+        if isinstance(error, SystemExit):
+            return False
+        error = error.__context__
+    return not _entering_handler(frame)
+
+
+def _entering_handler(frame: FrameType) -> bool:
+    """Whether the next instruction begins a handler: the error is in flight, not yet visible."""
+    from opcode import opmap
+
+    begin = opmap.get("PUSH_EXC_INFO")  # 3.11 and later
+    return begin is not None and frame.f_code.co_code[frame.f_lasti] == begin

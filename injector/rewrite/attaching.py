@@ -1,0 +1,287 @@
+"""Hooks on what is there: an object, or what a dotted name leads to on a live module.
+
+A Python function, however it was reached (as a method, through a decorator, inherited), gets its hook
+in its own code, in the module that defines it. What was reached through an instance or a subclass is
+told apart at run time by the function's first argument. Everything else that can be called gets a
+stand-in where it was found.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from types import FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from . import wrapping
+from .filters import OneClass, OneObject
+from .places import Place, close, find
+from .request import MAIN, Landing, Miss, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .engine import Engine
+    from .sheet import Sheet
+
+    Test = Callable[[Any], bool]
+
+_DEPTH = 50
+"""How many decorators are looked through."""
+
+
+class Binding:
+    """``"injector:7&"``: called where a module binds a name whose rest is found on the value."""
+
+    def __init__(self, engine: Engine, request: Request) -> None:
+        self._engine = engine
+        self._request = request
+
+    def __call__(self, value: Any) -> Any:
+        request, engine = self._request, self._engine
+        try:
+            if len(request.path) > 1:
+                attach_path(engine, value, request.path[1:], request)
+                return value
+            holder = ModuleType(request.module)
+            vars(holder)[request.path[0]] = value
+            place = Place(holder, request.path[0], value, None)
+            _attach_place(engine, place, request)
+            return vars(holder)[request.path[0]]
+        except Exception as error:
+            engine.say(Miss(request, f"could not be attached: {error!r}"))
+            return value
+
+
+class StarBinding:
+    """``"injector:7*"``: called after each ``import *``, which may have brought what was asked for."""
+
+    def __init__(self, engine: Engine, sheet: Sheet, request: Request, last: int) -> None:
+        self._engine = engine
+        self._sheet = sheet
+        self._request = request
+        self._last = last
+        self._found = False
+
+    def __call__(self) -> None:
+        frame = sys._getframe(1)
+        request, name, namespace = self._request, self._request.path[0], frame.f_globals
+        if name in namespace:
+            self._found = True
+            self._engine.say(self._landing(frame.f_lineno))
+            namespace[name] = Binding(self._engine, request)(namespace[name])
+        elif request.module == MAIN and frame.f_lineno >= self._last and not self._found:
+            self._engine.not_found(request)
+
+    def _landing(self, line: int) -> Landing:
+        sheet = self._sheet
+        text = sheet.source.split("\n")[line - 1].strip()
+        return Landing(self._request, sheet.module, "", sheet.filename, line, text, "binding")
+
+
+def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Request) -> None:
+    """Attach to what ``path`` leads to from ``start``; reports a Miss where it leads nowhere."""
+    if not path:
+        engine.not_found(request)
+        return
+    holder = start
+    for depth, name in enumerate(path):
+        inner = _inside(holder)
+        if isinstance(inner, FunctionType) and engine.weave_function(inner, request, inside=path[depth:]):
+            return
+        place = find(holder, name)
+        if place is None:
+            engine.say(_nothing_there(holder, name, request))
+            return
+        holder = place.raw
+    assert place is not None
+    _attach_place(engine, place, request)
+
+
+def _nothing_there(holder: Any, name: str, request: Request) -> Miss:
+    where = getattr(holder, "__qualname__", None) or getattr(holder, "__name__", type(holder).__name__)
+    names = {*getattr(holder, "__dict__", ()), *getattr(type(holder), "__dict__", ())}
+    return Miss(request, f"{name} not found in {where}", close(name, names))
+
+
+def attach_object(engine: Engine, target: Any, request: Request) -> None:
+    """Attach to ``target`` itself, wherever it is used."""
+    target = wrapping.unwrapped(target) if not isinstance(target, type) else target
+    if isinstance(target, MethodType):
+        _attach_function(engine, target.__func__, request, None, OneObject(target.__self__))
+    elif isinstance(target, type):
+        _attach_class(engine, target, request, _home(target))
+    elif isinstance(target, FunctionType):
+        _attach_function(engine, target, request, _home(target), None)
+    else:
+        inner = _inside(target)
+        if isinstance(inner, FunctionType):
+            _attach_function(engine, inner, request, None, None)
+        elif _calls_python(target):
+            call = getattr(type(target), "__call__")  # noqa: B004
+            _attach_function(engine, call, request, None, OneObject(target))
+        else:
+            _wrap_everywhere(engine, target, request)
+
+
+def _attach_place(engine: Engine, place: Place, request: Request) -> None:
+    raw = place.raw
+    test: Test | None = None
+    if place.owner is not None and place.owner is not place.holder:
+        test = OneClass(place.holder)
+    inner = _inside(raw)
+    if isinstance(raw, MethodType):
+        _attach_function(engine, raw.__func__, request, place, OneObject(raw.__self__))
+    elif isinstance(inner, FunctionType):
+        _attach_function(engine, inner, request, place, None if isinstance(raw, staticmethod) else test)
+    elif isinstance(raw, type):
+        _attach_class(engine, raw, request, place)
+    elif place.owner is None and _calls_python(raw):
+        call = getattr(type(raw), "__call__")  # noqa: B004
+        _attach_function(engine, call, request, place, OneObject(raw))
+    else:
+        _wrap_at(engine, place, request)
+
+
+def _inside(thing: Any) -> Any:
+    """The Python function in which the work is done, behind descriptors and decorators."""
+    for _ in range(_DEPTH):
+        if wrapping.is_stand_in(thing):
+            return thing
+        if isinstance(thing, (staticmethod, classmethod)):
+            thing = thing.__func__
+        elif isinstance(thing, property):
+            thing = thing.fget or thing.fset or thing.fdel
+        elif isinstance(thing, functools.cached_property):
+            thing = thing.func
+        elif isinstance(thing, functools.partialmethod):
+            thing = thing.func
+        elif isinstance(getattr(thing, "__wrapped__", None), type(thing)) or callable(
+            getattr(thing, "__wrapped__", None)
+        ):
+            if isinstance(thing, type):
+                return thing
+            thing = thing.__wrapped__
+        else:
+            return thing
+    return thing
+
+
+def _calls_python(thing: Any) -> bool:
+    """Whether calling ``thing``, an instance, runs a Python method of its class."""
+    return isinstance(getattr(type(thing), "__call__", None), FunctionType)
+
+
+def _attach_function(
+    engine: Engine, function: FunctionType, request: Request, place: Place | None, test: Test | None
+) -> None:
+    if engine.weave_function(function, request, test):
+        return
+    if place is None:
+        place = _home(function)
+    if place is None or test is not None:
+        engine.say(Miss(request, f"{function.__qualname__} has no source that can be rewritten"))
+        return
+    _wrap_at(engine, place, request)
+
+
+def _attach_class(engine: Engine, cls: type, request: Request, place: Place | None) -> None:
+    """A class is called to make an instance: its ``__init__``, else its ``__new__``."""
+    for name in ("__init__", "__new__"):
+        found = find(cls, name)
+        if found is not None and isinstance(_inside(found.raw), FunctionType):
+            _attach_place(engine, found, request)
+            return
+    if place is None:
+        engine.say(Miss(request, f"no place from which {cls.__qualname__} is called was found"))
+        return
+    _wrap_at(engine, place, request)
+
+
+def _wrap_at(engine: Engine, place: Place, request: Request) -> None:
+    """Put a stand-in where ``place`` is; reports what came of it."""
+    reason = _unwrappable(place, request)
+    if reason is not None:
+        engine.say(Miss(request, reason))
+        return
+    raw = place.raw
+    try:
+        if isinstance(raw, (staticmethod, classmethod)):
+            place.put(type(raw)(wrapping.wrap(raw.__func__, request)))
+        else:
+            made = wrapping.wrap(raw, request)
+            if made is not raw or place.owner is not place.holder:
+                place.put(made)
+    except (TypeError, AttributeError) as error:
+        engine.say(Miss(request, f"{_called(place)} cannot be replaced: {error}"))
+        return
+    engine.say(_wrapped(place, request))
+
+
+def _unwrappable(place: Place, request: Request) -> str | None:
+    target = getattr(place.raw, "__func__", place.raw)
+    if not callable(target) and not hasattr(type(target), "__get__"):
+        return f"{_called(place)} is not callable: {type(target).__name__}"
+    if request.variable not in wrapping.VARIABLES:
+        asked = request.variable or "its variables"
+        return f"{_called(place)} has no Python code, so {asked} cannot be seen in it"
+    if request.captures:
+        return f"{_called(place)} has no Python code, so {request.captures[0]} cannot be seen in it"
+    return None
+
+
+def _wrap_everywhere(engine: Engine, target: Any, request: Request) -> None:
+    """Put a stand-in for ``target`` wherever a module has it under a name."""
+    places = list(_uses(target))
+    if not places:
+        engine.say(Miss(request, f"no module has {target!r} under a name"))
+        return
+    for place in places:
+        _wrap_at(engine, place, request)
+
+
+def _uses(target: Any) -> Any:
+    shared: Any = None
+    for module in list(sys.modules.values()):
+        if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] == _OWN:
+            continue
+        for name, value in list(vars(module).items()):
+            if wrapping.unwrapped(value) is target and not name.startswith("__"):
+                shared = value if wrapping.is_stand_in(value) else shared
+                yield Place(module, name, shared if shared is not None else value, None)
+
+
+_OWN = __name__.partition(".")[0]
+
+
+def _home(target: Any) -> Place | None:
+    """Where ``target`` says that it stands, if it does."""
+    module = sys.modules.get(getattr(target, "__module__", None) or "")
+    name = getattr(target, "__qualname__", "")
+    if module is None or not name or "<" in name:
+        return None
+    place = None
+    holder: Any = module
+    for part in name.split("."):
+        place = find(holder, part)
+        if place is None:
+            return None
+        holder = place.raw
+    return place if getattr(holder, "__func__", holder) is target else None
+
+
+def _called(place: Place) -> str:
+    holder = getattr(place.holder, "__qualname__", None) or getattr(place.holder, "__name__", "")
+    return f"{holder}.{place.name}" if holder else place.name
+
+
+def _wrapped(place: Place, request: Request) -> Landing:
+    holder = place.holder
+    if isinstance(holder, ModuleType):
+        module, function = holder.__name__, place.name
+    else:
+        module = str(getattr(holder, "__module__", "") or request.module)
+        function = _called(place)
+    return Landing(request, module, function, "", 0, "", "wrapped")
+
+

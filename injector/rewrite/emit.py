@@ -1,0 +1,164 @@
+"""Hook calls for one scope: how they are written, and what they may take along."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from .nodes import FUNCTIONS, Spot, call, constant, name, put, run, store
+from .nodes import load as read
+from .plan import Hook, Plan, Record
+from .scope import Facts, Inner, foreign
+
+
+class Emitter:
+    """Writes the calls, keeps the record, and knows which variables are surely bound."""
+
+    def __init__(self, plan: Plan, record: Record) -> None:
+        self.plan = plan
+        self.facts: Facts = plan.place.facts
+        self.record = record
+        self.used: set[str] = set()
+        """Hooks called in this scope."""
+        self.bound: set[str] | None = None
+        """Variables that surely have a value here; None when nobody asks."""
+        self.unsafe: set[str] = set()
+        if plan.captures:
+            self.bound = set()
+            self.unsafe = self.facts.deleted | self.facts.declared
+            self.unsafe |= foreign(plan.place.node, self.facts.nested)
+            self.bind(arg.arg for arg in self.facts.params)
+
+    # -- what is bound
+
+    def bind(self, names: Iterable[str]) -> None:
+        """Note variables that have a value from here on."""
+        if self.bound is not None:
+            self.bound.update(found for found in names if found not in self.unsafe)
+
+    def reachable(self, variable: str, inner: Inner | None) -> bool:
+        """Whether a hook may read ``variable`` directly: it is bound, and no closure is made for it."""
+        ring = inner
+        while ring is not None:
+            if variable in ring.bound:
+                return True
+            if variable in ring.targets or variable not in ring.loaded:
+                return False
+            ring = ring.outer
+        if inner is not None and isinstance(self.plan.place.node, ast.ClassDef):
+            return False
+        return self.bound is not None and variable in self.bound
+
+    # -- calls
+
+    def call(
+        self,
+        hook: Hook,
+        value: ast.expr,
+        key: str,
+        where: Spot,
+        start: Spot,
+        inner: Inner | None = None,
+    ) -> ast.expr:
+        """``hook(value)``, with the variable's name for wildcards and with its captures."""
+        args = [value]
+        if hook.wild:
+            args.append(constant(key, where))
+        captures = hook.request.captures if hook.kind is None else ()
+        target = hook.name
+        if captures:
+            if all(self.reachable(variable, inner) for variable in captures):
+                args.extend(name(variable, where) for variable in captures)
+            else:
+                target += "?"
+        self.used.add(target)
+        return call(target, args, where, start)
+
+    def wrap(
+        self,
+        value: ast.expr,
+        hooks: Iterable[Hook],
+        key: str,
+        kind: str,
+        where: Spot,
+        start: Spot,
+        inner: Inner | None = None,
+        line: int = 0,
+    ) -> ast.expr:
+        """``outer(inner(value))`` for several hooks."""
+        for hook in self.usable(hooks):
+            value = self.call(hook, value, key, where, start, inner)
+            self.record.land(hook, self.plan.place.function, line or where.line, kind)
+        return value
+
+    def usable(self, hooks: Iterable[Hook]) -> list[Hook]:
+        """The hooks whose captures are variables of this scope at all."""
+        found = list(hooks)
+        if not self.plan.captures:
+            return found
+        return [hook for hook in found if self._known(hook)]
+
+    def _known(self, hook: Hook) -> bool:
+        if hook.kind is not None or not hook.request.captures:
+            return True
+        names = self.facts.names()
+        for variable in hook.request.captures:
+            if variable.partition(".")[0] not in names:
+                where = self.plan.place.function or "the module"
+                self.record.refuse(hook.request, f"{where} has no variable {variable}")
+                return False
+        return True
+
+    def after(
+        self, leaf: ast.Name | ast.Attribute, hooks: Iterable[Hook], key: str, kind: str, where: Spot
+    ) -> list[ast.stmt]:
+        """A statement that shows, or exchanges, what a variable was just bound to."""
+        found = self.usable(hooks)
+        if not found or not self.readable(leaf, found):
+            return []
+        value = self.wrap(read(leaf, where), found, key, kind, where, where)
+        if any(hook.override for hook in found):
+            return [store(leaf, value, where)]
+        return [run(value, where)]
+
+    def readable(self, leaf: ast.Name | ast.Attribute, hooks: Iterable[Hook]) -> bool:
+        """Reading the name ``super`` in a method makes a closure of it, even if it is a local."""
+        node: ast.expr = leaf
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not (isinstance(node, ast.Name) and node.id == "super"):
+            return True
+        if "super" in self.facts.loaded or not isinstance(self.plan.place.node, FUNCTIONS):
+            return True
+        for hook in hooks:
+            self.record.refuse(hook.request, "a variable called super cannot be looked at")
+        return False
+
+    def signal(self, variable: str, hooks: Iterable[Hook], kind: str, where: Spot) -> list[ast.stmt]:
+        """``hook(True)`` as a statement, for each hook."""
+        statements: list[ast.stmt] = []
+        for hook in self.usable(hooks):
+            value = self.wrap(constant(True, where), [hook], variable, kind, where, where)
+            statements.append(run(value, where))
+        return statements
+
+    def bare(self, hooks: Iterable[Hook], suffix: str, kind: str, where: Spot) -> list[ast.stmt]:
+        """``hook_with_suffix()`` as a statement, for each hook."""
+        statements: list[ast.stmt] = []
+        for hook in hooks:
+            self.record.land(hook, self.plan.place.function, where.line, kind)
+            statements.append(run(self.suffixed(hook, suffix, [], where), where))
+        return statements
+
+    def suffixed(self, hook: Hook, suffix: str, args: list[ast.expr], where: Spot) -> ast.expr:
+        """A call of one of a hook's other forms."""
+        self.used.add(hook.name + suffix)
+        return call(hook.name + suffix, args, where)
+
+    def declaration(self, where: Spot) -> list[ast.stmt]:
+        """``global`` for the hooks of a module or class: they are looked up as in a function.
+
+        Otherwise a class body whose namespace answers every name (``__prepare__``) would answer for
+        ours, and a loop at module level would search two dictionaries for each event.
+        """
+        return [put(ast.Global(names=sorted(self.used)), where)] if self.used else []

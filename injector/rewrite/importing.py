@@ -1,0 +1,207 @@
+"""Where the import system and ``runpy`` execute a module's code: looked at, and exchanged there.
+
+Nothing stands on ``sys.meta_path`` and no loader is touched. Every loader that executes modules in
+the standard way ends in one call, ``_call_with_frames_removed(exec, code, namespace)`` of the frozen
+importlib; that function is replaced by one of the same name, file, line and depth, which hands
+``exec`` other code when somebody wants the module. So finders, loaders, specs, caches, errors and
+tracebacks are those of the import system itself, whoever stands on ``sys.meta_path`` in which order.
+What a loader executes in a way of its own is met when the import ends: by the release of the import
+lock of that one module.
+"""
+
+from __future__ import annotations
+
+import _frozen_importlib as _bootstrap  # type: ignore[import-not-found]
+import _operator
+import _thread
+import builtins
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, ModuleType
+    from typing import Any, Protocol
+
+    Namespace = dict[str, Any]
+
+    class Client(Protocol):
+        """Who wants modules."""
+
+        names: set[str]
+        """Modules wanted by their full name."""
+        endings: set[str]
+        """Modules wanted by their last component."""
+
+        def code_for(self, code: CodeType, namespace: Namespace) -> CodeType:
+            """What to execute in place of ``code``. Must not raise."""
+
+        def main_code_for(self, code: CodeType, namespace: Namespace, name: str) -> CodeType:
+            """The same for what ``runpy`` executes; ``name`` is its module name, if any."""
+
+        def loaded(self, name: str) -> None:
+            """The module is in ``sys.modules`` and has been executed. Must not raise."""
+
+
+# `types` is not loaded in a process that has just started, and nothing else here needs it.
+_Function: Any = type(lambda: None)
+_Module: Any = type(sys)
+
+
+class ImportHook:
+    """Looks at every module that is about to be executed, for one client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._armed: set[str] = set()
+        self._create: Callable[..., Any] = _bootstrap._init_module_attrs
+
+    def install(self) -> None:
+        """Take the two places in the import system. Raises AttributeError where they do not exist."""
+        self._take_execution()
+        _bootstrap._init_module_attrs = _relabelled(self._creating(), _bootstrap._init_module_attrs)
+        runpy = sys.modules.get("runpy")
+        if isinstance(runpy, _Module) and "_run_code" in vars(runpy):
+            self._watch_runpy(runpy)
+
+    def wants(self, name: object) -> bool:
+        """Whether the client asked for the module of this name."""
+        client = self._client
+        if name in client.names:
+            return True
+        return bool(client.endings) and str(name).rpartition(".")[2] in client.endings
+
+    def _take_execution(self) -> None:
+        native = _bootstrap._call_with_frames_removed
+        before, after = self._before, self._after
+
+        def call(f: Any, *args: Any, **kwds: Any) -> Any:
+            return f(*args, **kwds) if f is not exec else after(f(*(args := before(args))), args)
+
+        _bootstrap._call_with_frames_removed = _relabelled(call, native)
+
+    def _before(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        try:
+            code, namespace = args
+            if self.wants(namespace.get("__name__")):
+                return self._client.code_for(code, namespace), namespace
+        except Exception:
+            pass  # not a call that we know
+        return args
+
+    def _after(self, result: object, args: tuple[Any, ...]) -> object:
+        name = args[1].get("__name__") if len(args) == 2 else None
+        if name not in self._armed and self.wants(name):
+            self._client.loaded(name)
+        return result
+
+    def _creating(self) -> Callable[..., Any]:
+        create, starting = self._create, self._starting
+
+        def init_module_attrs(spec: Any, module: ModuleType, *, override: bool = False) -> Any:
+            result = create(spec, module, override=override)
+            starting(spec, module)
+            return result
+
+        return init_module_attrs
+
+    def _starting(self, spec: Any, module: ModuleType) -> None:
+        """A module object has been made: arrange to hear when its import ends."""
+        try:
+            name = spec.name
+            if name == "runpy":
+                self._watch_runpy(module)
+            if name not in self._armed and self.wants(name):
+                self._arm(name, spec)
+        except Exception:
+            pass  # an unusual spec: the execution is still seen
+
+    def _arm(self, name: str, spec: Any) -> None:
+        """Hear of the release of the lock under which this thread imports ``name``."""
+        reference = _bootstrap._module_locks.get(name)
+        lock = reference() if reference is not None else None
+        if lock is None or lock.owner != _thread.get_ident():
+            return  # executed by hand, without the import system
+        self._armed.add(name)
+        release = lock.release
+
+        def released() -> None:
+            if not getattr(spec, "_initializing", False):
+                del lock.release
+                self._armed.discard(name)
+                if name in sys.modules and not is_lazy(sys.modules[name]):
+                    self._client.loaded(name)
+            release()
+
+        lock.release = released
+
+    def _watch_runpy(self, runpy: ModuleType) -> None:
+        vars(runpy).setdefault("exec", _RunpyExec(self._client))
+
+
+def is_lazy(module: object) -> bool:
+    """Whether ``module`` is waiting for its first use (``importlib.util.LazyLoader``)."""
+    return type(module).__name__ == "_LazyModule" and type(module).__module__ == "importlib.util"
+
+
+class _RunpyExec:
+    """What ``runpy._run_code`` finds under the name ``exec``.
+
+    The program's frame must have ``_run_code``'s as its caller, as under python. So nothing of ours
+    is on the stack when it starts: the call is looked up (that is when ``_choose`` runs, and is done)
+    and what it gave, either ``exec`` itself or a chain of C functions, is called.
+    """
+
+    __slots__ = ("_client",)
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def _choose(self) -> object:
+        try:
+            here = sys._getframe(1).f_locals
+            code, namespace, spec = here["code"], here["run_globals"], here["mod_spec"]
+            new = self._client.main_code_for(code, namespace, spec.name if spec else "")
+        except Exception:
+            return exec
+        if new is code:
+            return exec
+        namespace.setdefault("__builtins__", builtins.__dict__)
+        return _Program(_Function(new, namespace))
+
+    __call__ = property(_choose)
+
+
+class _Program:
+    """Called with any arguments, runs ``body()`` without a Python frame in between."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, body: Callable[[], None]) -> None:
+        self.body = body
+
+    ran = property(_operator.methodcaller("body"))
+    # The body has run when `ran` is there; it is None, whose __init__ swallows the arguments.
+    __call__ = property(_operator.attrgetter("ran.__init__"))
+
+
+def _relabelled(function: Any, model: Any) -> Any:
+    """``function`` under the name, file and line of ``model``: a traceback cannot tell them apart."""
+    code = model.__code__
+    last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+    own = function.__code__
+    labels: dict[str, Any] = {
+        "co_filename": code.co_filename,
+        "co_name": code.co_name,
+        "co_firstlineno": last - (_last_line(own) - own.co_firstlineno),
+    }
+    if hasattr(code, "co_qualname"):
+        labels["co_qualname"] = code.co_qualname
+    function.__code__ = own.replace(**labels)
+    function.__name__, function.__qualname__ = model.__name__, model.__qualname__
+    function.__module__, function.__doc__ = model.__module__, model.__doc__
+    return function
+
+
+def _last_line(code: CodeType) -> int:
+    return max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)

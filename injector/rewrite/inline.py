@@ -1,0 +1,175 @@
+"""Hooks inside expressions: walruses, comprehensions, yields, and the reads of outer variables."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from .emit import Emitter
+from .nodes import LOAD, STORE, Spot, constant, dotted, first, leaves, load, put, spot
+from .plan import Hook
+from .scope import COMPREHENSIONS, Inner, Site
+
+
+class Inliner(Emitter):
+    """What can be done without adding a statement."""
+
+    def sites(self, statement: int) -> None:
+        """Treat the expressions of one statement, the innermost first."""
+        for site in reversed(self.facts.sites.get(statement, ())):
+            node = site.node
+            if isinstance(node, ast.NamedExpr):
+                self.walrus(node, site)
+            elif isinstance(node, COMPREHENSIONS):
+                self.comprehension(node, site)
+            elif isinstance(node, ast.Yield):
+                self.produce(node, site)
+            elif isinstance(node, ast.YieldFrom):
+                self.delegate(node)
+
+    def walrus(self, node: ast.NamedExpr, site: Site) -> None:
+        """``(x := e)`` becomes ``(x := hook(e))``."""
+        key = node.target.id
+        hooks = self.plan.variable(key)
+        if hooks:
+            where = spot(node)
+            node.value = self.wrap(
+                node.value, hooks, key, "assignment", where, first(node.value), site.inner
+            )
+
+    # -- comprehensions
+
+    def comprehension(
+        self,
+        node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
+        site: Site,
+    ) -> None:
+        """``for x in it if c`` becomes ``for x in it for x in (hook(x),) if c``."""
+        inner = site.own
+        assert inner is not None
+        generators: list[ast.comprehension] = []
+        for generator in node.generators:
+            inner.bound.update(
+                leaf.id for leaf in leaves(generator.target) if isinstance(leaf, ast.Name)
+            )
+            generators.append(generator)
+            generators.extend(self.clauses(generator, inner))
+        node.generators = generators
+        inner.bound.clear()
+
+    def clauses(self, generator: ast.comprehension, inner: Inner) -> list[ast.comprehension]:
+        """More clauses, one for each name of a comprehension's target that is wanted."""
+        added: list[ast.comprehension] = []
+        seen: set[str] = set()
+        conditions, last = generator.ifs, generator
+        for leaf in leaves(generator.target):
+            key = dotted(leaf)
+            if key is None or key in seen:
+                continue
+            seen.add(key)
+            hooks = self.usable(self.plan.variable(key))
+            if not hooks:
+                continue
+            last.ifs = []
+            last = self.clause(leaf, hooks, key, inner)
+            added.append(last)
+        if last is not generator:
+            last.ifs = conditions
+        return added
+
+    def clause(
+        self, leaf: ast.Name | ast.Attribute, hooks: Sequence[Hook], key: str, inner: Inner
+    ) -> ast.comprehension:
+        """``for x in (hook(x),)``, which the compiler turns into an assignment."""
+        where = spot(leaf)
+        value = self.wrap(load(leaf, where), hooks, key, "comprehension", where, where, inner)
+        again = load(leaf, where)
+        assert isinstance(again, (ast.Name, ast.Attribute))
+        again.ctx = STORE
+        source = put(ast.Tuple(elts=[value], ctx=LOAD), where)
+        return ast.comprehension(target=again, iter=source, ifs=[], is_async=0)
+
+    # -- generators
+
+    def produce(self, node: ast.Yield, site: Site) -> None:
+        """``(yield v)`` becomes ``receive((yield produce(v)))``, and lets go of the scope meanwhile."""
+        where = spot(node)
+        given = self.plan.point("#yield")
+        taken = self.plan.point("#receive")
+        scopes = self.plan.point("#scope")
+        value = node.value
+        start = first(value) if value is not None else where
+        if given or scopes:
+            value = value if value is not None else constant(None, where)
+            value = self.wrap(value, given, "#yield", "yield", where, start)
+            node.value = self.beside(value, scopes, "-", where)
+        result: ast.expr = self.beside(node, scopes, "+", where)
+        result = self.wrap(result, taken, "#receive", "receive", where, start)
+        if result is not node:
+            site.replace(result)
+
+    def beside(self, value: ast.expr, hooks: Sequence[Hook], suffix: str, where: Spot) -> ast.expr:
+        """``(value, hook(), …)[0]``."""
+        if not hooks:
+            return value
+        calls = [self.suffixed(hook, suffix, [], where) for hook in hooks]
+        every = put(ast.Tuple(elts=[value, *calls], ctx=LOAD), where)
+        index = constant(0, where)
+        return put(ast.Subscript(value=every, slice=index, ctx=LOAD), where)
+
+    def delegate(self, node: ast.YieldFrom) -> None:
+        """``yield from it`` becomes ``yield from hook@(it)``."""
+        where = spot(node)
+        for variable, kind in (("#yield", "yield"), ("#receive", "receive"), ("#scope", "")):
+            for hook in self.plan.point(variable):
+                node.value = self.suffixed(hook, "@", [node.value], where)
+                if kind:
+                    self.record.land(hook, self.plan.place.function, where.line, kind)
+
+    # -- reads
+
+    def override_reads(self, variable: str, hooks: Sequence[Hook], most: int = 0) -> None:
+        """Put hooks around the places where a variable that is never bound here is read."""
+        sites = self.facts.loads.get(variable, [])
+        for site in sites[:most] if most else sites:
+            where = spot(site.node)
+            site.replace(
+                self.wrap(site.node, hooks, variable, "read", where, where, site.inner)
+            )
+
+    # -- lambdas
+
+    def expression_body(self, node: ast.Lambda) -> None:
+        """A lambda: hooks for its arguments, ``#enter`` and ``#value``."""
+        self.sites(0)
+        for variable in ("#exit", "#error", "#scope"):
+            for hook in self.plan.point(variable):
+                self.record.refuse(hook.request, f"{variable} needs a statement; this is a lambda")
+        body = node.body
+        start = first(body)
+        before = self.before(start)
+        value = self.wrap(body, self.plan.point("#value"), "#value", "return", spot(body), start)
+        if before:
+            every = put(ast.Tuple(elts=before, ctx=LOAD), start)
+            value = put(ast.BoolOp(op=ast.And(), values=[every, value]), spot(body))
+        node.body = value
+
+    def before(self, where: Spot) -> list[ast.expr]:
+        """What a lambda evaluates first."""
+        found: list[ast.expr] = []
+        for hook in self.usable(self.plan.point("#enter")):
+            value = constant(True, where)
+            found.append(self.wrap(value, [hook], "#enter", "enter", where, where))
+        for arg in self.facts.params:
+            hooks = self.usable(self.plan.variable(arg.arg))
+            if not hooks:
+                continue
+            leaf = put(ast.Name(id=arg.arg, ctx=LOAD), where)
+            value = self.wrap(
+                leaf, hooks, arg.arg, "argument", where, where, line=arg.lineno
+            )
+            if any(hook.override for hook in hooks):
+                target = put(ast.Name(id=arg.arg, ctx=STORE), where)
+                value = put(ast.NamedExpr(target=target, value=value), where)
+            found.append(value)
+        return found

@@ -1,0 +1,258 @@
+"""Building the few syntax nodes that the rewriter adds, each with a place in the program.
+
+Where a node stands decides what tracebacks, tracers and coverage tools see. A hook's name stands where
+the first thing it wraps is evaluated, its call where the result is consumed: then a tracer sees the
+lines of the program in the order in which it would have seen them without us.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar, Union
+
+LOAD = ast.Load()
+STORE = ast.Store()
+
+Scope = Union[ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda]
+"""The nodes whose code has a namespace of its own and can be named by a path."""
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+class Spot(NamedTuple):
+    """A place in the source, in the terms of :mod:`ast`."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+NOWHERE = Spot(-1, -1, -1, -1)
+"""What the compiler gives to the ``return None`` it adds: the line of whatever ran before."""
+
+
+def spot(node: ast.AST) -> Spot:
+    """The whole extent of an expression or simple statement."""
+    line: int = node.lineno  # type: ignore[attr-defined]
+    column: int = node.col_offset  # type: ignore[attr-defined]
+    end_line = getattr(node, "end_lineno", None)
+    end_column = getattr(node, "end_col_offset", None)
+    if end_line is None or end_column is None:
+        return Spot(line, column, line, column)
+    return Spot(line, column, end_line, end_column)
+
+
+def head(node: ast.AST) -> Spot:
+    """The beginning of a compound statement, whose extent would cover its whole body."""
+    line: int = node.lineno  # type: ignore[attr-defined]
+    column: int = node.col_offset  # type: ignore[attr-defined]
+    return Spot(line, column, line, column)
+
+
+def put(node: _Node, where: Spot) -> _Node:
+    """Give a new node its place."""
+    node.lineno, node.col_offset, node.end_lineno, node.end_col_offset = where  # type: ignore[attr-defined]
+    return node
+
+
+def name(identifier: str, where: Spot) -> ast.Name:
+    """A name that is read."""
+    return put(ast.Name(id=identifier, ctx=LOAD), where)
+
+
+def constant(value: object, where: Spot) -> ast.Constant:
+    """A literal."""
+    return put(ast.Constant(value=value, kind=None), where)  # type: ignore[arg-type]
+
+
+def call(hook: str, args: list[ast.expr], where: Spot, first: Spot | None = None) -> ast.Call:
+    """``hook(*args)``; the name stands at ``first``."""
+    return put(ast.Call(func=name(hook, first or where), args=args, keywords=[]), where)
+
+
+def run(expression: ast.expr, where: Spot) -> ast.Expr:
+    """An expression as a statement."""
+    return put(ast.Expr(value=expression), where)
+
+
+def load(node: ast.Name | ast.Attribute, where: Spot) -> ast.expr:
+    """A fresh node that reads what ``node`` names."""
+    if isinstance(node, ast.Name):
+        return name(node.id, where)
+    assert isinstance(node.value, (ast.Name, ast.Attribute))
+    value = load(node.value, where)
+    return put(ast.Attribute(value=value, attr=node.attr, ctx=LOAD), where)
+
+
+def store(node: ast.Name | ast.Attribute, value: ast.expr, where: Spot) -> ast.Assign:
+    """A statement that assigns to what ``node`` names."""
+    target = load(node, where)
+    assert isinstance(target, (ast.Name, ast.Attribute))
+    target.ctx = STORE
+    return put(ast.Assign(targets=[target], value=value, type_comment=None), where)
+
+
+def dotted(node: ast.expr) -> str | None:
+    """``"self.net.loss"`` for a plain chain of names, None for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def leaves(target: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
+    """The names and attributes that an assignment target binds, from left to right."""
+    stack: list[ast.expr] = [target]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            yield node
+        elif isinstance(node, (ast.Tuple, ast.List)):
+            stack.extend(reversed(node.elts))
+        elif isinstance(node, ast.Starred):
+            stack.append(node.value)
+
+
+def imported(alias: ast.alias, statement: ast.stmt) -> str | None:
+    """The name that one part of an import binds; None for ``*``."""
+    if alias.name == "*":
+        return None
+    if alias.asname or isinstance(statement, ast.ImportFrom):
+        return alias.asname or alias.name
+    return alias.name.partition(".")[0]
+
+
+def parameters(args: ast.arguments) -> list[ast.arg]:
+    """Every parameter, in the order of a function's local variables as written."""
+    found = [*args.posonlyargs, *args.args]
+    if args.vararg:
+        found.append(args.vararg)
+    found.extend(args.kwonlyargs)
+    if args.kwarg:
+        found.append(args.kwarg)
+    return found
+
+
+def captured(pattern: ast.pattern) -> list[str]:
+    """The names that a ``case`` pattern binds, each once, in the order of the source."""
+    found: list[str] = []
+    stack: list[ast.AST] = [pattern]
+    while stack:
+        node = stack.pop()
+        bound = getattr(node, "name", None) or getattr(node, "rest", None)
+        if isinstance(bound, str) and bound not in found:
+            found.append(bound)
+        stack.extend(
+            reversed([child for child in ast.iter_child_nodes(node) if isinstance(child, ast.pattern)])
+        )
+    return found
+
+
+# What is evaluated first in an expression: the field to follow for each kind of node.
+_FIRST = {
+    ast.Attribute: "value",
+    ast.Subscript: "value",
+    ast.Starred: "value",
+    ast.Await: "value",
+    ast.YieldFrom: "value",
+    ast.Yield: "value",
+    ast.NamedExpr: "value",
+    ast.Call: "func",
+    ast.BinOp: "left",
+    ast.Compare: "left",
+    ast.UnaryOp: "operand",
+    ast.IfExp: "test",
+    ast.BoolOp: "values",
+    ast.Tuple: "elts",
+    ast.List: "elts",
+    ast.Set: "elts",
+}
+
+
+def first(expression: ast.expr) -> Spot:
+    """Where evaluation of an expression begins.
+
+    A literal at its beginning may be folded by the compiler into a constant that stands elsewhere, so
+    the expression's own place is taken then.
+    """
+    node: object = expression
+    while True:
+        field = _FIRST.get(type(node))  # type: ignore[arg-type]
+        inner = getattr(node, field) if field else None
+        if isinstance(inner, list):
+            inner = inner[0] if inner else None
+        if not isinstance(inner, ast.AST):
+            break
+        node = inner
+    assert isinstance(node, ast.expr)
+    literal = isinstance(node, (ast.Constant, ast.Tuple))
+    return spot(expression if literal else node)
+
+
+def always(guard: ast.expr) -> bool:
+    """Whether a condition is a literal that holds: the compiler then drops the other branch."""
+    if isinstance(guard, ast.JoinedStr):
+        return any(isinstance(part, ast.Constant) and part.value for part in guard.values) and all(
+            isinstance(part, ast.Constant) for part in guard.values
+        )
+    return isinstance(guard, ast.Constant) and bool(guard.value)
+
+
+def docstring_end(body: Sequence[ast.stmt]) -> int:
+    """How many statements must stay first because they are a docstring (0 or 1)."""
+    if body and isinstance(body[0], ast.Expr):
+        value = body[0].value
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            return 1
+    return 0
+
+
+def future_end(body: Sequence[ast.stmt]) -> int:
+    """How many statements of a module must stay first: docstring and ``from __future__`` imports."""
+    end = docstring_end(body)
+    while end < len(body):
+        statement = body[end]
+        if not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__"):
+            break
+        end += 1
+    return end
+
+
+# Statements for which the compiler emits nothing, so that their line is no line of the code.
+_SILENT = (ast.Global, ast.Nonlocal)
+
+
+def entry(body: Sequence[ast.stmt], scope: Scope) -> Spot:
+    """Where a body begins to run: the place for what we add at its start."""
+    function = isinstance(scope, FUNCTIONS)
+    for statement in body:
+        if isinstance(statement, _SILENT):
+            continue
+        if function and isinstance(statement, ast.AnnAssign) and statement.value is None:
+            continue
+        return begin(statement)
+    if isinstance(scope, ast.Module):
+        return Spot(1, 0, 1, 0)
+    return begin(scope) if isinstance(scope, ast.stmt) else head(scope)
+
+
+def begin(statement: ast.stmt) -> Spot:
+    """Where the first thing that a statement evaluates stands."""
+    for field in ("value", "test", "iter", "subject", "exc"):
+        inner = getattr(statement, field, None)
+        if isinstance(inner, ast.expr) and not isinstance(inner, ast.Constant):
+            return first(inner)
+    if isinstance(statement, (ast.With, ast.AsyncWith)):
+        return first(statement.items[0].context_expr)
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        decorators = statement.decorator_list
+        return first(decorators[0]) if decorators else head(statement)
+    return head(statement)

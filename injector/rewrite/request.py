@@ -1,0 +1,59 @@
+"""What is asked of the rewriter, and what it answers.
+
+These three records are the whole vocabulary between the rewriter and the rest of the house. They are
+named tuples because the program's own process imports this module at start-up, where dataclasses
+would cost more than everything else here together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAIN = "__main__"
+"""The module name that selectors starting with ``//`` name: the program itself."""
+
+ANYWHERE = ("*",)
+"""A path that means every function of the module and its top level."""
+
+
+class Request(NamedTuple):
+    """One hook, wanted at the places that one part of a selector names."""
+
+    hook: str
+    """Name under which the hook is found through builtins; never a legal identifier."""
+    module: str
+    """Dotted module name, or :data:`MAIN`."""
+    path: tuple[str, ...]
+    """Qualified name inside the module, ``()`` for the module's own level."""
+    variable: str | None
+    """``"loss"``, ``"self.loss"``, ``"#enter"``, …; ``None`` for every variable."""
+    captures: tuple[str, ...] = ()
+    """Other variables of the same function whose values travel with the event."""
+    override: bool = False
+    """Whether the hook's return value replaces the variable's."""
+    category: str | None = None
+    """Only variables annotated with this tag."""
+
+
+class Landing(NamedTuple):
+    """A place where a request was met."""
+
+    request: Request
+    module: str
+    function: str
+    """Qualified name of the function, ``""`` at module level."""
+    file: str
+    line: int
+    source: str
+    """The line of the program, stripped."""
+    kind: str
+    """``assignment argument loop return enter exit error yield receive import with except match
+    definition comprehension read scope binding wrapped``."""
+
+
+class Miss(NamedTuple):
+    """A request that found nothing, with what would have been right."""
+
+    request: Request
+    reason: str
+    nearest: tuple[str, ...] = ()

@@ -1,0 +1,259 @@
+"""One module's text, and every code object made from it.
+
+A sheet is what the engine knows of a module: its source, its original code and each rewritten version
+that was put into the world. From it follow the two mappings that the rest needs: from a live code
+object to its place in the text, and from a rewritten code object back to the one that was written.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from .request import ANYWHERE, Landing, Request
+
+if TYPE_CHECKING:
+    import ast
+
+Step = tuple[str, int, int]
+"""One code object inside its parent: name, first line, how many alike came before."""
+Path = tuple[Step, ...]
+Compiler = Callable[["ast.Module"], CodeType]
+Woven = tuple["CodeType | None", list[Landing], dict[Request, str]]
+"""A module's code with requests in it, where they landed, and why others did not."""
+
+_OPTIMIZED = 0x1  # CO_OPTIMIZED: set for functions, not for modules and class bodies
+
+
+class Sheet:
+    """The text of one module and its compiled versions.
+
+    ``plain`` is the code as written; ``versions`` the rewritten ones, the newest last. ``compiler``
+    turns a tree into the module's code where the module's loader has its own way of doing so.
+    ``hoped`` are requests for names that an ``import *`` may bring, with the line of the last one.
+    """
+
+    __slots__ = ("_index", "_plain", "compiler", "filename", "hoped", "module", "pinned", "source", "versions")
+
+    def __init__(
+        self,
+        module: str,
+        filename: str,
+        source: str,
+        plain: CodeType | None = None,
+        compiler: Compiler | None = None,
+    ) -> None:
+        self.module = module
+        self.filename = filename
+        self.source = source
+        self.compiler = compiler
+        self.versions: list[CodeType] = []
+        self.pinned: dict[Path, list[Request]] = {}
+        self.hoped: dict[Request, int] = {}
+        self._plain = plain
+        self._index: dict[CodeType, Path] = {}
+
+    @property
+    def plain(self) -> CodeType:
+        """The module's code as it is without us."""
+        if self._plain is None:
+            self._plain = self._compile(self._parse())
+        return self._plain
+
+    def _parse(self) -> ast.Module:
+        import ast
+
+        with Quiet(self.filename):
+            return ast.parse(self.source, self.filename)
+
+    def _compile(self, tree: ast.Module) -> CodeType:
+        with Quiet(self.filename):
+            if self.compiler is not None:
+                return self.compiler(tree)
+            return compile(tree, self.filename, "exec", dont_inherit=True)
+
+    def rewrite(self, requests: Sequence[Request]) -> Woven:
+        """The module's code with ``requests`` woven in (None when none lands), and what came of them.
+
+        What is pinned to single functions is woven into those as well.
+        """
+        code, landings, unmet = self._woven(requests)
+        for path, extra in list(self.pinned.items()):
+            grown, found, _ = self._woven([*requests, *self._aimed(path, extra)])
+            inner = follow(grown, path) if grown is not None and found else None
+            if inner is not None:
+                code = graft(code or self.plain, path, inner)
+        if code is not None:
+            self.versions.append(code)
+        return code, landings, unmet
+
+    def pin(self, path: Path, request: Request) -> tuple[list[Landing], str]:
+        """Want ``request`` in the one function at ``path``.
+
+        Where it lands there is returned, or why it does not; then it is not kept.
+        """
+        function = follow(self.plain, path)
+        here = lines(function) if function is not None else set()
+        _, landings, unmet = self._woven(self._aimed(path, [request]))
+        found = [landing for landing in landings if landing.line in here]
+        kept = self.pinned.get(path, [])
+        if found and request not in kept:
+            self.pinned[path] = [*kept, request]
+        return found, next(iter(unmet.values()), "")
+
+    def stands_alone(self, path: Path) -> bool:
+        """Whether the function at ``path`` is made once: no function encloses it."""
+        parents = (follow(self.plain, path[:end]) for end in range(1, len(path)))
+        return not any(parent is not None and is_function(parent) for parent in parents)
+
+    def _aimed(self, path: Path, requests: Sequence[Request]) -> list[Request]:
+        """``requests`` with the name of the function at ``path``; one without a name is hit by all."""
+        names = tuple(name for name, _, _ in path)
+        aim = ANYWHERE if any(name.startswith("<") for name in names) else names
+        return [request._replace(module=self.module, path=aim) for request in requests]
+
+    def _woven(self, requests: Sequence[Request]) -> Woven:
+        if not requests:
+            return None, [], {}
+        from .transform import explain
+
+        self.plain  # noqa: B018  made before anything is woven, while the text is the loaded one
+        tree = self._parse()
+        landings, missed = explain(
+            tree, requests, module=self.module, filename=self.filename, source=self.source
+        )
+        hoped = add_star_hooks(tree, [request for request, _ in missed])
+        code = self._compile(tree) if landings or hoped else None
+        self.hoped.update(hoped)
+        return code, landings, dict(missed)
+
+    def place(self, code: CodeType) -> Path | None:
+        """Where in the text ``code``, original or rewritten, was written; None when it was not here."""
+        if not self._index or (self.versions and self.versions[-1] not in self._index):
+            roots = (*self.versions, self.plain)
+            self._index = {found: path for root in roots for path, found in walk(root)}
+        return self._index.get(code)
+
+    def original(self, code: CodeType) -> CodeType | None:
+        """The code as written of which ``code`` is a rewritten form, or None."""
+        path = self.place(code)
+        return None if path is None else follow(self.plain, path)
+
+
+def add_star_hooks(tree: ast.Module, requests: Sequence[Request]) -> dict[Request, int]:
+    """After each ``from … import *`` of the module ask whether it brought what ``requests`` name."""
+    import ast
+
+    wanted = [request for request in requests if request.path and request.path != ANYWHERE]
+    blocks: list[list[ast.stmt]] = [tree.body] if wanted else []
+    last = 0
+    for block in blocks:  # grows as nested blocks are met
+        for statement in list(block):
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                last = max(last, statement.lineno)
+                calls = [_star_call(request, statement) for request in wanted]
+                at = block.index(statement) + 1
+                block[at:at] = calls
+            elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                parts = [statement, *getattr(statement, "handlers", ())]
+                fields = ("body", "orelse", "finalbody")
+                blocks += [b for part in parts for f in fields if (b := getattr(part, f, None))]
+    return {request: last for request in wanted} if last else {}
+
+
+def _star_call(request: Request, statement: ast.stmt) -> ast.stmt:
+    import ast
+
+    name = ast.Name(id=request.hook + "*", ctx=ast.Load())
+    node = ast.Expr(value=ast.Call(func=name, args=[], keywords=[]))
+    return ast.fix_missing_locations(ast.copy_location(node, statement))
+
+
+class Quiet:
+    """Keeps the compiler from saying twice what it said when the program's own text was compiled.
+
+    The filter names the one file, and goes into the live list without touching its version: a new
+    version would make every "once per place" warning of the program appear again.
+    """
+
+    __slots__ = ("_filter", "_filters")
+
+    def __init__(self, filename: str) -> None:
+        module = filename[:-3] if filename.lower().endswith(".py") else filename
+        self._filter = ("ignore", None, Warning, module, 0)
+
+    def __enter__(self) -> None:
+        warnings: Any = sys.modules.get("warnings")
+        if warnings is None:
+            import _warnings as warnings  # type: ignore[import-not-found, no-redef]
+        self._filters: list[Any] = warnings.filters
+        self._filters.insert(0, self._filter)
+
+    def __exit__(self, *_: object) -> None:
+        self._filters.remove(self._filter)
+
+
+def walk(code: CodeType, path: Path = ()) -> Iterator[tuple[Path, CodeType]]:
+    """Every code object inside ``code`` with its path, ``code`` itself first."""
+    yield path, code
+    for step, child in children(code):
+        yield from walk(child, (*path, step))
+
+
+def children(code: CodeType) -> Iterator[tuple[Step, CodeType]]:
+    """The code objects directly inside ``code``, in the order of their first use."""
+    seen: dict[tuple[str, int], int] = {}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            key = (constant.co_name, constant.co_firstlineno)
+            count = seen[key] = seen.get(key, -1) + 1
+            yield (*key, count), constant
+
+
+def follow(code: CodeType, path: Path) -> CodeType | None:
+    """The code object at ``path`` inside ``code``."""
+    for wanted in path:
+        for step, child in children(code):
+            if step == wanted:
+                code = child
+                break
+        else:
+            return None
+    return code
+
+
+def descend(code: CodeType, path: Path, names: Sequence[str]) -> Path | None:
+    """The path of the function called ``names`` inside the one at ``path``."""
+    start = follow(code, path)
+    for name in names:
+        for step, child in children(start) if start is not None else ():
+            if step[0] == name:
+                path, start = (*path, step), child
+                break
+        else:
+            return None
+    return path
+
+
+def graft(code: CodeType, path: Path, new: CodeType) -> CodeType:
+    """``code`` with ``new`` in the place of what is at ``path`` inside it."""
+    if not path:
+        return new
+    old = follow(code, path[:1])
+    if old is None:
+        return code
+    inner = graft(old, path[1:], new)
+    constants = tuple(inner if constant is old else constant for constant in code.co_consts)
+    return code.replace(co_consts=constants)
+
+
+def lines(code: CodeType) -> set[int]:
+    """The lines from which ``code`` and everything inside it was compiled."""
+    return {line for _, found in walk(code) for _, _, line in found.co_lines() if line}
+
+
+def is_function(code: CodeType) -> bool:
+    """Whether ``code`` is a function's, rather than a module's or a class body's."""
+    return bool(code.co_flags & _OPTIMIZED)

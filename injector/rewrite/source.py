@@ -1,0 +1,117 @@
+"""Finding a module's text: through its loader, as ``inspect`` and tracebacks do."""
+
+from __future__ import annotations
+
+import _frozen_importlib_external as _external  # type: ignore[import-not-found]
+import sys
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from .request import MAIN, Miss, Request
+from .sheet import Compiler, Sheet
+
+if TYPE_CHECKING:
+    import ast
+
+Namespace = dict[str, Any]
+
+
+
+def read_sheet(
+    name: str, code: CodeType | None, namespace: Namespace, known: Sheet | None
+) -> Sheet | None:
+    """The sheet of a module, or None where it has no text that its code comes from.
+
+    ``code`` is its original code when it is about to be executed, None when it is already loaded;
+    ``known`` is the sheet from before, good as long as the module is the one that was loaded.
+    """
+    if code is None and known is not None:
+        return known
+    filename = code.co_filename if code is not None else namespace.get("__file__")
+    source = _text(name, filename, namespace)
+    if source is None or filename is None:
+        return None
+    loader = namespace.get("__loader__")
+    sheet = Sheet(name, filename, source, code, _compiler(loader, filename))
+    if code is not None and not _standard(loader):
+        sheet = Sheet(name, filename, source, None, sheet.compiler)
+        if sheet.plain != code:
+            return None  # the loader makes its code in a way that cannot be repeated
+    if known is not None and known.source == source:
+        sheet.pinned = known.pinned
+    return sheet
+
+
+def decode(source: bytes) -> str:
+    """Program text as ``compile`` would read it. Raises SyntaxError on a bad encoding."""
+    if b"coding" not in b"".join(source.split(b"\n", 2)[:2]):
+        # What decode_source does, without the import of tokenize that it needs to find the encoding.
+        text = source.decode("utf-8-sig")
+        return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    return str(_external.decode_source(source))
+
+
+def _text(name: str, filename: str | None, namespace: Namespace) -> str | None:
+    for read in (_data_of_loader, _source_of_loader, _data_of_file):
+        try:
+            found = read(name, filename, namespace)
+        except (ImportError, OSError, SyntaxError, UnicodeError):
+            continue  # this way does not lead to a text; another may
+        if found is not None:
+            return found
+    return None
+
+
+def _data_of_loader(name: str, filename: str | None, namespace: Namespace) -> str | None:
+    loader = namespace.get("__loader__")
+    if getattr(type(loader), "get_source", None) is not _external.SourceLoader.get_source:
+        return None
+    return decode(loader.get_data(loader.path))  # type: ignore[union-attr]
+
+
+def _source_of_loader(name: str, filename: str | None, namespace: Namespace) -> str | None:
+    loader, spec = namespace.get("__loader__"), namespace.get("__spec__")
+    if not hasattr(loader, "get_source"):
+        return None
+    text = loader.get_source(spec.name if spec is not None else name)
+    return None if text is None else str(text)
+
+
+def _data_of_file(name: str, filename: str | None, namespace: Namespace) -> str | None:
+    if filename is None or filename.endswith((".so", ".pyd", ".pyc")):
+        return None
+    with open(filename, "rb") as file:
+        return decode(file.read())
+
+
+def _standard(loader: object) -> bool:
+    """Whether the loader compiles its text as ``compile`` would, or as its ``source_to_code`` says."""
+    own = getattr(type(loader), "get_code", None)
+    zipped = getattr(sys.modules.get("zipimport"), "zipimporter", None)
+    return own is None or own is _external.SourceLoader.get_code or type(loader) is zipped
+
+
+def _compiler(loader: Any, filename: str) -> Compiler | None:
+    """How the module's loader turns a tree into code, where it has a way of its own."""
+    own = getattr(type(loader), "source_to_code", None)
+    abstract = getattr(sys.modules.get("importlib.abc"), "InspectLoader", None)
+    standard = (_external.SourceLoader.source_to_code, getattr(abstract, "source_to_code", None))
+    if own is None or own in standard:
+        return None
+
+    def compiler(tree: ast.Module) -> CodeType:
+        return loader.source_to_code(tree, filename)  # type: ignore[no-any-return]
+
+    return compiler
+
+
+def missing(sheet: Sheet | None, request: Request, reason: str = "") -> Miss:
+    """That ``request`` found nothing in a text, with names in it that are like what was asked for."""
+    from .inventory import inventory
+    from .nearest import nearest
+
+    where = "the program" if request.module == MAIN else request.module
+    path = ".".join(request.path)
+    what = " in ".join(part for part in (request.variable or "a variable", path) if part)
+    known = inventory(sheet.source, sheet.module, sheet.filename) if sheet is not None else []
+    return Miss(request, reason or f"{what} not found in {where}", nearest(request, known))

@@ -1,0 +1,376 @@
+"""Hooks as statements: what is put into the blocks of a function, class body or module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+
+from .inline import Inliner
+from .nodes import (
+    always,
+    Spot,
+    captured,
+    constant,
+    dotted,
+    first,
+    head,
+    imported,
+    leaves,
+    name,
+    put,
+    spot,
+)
+from .plan import Hook
+
+Loop = "ast.For | ast.AsyncFor | ast.While"
+
+
+class Weaver(Inliner):
+    """Walks the statements of one scope; the scopes inside it are left alone."""
+
+    def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The statements of one block with what belongs around each."""
+        out: list[ast.stmt] = []
+        for statement in statements:
+            self.sites(id(statement))
+            visitor = _VISITORS.get(type(statement))
+            if visitor is None:
+                out.append(statement)
+            else:
+                visitor(self, statement, out)
+        return out
+
+    def branch(
+        self, statements: Sequence[ast.stmt], bound: Iterable[str] = ()
+    ) -> tuple[list[ast.stmt], set[str] | None]:
+        """A block that may not run, and what is bound after it (None: nothing comes after it)."""
+        if self.bound is None:
+            return self.block(statements), None
+        saved, self.bound = self.bound, set(self.bound)
+        self.bind(bound)
+        new = self.block(statements)
+        after, self.bound = self.bound, saved
+        leaves_it = bool(statements) and isinstance(statements[-1], _LEAVING)
+        return new, None if leaves_it else after
+
+    def merge(self, *after: set[str] | None) -> None:
+        """What is bound after one of several blocks has run."""
+        known = [bound for bound in after if bound is not None]
+        if known and self.bound is not None:
+            self.bound |= set.intersection(*known)
+
+    # -- targets
+
+    def targets(
+        self, targets: Iterable[ast.expr], kind: str, where: Spot | None = None
+    ) -> list[ast.stmt]:
+        """Statements that show what some targets were bound to, each name once."""
+        found: list[ast.stmt] = []
+        seen: set[str] = set()
+        for target in targets:
+            for leaf in leaves(target):
+                key = dotted(leaf)
+                if key is None or key in seen:
+                    continue
+                seen.add(key)
+                hooks = self.plan.variable(key)
+                if hooks:
+                    found += self.after(leaf, hooks, key, kind, where or spot(leaf))
+        return found
+
+    def bind_targets(self, targets: Iterable[ast.expr]) -> None:
+        if self.bound is not None:
+            for target in targets:
+                self.bind(leaf.id for leaf in leaves(target) if isinstance(leaf, ast.Name))
+
+    def bind_test(self, test: ast.expr) -> None:
+        """``if (x := f()):`` binds, whatever comes of it."""
+        if isinstance(test, ast.Compare):
+            test = test.left
+        if isinstance(test, ast.NamedExpr):
+            self.bind([test.target.id])
+
+    def named(self, identifier: str, kind: str, where: Spot) -> list[ast.stmt]:
+        """A statement that shows what a bare name was bound to."""
+        self.bind([identifier])
+        hooks = self.plan.variable(identifier)
+        if not hooks:
+            return []
+        return self.after(name(identifier, where), hooks, identifier, kind, where)
+
+    # -- simple statements
+
+    def on_assign(self, node: ast.Assign, out: list[ast.stmt]) -> None:
+        out.append(node)
+        target = node.targets[0]
+        if len(node.targets) == 1 and isinstance(target, (ast.Name, ast.Attribute)):
+            node.value = self.assigned(target, node.value)
+            self.bind_targets(node.targets)
+            return
+        self.bind_targets(node.targets)
+        out += self.targets(node.targets, "assignment")
+
+    def assigned(self, target: ast.Name | ast.Attribute, value: ast.expr) -> ast.expr:
+        key = dotted(target)
+        hooks = self.plan.variable(key) if key is not None else []
+        if key is None or not hooks:
+            return value
+        return self.wrap(value, hooks, key, "assignment", spot(target), first(value))
+
+    def on_annotated(self, node: ast.AnnAssign, out: list[ast.stmt]) -> None:
+        out.append(node)
+        if node.value is not None and isinstance(node.target, (ast.Name, ast.Attribute)):
+            node.value = self.assigned(node.target, node.value)
+            self.bind_targets([node.target])
+
+    def on_augmented(self, node: ast.AugAssign, out: list[ast.stmt]) -> None:
+        out.append(node)
+        self.bind_targets([node.target])
+        out += self.targets([node.target], "assignment")
+
+    def on_import(self, node: ast.Import | ast.ImportFrom, out: list[ast.stmt]) -> None:
+        out.append(node)
+        where = spot(node)
+        for alias in node.names:
+            bound = imported(alias, node)
+            if bound is None:
+                continue
+            hooks = self.plan.imports.get(bound)
+            if hooks:
+                out += self.after(name(bound, where), hooks, bound, "import", where)
+            out += self.named(bound, "import", where)
+
+    def on_definition(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, out: list[ast.stmt]
+    ) -> None:
+        out.append(node)
+        out += self.named(node.name, "definition", head(node))
+
+    def on_alias(self, node: ast.stmt, out: list[ast.stmt]) -> None:
+        out.append(node)
+        target: ast.Name = node.name  # type: ignore[attr-defined]
+        out += self.named(target.id, "definition", spot(node))
+
+    def on_return(self, node: ast.Return, out: list[ast.stmt]) -> None:
+        out.append(node)
+        hooks = self.values()
+        if hooks:
+            where = spot(node)
+            value = node.value if node.value is not None else constant(None, where)
+            node.value = self.wrap(value, hooks, "#value", "return", where, first(value))
+
+    def values(self) -> list[Hook]:
+        """The hooks for what the function returns."""
+        hooks = self.usable(self.plan.point("#value"))
+        if isinstance(self.plan.place.node, ast.AsyncFunctionDef) and self.facts.generator:
+            for hook in hooks:
+                self.record.refuse(hook.request, "an async generator returns no value")
+            return []
+        return hooks
+
+    # -- blocks
+
+    def on_if(self, node: ast.If, out: list[ast.stmt]) -> None:
+        out.append(node)
+        ends: list[set[str] | None] = []
+        # A chain of elifs is a loop here: it may be longer than Python lets functions nest.
+        while True:
+            self.bind_test(node.test)
+            node.body, end = self.branch(node.body)
+            ends.append(end)
+            if len(node.orelse) != 1 or not isinstance(node.orelse[0], ast.If):
+                break
+            node = node.orelse[0]
+            self.sites(id(node))
+        node.orelse, end = self.branch(node.orelse)
+        self.merge(*ends, end)
+
+    def on_for(self, node: ast.For | ast.AsyncFor, out: list[ast.stmt]) -> None:
+        out.append(node)
+        names = [key for leaf in leaves(node.target) if (key := dotted(leaf)) is not None]
+        saved = None if self.bound is None else set(self.bound)
+        self.bind_targets([node.target])
+        where = spot(node.target)
+        start = self.signal("#loop", self.plan.loops("#loop", names), "loop", where)
+        start += self.targets([node.target], "assignment")
+        body, _ = self.branch(node.body)
+        self.bound = saved
+        node.body = self.ended(start + body, names, where)
+        node.orelse, _ = self.branch(node.orelse)
+
+    def on_while(self, node: ast.While, out: list[ast.stmt]) -> None:
+        out.append(node)
+        names = tested(node.test)
+        self.bind_test(node.test)
+        where = first(node.test)
+        start = self.signal("#loop", self.plan.loops("#loop", names), "loop", where)
+        body, _ = self.branch(node.body)
+        node.body = self.ended(start + body, names, where)
+        node.orelse, _ = self.branch(node.orelse)
+
+    def ended(self, body: list[ast.stmt], names: Sequence[str], where: Spot) -> list[ast.stmt]:
+        """A loop's body with ``#endloop`` after each turn, however the turn ends."""
+        hooks = self.plan.loops("#endloop", names)
+        final = self.signal("#endloop", hooks, "loop", where)
+        return [guarded(body, [], final, where)] if final else body
+
+    def on_with(self, node: ast.With | ast.AsyncWith, out: list[ast.stmt]) -> None:
+        out.append(node)
+        saved = None if self.bound is None else set(self.bound)
+        items = node.items
+        while True:
+            for position, item in enumerate(items):
+                shown = self.item(item)
+                if shown:
+                    break
+            node.items = items[: position + 1]
+            if position + 1 == len(items):
+                break
+            # What comes after this item sees what the hook made of it, as if written in two lines.
+            items = items[position + 1 :]
+            rest = type(node)(items=items, body=node.body, type_comment=None)
+            put(rest, spot(node))
+            node.body = [*shown, rest]
+            node = rest
+        body, _ = self.branch(node.body)
+        node.body = shown + body
+        self.bound = saved
+
+    def item(self, item: ast.withitem) -> list[ast.stmt]:
+        if item.optional_vars is None:
+            return []
+        self.bind_targets([item.optional_vars])
+        return self.targets([item.optional_vars], "with")
+
+    def on_try(self, node: ast.Try, out: list[ast.stmt]) -> None:
+        out.append(node)
+        node.body, after_body = self.branch(node.body)
+        saved = self.bound
+        if after_body is not None:
+            self.bound = set(after_body)
+        node.orelse, after_else = self.branch(node.orelse)
+        self.bound = saved
+        ends = [after_else if after_body is not None else None]
+        ends += [self.handler(handler) for handler in node.handlers]
+        resumed = self.resumed(node.finalbody)
+        final, after_final = self.branch(node.finalbody)
+        node.finalbody = resumed + final
+        self.merge(*ends)
+        self.merge(after_final)
+
+    def handler(self, node: ast.ExceptHandler) -> set[str] | None:
+        start = self.resumed(node.body)
+        if node.name:
+            start += self.named(node.name, "except", head(node))
+        body, after = self.branch(node.body)
+        node.body = start + body
+        return after
+
+    def resumed(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """A generator that an exception was thrown into is back in its scope where it handles it."""
+        hooks = self.plan.point("#scope")
+        if not body or not hooks or not self.facts.generator:
+            return []
+        return self.quietly(hooks, "+", head(body[0]))
+
+    def quietly(self, hooks: Iterable[Hook], suffix: str, where: Spot) -> list[ast.stmt]:
+        """``hook+()`` as a statement, without a line in the record."""
+        statements: list[ast.stmt] = []
+        for hook in hooks:
+            expression = self.suffixed(hook, suffix, [], where)
+            statements.append(put(ast.Expr(value=expression), where))
+        return statements
+
+    def on_match(self, node: ast.Match, out: list[ast.stmt]) -> None:
+        out.append(node)
+        for case in node.cases:
+            names = captured(case.pattern)
+            wanted = [key for key in names if self.plan.variable(key)]
+            saved = None if self.bound is None else set(self.bound)
+            self.bind(names)
+            where = put_of(case)
+            start: list[ast.stmt] = []
+            if case.guard is not None and not always(case.guard):
+                case.guard = self.guard(case.guard, wanted, where)
+            else:
+                for key in wanted:
+                    start += self.named(key, "match", where)
+            body, _ = self.branch(case.body)
+            case.body = start + body
+            self.bound = saved
+
+    def guard(self, guard: ast.expr, names: Sequence[str], where: Spot) -> ast.expr:
+        """A guard runs after the names are bound: hooks go before it, whether it holds or not."""
+        shown: list[ast.expr] = []
+        for key in names:
+            hooks = self.usable(self.plan.variable(key))
+            if not hooks:
+                continue
+            value = self.wrap(name(key, where), hooks, key, "match", where, where)
+            if any(hook.override for hook in hooks):
+                target = put(ast.Name(id=key, ctx=ast.Store()), where)
+                value = put(ast.NamedExpr(target=target, value=value), where)
+            shown.append(value)
+        if not shown:
+            return guard
+        every = put(ast.Tuple(elts=shown, ctx=ast.Load()), where)
+        return put(ast.BoolOp(op=ast.And(), values=[every, guard]), spot(guard))
+
+
+_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def put_of(case: ast.match_case) -> Spot:
+    """Where a case's pattern stands; a case has no place of its own."""
+    return spot(case.pattern)
+
+
+def tested(test: ast.expr) -> list[str]:
+    """The names and constants in a loop's condition, by which ``#loop_…`` finds it."""
+    found: list[str] = []
+    for node in ast.walk(test):
+        if isinstance(node, ast.Constant):
+            found.append(str(node.value))
+        elif isinstance(node, (ast.Name, ast.Attribute)):
+            key = dotted(node)
+            if key is not None:
+                found.append(key)
+    return list(dict.fromkeys(found))
+
+
+def guarded(
+    body: list[ast.stmt], error: list[ast.stmt], final: list[ast.stmt], where: Spot
+) -> ast.stmt:
+    """``try: body``, ``except: error; raise``, ``finally: final``."""
+    handlers: list[ast.ExceptHandler] = []
+    if error:
+        again = put(ast.Raise(exc=None, cause=None), where)
+        handlers = [put(ast.ExceptHandler(type=None, name=None, body=[*error, again]), where)]
+    return put(ast.Try(body=body, handlers=handlers, orelse=[], finalbody=final), where)
+
+
+_Visitor = Callable[["Weaver", "ast.stmt", "list[ast.stmt]"], None]
+_VISITORS: dict[type[ast.stmt], Callable[..., None]] = {
+    ast.Assign: Weaver.on_assign,
+    ast.AnnAssign: Weaver.on_annotated,
+    ast.AugAssign: Weaver.on_augmented,
+    ast.Import: Weaver.on_import,
+    ast.ImportFrom: Weaver.on_import,
+    ast.FunctionDef: Weaver.on_definition,
+    ast.AsyncFunctionDef: Weaver.on_definition,
+    ast.ClassDef: Weaver.on_definition,
+    ast.Return: Weaver.on_return,
+    ast.If: Weaver.on_if,
+    ast.For: Weaver.on_for,
+    ast.AsyncFor: Weaver.on_for,
+    ast.While: Weaver.on_while,
+    ast.With: Weaver.on_with,
+    ast.AsyncWith: Weaver.on_with,
+    ast.Try: Weaver.on_try,
+    ast.Match: Weaver.on_match,
+}
+for _kind in ("TryStar",):
+    if hasattr(ast, _kind):
+        _VISITORS[getattr(ast, _kind)] = Weaver.on_try
+if hasattr(ast, "TypeAlias"):
+    _VISITORS[ast.TypeAlias] = Weaver.on_alias

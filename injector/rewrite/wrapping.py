@@ -1,0 +1,205 @@
+"""What has no Python code to rewrite: a stand-in that calls hooks around the call.
+
+The stand-in answers every question as what it stands for would (type tests, attributes, equality,
+signature, pickling) and is put where that was found. Being no function, it can only tell what happens
+around a call: ``#enter``, ``#exit``, ``#value`` and ``#error``.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any
+
+from .request import Request
+
+VARIABLES = ("#enter", "#exit", "#value", "#error", "#scope")
+"""What can be told about something whose code cannot be seen."""
+
+_hooks = builtins.__dict__
+
+
+class _Plan:
+    """The hooks of one stand-in, by what they are told."""
+
+    __slots__ = ("enter", "error", "leave", "requests", "value")
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.enter: list[tuple[str, bool]] = []
+        self.leave: list[tuple[str, bool]] = []
+        self.value: list[str] = []
+        self.error: list[str] = []
+
+    def add(self, request: Request) -> None:
+        if request in self.requests:
+            return
+        self.requests.append(request)
+        hook = request.hook
+        if request.variable == "#scope":
+            self.enter.append((hook + "+", False))
+            self.leave.append((hook + "-", False))
+        elif request.variable == "#enter":
+            self.enter.append((hook, True))
+        elif request.variable == "#exit":
+            self.leave.append((hook, True))
+        elif request.variable == "#error":
+            self.error.append(hook)
+        elif request.override:
+            self.value.insert(0, hook)
+        else:
+            self.value.append(hook)
+
+
+def _tell(hooks: Iterable[tuple[str, bool]]) -> None:
+    for name, told in hooks:
+        _hooks[name](True) if told else _hooks[name]()
+
+
+class StandIn:
+    """Stands for a callable that is no method: calling it on an instance passes no ``self``."""
+
+    __slots__ = ("__weakref__", "_plan", "_target")
+
+    def __init__(self, target: Any, plan: _Plan) -> None:
+        _set_target(self, target)
+        _set_plan(self, plan)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        plan = _plan(self)
+        _tell(plan.enter)
+        try:
+            result = _target(self)(*args, **kwargs)
+        except BaseException as error:
+            # A C function has no line in a traceback, and so this frame shall have none.
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+            for name in plan.error:
+                _hooks[name](error)
+            _tell(plan.leave)
+            raise
+        for name in plan.value:
+            result = _hooks[name](result)
+        _tell(plan.leave)
+        return result
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(_target(self), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_target(self), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_target(self), name)
+
+    def __repr__(self) -> str:
+        return repr(_target(self))
+
+    def __str__(self) -> str:
+        return str(_target(self))
+
+    def __dir__(self) -> Iterable[str]:
+        return dir(_target(self))
+
+    def __eq__(self, other: object) -> Any:
+        return _target(self) == unwrapped(other)
+
+    def __ne__(self, other: object) -> Any:
+        return _target(self) != unwrapped(other)
+
+    def __hash__(self) -> int:
+        return hash(_target(self))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        target = _target(self)
+        try:
+            reduced = target.__reduce_ex__(protocol)
+        except TypeError:
+            reduced = getattr(target, "__qualname__", None)  # functions, classes: by their name
+        if not isinstance(reduced, str) or self is _by_name(target, reduced):
+            return reduced
+        return itemgetter(0), ((target,),)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memory: Any) -> Any:
+        import copy
+
+        target = _target(self)
+        made = copy.deepcopy(target, memory)
+        return self if made is target else made
+
+
+class BindingStandIn(StandIn):
+    """Stands for a function: reached through an instance, it becomes a bound method."""
+
+    __slots__ = ()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+
+class ClassStandIn(StandIn):
+    """Stands for a class: still usable as a base, and in ``isinstance`` and ``issubclass``."""
+
+    __slots__ = ()
+
+    def __mro_entries__(self, bases: Any) -> tuple[Any, ...]:
+        return (_target(self),)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, _target(self))
+
+    def __subclasscheck__(self, cls: Any) -> bool:
+        return issubclass(unwrapped(cls), _target(self))
+
+    def __getitem__(self, item: Any) -> Any:
+        return _target(self)[item]
+
+    def __or__(self, other: Any) -> Any:
+        return _target(self) | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | _target(self)
+
+
+_target = StandIn._target.__get__  # type: ignore[attr-defined]
+_set_target = StandIn._target.__set__  # type: ignore[attr-defined]
+_plan = StandIn._plan.__get__  # type: ignore[attr-defined]
+_set_plan = StandIn._plan.__set__  # type: ignore[attr-defined]
+
+
+def is_stand_in(thing: object) -> bool:
+    """Whether ``thing`` is one of ours (its ``__class__`` says otherwise)."""
+    return issubclass(type(thing), StandIn)
+
+
+def unwrapped(thing: Any) -> Any:
+    """What ``thing`` stands for, or itself."""
+    return _target(thing) if is_stand_in(thing) else thing
+
+
+def wrap(target: Any, request: Request) -> Any:
+    """A stand-in for ``target`` with the hook of ``request``; ``target`` itself if it is one already."""
+    if is_stand_in(target):
+        _plan(target).add(request)
+        return target
+    plan = _Plan()
+    plan.add(request)
+    kind = StandIn
+    if isinstance(target, type):
+        kind = ClassStandIn
+    elif hasattr(type(target), "__get__"):
+        kind = BindingStandIn
+    return kind(target, plan)
+
+
+def _by_name(target: Any, qualified: str) -> Any:
+    """What a pickle by reference would find."""
+    found: Any = sys.modules.get(getattr(target, "__module__", None) or "builtins")
+    for name in qualified.split("."):
+        found = getattr(found, name, None)
+    return found

@@ -1,0 +1,64 @@
+"""A program, a voirfile, and what a real run of the two leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Run:
+    """One finished `inject run`."""
+
+    def __init__(self, done: subprocess.CompletedProcess[str], runs: Path) -> None:
+        self.exit = done.returncode
+        self.out = done.stdout
+        self.err = done.stderr
+        folders = sorted(runs.glob("*")) if runs.exists() else []
+        self.folder = folders[-1] if folders else None
+
+    @property
+    def record(self) -> dict:
+        return json.loads((self.folder / "run.json").read_text())
+
+    def events(self, name: str) -> list[dict]:
+        [file] = self.folder.glob("*.data")
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        return [line["data"] for line in lines if line["event"] == name]
+
+    @property
+    def fired(self) -> dict[str, int]:
+        return {probe["selector"]: probe["fired"] for probe in self.record["probes"]}
+
+
+@pytest.fixture
+def inject(tmp_path):
+    """Run a program (text) with a voirfile (text) and give the finished :class:`Run`."""
+
+    def run(program, voirfile=None, *options, args=(), files=None, env=None, timeout=120):
+        for name, text in {"main.py": program, "x.py": voirfile, **(files or {})}.items():
+            if text is not None:
+                path = tmp_path / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(textwrap.dedent(text))
+        command = [sys.executable, "-m", "injector", "run", "--runs", str(tmp_path / "runs")]
+        command += ["--voirfile", "x.py"] if voirfile is not None else []
+        command += [*options, "main.py", *args]
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+        )
+        return Run(done, tmp_path / "runs")
+
+    return run

@@ -1,0 +1,47 @@
+"""Finding instruments, and what is said of a voirfile that cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+
+from injector.errors import UserError
+from injector.overseer import voirfile
+
+
+def write(tmp_path, text):
+    path = tmp_path / "x.py"
+    path.write_text(text)
+    return str(path)
+
+
+def test_instruments_are_found_by_their_names(tmp_path):
+    path = write(tmp_path, "def instrument_a(ov): ...\ndef helper(ov): ...\ninstrument_b = [len, {'x': max}]\n")
+    found = voirfile.load(path, 0)
+    assert [f.__name__ for f in found] == ["instrument_a", "len", "max"]
+
+
+def test_instruments_dunder_wins(tmp_path):
+    path = write(tmp_path, "def instrument_a(ov): ...\n__instruments__ = {'b': len}\n")
+    assert voirfile.load(path, 0) == [len]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1\n", "has no instrument"),
+        ("def instrument_a(ov:\n", r"(?s)does not parse.*line 1.*\^"),
+        ("a = 1\nb = a / 0\n", r"(?s)raised.*line 2.*ZeroDivisionError"),
+        ("import not_a_module_of_anybody\n", "(?s)raised.*ModuleNotFoundError"),
+    ],
+)
+def test_what_is_wrong_is_said(text, words, tmp_path):
+    path = write(tmp_path, text)
+    with pytest.raises(UserError, match=words) as caught:
+        voirfile.load(path, 0)
+    assert path in str(caught.value)
+    assert "injector/overseer" not in str(caught.value)
+
+
+def test_a_missing_voirfile_is_said(tmp_path):
+    with pytest.raises(UserError, match=r"nope\.py cannot be read: No such file"):
+        voirfile.load(str(tmp_path / "nope.py"), 0)
