@@ -58,7 +58,7 @@ def create(name: str, runs: str | None = None, environ: Mapping[str, str] | None
     """
     problems: list[str] = []
     for place in _places(runs, os.environ if environ is None else environ):
-        folder = _attempt(place, _clean(name), problems)
+        folder = _attempt(place, clean_name(name), problems)
         if folder is not None:
             return Place(folder, tuple(problems))
     return Place(None, tuple(problems))
@@ -91,7 +91,7 @@ def _state_runs(environ: Mapping[str, str]) -> str | None:
     return os.path.join(state, "injector", "runs") if os.path.isabs(state) else None
 
 
-def _clean(name: str) -> str:
+def clean_name(name: str) -> str:
     """``name`` as a file name, and never one that hides itself."""
     kept = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name)
     return kept.strip().lstrip(".")[:NAME_LIMIT] or "run"

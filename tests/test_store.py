@@ -149,7 +149,7 @@ def test_lines_of_milabench(tmp_path: Path) -> None:
 
 
 def test_light() -> None:
-    code = "import sys; before = set(sys.modules); import injector.store; print(*set(sys.modules) - before)"
+    code = "import sys; old = {*sys.modules}; import injector.store; print(*{*sys.modules} - old)"
     root = str(Path(__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-c", code],

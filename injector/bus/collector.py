@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..schema import SCHEMA
-from ..store import replace_file, write_info
+from ..store import clean_name, replace_file, write_info
 from . import surroundings
 from .event import line_of
 from .merge import Merged, Record
@@ -56,7 +56,7 @@ def collect(
     }
     events = _stream(merged, tally, info, os.path.basename(folder), exit)
     out = out or folder
-    path = os.path.join(out, f"{name.replace('/', '_')}.D0.data")
+    path = os.path.join(out, f"{clean_name(name)}.D0.data")
     _attempt(info, path, lambda: replace_file(path, (line_of(event) for event in events)))
     for _ in events:
         pass  # if it could not be written, what it says is still wanted

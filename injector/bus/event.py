@@ -8,21 +8,30 @@ these strings back into numbers), and half a surrogate pair is spelled out as ``
 
 from __future__ import annotations
 
-import json.encoder
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 from ..schema import SCHEMA
+
+try:
+    # What json.encoder itself is made of; json with all it imports takes ten times as long to load.
+    from _json import encode_basestring_ascii as _quote
+    from _json import make_encoder as _make
+except ImportError:  # an interpreter without the C part
+    from json.encoder import encode_basestring_ascii as _quote
+
+    _make = None  # type: ignore[assignment,misc]
+
+TYPE_CHECKING = False  # typing itself is not imported: every process of every program pays for it
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 REPR_LIMIT = 2_000
 """Characters kept of the ``repr`` of a value that is no JSON."""
 DEPTH_LIMIT = 60
 """Levels of nesting kept; a reader's recursion limit lies above it."""
-
-_quote = json.encoder.encode_basestring_ascii
 
 
 def line(event: str, data: object, t: int) -> bytes:
@@ -183,15 +192,14 @@ def _default(data: object) -> Any:
 
 def _make_encoder() -> Callable[[Any, int], Any]:
     """The encoder that ``json`` makes anew for every call, made once."""
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        slow = json.encoder.JSONEncoder(
-            default=_default, allow_nan=False, separators=(",", ":")
-        ).iterencode
+    if _make is None:
+        from json import JSONEncoder
+
+        slow = JSONEncoder(default=_default, allow_nan=False, separators=(",", ":")).iterencode
         return lambda data, _: slow(data)
     # (markers, default, string encoder, indent, key and item separators, sort, skip keys, NaN):
     # without markers a circular structure is noticed as too deep a recursion.
-    encoder: Callable[[Any, int], Any] = make(
+    encoder: Callable[[Any, int], Any] = _make(
         None, _default, _quote, None, ":", ",", False, False, False
     )
     return encoder

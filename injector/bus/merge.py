@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..store import Damage, check_schema, read_records
+from . import series
 
 
 class Record(NamedTuple):
@@ -61,6 +62,27 @@ class RawLog:
                 when = unix + ((t if isinstance(t, int) else monotonic) - monotonic) / 1e9
                 yield Record(when, index, event, data)
 
+    def values(self, path: str, index: int, clock: tuple[float, int]) -> Iterator[Record]:
+        """The records of one of its series, timed by ``clock``."""
+        unix, monotonic = clock
+        name, values = series.read(path)
+        for when, value in values:
+            self.records += 1
+            data = {"series": name, "value": value}
+            yield Record(unix + (when - monotonic) / 1e9, index, "value", data)
+
+    def series(self) -> list[str]:
+        """The files of its series."""
+        folder, name = os.path.split(self.path)
+        stem = name[: -len("log")]
+        numbered = [
+            (int(number), other)
+            for other in os.listdir(folder)
+            if other.startswith(stem) and other.endswith(series.SUFFIX)
+            and (number := other[len(stem) : -len(series.SUFFIX)]).isdecimal()
+        ]
+        return [os.path.join(folder, other) for _, other in sorted(numbered)]
+
     def _note_lost(self, data: Any) -> None:
         lost = data.get("records", 0) if isinstance(data, dict) else 0
         if isinstance(lost, int) and lost > self.lost:
@@ -89,11 +111,12 @@ class Merged:
         clocks: dict[object, tuple[float, int]] = {}
         for log in self.logs:
             clocks.setdefault(log.process.get("host"), log.clock)
-        streams = [
-            _rising(log.read(index, clocks[log.process.get("host")]))
-            for index, log in enumerate(self.logs)
-        ]
-        return (record for _, _, _, record in heapq.merge(*streams))
+        streams = []
+        for index, log in enumerate(self.logs):
+            clock = clocks[log.process.get("host")]
+            streams.append(_rising(log.read(index, clock)))
+            streams += [_rising(log.values(path, index, clock)) for path in log.series()]
+        return (record for _, _, _, record in heapq.merge(*streams, key=_moment))
 
 
 def _rising(records: Iterator[Record]) -> Iterator[tuple[float, int, int, Record]]:
@@ -102,3 +125,7 @@ def _rising(records: Iterator[Record]) -> Iterator[tuple[float, int, int, Record
     for number, record in enumerate(records):
         latest = max(latest, record.time)
         yield latest, record.process, number, record
+
+
+def _moment(entry: tuple[float, int, int, Record]) -> tuple[float, int]:
+    return entry[:2]

@@ -55,8 +55,12 @@ class Window:
 
         got = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, self.number)
         if got == self.number:
+            try:
+                self.map.close()
+            except BufferError:  # somebody still holds a view of it: it stays mapped, and kept
+                os.close(got)
+                return
             _kept.remove(self.map)
-            self.map.close()
         else:
             os.close(got)
             self._forget_pages()

@@ -11,11 +11,15 @@ import errno
 import os
 from _thread import RLock
 from time import monotonic_ns
-from typing import Any
 
 from .event import line as make_line
 from .event import lost_line, process_line, value_line
 from .window import Window
+
+TYPE_CHECKING = False  # typing itself is not imported: every process of every program pays for it
+if TYPE_CHECKING:
+    from .series import Series as SeriesType
+    from typing import Any
 
 FIRST = 1 << 16
 """Bytes of the first window; each further one is twice as long, up to :data:`LARGEST`."""
@@ -84,6 +88,12 @@ class Writer:
                 self._lose(error)
             except Exception:  # no room left on the stack to go there
                 self.lost += 1
+
+    def series(self, name: str) -> SeriesType:
+        """A series of numbers beside the log, for whoever stores them without a call."""
+        from .series import Series
+
+        return Series(self, name)
 
     def close(self) -> None:
         """Give back unused space. A later record opens the file again."""
@@ -189,12 +199,12 @@ class Writer:
         least = _whole_pages(self._end - start + needed)
         length = max(least, self._next_length)
         try:
-            _allocate(fd, start, length)
+            allocate(fd, start, length)
         except OSError:
             if length == least:
                 raise
             length = least
-            _allocate(fd, start, length)
+            allocate(fd, start, length)
         try:
             window = Window(fd, start, length)
         except (OSError, ValueError):
@@ -290,7 +300,7 @@ def _whole_pages(length: int) -> int:
     return -(-length // 4096) * 4096
 
 
-def _allocate(fd: int, start: int, length: int) -> None:
+def allocate(fd: int, start: int, length: int) -> None:
     """Have the disk keep ``length`` bytes from ``start`` on for us, all of them NUL.
 
     Raises OSError when it has no room, or when the process may not write files that long.

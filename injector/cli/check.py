@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UserError
+from ..launch.command import Command, split
 from ..rewrite.locate import NoSource, Program, display
 from ..rewrite.request import Landing, Miss
 from ..rewrite.survey import survey
 
 if TYPE_CHECKING:
     from ..overseer.dry import PlannedProbe
-
-HELP = "show where a voirfile's probes land, without running the program"
 
 _HOW = {
     "assignment": "observed",
@@ -27,7 +28,6 @@ _HOW = {
     "exit": "on exit",
     "error": "when it raises",
     "scope": "outer function",
-    "loop": "loop",
     "binding": "attached when the name is bound",
     "wrapped": "wrapped",
 }
@@ -43,32 +43,38 @@ class Checked(NamedTuple):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options; what they leave over goes to the voirfiles."""
+    """The verb's own options, for showing them: the command line is taken apart as for `run`."""
     result = argparse.ArgumentParser(
         prog="inject check",
-        usage="inject check (SCRIPT | -m MODULE) --voirfile FILE [voirfile options]",
-        description="Print each probe that a voirfile sets and where it lands. "
-        "Nothing of the program is run or imported. Exit code 1 if a probe finds nothing.",
-        allow_abbrev=False,
+        usage="inject check [OPTIONS] SCRIPT|-m MODULE [OPTIONS]",
+        description="Print each probe that a voirfile sets and where it lands. Nothing of the "
+        "program is run or imported. Exit code 1 if a probe finds nothing. The command line is "
+        "that of `inject run`; the program's arguments are not looked at.",
     )
-    result.add_argument("target", nargs="?", help="script, folder or zip file")
-    result.add_argument("-m", dest="module", help="a module as `python -m` runs it")
-    result.add_argument("--voirfile", action="append", default=[], metavar="FILE")
-    result.add_argument("--config", action="append", default=[], metavar="FILE")
-    result.add_argument("--json", action="store_true", help="the same as JSON")
+    add = result.add_argument
+    add("--voirfile", metavar="FILE", help="what to probe (repeats; voirfile.py beside the script)")
+    add("--config", metavar="FILE", help="YAML that sets options of voirfiles (repeats)")
+    add("--json", action="store_true", help="the same as JSON")
     return result
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; returns 0, 1 if a probe finds nothing, 2 on bad input."""
-    given, options = parser().parse_known_args(argv)
+    words = list(argv)
+    as_json = "--json" in words
+    if as_json:
+        words.remove("--json")
     try:
-        program = _program(given.target, given.module)
-        checked = check(program, _voirfiles(given), options, given.config)
+        command = split(words, _declared)
+        if "--help" in command.flags:
+            parser().print_help()
+            return 0
+        program = _program(command)
+        checked = check(program, _voirfiles(command), command.options, command.configs)
     except UserError as error:
-        print(f"inject check: {error}", file=sys.stderr)
+        print(f"inject: {error}", file=sys.stderr)
         return 2
-    if given.json:
+    if as_json:
         print(json.dumps(_record(checked), indent=2))
     else:
         _print(checked, program)
@@ -97,13 +103,17 @@ def check(
     return result
 
 
-def _program(target: str | None, module: str | None) -> Program:
-    if (target is None) == (module is None):
-        raise UserError("name one script (or `-m MODULE`)")
+# --- what is checked ------------------------------------------------------------------------------
+
+
+def _program(command: Command) -> Program:
     try:
-        program = Program.module(module) if module is not None else Program.script(str(target))
+        if command.kind == "module":
+            program = Program.module(command.target)
+        else:
+            program = Program.script(_script(command))
         if program.main is not None:
-            compile(program.main.data, program.main.file, "exec", dont_inherit=True, flags=_PARSE)
+            ast.parse(program.main.data, program.main.file)
     except (OSError, ImportError, NoSource) as error:
         raise UserError(str(error)) from None
     except (SyntaxError, ValueError) as error:
@@ -111,17 +121,33 @@ def _program(target: str | None, module: str | None) -> Program:
     return program
 
 
-_PARSE = 0x400  # ast.PyCF_ONLY_AST
+def _script(command: Command) -> str:
+    if command.kind == "script":
+        return command.target
+    if command.kind == "command":
+        # `torchrun train.py` runs train.py; a package's own command is a script itself.
+        scripts = [word for word in command.arguments if word.endswith(".py")]
+        return next(filter(os.path.isfile, scripts), None) or str(shutil.which(command.target))
+    raise UserError("name a script or `-m MODULE`: there is nothing else to read")
 
 
-def _voirfiles(given: argparse.Namespace) -> list[str]:
-    found = [os.path.abspath(file) for file in given.voirfile]
-    if not found and given.target is not None:
-        beside = os.path.join(os.path.dirname(os.path.abspath(given.target)), "voirfile.py")
-        found = [beside] if os.path.isfile(beside) else []
+def _voirfiles(command: Command) -> list[str]:
+    found = command.all_voirfiles()
     if not found:
-        raise UserError("name a voirfile: --voirfile FILE")
+        raise UserError("there is no voirfile to check: name one with --voirfile FILE")
     return found
+
+
+def _declared(command: Command) -> Mapping[str, Any]:
+    """The options that the voirfiles of a command declare, with their ``nargs``."""
+    voirfiles = command.all_voirfiles()
+    if not voirfiles:
+        return {}
+    from .. import overseer
+
+    with redirect_stdout(sys.stderr):
+        known = overseer.declare(voirfiles, command.configs)
+    return {name: action.nargs for name, action in known._option_string_actions.items()}
 
 
 # --- how it is shown ------------------------------------------------------------------------------
@@ -147,7 +173,7 @@ def _print_rows(rows: list[tuple[str, str, str]]) -> None:
 def _row(landing: Landing, program: Program) -> tuple[str, str, str]:
     if landing.kind == "wrapped":
         return f"{landing.module}.{landing.function}", "", "wrapped"
-    how = _HOW.get(landing.kind, landing.kind)
+    how = _how(landing)
     if landing.request.override and landing.request.variable != "#scope":
         how = "overridden" if landing.kind == "assignment" else f"{how}, overridden"
     note = _note(landing, program)
@@ -156,6 +182,14 @@ def _row(landing: Landing, program: Program) -> tuple[str, str, str]:
         landing.source,
         f"{how} ({note})" if note else how,
     )
+
+
+def _how(landing: Landing) -> str:
+    variable = landing.request.variable or ""
+    if landing.kind == "loop":
+        ends = {"#loop": "begin of each turn", "#endloop": "end of each turn"}
+        return ends.get(variable.partition("_")[0], "observed")
+    return _HOW.get(landing.kind, landing.kind)
 
 
 def _note(landing: Landing, program: Program) -> str:
@@ -179,8 +213,8 @@ def _summary(checked: list[Checked]) -> str:
     if not checked:
         return "the voirfile sets no probe before the program runs"
     missing = sum(1 for one in checked if one.misses)
-    probes = f"{len(checked)} probe{'s' if len(checked) > 1 else ''}"
-    return f"{probes}: {f'{missing} cannot be placed' if missing else 'all land'}"
+    probes = "1 probe" if len(checked) == 1 else f"{len(checked)} probes"
+    return f"{probes}: {missing} cannot be placed" if missing else f"{probes}: all land"
 
 
 def _record(checked: list[Checked]) -> dict[str, Any]:

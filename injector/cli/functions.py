@@ -14,8 +14,6 @@ from ..errors import UserError
 from ..rewrite.inventory import Function, inventory
 from ..rewrite.locate import NoSource, Program, Source, display, find, inherited_path, module_files
 
-HELP = "list the functions and variables that a selector can name"
-
 _NOTE = (
     "Every function also has #enter, #exit, #error and #value: //f > #enter; "
     "what it returns: //f() as result"
@@ -46,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         wanted = _pattern(given.grep)
         found = [f for source in _sources(given.target, given.module) for f in _listed(source)]
     except UserError as error:
-        print(f"inject functions: {error}", file=sys.stderr)
+        print(f"inject: {error}", file=sys.stderr)
         return 2
     if given.json:
         print(json.dumps([_record(f, wanted) for f in found if _matches(f, wanted)], indent=2))

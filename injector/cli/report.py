@@ -12,7 +12,6 @@ from ..errors import UserError
 from ..report.terminal import render
 from ..store import find, open_run
 
-
 HELP = "print the report of a run that was recorded"
 
 

@@ -7,6 +7,8 @@ imported: only the ways to start children are watched.
 from __future__ import annotations
 
 import atexit
+import builtins
+import gc
 import os
 import posix
 import sys
@@ -37,6 +39,7 @@ class Process:
         self.engine: Engine | None = None
         self.session: Session | None = None
         self.ended = False
+        self.spare: list[dict[str, object]] = []
 
     def phases(self) -> int | None:
         """All that comes before the program; an exit code if the program must not start.
@@ -88,6 +91,7 @@ class Process:
         self.session = Session(self.config, self.engine, writer)
         self.engine._report = self.session.report
         self.engine.install()
+        self.spare = _spare_builtins()
         os.register_at_fork(after_in_child=self.session.after_fork)
 
     def code(self, source: bytes, filename: str, plain: CodeType) -> CodeType:
@@ -121,6 +125,7 @@ class Process:
         """Runs after all of the program's own exit functions, being registered before them."""
         error = self._uncaught()
         self.leave()
+        self.outlive()
         if type(error) is KeyboardInterrupt and self.session is not None:
             # The interpreter remembers that an interrupt went uncaught, and then dies of SIGINT; it
             # forgets when somebody calls exec, and we may have.
@@ -128,6 +133,16 @@ class Process:
                 exec("raise KeyboardInterrupt")
             except KeyboardInterrupt:
                 pass
+
+    def outlive(self) -> None:
+        """Keep the hooks callable to the very end.
+
+        While the interpreter takes itself apart it puts back the builtins it began with, and calls
+        the program's destructors, which may be rewritten, after that.
+        """
+        hooks = [name for name in vars(builtins) if name.startswith("injector:")]
+        for namespace in self.spare:
+            namespace.update(dict.fromkeys(hooks, _same))
 
     def _uncaught(self) -> BaseException | None:
         """What ended the program, if it came out of its main code."""
@@ -156,6 +171,20 @@ class Held:
 
     def flush(self) -> None:
         """There is nothing behind it."""
+
+
+def _same(value: object = None, *_: object) -> object:
+    return value
+
+
+def _spare_builtins() -> list[dict[str, object]]:
+    """The copies of the builtins that the interpreter keeps for its end."""
+    used = vars(builtins)
+    return [
+        found
+        for found in gc.get_objects()
+        if type(found) is dict and found is not used and "__build_class__" in found
+    ]
 
 
 def say(message: str) -> None:

@@ -6,6 +6,7 @@
 The first word after the program that is none of ours starts the program's arguments; ``--`` does so
 anyway. Directly after a script, an option of ours that the script's own text spells stays with the
 program: ``inject run train.py --workers 4`` must do what ``python train.py --workers 4`` does.
+There ``--help`` is always the program's.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def _after_program(command: Command, rest: list[str], declared: Declared) -> Non
     """Take the first word if it is ours; if it is not, the rest is the program's."""
     word = rest[0]
     option, _, _ = word.partition("=")
-    own = option in (*VALUED, *FLAGS)
+    own = option in (*VALUED, *FLAGS) and option != "--help"
     if word == "--":
         rest.pop(0)
     elif _is_option(word) and mentions(command, option):

@@ -10,12 +10,12 @@ what is wrong with it.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
-from _collections import deque  # type: ignore[import-not-found]
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
 from _functools import partial  # type: ignore[import-not-found]
-from _operator import attrgetter, methodcaller
+from _operator import attrgetter
 from stat import S_ISFIFO, S_ISREG
 
 from injector.launch.boot import Held, Process
@@ -33,20 +33,41 @@ Function: Any = type(lambda: None)
 class Main:
     """What CPython calls as ``runpy._run_module_as_main("__main__", 0)``.
 
-    Each attribute on the way is read by C: the property ``__call__`` reads ``run``, which calls
-    ``body``; what that returns has an ``__init__`` that takes ``("__main__", 0)`` and does no harm.
+    Each attribute on the way is read by C: the property ``__call__`` reads ``run`` and then
+    ``over``, and answers with a method of the two results that takes any arguments and does
+    nothing. ``run`` is ``next``, whose ``__next__`` is the script's code as a function: of all ways
+    to call it from C, the one that counts least towards the recursion limit.
     """
 
-    __call__ = property(attrgetter("run.__init__"))
-    run = property(methodcaller("body"))
+    __call__ = property(attrgetter("both.__init__"))
+    both = property(attrgetter("run", "over"))
+    run = property(next)
+    __next__: Any = None
 
-    def __init__(self, body: Callable[[], object]) -> None:
-        self.body = body
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.namespace = namespace
+        self.names = ["__file__", "__cached__"]
+
+    @property
+    def over(self) -> None:
+        """CPython takes these names away when a script has ended, first of all."""
+        while self.names:
+            self.namespace.pop(self.names.pop(), None)
 
     def __del__(self) -> None:
-        """Python flushes after a script has ended and before it prints what the script raised."""
+        """CPython flushes before it prints what the script raised; the names go after that."""
+        Main.__next__ = None  # nothing of ours holds on to the namespace
         _flush(sys.stderr)
         _flush(sys.stdout)
+        if self.names:
+            atexit.register(self.namespace.pop, self.names[0], None)
+            atexit.register(self.namespace.pop, self.names[1], None)
+
+
+def calling(function: Any, namespace: dict[str, Any]) -> Main:
+    """A callable that calls ``function()`` and has no frame."""
+    Main.__next__ = staticmethod(function)
+    return Main(namespace)
 
 
 def _flush(stream: Any) -> None:
@@ -68,6 +89,7 @@ class Script:
         self.source = b""
         self.code: CodeType | None = None
         self.runpy: ModuleType | None = None
+        _forget(lambda entry: entry.startswith(PACKAGE))
 
     def wait_for(self) -> None:
         """Stand where CPython will look."""
@@ -120,29 +142,33 @@ class Script:
                 sys.modules["runpy"] = self.runpy
         if sys.path_hooks[-1] == self.hook:  # CPython, having counted them, may be looping
             sys.path_hooks.pop()
-        for entry in list(sys.path_importer_cache):
-            if entry.startswith(PACKAGE):
-                del sys.path_importer_cache[entry]
 
     def ready(self) -> Any:
         """The phases run; what CPython is to call."""
         self.step_aside()
         if self.code is None:
             self.process.children.path = sys.path[0]
-            code = self.process.phases()
-            if code is not None:
-                return Main(partial(sys.exit, code))
+        else:
+            sys.path_importer_cache[self.path] = None
+            self.become_main()
+        known = set(sys.path_importer_cache)
+        status = self.process.phases()
+        result = self.program() if status is None else calling(partial(sys.exit, status), {})
+        _forget(lambda entry: entry not in known)
+        return result
+
+    def program(self) -> Any:
+        """What CPython is to call if the program may start."""
+        if self.code is None:
             import runpy
 
             return runpy._run_module_as_main  # type: ignore[attr-defined]
-        sys.path_importer_cache[self.path] = None
-        namespace = self.become_main()
-        code = self.process.phases()
-        if code is not None:
-            return Main(partial(sys.exit, code))
-        return Main(self.body(namespace))
+        namespace = vars(sys.modules["__main__"])
+        code = self.process.code(self.source, namespace["__file__"], self.code)
+        self.source, self.code = b"", None
+        return calling(Function(code, namespace), namespace)
 
-    def become_main(self) -> dict[str, Any]:
+    def become_main(self) -> None:
         """Fill ``__main__`` and ``sys`` as CPython does for a script."""
         filename, folder = self.path, os.path.dirname(os.path.realpath(self.path))
         if self.path == STDIN:
@@ -156,27 +182,6 @@ class Script:
         namespace["__file__"] = filename
         namespace["__cached__"] = None
         namespace["__loader__"] = SourceFileLoader("__main__", filename)
-        return namespace
-
-    def body(self, namespace: dict[str, Any]) -> Callable[[], object]:
-        """Run the code, then drop the two names that CPython drops, all of it in C.
-
-        The list is emptied as it is worked off, so that nothing of ours holds on to the namespace
-        when the interpreter takes it apart.
-        """
-        assert self.code is not None
-        code = self.process.code(self.source, namespace["__file__"], self.code)
-        steps = [
-            None,
-            partial(namespace.pop, "__cached__", None),
-            partial(namespace.pop, "__file__", None),
-            Function(code, namespace),
-        ]
-        self.source, self.code = b"", None
-        run: Callable[[], object] = partial(
-            deque, map(methodcaller("__call__"), iter(steps.pop, None)), 3
-        )
-        return run
 
 
 class Runpy(type(sys)):  # type: ignore[misc]
@@ -199,6 +204,13 @@ class Runpy(type(sys)):  # type: ignore[misc]
 
         sys.modules["runpy"] = self
         return getattr(runpy, name)
+
+
+def _forget(superfluous: Callable[[str], bool]) -> None:
+    """Drop what our own imports left in a cache that the program could print."""
+    for entry in list(sys.path_importer_cache):
+        if superfluous(entry):
+            del sys.path_importer_cache[entry]
 
 
 def _contents(path: str) -> bytes:

@@ -23,9 +23,50 @@ if TYPE_CHECKING:
 
         def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
 
+        def series(self, name: str) -> Any: ...
+
 
 _LATE = 4096
 """Values still on a device that are kept before the oldest are read."""
+
+
+class Store:
+    """Where the values of one series go: numbers into mapped memory, the rest into the log."""
+
+    def __init__(
+        self, series: str, recorder: Recorder, late: Callable[[str, Any], None]
+    ) -> None:
+        self._series = series
+        self._recorder = recorder
+        self._late = late
+        self.grow = recorder.series(series).grow
+
+    def put(self, value: Any) -> None:
+        """Store ``value`` from where the hook could not do it itself."""
+        found = self.number(value)
+        if found is not None:
+            self.keep(found)
+
+    def keep(self, value: float) -> None:
+        """Store a number in the log: there is no room in memory."""
+        self._recorder.emit_values(self._series, monotonic_ns(), value)
+
+    def number(self, value: Any) -> float | None:
+        """``value`` as a number; ``None`` when it is none, or lives on a device, and was dealt with.
+
+        Reading a device's value waits for the device, so it is put off; a host's is read now.
+        """
+        if isinstance(value, (int, float)):
+            return float(value)
+        device = getattr(value, "device", None)
+        if device is not None and getattr(device, "type", device) != "cpu":
+            self._late(self._series, value)
+            return None
+        found = _number(value)
+        if isinstance(found, float):
+            return found
+        self._recorder.emit_values(self._series, monotonic_ns(), found)
+        return None
 
 
 class Measures:
@@ -39,16 +80,7 @@ class Measures:
     def value(self, where: Any, name: str | None, task: str | None) -> None:
         """Record each value of ``where``; what lives on a device is read when the run ends."""
         series = "/".join(part for part in (task, name or _last_word(where)) if part)
-        emit = self._recorder.emit_values
-        keep = self._keep_late
-
-        def record(value: Any) -> None:
-            if isinstance(value, (int, float)):
-                emit(series, monotonic_ns(), value)
-            else:
-                keep(series, value)
-
-        self._ask(where, None, record)
+        self._ask(where, store=Store(series, self._recorder, self._keep_late))
 
     def region(self, where: Any, name: str) -> None:
         """Record the seconds of each call of ``where`` as the region ``name``."""
@@ -75,7 +107,7 @@ class Measures:
         def ended(io_ns: int, step_ns: int, batch: Any) -> None:
             self._rate(task, count(batch), step_ns / 1e9, io_ns / 1e9)
 
-        self._ask(where, None, lambda found: loaders.wrap(found, ended), override=True)
+        self._ask(where, direct=lambda found: loaders.wrap(found, ended), override=True)
 
     def close(self) -> None:
         """Read what was left on devices."""
@@ -93,13 +125,13 @@ class Measures:
             end = perf_counter_ns()
             ended((end - begun[get_ident()].pop()) / 1e9)
 
-        self._ask(where, "#enter", enter)
-        self._ask(where, "#exit", leave)
+        self._ask(where, "#enter", direct=enter)
+        self._ask(where, "#exit", direct=leave)
 
     def _rate(
         self, task: str, items: int | None, seconds: float, io: float | None = None
     ) -> None:
-        data: dict[str, Any] = {"task": task, "time": seconds}
+        data: dict[str, Any] = {"task": task, "elapsed": seconds}
         if items is None:
             data.update(rate=1 / seconds, units="steps/s")
         else:
@@ -109,13 +141,7 @@ class Measures:
         self._recorder.emit("data", data)
 
     def _keep_late(self, series: str, value: Any) -> None:
-        """Reading a device's value waits for the device, so it is put off; a host's is read now."""
-        device = getattr(value, "device", None)
-        now = monotonic_ns()
-        if device is None or getattr(device, "type", device) == "cpu":
-            self._recorder.emit_values(series, now, _number(value))
-            return
-        self._late.append((series, now, value.detach() if hasattr(value, "detach") else value))
+        self._late.append((series, monotonic_ns(), _detached(value)))
         if len(self._late) > _LATE:
             self._read_late()
 
@@ -124,10 +150,15 @@ class Measures:
         self._recorder.emit_values(series, when, _number(value))
 
 
+def _detached(value: Any) -> Any:
+    """Without its graph: a loss kept for later must not keep a whole step's activations alive."""
+    return value.detach() if hasattr(value, "detach") else value
+
+
 def _number(value: Any) -> Any:
     """A single number as such; anything else as it is shown."""
     try:
-        return float(value)
+        return float(_detached(value))
     except (TypeError, ValueError, RuntimeError):
         return repr(value)[:200]
 

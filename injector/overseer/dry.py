@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..errors import UserError
 from ..rewrite.request import Request
 from .session import Session, declare
 
@@ -31,9 +32,17 @@ class _Nothing:
 
     def on_hook_defined(self, hook: Callable[..., Any]) -> None: ...
 
-    def emit(self, event: str, data: object) -> None: ...
+    def emit(self, event: str, data: Any) -> None:
+        if event == "failure":  # nothing is run: what would be a warning then is the answer now
+            raise UserError(f"{data['where']} raised:\n{data['trace'].rstrip()}")
 
     def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
+
+    def series(self, name: str) -> _Nothing:
+        return self
+
+    def grow(self) -> tuple[Any, Any]:
+        raise OSError
 
     def close(self) -> None: ...
 

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     Emit = Callable[[str, Any], None]
 
 
+OURS = frozenset(("process", "asked", "probe", "miss", "fired", "first", "failure", "lost", "end"))
+"""Events that the record itself is made of; a voirfile's own of such a name are put into ``event``."""
+
+
 class Log:
     """Called with a mapping, writes it into the record; a stream of ``giving`` when used as one.
 
@@ -22,7 +26,10 @@ class Log:
 
     def __call__(self, data: dict[str, Any]) -> None:
         if "$event" in data:
-            self._emit(str(data["$event"]), data.get("$data"))
+            name, content = str(data["$event"]), data.get("$data")
+            if name in OURS:
+                name, content = "event", {"name": name, "data": content}
+            self._emit(name, content)
         else:
             self._emit("data", {k: v for k, v in data.items() if not k.startswith("$")})
         if self._stream is not None:

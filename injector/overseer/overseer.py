@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, NoReturn
 
-    from ..measure.measures import Recorder
+    from ..measure.measures import Recorder, Store
     from .phases import Instrument, Phase, Running
 
 PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")
@@ -162,9 +162,14 @@ class Overseer:
     # --- internals -----------------------------------------------------------------------------------------
 
     def _ask(
-        self, where: Any, variable: str | None, direct: Callable[[Any], Any], override: bool = False
+        self,
+        where: Any,
+        variable: str | None = None,
+        direct: Callable[[Any], Any] | None = None,
+        store: Store | None = None,
+        override: bool = False,
     ) -> None:
-        self._add(where, variable=variable, direct=direct, override=override)
+        self._add(where, variable=variable, direct=direct, store=store, override=override)
 
     def _add(self, where: Any, *, env: Any = None, **how: Any) -> None:
         frame = sys._getframe(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 
 from ..errors import UserError
-from ..probe import MISSING, define
+from ..probe import MISSING, define, define_stored, defined
 from ..rewrite import selector as language
 from ..rewrite.request import Request
 from ..rewrite.selector import Call, Element
@@ -15,6 +15,8 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
+
+    from ..measure.measures import Store
 
     Deliver = Callable[[dict[str, Any]], Any]
 
@@ -33,7 +35,8 @@ class Probe:
     """One selector of a voirfile: what it asks for, and what it gives when it fires.
 
     ``deliver`` is given a mapping of captured names to values. ``direct`` is given the focus variable's
-    value alone: the fast way, without a mapping in between wherever the selector allows it.
+    value alone: the fast way, without a mapping in between wherever the selector allows it. ``store``
+    keeps numbers, by the hook itself where the selector allows that.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Probe:
         number: Callable[[], int],
         deliver: Deliver | None = None,
         direct: Callable[[Any], Any] | None = None,
+        store: Store | None = None,
         variable: str | None = None,
         override: bool = False,
         raw: bool = False,
@@ -54,7 +58,13 @@ class Probe:
         self.place = place
         self.override = override
         self.targets: list[Target] = []
-        self._direct = direct
+        self.counted: list[str] = []
+        """Hooks each of whose calls is an event."""
+        self.on_first: Callable[[], None] = _nothing
+        """Called when it gives its first event, unless a counted hook tells so itself."""
+        self._events = 0
+        self._direct = store.put if store is not None else direct
+        self._store = store
         self._deliver = deliver
         self._env = env
         self._raw = raw
@@ -77,13 +87,27 @@ class Probe:
         element = Element(variable, variable, focus=language.BEGIN)
         hook = self._hook()
         gather = _Gather(element, [], [], self._raw, self._matcher)
-        define(hook, self._handler(gather, None, None), override=self.override)
+        self.counted.append(hook)
+        if self._store is not None:
+            define_stored(hook, self._store.grow, self._store.number, self._store.keep)
+        else:
+            define(hook, self._handler(gather, None, None), override=self.override)
         self.targets.append(Target(_request_for(found, call.target, hook, variable, self.override), found))
 
     @property
     def hooks(self) -> list[str]:
-        """Names of the hooks that count as this probe firing."""
-        return [t.request.hook for t in self.targets if t.request.variable not in ("#scope",)]
+        """Names of all its hooks."""
+        return [target.request.hook for target in self.targets]
+
+    @property
+    def fired(self) -> int:
+        """How many events it gave: a hook's calls, where every call is one."""
+        return self._events + sum(defined[hook].fired for hook in self.counted)
+
+    def _event(self) -> None:
+        self._events += 1
+        if self._events == 1:
+            self.on_first()
 
     # --- one event each time the focus variable is set ---------------------------------------------
 
@@ -126,16 +150,20 @@ class Probe:
         names = tuple(other.name for other in others if other.name)
         hook = self._hook()
         gather = _Gather(element, others, outer, self._raw, self._matcher)
-        handler = self._handler(gather, scope, step)
-        wildcard = element.name is None
-        define(
-            hook,
-            handler,
-            override=self.override and step is None,
-            captures=names,
-            wildcard=wildcard,
-            receives=element.name == "#receive",
-        )
+        simple = gather.plain and scope is None and step is None
+        if simple and (self._direct is not None or not self.override):
+            self.counted.append(hook)
+        if simple and self._store is not None:
+            define_stored(hook, self._store.grow, self._store.number, self._store.keep)
+        else:
+            define(
+                hook,
+                self._handler(gather, scope, step),
+                override=self.override and step is None,
+                captures=names,
+                wildcard=element.name is None,
+                receives=element.name == "#receive",
+            )
         self._target(call, hook, element.name, names, element.tag)
 
     def _handler(self, gather: _Gather, scope: Scope | None, step: str | None) -> Callable[..., Any]:
@@ -154,6 +182,7 @@ class Probe:
             data = gather(value, rest)
             if data is None:
                 return value
+            self._event()
             answer = deliver(data)
             return value if answer is MISSING else answer
 
@@ -166,6 +195,15 @@ class Probe:
             return self._deliver or (lambda data: MISSING)
         return lambda data: direct(data[capture])
 
+    def _counting(self, capture: str) -> Deliver:
+        deliver = self._deliver_to(capture)
+
+        def counting(data: dict[str, Any]) -> Any:
+            self._event()
+            return deliver(data)
+
+        return counting
+
     def _wrapping(self, gather: _Gather, scope: Scope | None, step: str) -> Callable[..., Any]:
         """``f(!a, !!b)``: the two ends of one activation carry the same id."""
         deliver = self._deliver_to(gather.capture)
@@ -176,6 +214,8 @@ class Probe:
                 return
             data = gather(value, rest)
             if data is not None:
+                if step == "begin":
+                    self._event()
                 frame = calling_frame()
                 data["$wrap"] = {"id": id(frame), "name": self._wrap_name or name, "step": step}
                 deliver(data)
@@ -194,7 +234,7 @@ class Probe:
         elements = language.all_elements(tree)
         names = [e.capture for e in elements if e.capture]
         scope = Scope(None, None)
-        totals = Totals(scope, names, self._deliver_to(names[0] if names else ""), self._raw)
+        totals = Totals(scope, names, self._counting(names[0] if names else ""), self._raw)
         hook = self._hook()
         scope.publish(hook)
         self._target(tree, hook, "#scope")
@@ -312,6 +352,10 @@ class _Gather:
             captures = [(key, n or "", v) for key, n, v in entries if key and v is not MISSING]
             return {key: Capture(key, n, v) for key, n, v in captures}
         return data
+
+
+def _nothing() -> None:
+    return None
 
 
 def _shown(where: Any, variable: str | None) -> str:

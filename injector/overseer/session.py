@@ -26,7 +26,8 @@ class Session:
         self._config = config
         self._engine = engine
         self._record = record
-        self._probes: dict[str, Probe] = {}
+        self._probes: dict[str, Probe] = {}  # by hook
+        self._labels: dict[Probe, str] = {}
         self._pending: list[Probe] | None = []
         self._failed: set[tuple[str, type[BaseException]]] = set()
         self._finished = False
@@ -77,6 +78,8 @@ class Session:
         """In the child of a fork: the phases end in the parent; hooks count from zero here."""
         self._finished = True
         self._before_fork = self._counts()
+        for point in points.defined.values():
+            point.renew()
 
     def leave_fork(self) -> None:
         """The forked child ends: what it saw."""
@@ -86,7 +89,7 @@ class Session:
     @property
     def probes(self) -> list[Probe]:
         """Every probe set so far, in the order in which they were set."""
-        return list(dict.fromkeys(self._probes.values()))
+        return list(self._labels)
 
     # --- phases ------------------------------------------------------------------------------------------
 
@@ -116,6 +119,12 @@ class Session:
     # --- probes ----------------------------------------------------------------------------------------
 
     def _install(self, probe: Probe) -> None:
+        label = probe.selector
+        if any(label == other for other in self._labels.values()):
+            # Two probes may ask for the same; the record tells them apart by where they ask.
+            label = f"{label} ({probe.place[0]}:{probe.place[1]}, no. {len(self._labels) + 1})"
+        self._labels[probe] = label
+        probe.on_first = lambda: self._record.emit("first", {"selector": label})
         for hook in probe.hooks:
             self._probes[hook] = probe
         if self._pending is not None:
@@ -128,7 +137,11 @@ class Session:
         for probe in probes:
             self._record.emit(
                 "asked",
-                {"selector": probe.selector, "file": probe.place[0], "line": probe.place[1]},
+                {
+                    "selector": self._labels[probe],
+                    "file": probe.place[0],
+                    "line": probe.place[1],
+                },
             )
             for target in probe.targets:
                 request, found = target.request, target.found
@@ -142,7 +155,7 @@ class Session:
     def report(self, found: Landing | Miss) -> None:
         """What the engine tells of a request: where it landed, or that it found nothing."""
         probe = self._probes.get(found.request.hook)
-        selector = probe.selector if probe else ""
+        selector = self._labels[probe] if probe else ""
         if isinstance(found, Miss):
             data = {"selector": selector, "reason": found.reason, "nearest": list(found.nearest)}
             self._record.emit("miss", data)
@@ -159,17 +172,12 @@ class Session:
         return {key: count - before.get(key, 0) for key, count in self._counts().items()}
 
     def _counts(self) -> dict[str, int]:
-        fired: dict[str, int] = {}
-        for hook, probe in self._probes.items():
-            point = points.defined.get(hook)
-            if point is not None:
-                fired[probe.selector] = fired.get(probe.selector, 0) + point.fired
-        return fired
+        return {label: probe.fired for probe, label in self._labels.items()}
 
     def _first_fire(self, point: Point) -> None:
         probe = self._probes.get(point.name)
-        if probe is not None:
-            self._record.emit("first", {"selector": probe.selector})
+        if probe is not None and point.name in probe.counted:
+            probe.on_first()
 
     # --- mistakes ----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ program. This room knows nothing of selectors, files or run folders.
 from __future__ import annotations
 
 from .points import MISSING, Point, define, define_raw, defined, silence, undefine
+from .stored import define_stored
 from .stop import StopProgram, request_stop
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "StopProgram",
     "define",
     "define_raw",
+    "define_stored",
     "defined",
     "request_stop",
     "silence",

@@ -49,12 +49,14 @@ defined: dict[str, Point] = {}
 class Point:
     """One hook and what became of it."""
 
-    __slots__ = ("failures", "name", "read")
+    __slots__ = ("failures", "name", "read", "renew")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.failures: set[type[BaseException]] = set()
         self.read: Callable[[], int] = int
+        self.renew: Callable[[], None] = _nothing
+        """Called in the child of a fork."""
 
     @property
     def fired(self) -> int:
@@ -77,15 +79,24 @@ def define(
     before the captures when ``wildcard``. With ``override`` what it returns takes the value's place.
     ``receives`` says that the place is what a generator is sent, for ``yield from``.
     """
-    point = defined[name] = Point(name)
+    point = Point(name)
     plain = not captures and not wildcard
     make = (_overrider if override else _observer) if plain else _general(override)
     hook, point.read = make(handler, point)
-    _publish(name, hook, point)
+    publish(point, hook, captures, receives)
+    return point
+
+
+def publish(
+    point: Point, hook: Hook, captures: tuple[str, ...] = (), receives: bool = False
+) -> None:
+    """Put ``hook`` under the point's name, and its other forms under the suffixed names."""
+    name = point.name
+    defined[name] = point
+    _publish_first(name, hook, point)
     _publish_plain(name + "?", _reading_frame(hook, captures))
     _publish_plain(name + "!", _current_error(hook))
     _publish_plain(name + "@", _delegating(name, receives))
-    return point
 
 
 def define_raw(name: str, hook: Hook) -> None:
@@ -119,7 +130,7 @@ def _nothing() -> None:
     return None
 
 
-def _publish(name: str, hook: Hook, point: Point) -> None:
+def _publish_first(name: str, hook: Hook, point: Point) -> None:
     """Publish a hook that first says that it fired, then steps aside for ``hook`` itself."""
 
     def first(value: Any, *rest: Any) -> Any:
@@ -147,7 +158,7 @@ def _observer(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]:
         try:
             handler(value)
         except BaseException as error:
-            _failed(point, error)
+            failed(point, error)
         return value
 
     return hook, lambda: fired
@@ -162,7 +173,7 @@ def _overrider(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]
         try:
             return handler(value)
         except BaseException as error:
-            _failed(point, error)
+            failed(point, error)
         return value
 
     return hook, lambda: fired
@@ -178,7 +189,7 @@ def _general(override: bool) -> Callable[[Handler, Point], tuple[Hook, Callable[
             try:
                 result = handler(value, *rest)
             except BaseException as error:
-                _failed(point, error)
+                failed(point, error)
                 return value
             return result if override else value
 
@@ -187,7 +198,7 @@ def _general(override: bool) -> Callable[[Handler, Point], tuple[Hook, Callable[
     return make
 
 
-def _failed(point: Point, error: BaseException) -> None:
+def failed(point: Point, error: BaseException) -> None:
     """Let a stop through; keep everything else from the program, and say it once."""
     if is_stop(error):
         request_stop(error, sys._getframe(2))

@@ -47,8 +47,10 @@ def _header(run: Run, summary: Summary) -> list[str]:
         count(len(processes), "process") if processes else "no process recorded anything",
         f"Python {info.get('python')}",
     ]
-    command = " ".join(str(word) for word in info.get("command") or ())
-    return [fit(f"inject: {command}", WIDTH), fit("  " + " · ".join(facts), WIDTH)]
+    words = [str(word) for word in info.get("command") or ()]
+    # A command that is ours needs no further sign of who reports.
+    command = " ".join(words if words[:1] == ["inject"] else ["inject:", *words])
+    return [fit(command, WIDTH), fit("  " + " · ".join(facts), WIDTH)]
 
 
 def _foreign_header(run: Run, summary: Summary) -> list[str]:
@@ -59,7 +61,7 @@ def _foreign_header(run: Run, summary: Summary) -> list[str]:
         took = duration(ended - began) if began is not None and ended is not None else "no end"
         code = end.get("return_code")
         said = _code(code) if isinstance(code, int) else "exit not known"
-        lines.append(fit(f"  {bench} {said} · {took}".replace("  ", " ", 1), WIDTH))
+        lines.append(fit(f"  {bench + ': ' if bench else ''}{said} · {took}", WIDTH))
     return lines
 
 
@@ -202,7 +204,9 @@ def _probes(run: Run) -> list[str]:
     lines = ["probes"]
     for probe in probes:
         fired = f"fired {probe['fired']}" if probe["exact"] else f"fired at least {probe['fired']}"
-        if not probe["exact"] and not probe["fired"]:
+        if not probe["fired"] and not probe["places"]:
+            fired = "attached nowhere"
+        elif not probe["fired"] and not probe["exact"]:
             fired = "fired: not known"
         lines.append(f"  {fit(probe['selector'], WIDTH - 4 - len(fired))}  {fired}")
         places = probe["places"]

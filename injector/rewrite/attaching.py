@@ -118,7 +118,7 @@ def attach_object(engine: Engine, target: Any, request: Request) -> None:
         if isinstance(inner, FunctionType):
             _attach_function(engine, inner, request, None, None)
         elif _calls_python(target):
-            call = getattr(type(target), "__call__")  # noqa: B004
+            call = type(target).__call__
             _attach_function(engine, call, request, None, OneObject(target))
         else:
             _wrap_everywhere(engine, target, request)
@@ -137,7 +137,7 @@ def _attach_place(engine: Engine, place: Place, request: Request) -> None:
     elif isinstance(raw, type):
         _attach_class(engine, raw, request, place)
     elif place.owner is None and _calls_python(raw):
-        call = getattr(type(raw), "__call__")  # noqa: B004
+        call = type(raw).__call__
         _attach_function(engine, call, request, place, OneObject(raw))
     else:
         _wrap_at(engine, place, request)
@@ -152,9 +152,7 @@ def _inside(thing: Any) -> Any:
             thing = thing.__func__
         elif isinstance(thing, property):
             thing = thing.fget or thing.fset or thing.fdel
-        elif isinstance(thing, functools.cached_property):
-            thing = thing.func
-        elif isinstance(thing, functools.partialmethod):
+        elif isinstance(thing, functools.cached_property) or isinstance(thing, functools.partialmethod):
             thing = thing.func
         elif isinstance(getattr(thing, "__wrapped__", None), type(thing)) or callable(
             getattr(thing, "__wrapped__", None)
@@ -207,9 +205,9 @@ def _wrap_at(engine: Engine, place: Place, request: Request) -> None:
     raw = place.raw
     try:
         if isinstance(raw, (staticmethod, classmethod)):
-            place.put(type(raw)(wrapping.wrap(raw.__func__, request)))
+            place.put(type(raw)(wrapping.wrap(raw.__func__, request, engine.on_hook_defined)))
         else:
-            made = wrapping.wrap(raw, request)
+            made = wrapping.wrap(raw, request, engine.on_hook_defined)
             if made is not raw or place.owner is not place.holder:
                 place.put(made)
     except (TypeError, AttributeError) as error:
@@ -222,11 +220,13 @@ def _unwrappable(place: Place, request: Request) -> str | None:
     target = getattr(place.raw, "__func__", place.raw)
     if not callable(target) and not hasattr(type(target), "__get__"):
         return f"{_called(place)} is not callable: {type(target).__name__}"
+    why = "has no Python code"
+    if isinstance(_inside(target), FunctionType):
+        why = "was not made from a source that can be read"
     if request.variable not in wrapping.VARIABLES:
-        asked = request.variable or "its variables"
-        return f"{_called(place)} has no Python code, so {asked} cannot be seen in it"
+        return f"{_called(place)} {why}: {request.variable or 'a variable'} cannot be seen in it"
     if request.captures:
-        return f"{_called(place)} has no Python code, so {request.captures[0]} cannot be seen in it"
+        return f"{_called(place)} {why}: {request.captures[0]} cannot be seen in it"
     return None
 
 

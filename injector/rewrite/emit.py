@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from .nodes import FUNCTIONS, Spot, call, constant, name, put, run, store
+from .nodes import FUNCTIONS, NOWHERE, Spot, call, constant, name, put, run, store
 from .nodes import load as read
 from .plan import Hook, Plan, Record
 from .scope import Facts, Inner, foreign
@@ -110,13 +110,19 @@ class Emitter:
         return True
 
     def after(
-        self, leaf: ast.Name | ast.Attribute, hooks: Iterable[Hook], key: str, kind: str, where: Spot
+        self,
+        leaf: ast.Name | ast.Attribute,
+        hooks: Iterable[Hook],
+        key: str,
+        kind: str,
+        line: int,
+        where: Spot = NOWHERE,
     ) -> list[ast.stmt]:
         """A statement that shows, or exchanges, what a variable was just bound to."""
         found = self.usable(hooks)
         if not found or not self.readable(leaf, found):
             return []
-        value = self.wrap(read(leaf, where), found, key, kind, where, where)
+        value = self.wrap(read(leaf, where), found, key, kind, where, where, line=line)
         if any(hook.override for hook in found):
             return [store(leaf, value, where)]
         return [run(value, where)]
@@ -134,19 +140,36 @@ class Emitter:
             self.record.refuse(hook.request, "a variable called super cannot be looked at")
         return False
 
-    def signal(self, variable: str, hooks: Iterable[Hook], kind: str, where: Spot) -> list[ast.stmt]:
+    def signal(
+        self,
+        variable: str,
+        hooks: Iterable[Hook],
+        kind: str,
+        line: int,
+        where: Spot = NOWHERE,
+    ) -> list[ast.stmt]:
         """``hook(True)`` as a statement, for each hook."""
         statements: list[ast.stmt] = []
         for hook in self.usable(hooks):
-            value = self.wrap(constant(True, where), [hook], variable, kind, where, where)
+            value = self.wrap(
+                constant(True, where), [hook], variable, kind, where, where, line=line
+            )
             statements.append(run(value, where))
         return statements
 
-    def bare(self, hooks: Iterable[Hook], suffix: str, kind: str, where: Spot) -> list[ast.stmt]:
-        """``hook_with_suffix()`` as a statement, for each hook."""
+    def bare(
+        self,
+        hooks: Iterable[Hook],
+        suffix: str,
+        where: Spot = NOWHERE,
+        kind: str | None = None,
+        line: int = 0,
+    ) -> list[ast.stmt]:
+        """``hook_with_suffix()`` as a statement, for each hook; a landing if it is of some kind."""
         statements: list[ast.stmt] = []
         for hook in hooks:
-            self.record.land(hook, self.plan.place.function, where.line, kind)
+            if kind is not None:
+                self.record.land(hook, self.plan.place.function, line, kind)
             statements.append(run(self.suffixed(hook, suffix, [], where), where))
         return statements
 

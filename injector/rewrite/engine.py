@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Report = Callable[[Landing | Miss], None]
     Callback = Callable[[ModuleType], None]
     Test = Callable[[Any], bool]
+    Traced = Callable[..., Any]
 
 
 class Engine:
@@ -51,8 +52,9 @@ class Engine:
         self._callbacks: dict[str, list[Callback]] = {}
         self._derived: dict[tuple[Request, str, Path, Test | None], Request] = {}
         self._said: set[Landing | Miss] = set()
-        self._hooks: list[Callable[..., Any]] = []
-        self._on_hook: list[Callable[[Callable[..., Any]], None]] = []
+        self._hooks: list[tuple[Callable[..., Any], Traced | None]] = []
+        self._on_hook: list[Callable[[Callable[..., Any], Traced | None], None]] = []
+        self._import_hook = ImportHook(self)
         self.main_met = False
 
     # -- what is asked ---------------------------------------------------------------------------
@@ -61,9 +63,13 @@ class Engine:
         """Look at every module from now on. Once per process."""
         from . import compiling, originals
 
-        ImportHook(self).install()
+        self._import_hook.install()
         originals.watch(self)
         compiling.watch(self)
+
+    def uninstall(self) -> None:
+        """Look at no further module; what is woven in stays."""
+        self._import_hook.uninstall()
 
     def add(self, requests: Iterable[Request]) -> None:
         """Weave ``requests`` in: at import, or at once where the module is already loaded."""
@@ -124,21 +130,24 @@ class Engine:
 
     # -- hooks -----------------------------------------------------------------------------------
 
-    def on_hook_defined(self, hook: Callable[..., Any]) -> None:
-        """Hear of a callable that rewritten code will call; ``torch.compile`` looks through it."""
+    def on_hook_defined(self, hook: Callable[..., Any], traced: Traced | None = None) -> None:
+        """Hear of a callable that rewritten code will call, so that ``torch.compile`` looks through it.
+
+        ``traced`` is what shall be traced in its place; by default it gives back its argument.
+        """
         with self._lock:
-            self._hooks.append(hook)
+            self._hooks.append((hook, traced))
             listeners = list(self._on_hook)
         for listener in listeners:
-            listener(hook)
+            listener(hook, traced)
 
-    def each_hook(self, listener: Callable[[Callable[..., Any]], None]) -> None:
+    def each_hook(self, listener: Callable[[Callable[..., Any], Traced | None], None]) -> None:
         """Call ``listener`` with every hook defined so far and with every later one."""
         with self._lock:
             self._on_hook.append(listener)
             known = list(self._hooks)
-        for hook in known:
-            listener(hook)
+        for hook, traced in known:
+            listener(hook, traced)
 
     # -- what the import hook asks ---------------------------------------------------------------
 
@@ -167,7 +176,7 @@ class Engine:
         requests = self._wanted(name) if name else []
         if namespace.get("__name__") in (MAIN, "__mp_main__") or name in self.main_names:
             self.main_met = True
-            requests = [*self._wanted(MAIN), *requests]
+            requests = list(dict.fromkeys([*self._wanted(MAIN), *requests]))
         if not requests:
             return code
         try:

@@ -7,6 +7,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from itertools import count
+from types import FunctionType
 from typing import Any
 
 Test = Callable[[Any], bool]
@@ -75,14 +76,15 @@ def filtered(hook: str, test: Test, variable: str, define: Callable[[Any], None]
         ("+", _nothing),
         ("-", _nothing),
     ):
-        _hooks[name + suffix] = _Chooser(hook + suffix, test, variable, otherwise)
+        chooser = _hooks[name + suffix] = _Chooser(hook + suffix, test, variable, otherwise)
+        define(chooser)
     return name
 
 
 class _Chooser:
     """Passes a call on without a frame of its own: these hooks look at the frame that calls them."""
 
-    __slots__ = ("_hook", "_otherwise", "_test", "_variable")
+    __slots__ = ("__weakref__", "_hook", "_otherwise", "_test", "_variable")
 
     def __init__(self, hook: str, test: Test, variable: str, otherwise: Any) -> None:
         self._hook = hook
@@ -100,6 +102,8 @@ class _Chooser:
         return _hooks[self._hook] if self._test(first) else self._otherwise
 
     __call__ = property(_choose)
+    # A type test of Dynamo's is all that keeps a hook from being looked through.
+    __class__ = property(lambda self: FunctionType)  # type: ignore[assignment]
 
 
 def _identity(value: Any, *_: Any) -> Any:

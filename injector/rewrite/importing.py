@@ -52,69 +52,50 @@ class ImportHook:
     """Looks at every module that is about to be executed, for one client."""
 
     def __init__(self, client: Client) -> None:
+        self.names = client.names
+        self.endings = client.endings
         self._client = client
         self._armed: set[str] = set()
-        self._create: Callable[..., Any] = _bootstrap._init_module_attrs
 
     def install(self) -> None:
-        """Take the two places in the import system. Raises AttributeError where they do not exist."""
-        self._take_execution()
-        _bootstrap._init_module_attrs = _relabelled(self._creating(), _bootstrap._init_module_attrs)
+        """Begin. Raises AttributeError where the import system lacks the two places."""
+        if not _installed:
+            _take_places()
+        _installed.append(self)
         runpy = sys.modules.get("runpy")
         if isinstance(runpy, _Module) and "_run_code" in vars(runpy):
             self._watch_runpy(runpy)
 
+    def uninstall(self) -> None:
+        """End."""
+        _installed.remove(self)
+        if not _installed:
+            _bootstrap._call_with_frames_removed, _bootstrap._init_module_attrs = _natives
+            vars(sys.modules.get("runpy", sys)).pop("exec", None)
+
     def wants(self, name: object) -> bool:
         """Whether the client asked for the module of this name."""
-        client = self._client
-        if name in client.names:
-            return True
-        return bool(client.endings) and str(name).rpartition(".")[2] in client.endings
+        return name in self.names or str(name).rpartition(".")[2] in self.endings
 
-    def _take_execution(self) -> None:
-        native = _bootstrap._call_with_frames_removed
-        before, after = self._before, self._after
+    def exchanged(self, code: CodeType, namespace: Namespace) -> CodeType:
+        """What to execute instead of ``code``."""
+        if self.wants(namespace.get("__name__")):
+            return self._client.code_for(code, namespace)
+        return code
 
-        def call(f: Any, *args: Any, **kwds: Any) -> Any:
-            return f(*args, **kwds) if f is not exec else after(f(*(args := before(args))), args)
-
-        _bootstrap._call_with_frames_removed = _relabelled(call, native)
-
-    def _before(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        try:
-            code, namespace = args
-            if self.wants(namespace.get("__name__")):
-                return self._client.code_for(code, namespace), namespace
-        except Exception:
-            pass  # not a call that we know
-        return args
-
-    def _after(self, result: object, args: tuple[Any, ...]) -> object:
-        name = args[1].get("__name__") if len(args) == 2 else None
+    def executed(self, namespace: Namespace) -> None:
+        """A module's code has run to its end."""
+        name = namespace.get("__name__")
         if name not in self._armed and self.wants(name):
-            self._client.loaded(name)
-        return result
+            self._client.loaded(str(name))
 
-    def _creating(self) -> Callable[..., Any]:
-        create, starting = self._create, self._starting
-
-        def init_module_attrs(spec: Any, module: ModuleType, *, override: bool = False) -> Any:
-            result = create(spec, module, override=override)
-            starting(spec, module)
-            return result
-
-        return init_module_attrs
-
-    def _starting(self, spec: Any, module: ModuleType) -> None:
+    def starting(self, spec: Any, module: ModuleType) -> None:
         """A module object has been made: arrange to hear when its import ends."""
-        try:
-            name = spec.name
-            if name == "runpy":
-                self._watch_runpy(module)
-            if name not in self._armed and self.wants(name):
-                self._arm(name, spec)
-        except Exception:
-            pass  # an unusual spec: the execution is still seen
+        name = spec.name
+        if name == "runpy":
+            self._watch_runpy(module)
+        elif name not in self._armed:
+            self._arm(name, spec)
 
     def _arm(self, name: str, spec: Any) -> None:
         """Hear of the release of the lock under which this thread imports ``name``."""
@@ -126,17 +107,81 @@ class ImportHook:
         release = lock.release
 
         def released() -> None:
-            if not getattr(spec, "_initializing", False):
-                del lock.release
+            if getattr(spec, "_initializing", False):
+                release()  # a circular import of the same module
+                return
+            try:
+                lock.release = release
                 self._armed.discard(name)
                 if name in sys.modules and not is_lazy(sys.modules[name]):
                     self._client.loaded(name)
-            release()
+            finally:
+                release()
 
         lock.release = released
 
     def _watch_runpy(self, runpy: ModuleType) -> None:
         vars(runpy).setdefault("exec", _RunpyExec(self._client))
+
+
+_installed: list[ImportHook] = []
+_natives: tuple[Any, Any] = (
+    _bootstrap._call_with_frames_removed,
+    _bootstrap._init_module_attrs,
+)
+
+
+def _take_places() -> None:
+    native_call, native_init = _natives
+
+    def call(f: Any, *args: Any, **kwds: Any) -> Any:
+        return f(*args, **kwds) if f is not exec or not _wanted(args) else _after(f(*(args := _before(args))), args)  # fmt: skip  # noqa: E501
+
+    def init_module_attrs(spec: Any, module: ModuleType, *, override: bool = False) -> Any:
+        result = native_init(spec, module, override=override)
+        _starting(spec, module)
+        return result
+
+    _bootstrap._call_with_frames_removed = _relabelled(call, native_call)
+    _bootstrap._init_module_attrs = _relabelled(init_module_attrs, native_init)
+
+
+def _wanted(args: tuple[Any, ...]) -> bool:
+    """Whether somebody wants the module that is executed: asked of every import, so it is short."""
+    try:
+        name = args[1]["__name__"]
+        for hook in _installed:
+            if name in hook.names or name.rpartition(".")[2] in hook.endings:
+                return True
+    except Exception:
+        pass  # not a call that we know
+    return False
+
+
+def _before(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    try:
+        code, namespace = args
+        for hook in _installed:
+            code = hook.exchanged(code, namespace)
+        return code, namespace
+    except Exception:
+        return args  # not a call that we know
+
+
+def _after(result: object, args: tuple[Any, ...]) -> object:
+    for hook in tuple(_installed):
+        hook.executed(args[1])
+    return result
+
+
+def _starting(spec: Any, module: ModuleType) -> None:
+    try:
+        name = spec.name
+        for hook in _installed:
+            if name in hook.names or name.rpartition(".")[2] in hook.endings or name == "runpy":
+                hook.starting(spec, module)
+    except Exception:
+        pass  # an unusual spec: its execution is still seen
 
 
 def is_lazy(module: object) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from .emit import Emitter
-from .nodes import LOAD, STORE, Spot, constant, dotted, first, leaves, load, put, spot
+from .nodes import LOAD, NOWHERE, STORE, Spot, constant, dotted, first, leaves, load, put, spot
 from .plan import Hook
 from .scope import COMPREHENSIONS, Inner, Site
 
@@ -81,12 +81,20 @@ class Inliner(Emitter):
         self, leaf: ast.Name | ast.Attribute, hooks: Sequence[Hook], key: str, inner: Inner
     ) -> ast.comprehension:
         """``for x in (hook(x),)``, which the compiler turns into an assignment."""
-        where = spot(leaf)
-        value = self.wrap(load(leaf, where), hooks, key, "comprehension", where, where, inner)
-        again = load(leaf, where)
+        value = self.wrap(
+            load(leaf, NOWHERE),
+            hooks,
+            key,
+            "comprehension",
+            NOWHERE,
+            NOWHERE,
+            inner,
+            leaf.lineno,
+        )
+        again = load(leaf, NOWHERE)
         assert isinstance(again, (ast.Name, ast.Attribute))
         again.ctx = STORE
-        source = put(ast.Tuple(elts=[value], ctx=LOAD), where)
+        source = put(ast.Tuple(elts=[value], ctx=LOAD), NOWHERE)
         return ast.comprehension(target=again, iter=source, ifs=[], is_async=0)
 
     # -- generators

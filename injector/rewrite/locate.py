@@ -24,7 +24,7 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages", "dist-packages"}
 
 
 class Source:
-    """A module's source: `file` as the program's own frames would name it, `data` what it holds.
+    """A module's source: `file` is where it lies, `data` what it holds.
 
     `data` is text instead of bytes where a loader of another kind than files has decoded it.
     """
@@ -212,7 +212,8 @@ def _finder(entry: str) -> PathEntryFinderProtocol | None:
     from pkgutil import get_importer
 
     try:
-        return get_importer(entry or os.getcwd())
+        # Finders are kept by path, and a relative one would still look where we were before.
+        return get_importer(os.path.abspath(entry))
     except OSError:
         return None
 

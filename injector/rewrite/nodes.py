@@ -32,7 +32,11 @@ class Spot(NamedTuple):
 
 
 NOWHERE = Spot(-1, -1, -1, -1)
-"""What the compiler gives to the ``return None`` it adds: the line of whatever ran before."""
+"""No place: what the compiler itself uses for the ``return None`` it adds.
+
+Such an instruction takes the line of whatever ran before it, so that no tracer is told of a new line.
+What only runs after an exception has no line at all.
+"""
 
 
 def spot(node: ast.AST) -> Spot:
@@ -232,16 +236,21 @@ _SILENT = (ast.Global, ast.Nonlocal)
 
 def entry(body: Sequence[ast.stmt], scope: Scope) -> Spot:
     """Where a body begins to run: the place for what we add at its start."""
-    function = isinstance(scope, FUNCTIONS)
-    for statement in body:
-        if isinstance(statement, _SILENT):
-            continue
-        if function and isinstance(statement, ast.AnnAssign) and statement.value is None:
-            continue
-        return begin(statement)
+    start = block_start(body, isinstance(scope, FUNCTIONS))
+    if start is not None:
+        return start
     if isinstance(scope, ast.Module):
         return Spot(1, 0, 1, 0)
     return begin(scope) if isinstance(scope, ast.stmt) else head(scope)
+
+
+def block_start(body: Sequence[ast.stmt], function: bool) -> Spot | None:
+    """Where the first statement begins for which the compiler emits anything."""
+    for statement in body:
+        bare = isinstance(statement, ast.AnnAssign) and statement.value is None
+        if not isinstance(statement, _SILENT) and not (function and bare):
+            return begin(statement)
+    return None
 
 
 def begin(statement: ast.stmt) -> Spot:

@@ -222,7 +222,7 @@ class Reader:
         name = self.word(root, "a name after 'as'")
         focus = {"": name.focus, "!": BEGIN, "!!": END}[mark]
         if self.at_op("as"):
-            raise self.unread("one 'as' only")
+            raise Unread("expected one 'as' only", *self.place())
         if isinstance(left, Element):
             return left.replace(capture=name.name, focus=left.focus | focus)
         result = Element("#value", name.name, focus=focus, at=name.at)

@@ -363,7 +363,7 @@ _VISITORS: dict[type[ast.AST], Callable[[_Scan, _Entry], None]] = {
     ast.MatchAs: _Scan.on_capture,
     ast.MatchStar: _Scan.on_capture,
     ast.MatchMapping: _Scan.on_capture,
-    **{kind: _Scan.on_comprehension for kind in COMPREHENSIONS},
+    **dict.fromkeys(COMPREHENSIONS, _Scan.on_comprehension),
 }
 if sys.version_info >= (3, 12):
     _VISITORS[ast.TypeAlias] = _Scan.on_alias

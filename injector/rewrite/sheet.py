@@ -32,10 +32,12 @@ class Sheet:
 
     ``plain`` is the code as written; ``versions`` the rewritten ones, the newest last. ``compiler``
     turns a tree into the module's code where the module's loader has its own way of doing so.
+    ``flags`` are future features that the text does not ask for itself.
     ``hoped`` are requests for names that an ``import *`` may bring, with the line of the last one.
     """
 
-    __slots__ = ("_index", "_plain", "compiler", "filename", "hoped", "module", "pinned", "source", "versions")
+    __slots__ = ("_index", "_plain", "compiler", "filename", "flags", "hoped", "module", "pinned")
+    __slots__ += ("source", "versions")
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class Sheet:
         self.filename = filename
         self.source = source
         self.compiler = compiler
+        self.flags = 0
         self.versions: list[CodeType] = []
         self.pinned: dict[Path, list[Request]] = {}
         self.hoped: dict[Request, int] = {}
@@ -72,7 +75,20 @@ class Sheet:
         with Quiet(self.filename):
             if self.compiler is not None:
                 return self.compiler(tree)
-            return compile(tree, self.filename, "exec", dont_inherit=True)
+            return compile(tree, self.filename, "exec", self.flags, dont_inherit=True)
+
+    def takes_trees(self) -> bool:
+        """Whether what is compiled is the tree that is given, and not the file once more."""
+        import ast
+
+        tree = self._parse()
+        name = ast.Name(id="injector:", ctx=ast.Load())
+        tree.body.append(ast.fix_missing_locations(ast.Expr(value=name)))
+        return "injector:" in self._compile(tree).co_names
+
+    def forget_plain(self) -> None:
+        """Compile the original anew when it is asked for."""
+        self._plain = None
 
     def rewrite(self, requests: Sequence[Request]) -> Woven:
         """The module's code with ``requests`` woven in (None when none lands), and what came of them.
@@ -160,7 +176,7 @@ def add_star_hooks(tree: ast.Module, requests: Sequence[Request]) -> dict[Reques
                 parts = [statement, *getattr(statement, "handlers", ())]
                 fields = ("body", "orelse", "finalbody")
                 blocks += [b for part in parts for f in fields if (b := getattr(part, f, None))]
-    return {request: last for request in wanted} if last else {}
+    return dict.fromkeys(wanted, last) if last else {}
 
 
 def _star_call(request: Request, statement: ast.stmt) -> ast.stmt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _frozen_importlib_external as _external  # type: ignore[import-not-found]
+import _thread
 import sys
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -33,13 +34,36 @@ def read_sheet(
         return None
     loader = namespace.get("__loader__")
     sheet = Sheet(name, filename, source, code, _compiler(loader, filename))
-    if code is not None and not _standard(loader):
-        sheet = Sheet(name, filename, source, None, sheet.compiler)
-        if sheet.plain != code:
+    sheet.flags = _future_flags(code or _some_code(namespace, filename))
+    if not _standard(loader):
+        sheet.forget_plain()
+        if not _repeats(sheet, code):
             return None  # the loader makes its code in a way that cannot be repeated
     if known is not None and known.source == source:
         sheet.pinned = known.pinned
     return sheet
+
+
+def _repeats(sheet: Sheet, code: CodeType | None) -> bool:
+    """Whether the loader compiles a tree that it is given, and that of the text to its own code."""
+    try:
+        return sheet.takes_trees() and (code is None or sheet.plain == code)
+    except Exception:
+        return False
+
+
+def _some_code(namespace: Namespace, filename: str) -> CodeType | None:
+    """The code of some function that a loaded module defines."""
+    for value in list(namespace.values()):
+        code = getattr(value, "__code__", None)
+        if isinstance(code, CodeType) and code.co_filename == filename:
+            return code
+    return None
+
+
+def _future_flags(code: CodeType | None) -> int:
+    """The ``__future__`` features of ``code``: a loader may have compiled with its own."""
+    return code.co_flags & 0x1FE0000 if code is not None else 0
 
 
 def decode(source: bytes) -> str:
@@ -100,9 +124,37 @@ def _compiler(loader: Any, filename: str) -> Compiler | None:
         return None
 
     def compiler(tree: ast.Module) -> CodeType:
-        return loader.source_to_code(tree, filename)  # type: ignore[no-any-return]
+        try:
+            code = loader.source_to_code(tree, filename)
+        except Exception:
+            code = _with_tree(own, loader, tree, filename)
+        if not isinstance(code, CodeType):
+            raise TypeError(f"{type(loader).__name__} made {type(code).__name__}")
+        return code
 
     return compiler
+
+
+def _with_tree(own: Any, loader: Any, tree: ast.Module, filename: str) -> Any:
+    """What a loader makes of ``tree`` though it insists on bytes: it is handed out when it parses."""
+    import ast
+
+    here = _thread.get_ident()
+
+    def parse(source: Any, *args: Any, **more: Any) -> Any:
+        flags = more.get("flags", args[2] if len(args) > 2 else 0)
+        if _thread.get_ident() == here and flags & ast.PyCF_ONLY_AST:
+            return tree
+        return compile(source, *args, **more)
+
+    namespace = own.__globals__
+    if "compile" in namespace:
+        raise TypeError("the loader has a compile of its own")
+    namespace["compile"] = parse
+    try:
+        return loader.source_to_code(loader.get_data(filename), filename)
+    finally:
+        del namespace["compile"]
 
 
 def missing(sheet: Sheet | None, request: Request, reason: str = "") -> Miss:

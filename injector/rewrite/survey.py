@@ -9,7 +9,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from .inventory import FUNCTION, dotted
+from .follow import is_closed, starred, statement, ways
 from .locate import NoSource, Program, Source
 from .nearest import explain
 from .request import Landing, Miss, Request
@@ -17,6 +17,8 @@ from .request import Landing, Miss, Request
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from .follow import Way
 
 MOST_HOPS = 8
 """How many imports and base classes are followed from a name to what it stands for."""
@@ -85,6 +87,11 @@ def _in_source(
         else:
             yield landing
     for request, reason in left:
+        starry = list(starred(program, source, request.path)) if request.path else []
+        results = _first(program, source, request, starry, hops + 1) if hops < MOST_HOPS else None
+        if results and isinstance(results[0], Landing):
+            yield from results
+            continue
         miss = explain(request, program)
         yield miss._replace(reason=reason) if reason else miss
 
@@ -158,89 +165,57 @@ def _follow(
     program: Program, source: Source, landing: Landing, hops: int
 ) -> Iterator[Landing | Miss]:
     request = landing.request
-    misses: list[Miss] = []
-    node = _statement(source, landing)
-    if _is_closed(node):
+    node = statement(source, landing.line)
+    if isinstance(node, ast.ClassDef) and len(request.path) == 1:
+        yield from _called_class(program, source, request, hops)
+        return
+    if is_closed(node):
         yield explain(request, program)
         return
-    ways = list(_ways(program, source, request, node))
-    for module, path in ways:
-        onward = request._replace(module=module, path=path)
-        if module == source.module:
-            results = list(_in_source(program, source, [onward], hops))
-        elif program.knows(module):
-            results = list(_in_module(program, module, [onward], hops))
-        else:
-            continue
-        good = [one._replace(request=request) for one in results if isinstance(one, Landing)]
-        if good:
-            yield from good
-            return
-        misses += [one for one in results if isinstance(one, Miss)]
-    if misses and len(misses) == len(ways):
-        yield misses[0]._replace(request=request)
+    found = list(ways(program, source, request.path, node))
+    results = _first(program, source, request, found, hops)
+    yield from results if results is not None else [landing]
+
+
+def _called_class(
+    program: Program, source: Source, request: Request, hops: int
+) -> Iterator[Landing | Miss]:
+    """A class that is called runs its `__init__`, or else its `__new__`."""
+    if request.variable not in _WRAPPABLE:
+        yield explain(request, program)
+        return
+    made = [(source.module, (*request.path, name)) for name in ("__init__", "__new__")]
+    results = _first(program, source, request, made, hops) or []
+    if any(isinstance(one, Landing) for one in results):
+        yield from results
     else:
-        yield landing
+        yield _wrapped(request, source.module, ".".join(request.path))
 
 
-def _statement(source: Source, landing: Landing) -> ast.stmt | None:
-    """The statement that binds the name."""
-    found = None
-    for node in _module_level(ast.parse(source.text).body):
-        if node.lineno <= landing.line <= (node.end_lineno or node.lineno):
-            found = node
-    return found
+def _first(
+    program: Program, source: Source, request: Request, found: list[Way], hops: int
+) -> list[Landing | Miss] | None:
+    """What comes of the first way that leads somewhere; None if it cannot be told."""
+    misses: list[Landing | Miss] = []
+    for module, path in found:
+        results = list(_along(program, source, request, (module, path), hops))
+        if any(isinstance(one, Landing) for one in results):
+            return [one for one in results if isinstance(one, Landing)]
+        misses += results
+    return misses[:1] if misses and len(misses) == len(found) else None
 
 
-def _is_closed(node: ast.stmt | None) -> bool:
-    """Whether all that a definition holds stands in it."""
-    if isinstance(node, FUNCTION):
-        return not node.decorator_list
-    return isinstance(node, ast.ClassDef) and not (
-        node.bases or node.keywords or node.decorator_list
-    )
-
-
-def _ways(
-    program: Program, source: Source, request: Request, node: ast.stmt | None
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Where a binding statement says that the name comes from: module and path."""
-    first, *rest = request.path
-    if isinstance(node, ast.ImportFrom):
-        module = _absolute(node, source)
-        names = [a.name for a in node.names if (a.asname or a.name) == first]
-        yield from (_split(program, module, (name, *rest)) for name in names)
-    elif isinstance(node, ast.Import):
-        for alias in node.names:
-            if alias.asname == first:
-                yield _split(program, alias.name, tuple(rest))
-            elif alias.asname is None and alias.name.partition(".")[0] == first:
-                yield _split(program, first, tuple(rest))
-    elif isinstance(node, ast.ClassDef):
-        bases = [dotted(base) for base in node.bases]
-        yield from ((source.module, (*b.split("."), *rest)) for b in bases if b)
-    elif isinstance(node, ast.Assign) and dotted(node.value):
-        yield source.module, (*dotted(node.value).split("."), *rest)
-
-
-def _module_level(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:
-    for node in body:
-        if isinstance(node, ast.stmt):
-            yield node
-        if not isinstance(node, (*FUNCTION, ast.ClassDef, ast.expr)):
-            yield from _module_level(ast.iter_child_nodes(node))
-
-
-def _absolute(node: ast.ImportFrom, source: Source) -> str:
-    if not node.level:
-        return node.module or ""
-    parts = source.name.split(".")
-    parts = parts[: len(parts) - node.level + source.package]
-    return ".".join([*parts, *(node.module or "").split(".")]).rstrip(".")
-
-
-def _split(program: Program, module: str, path: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Move leading names that are submodules from the path to the module."""
-    while path and program.knows(f"{module}.{path[0]}"):
-        module, path = f"{module}.{path[0]}", path[1:]
-    return module, path
+def _along(
+    program: Program, source: Source, request: Request, way: Way, hops: int
+) -> Iterator[Landing | Miss]:
+    module, path = way
+    onward = request._replace(module=module, path=path)
+    if not path:
+        own = (f"/{module}/ > {request.variable}",)
+        yield Miss(request, f"{module} is a module and not a function", own)
+    elif module == source.module:
+        for one in _in_source(program, source, [onward], hops):
+            yield one._replace(request=request)
+    elif program.knows(module):
+        for one in _in_module(program, module, [onward], hops):
+            yield one._replace(request=request)

@@ -20,7 +20,6 @@ builtins:
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Sequence
 
 from .nodes import (
@@ -109,7 +108,7 @@ class _Scope(Weaver):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             body = self.function(node, body, where)
         elif isinstance(node, ast.Module):
-            body = self.surrounded(self.start(where) + body, where, "module")
+            body = self.surrounded(self.start(where) + body, where, 1)
         else:
             body = self.reads(where) + body
         if not isinstance(node, FUNCTIONS):
@@ -123,35 +122,35 @@ class _Scope(Weaver):
         values = self.values()
         body = self.start(where) + body
         if values and falls_off(node.body):
-            finals = any(self.plan.point(point) for point in ("#exit", "#scope"))
-            body.append(self.fall_off(values, where if finals else NOWHERE))
-        return self.surrounded(body, where, node.name)
+            body.append(self.fall_off(values))
+        return self.surrounded(body, where, node.lineno)
 
     def start(self, where: Spot) -> list[ast.stmt]:
         """What runs first: ``#enter``, the outer variables that are read, the arguments."""
-        body = self.signal("#enter", self.plan.point("#enter"), "enter", where)
+        line = getattr(self.plan.place.node, "lineno", 1)
+        body = self.signal("#enter", self.plan.point("#enter"), "enter", line, where)
         body += self.reads(where)
         for arg in self.facts.params:
             hooks = self.plan.variable(arg.arg)
             if hooks:
-                body += self.after(name(arg.arg, where), hooks, arg.arg, "argument", where)
+                leaf = name(arg.arg, where)
+                body += self.after(leaf, hooks, arg.arg, "argument", arg.lineno, where)
         return body
 
-    def fall_off(self, hooks: Sequence[Hook], where: Spot) -> ast.stmt:
+    def fall_off(self, hooks: Sequence[Hook]) -> ast.stmt:
         """``return hook(None)`` where the function ends without a ``return``."""
         line = self.plan.place.node.body[-1].lineno  # type: ignore[union-attr, index]
-        value = self.wrap(
-            constant(None, where), hooks, "#value", "return", where, where, line=line
-        )
-        return put(ast.Return(value=value), where)
+        none = constant(None, NOWHERE)
+        value = self.wrap(none, hooks, "#value", "return", NOWHERE, NOWHERE, line=line)
+        return put(ast.Return(value=value), NOWHERE)
 
-    def surrounded(self, body: list[ast.stmt], where: Spot, what: str) -> list[ast.stmt]:
+    def surrounded(self, body: list[ast.stmt], where: Spot, line: int) -> list[ast.stmt]:
         """The body between ``#scope``, ``#error`` and ``#exit``."""
         scopes = self.plan.point("#scope")
-        begin = self.bare(scopes, "+", "scope", where)
-        error = self.bare(self.plan.point("#error"), "!", "error", where)
-        final = self.signal("#exit", self.plan.point("#exit"), "exit", where)
-        final += self.quietly(scopes, "-", where)
+        begin = self.bare(scopes, "+", where, "scope", line)
+        error = self.bare(self.plan.point("#error"), "!", kind="error", line=line)
+        final = self.signal("#exit", self.plan.point("#exit"), "exit", line)
+        final += self.bare(scopes, "-")
         if not error and not final:
             return begin + body
         if not body:
@@ -205,5 +204,3 @@ def falls_off(body: Sequence[ast.stmt]) -> bool:
         last = last.orelse[-1]
     return not isinstance(last, (ast.Return, ast.Raise))
 
-
-_ = sys

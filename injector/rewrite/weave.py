@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from .inline import Inliner
 from .nodes import (
-    always,
+    block_start,
+    NOWHERE,
     Spot,
+    always,
     captured,
     constant,
     dotted,
     first,
-    head,
     imported,
     leaves,
     name,
@@ -61,9 +62,7 @@ class Weaver(Inliner):
 
     # -- targets
 
-    def targets(
-        self, targets: Iterable[ast.expr], kind: str, where: Spot | None = None
-    ) -> list[ast.stmt]:
+    def targets(self, targets: Iterable[ast.expr], kind: str) -> list[ast.stmt]:
         """Statements that show what some targets were bound to, each name once."""
         found: list[ast.stmt] = []
         seen: set[str] = set()
@@ -75,7 +74,7 @@ class Weaver(Inliner):
                 seen.add(key)
                 hooks = self.plan.variable(key)
                 if hooks:
-                    found += self.after(leaf, hooks, key, kind, where or spot(leaf))
+                    found += self.after(leaf, hooks, key, kind, leaf.lineno)
         return found
 
     def bind_targets(self, targets: Iterable[ast.expr]) -> None:
@@ -90,13 +89,13 @@ class Weaver(Inliner):
         if isinstance(test, ast.NamedExpr):
             self.bind([test.target.id])
 
-    def named(self, identifier: str, kind: str, where: Spot) -> list[ast.stmt]:
+    def named(self, identifier: str, kind: str, line: int) -> list[ast.stmt]:
         """A statement that shows what a bare name was bound to."""
         self.bind([identifier])
         hooks = self.plan.variable(identifier)
         if not hooks:
             return []
-        return self.after(name(identifier, where), hooks, identifier, kind, where)
+        return self.after(name(identifier, NOWHERE), hooks, identifier, kind, line)
 
     # -- simple statements
 
@@ -130,26 +129,25 @@ class Weaver(Inliner):
 
     def on_import(self, node: ast.Import | ast.ImportFrom, out: list[ast.stmt]) -> None:
         out.append(node)
-        where = spot(node)
         for alias in node.names:
             bound = imported(alias, node)
             if bound is None:
                 continue
             hooks = self.plan.imports.get(bound)
             if hooks:
-                out += self.after(name(bound, where), hooks, bound, "import", where)
-            out += self.named(bound, "import", where)
+                out += self.after(name(bound, NOWHERE), hooks, bound, "import", node.lineno)
+            out += self.named(bound, "import", node.lineno)
 
     def on_definition(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, out: list[ast.stmt]
     ) -> None:
         out.append(node)
-        out += self.named(node.name, "definition", head(node))
+        out += self.named(node.name, "definition", node.lineno)
 
     def on_alias(self, node: ast.stmt, out: list[ast.stmt]) -> None:
         out.append(node)
         target: ast.Name = node.name  # type: ignore[attr-defined]
-        out += self.named(target.id, "definition", spot(node))
+        out += self.named(target.id, "definition", node.lineno)
 
     def on_return(self, node: ast.Return, out: list[ast.stmt]) -> None:
         out.append(node)
@@ -190,29 +188,30 @@ class Weaver(Inliner):
         names = [key for leaf in leaves(node.target) if (key := dotted(leaf)) is not None]
         saved = None if self.bound is None else set(self.bound)
         self.bind_targets([node.target])
-        where = spot(node.target)
-        start = self.signal("#loop", self.plan.loops("#loop", names), "loop", where)
+        line = node.target.lineno
+        start = self.signal("#loop", self.plan.loops("#loop", names), "loop", line)
         start += self.targets([node.target], "assignment")
         body, _ = self.branch(node.body)
         self.bound = saved
-        node.body = self.ended(start + body, names, where)
+        node.body = self.ended(start + body, names, line)
         node.orelse, _ = self.branch(node.orelse)
 
     def on_while(self, node: ast.While, out: list[ast.stmt]) -> None:
         out.append(node)
         names = tested(node.test)
         self.bind_test(node.test)
-        where = first(node.test)
-        start = self.signal("#loop", self.plan.loops("#loop", names), "loop", where)
+        hooks = self.plan.loops("#loop", names)
+        where = block_start(node.body, True) or NOWHERE
+        start = self.signal("#loop", hooks, "loop", node.lineno, where)
         body, _ = self.branch(node.body)
-        node.body = self.ended(start + body, names, where)
+        node.body = self.ended(start + body, names, node.lineno)
         node.orelse, _ = self.branch(node.orelse)
 
-    def ended(self, body: list[ast.stmt], names: Sequence[str], where: Spot) -> list[ast.stmt]:
+    def ended(self, body: list[ast.stmt], names: Sequence[str], line: int) -> list[ast.stmt]:
         """A loop's body with ``#endloop`` after each turn, however the turn ends."""
         hooks = self.plan.loops("#endloop", names)
-        final = self.signal("#endloop", hooks, "loop", where)
-        return [guarded(body, [], final, where)] if final else body
+        final = self.signal("#endloop", hooks, "loop", line)
+        return [guarded(body, [], final)] if final else body
 
     def on_with(self, node: ast.With | ast.AsyncWith, out: list[ast.stmt]) -> None:
         out.append(node)
@@ -261,7 +260,7 @@ class Weaver(Inliner):
     def handler(self, node: ast.ExceptHandler) -> set[str] | None:
         start = self.resumed(node.body)
         if node.name:
-            start += self.named(node.name, "except", head(node))
+            start += self.named(node.name, "except", node.lineno)
         body, after = self.branch(node.body)
         node.body = start + body
         return after
@@ -271,15 +270,7 @@ class Weaver(Inliner):
         hooks = self.plan.point("#scope")
         if not body or not hooks or not self.facts.generator:
             return []
-        return self.quietly(hooks, "+", head(body[0]))
-
-    def quietly(self, hooks: Iterable[Hook], suffix: str, where: Spot) -> list[ast.stmt]:
-        """``hook+()`` as a statement, without a line in the record."""
-        statements: list[ast.stmt] = []
-        for hook in hooks:
-            expression = self.suffixed(hook, suffix, [], where)
-            statements.append(put(ast.Expr(value=expression), where))
-        return statements
+        return self.bare(hooks, "+")
 
     def on_match(self, node: ast.Match, out: list[ast.stmt]) -> None:
         out.append(node)
@@ -288,41 +279,38 @@ class Weaver(Inliner):
             wanted = [key for key in names if self.plan.variable(key)]
             saved = None if self.bound is None else set(self.bound)
             self.bind(names)
-            where = put_of(case)
+            line = case.pattern.lineno
             start: list[ast.stmt] = []
             if case.guard is not None and not always(case.guard):
-                case.guard = self.guard(case.guard, wanted, where)
+                case.guard = self.guard(case.guard, wanted, line)
             else:
                 for key in wanted:
-                    start += self.named(key, "match", where)
+                    start += self.named(key, "match", line)
             body, _ = self.branch(case.body)
             case.body = start + body
             self.bound = saved
 
-    def guard(self, guard: ast.expr, names: Sequence[str], where: Spot) -> ast.expr:
+    def guard(self, guard: ast.expr, names: Sequence[str], line: int) -> ast.expr:
         """A guard runs after the names are bound: hooks go before it, whether it holds or not."""
         shown: list[ast.expr] = []
         for key in names:
             hooks = self.usable(self.plan.variable(key))
             if not hooks:
                 continue
-            value = self.wrap(name(key, where), hooks, key, "match", where, where)
+            value = self.wrap(
+                name(key, NOWHERE), hooks, key, "match", NOWHERE, NOWHERE, line=line
+            )
             if any(hook.override for hook in hooks):
-                target = put(ast.Name(id=key, ctx=ast.Store()), where)
-                value = put(ast.NamedExpr(target=target, value=value), where)
+                target = put(ast.Name(id=key, ctx=ast.Store()), NOWHERE)
+                value = put(ast.NamedExpr(target=target, value=value), NOWHERE)
             shown.append(value)
         if not shown:
             return guard
-        every = put(ast.Tuple(elts=shown, ctx=ast.Load()), where)
+        every = put(ast.Tuple(elts=shown, ctx=ast.Load()), NOWHERE)
         return put(ast.BoolOp(op=ast.And(), values=[every, guard]), spot(guard))
 
 
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-
-
-def put_of(case: ast.match_case) -> Spot:
-    """Where a case's pattern stands; a case has no place of its own."""
-    return spot(case.pattern)
 
 
 def tested(test: ast.expr) -> list[str]:
@@ -339,13 +327,13 @@ def tested(test: ast.expr) -> list[str]:
 
 
 def guarded(
-    body: list[ast.stmt], error: list[ast.stmt], final: list[ast.stmt], where: Spot
+    body: list[ast.stmt], error: list[ast.stmt], final: list[ast.stmt], where: Spot = NOWHERE
 ) -> ast.stmt:
     """``try: body``, ``except: error; raise``, ``finally: final``."""
     handlers: list[ast.ExceptHandler] = []
     if error:
-        again = put(ast.Raise(exc=None, cause=None), where)
-        handlers = [put(ast.ExceptHandler(type=None, name=None, body=[*error, again]), where)]
+        again = put(ast.Raise(exc=None, cause=None), NOWHERE)
+        handlers = [put(ast.ExceptHandler(type=None, name=None, body=[*error, again]), NOWHERE)]
     return put(ast.Try(body=body, handlers=handlers, orelse=[], finalbody=final), where)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any
 
@@ -18,6 +18,8 @@ from .request import Request
 
 VARIABLES = ("#enter", "#exit", "#value", "#error", "#scope")
 """What can be told about something whose code cannot be seen."""
+
+Define = Callable[[Any, Any], None]
 
 _hooks = builtins.__dict__
 
@@ -182,8 +184,11 @@ def unwrapped(thing: Any) -> Any:
     return _target(thing) if is_stand_in(thing) else thing
 
 
-def wrap(target: Any, request: Request) -> Any:
-    """A stand-in for ``target`` with the hook of ``request``; ``target`` itself if it is one already."""
+def wrap(target: Any, request: Request, define: Define) -> Any:
+    """A stand-in for ``target`` with the hook of ``request``; ``target`` itself if it is one already.
+
+    ``define`` hears of a new one, and of what it stands for.
+    """
     if is_stand_in(target):
         _plan(target).add(request)
         return target
@@ -194,7 +199,9 @@ def wrap(target: Any, request: Request) -> Any:
         kind = ClassStandIn
     elif hasattr(type(target), "__get__"):
         kind = BindingStandIn
-    return kind(target, plan)
+    made = kind(target, plan)
+    define(made, target)
+    return made
 
 
 def _by_name(target: Any, qualified: str) -> Any:

@@ -265,26 +265,16 @@ anything = st.recursive(
     ),
     max_leaves=6,
 )
-keys = st.sampled_from(
-    ["selector", "landing", "nearest", "reason", "where", "type", "message", "trace", "series"]
-    + ["value", "rate", "task", "records", "why", "file", "line", "time", "schema", "pid", "host"]
-)
-events = st.sampled_from(
-    [
-        "process",
-        "asked",
-        "probe",
-        "miss",
-        "fired",
-        "first",
-        "failure",
-        "lost",
-        "value",
-        "data",
-        "end",
-    ]
-    + ["stop", "phase", "region", "error", "start", "odd"]
-)
+KEYS = """
+    selector landing nearest reason where type message trace series value rate task records why
+    file line time schema pid host region seconds
+"""
+keys = st.sampled_from(KEYS.split())
+EVENTS = """
+    process asked probe miss fired first failure lost value data end stop phase region error
+    start odd
+"""
+events = st.sampled_from(EVENTS.split())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

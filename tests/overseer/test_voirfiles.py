@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 LOOP = """
 def train(n):
@@ -21,7 +28,7 @@ def test_a_value_is_recorded(inject):
     assert (run.exit, run.out) == (0, "22.833333333333332\n")
     assert run.fired == {"//train > loss": 5}
     [probe] = run.record["probes"]
-    assert probe["attached"][0]["source"] == "loss = 10 / (i + 1)"
+    assert probe["places"][0]["source"] == "loss = 10 / (i + 1)"
 
 
 def test_streams_have_the_operators_of_giving(inject):
@@ -533,7 +540,7 @@ def test_the_fast_api(inject):
     assert run.exit == 0, run.err
     rates = [d for d in run.events("data") if d["task"] == "train"]
     assert [d["batch_size"] for d in rates] == [3] * 6
-    assert all(0 <= d["io"] <= d["time"] for d in rates)
+    assert all(0 <= d["io"] <= d["elapsed"] for d in rates)
     assert len([d for d in run.events("data") if d["task"] == "steps"]) == 6
     regions = [d["seconds"] for d in run.events("region")]
     assert len(regions) == 6 and all(0.001 <= s < 1 for s in regions)
@@ -556,3 +563,62 @@ def test_gpu_monitor_runs_where_there_is_no_gpu(inject):
         """,
     )
     assert (run.exit, run.out) == (0, "done\n"), run.err
+
+
+def test_a_probe_counts_events_and_not_calls_of_its_hook(inject):
+    run = inject(
+        """
+        def g(n):
+            z = n
+        def f(n):
+            g(n)
+            x = n
+        for n in range(4):
+            f(n)
+            g(n)
+        """,
+        """
+        def instrument_a(ov):
+            yield ov.phases.load_script
+            ov.probe("//f > x=2").print()
+            ov.probe("//f > x=99").print()
+            ov.probe("//f > //g > z").subscribe(lambda _: None)
+            ov.probe("//f(n, x)").subscribe(lambda _: None)
+            ov.probe("//f(!n, !!x)").subscribe(lambda _: None)
+            ov.probe("//f > x", overridable=True).override(lambda _: 0)
+        """,
+    )
+    assert run.fired == {
+        "//f > x=2": 0,  # the override acts first: what observes sees 0
+        "//f > x=99": 0,
+        "//f > //g > z": 4,
+        "//f(n, x)": 4,
+        "//f(!n, !!x)": 4,
+        "//f > x": 4,
+    }
+    assert run.err.count("never fired") >= 2
+
+
+def test_two_probes_of_one_selector_are_told_apart(inject):
+    run = inject(
+        LOOP,
+        'def instrument_a(ov):\n    ov.value("//train > loss")\n    ov.override("//train > loss", float)\n',
+    )
+    first, second = run.record["probes"]
+    assert first["selector"] == "//train > loss"
+    assert second["selector"].startswith("//train > loss (")
+    assert (first["fired"], second["fired"]) == (5, 5)
+
+
+def test_check_says_that_an_instrument_raises(tmp_path):
+    (tmp_path / "main.py").write_text(LOOP)
+    (tmp_path / "x.py").write_text(
+        "def instrument_a(ov):\n    yield ov.phases.load_script\n    ov.vlaue('//train > loss')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "injector", "check", "main.py", "--voirfile", "x.py"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "instrument_a" in done.stderr
+    assert "vlaue" in done.stderr

@@ -92,19 +92,21 @@ def everywhere():
                 yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def identity(value=None, *_):
-    return value
-
-
 def install(codes):
-    """Hooks into builtins, the finder in front."""
+    """Hooks into builtins, the finder in front.
+
+    The hooks are builtin functions, which no tracer sees: what it sees is the program's own.
+    """
     import builtins
     import importlib.machinery
+    from _functools import partial
 
+    one = partial({}.get, object())
+    two = partial(min, key=[].count)
     for number in range(32):
-        for suffix in ("", "?", "!", "@", "+", "-", "&"):
-            vars(builtins)[f"test:{number}{suffix}"] = identity
-        vars(builtins)[f"test:{number}~"] = NameError
+        hooks = {"": one if number else two, "@": one, "!": dict, "+": dict, "-": dict}
+        for suffix, hook in hooks.items():
+            vars(builtins)[f"test:{number}{suffix}"] = hook
     sys.meta_path.insert(0, Finder(codes, importlib.machinery))
 
 

@@ -82,7 +82,7 @@ def test_scopes(sample: list[Function]) -> None:
         ("//train", "function", 16),
         ("//train/square", "lambda", 32),
         ("//train/inner", "function", 33),
-        ("//train", "function", 37),
+        ("//train", "function", 38),
     ]
 
 
@@ -193,10 +193,11 @@ def test_every_local_variable_is_listed(name: str) -> None:
     offered: dict[tuple[str, ...], set[str]] = {}
     for function in inventory(text):
         offered.setdefault(function.path, set()).update(function.variables)
+    unset = bare(text)
     for path, code in codes(compile(text, name, "exec", dont_inherit=True)):
         if code.co_flags & 1 and path in offered:
             made = {v for v in code.co_varnames if not v.startswith(".")}
-            assert made - mangled(path, offered[path]) <= bare(text), path
+            assert made - mangled(path, offered[path]) <= unset, path
 
 
 def mangled(path: tuple[str, ...], names: set[str]) -> set[str]:
@@ -255,7 +256,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 return loss
             alias = train
             made = train(3)
+            class Made:
+                def __init__(self): pass
+            class Child(Made): pass
+            import pkg
             """,
+        "stars.py": "from json import *\nfrom engine import *\n",
         "engine.py": """
             class Trainer:
                 def fit(self):
@@ -543,15 +549,20 @@ def _brief(one: Landing | Miss) -> str:
         ("//Mine/extra > loss", ["train.py:6 assignment"]),
         ("//run > losses", ["engine.py:6 assignment"]),
         ("//net/Base/forward > y", ["net.py:3 assignment"]),
-        (
-            "//pkg/deep/net/Base/forward > y",
-            ["miss: there is no function pkg.deep.net.Base.forward"],
-        ),
+        ("//pkg/deep/net/Base/forward > y", ["net.py:3 assignment"]),
         ("//Base/forward > y", ["net.py:3 assignment"]),
         ("//tool/work > y", ["tool.py:1 assignment"]),
         ("//alias > loss", ["train.py:12 assignment"]),
         ("/pkg/Base/forward > y", ["net.py:3 assignment"]),
         ("//made > loss", ["train.py:15 binding"]),
+        ("//Made > #enter", ["train.py:17 enter"]),
+        ("//Child() as made", ["train.py:17 return"]),
+        ("//Plain > #enter", [":0 wrapped"]),
+        ("//Plain > x", ["miss: x is never set in Plain (train.py:7)"]),
+        ("//pkg > #enter", ["miss: pkg is a module and not a function"]),
+        ("/stars/train_step > out", ["engine.py:8 assignment"]),
+        ("//json/dumps > indent", ["miss: there is no function json.dumps in train.py"]),
+        ("/stars/nothing > out", ["miss: there is no function nothing in stars.py"]),
         ("//Odd/f > x", ["train.py:9 binding"]),
         ("//Plain/g > x", ["miss: there is no function Plain.g in train.py"]),
         ("//Mine/nothing > x", ["miss: there is no function Trainer.nothing in engine.py"]),

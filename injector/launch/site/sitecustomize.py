@@ -6,6 +6,7 @@ this file keeps to syntax that all of them read.
 """
 
 # mypy: ignore-errors
+# ruff: noqa: UP030, UP032
 
 import os
 import sys

@@ -1,0 +1,322 @@
+"""`inject check`: where probes land, without running the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from injector.cli import check
+
+ROOT = Path(check.__file__).parents[2]
+
+TRAIN = """\
+from engine import Trainer
+
+def criterion(out, y):
+    return out - y
+
+def train(data):
+    for out, y in data:
+        loss = criterion(out, y)
+    return loss
+
+if __name__ == "__main__":
+    raise SystemExit("was run")
+"""
+
+ENGINE = """\
+class Trainer:
+    def fit(self, batch):
+        self.loss = batch
+
+def train_step(batch):
+    out = batch
+"""
+
+VOIRFILE = """\
+import math
+
+def instrument_it(ov):
+    yield ov.phases.load_script
+{body}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "engine.py").write_text(ENGINE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def voirfile(project: Path, *lines: str) -> str:
+    body = textwrap.indent("\n".join(lines), "    ")
+    (project / "x.py").write_text(VOIRFILE.format(body=body))
+    return "--voirfile=x.py"
+
+
+def checked(
+    capsys: pytest.CaptureFixture[str], project: Path, *probes: str
+) -> tuple[int, list[str]]:
+    code = check.main([voirfile(project, *probes), "train.py"])
+    said = capsys.readouterr()
+    assert said.err == ""
+    return code, said.out.splitlines()
+
+
+def test_where_and_how(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked(
+        capsys,
+        project,
+        'ov.value("//train > loss")',
+        'ov.override("//train > loss", lambda x: x)',
+        'ov.value("//criterion() as result")',
+        'ov.value("//train > #loop_out")',
+    ) == (
+        0,
+        [
+            "x.py:5   //train > loss",
+            "    train.py:8   loss = criterion(out, y)   observed",
+            "",
+            "x.py:6   //train > loss",
+            "    train.py:8   loss = criterion(out, y)   overridden",
+            "",
+            "x.py:7   //criterion() as result",
+            "    train.py:4   return out - y   return value",
+            "",
+            "x.py:8   //train > #loop_out",
+            "    train.py:7   for out, y in data:   begin of each turn",
+            "",
+            "4 probes: all land",
+        ],
+    )
+
+
+def test_names_are_followed(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = checked(capsys, project, 'ov.value("//Trainer/fit > self.loss")')
+    assert code == 0
+    assert out[1] == "    engine.py:3   self.loss = batch   observed"
+
+
+def test_columns_stand_below_each_other(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "train.py").write_text("def f(x):\n    x = 1\n" + "\n" * 9 + "    x = x + 1\n")
+    _, out = checked(capsys, project, 'ov.value("//f > x")')
+    assert out[1:4] == [
+        "    train.py:1    def f(x):   argument",
+        "    train.py:2    x = 1       observed",
+        "    train.py:12   x = x + 1   observed",
+    ]
+
+
+def test_misses(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked(
+        capsys,
+        project,
+        'ov.value("//train > los")',
+        'ov.value("//train_step > out")',
+        'ov.value("/nothing.here/f > xyzzy")',
+        'ov.value("//train > y")',
+    ) == (
+        1,
+        [
+            "x.py:5   //train > los",
+            "    not found: los is never set in train (train.py:6)",
+            "    nearest:   //train > loss (train.py:8)",
+            "",
+            "x.py:6   //train_step > out",
+            "    not found: there is no function train_step in train.py",
+            "    nearest:   /engine/train_step > out (engine.py:6)",
+            "               //train > out (train.py:7)",
+            "               //criterion > out (train.py:3)",
+            "",
+            "x.py:7   /nothing.here/f > xyzzy",
+            "    not found: there is no module nothing.here",
+            "",
+            "x.py:8   //train > y",
+            "    train.py:7   for out, y in data:   observed",
+            "",
+            "4 probes: 3 cannot be placed",
+        ],
+    )
+
+
+def test_objects(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = checked(
+        capsys,
+        project,
+        "import json",
+        'ov.value("json.JSONEncoder.encode > chunks")',
+        'ov.value("math.sqrt() as root")',
+        'ov.value("math.sqrt > x")',
+        'ov.value("json.dumps > nothing")',
+    )
+    assert code == 1
+    text = "\n".join(out)
+    assert "    json/encoder.py:" in text and "chunks = list(chunks)" in text
+    assert "x.py:7   math.sqrt() as root\n    math.sqrt   wrapped" in text
+    assert "not found: math.sqrt has no Python source, so only #enter" in text
+    assert "not found: nothing is never set in dumps (__init__.py:" in text
+
+
+def test_nested(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = checked(capsys, project, 'ov.probe("//train > //criterion() as r")')
+    assert code == 0
+    assert out[1:3] == [
+        "    train.py:4   return out - y     return value",
+        "    train.py:6   def train(data):   outer function",
+    ]
+
+
+def test_off_the_path(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "helper.py").write_text("def f():\n    x = 1\n")
+    code, out = checked(capsys, project, 'ov.value("/helper/f > x")')
+    assert code == 0
+    assert out[1].endswith("x = 1   observed (if the program puts src on sys.path)")
+
+
+def test_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [voirfile(project, 'ov.value("//train > loss")', 'ov.value("//train > los")')]
+    assert check.main([*options, "--json", "train.py"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["missing"] == 1
+    good, bad = found["probes"]
+    assert (good["selector"], good["line"], good["misses"]) == ("//train > loss", 5, [])
+    assert good["file"] == str(project / "x.py")
+    assert good["landings"] == [
+        {
+            "variable": "loss",
+            "override": False,
+            "module": "__main__",
+            "function": "train",
+            "file": "train.py",
+            "line": 8,
+            "source": "loss = criterion(out, y)",
+            "kind": "assignment",
+        }
+    ]
+    assert bad["landings"] == []
+    assert bad["misses"][0]["nearest"][0] == "//train > loss (train.py:8)"
+
+
+def test_run_as_module(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    option = voirfile(project, 'ov.value("//train > loss")')
+    assert check.main([option, "-m", "train"]) == 0
+    assert "train.py:8   loss = criterion(out, y)   observed" in capsys.readouterr().out
+
+
+def test_command_that_starts_a_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    option = voirfile(project, 'ov.value("//train > loss")')
+    assert check.main([option, "env", "-u", "X", "train.py", "--lr", "3"]) == 0
+    assert "train.py:8" in capsys.readouterr().out
+
+
+def test_voirfile_beside_the_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    voirfile(project, 'ov.value("//train > loss")')
+    (project / "x.py").rename(project / "voirfile.py")
+    assert check.main(["train.py", "--epochs", "3"]) == 0
+    assert capsys.readouterr().out.startswith("voirfile.py:5   //train > loss")
+
+
+def test_no_probe(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked(capsys, project, "pass") == (
+        0,
+        ["the voirfile sets no probe before the program runs"],
+    )
+
+
+def test_what_a_voirfile_prints_is_no_answer(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    option = voirfile(project, 'print("hello")', 'ov.value("//train > loss")')
+    assert check.main([option, "--json", "train.py"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["missing"] == 0
+    assert said.err == "hello\n"
+
+
+def test_options_of_a_voirfile(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "x.py").write_text(
+        textwrap.dedent(
+            """\
+            from dataclasses import dataclass
+            from voir import configurable
+
+            @dataclass
+            class Options:
+                where: str = "//train > loss"
+
+            @configurable
+            def instrument_it(ov, options: Options):
+                yield ov.phases.load_script
+                ov.value(options.where)
+            """
+        )
+    )
+    for argv in (
+        ["--voirfile", "x.py", "--where", "//train > y", "train.py"],
+        ["train.py", "--voirfile", "x.py", "--where", "//train > y", "--lr", "1"],
+    ):
+        assert check.main(argv) == 0
+        assert capsys.readouterr().out.startswith("x.py:11   //train > y\n")
+    (project / "options.yaml").write_text("where: //train > out\n")
+    config = ["--config", "options.yaml"]
+    code = check.main(["--voirfile", "x.py", *config, "train.py"])
+    said = capsys.readouterr()
+    assert code in (0, 2), said
+    assert check.main(["--voirfile", "x.py", "--nothing", "3", "train.py"]) == 2
+    assert "unknown option --nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--voirfile", "x.py"], "name a script"),
+        (["train.py"], "no voirfile to check"),
+        (["nothing.py", "--voirfile", "x.py"], "no such file: nothing.py"),
+        (["-m", "nothing", "--voirfile", "x.py"], "no module named nothing"),
+        (["train.py", "--voirfile", "nothing.py"], "nothing.py"),
+        (["broken.py", "--voirfile", "x.py"], "does not parse"),
+        (["train.py", "--voirfile", "broken.py"], "broken.py"),
+        (["train.py", "--voirfile", "empty.py"], "no instrument"),
+        (["train.py", "--voirfile", "raises.py"], "ZeroDivisionError"),
+        (["train.py", "--voirfile", "selector.py"], "f > \n"),
+        (["-", "--voirfile", "x.py"], "nothing else to read"),
+    ],
+)
+def test_bad_input(
+    project: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
+) -> None:
+    voirfile(project, "pass")
+    (project / "broken.py").write_text("def (")
+    (project / "empty.py").write_text("")
+    (project / "raises.py").write_text("1 / 0")
+    (project / "selector.py").write_text("def instrument_it(ov):\n    ov.value('f > ')\n")
+    assert check.main(argv) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("inject: ") and message in said.err
+
+
+def test_nothing_of_the_program_is_run(project: Path) -> None:
+    (project / "engine.py").write_text("raise SystemExit('was run')\n" + ENGINE)
+    option = voirfile(
+        project, 'ov.value("/engine/train_step > out")', 'ov.value("//Trainer/fit > self.loss")'
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "injector", "check", option, "train.py"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "engine.py:7   out = batch   observed" in done.stdout
+    assert "engine.py:4   self.loss = batch   observed" in done.stdout
+    assert not (project / ".inject").exists()

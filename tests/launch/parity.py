@@ -1,0 +1,77 @@
+"""Runs a program and keeps everything that can be observed of it."""
+
+from __future__ import annotations
+
+import os
+import py_compile
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from .cases import Case
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+SLOW = 120
+"""Seconds after which a program hangs."""
+
+
+def prepare(folder: Path) -> Path:
+    """A fresh copy of the programs, with those that cannot lie in a repository."""
+    shutil.rmtree(folder, ignore_errors=True)
+    programs = folder / "programs"
+    shutil.copytree(PROGRAMS, programs, ignore=shutil.ignore_patterns("__pycache__", ".inject"))
+    (programs / "link_to_script.py").symlink_to("neighbour_import.py")
+    with zipfile.ZipFile(programs / "program.zip", "w") as archive:
+        for file in sorted((programs / "folder").glob("*.py")):
+            archive.write(file, file.name)
+    py_compile.compile(str(programs / "argv.py"), str(programs / "compiled.pyc"), dfile="argv.py")
+    return programs
+
+
+def observe(case: Case, before: list[str], folder: Path, environ: dict[str, str]) -> dict[str, Any]:
+    """Run ``before + case.words`` in a fresh copy of the programs; all that it did."""
+    programs = prepare(folder)
+    shutil.rmtree(environ["PYTHONPYCACHEPREFIX"] + str(folder), ignore_errors=True)
+    done = subprocess.run(
+        [*before, *case.words],
+        cwd=programs / case.cwd,
+        env={**environ, **dict(case.environ)},
+        input=case.stdin.encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if case.merged else subprocess.PIPE,
+        timeout=SLOW,
+        check=False,
+    )
+    return {
+        "exit": done.returncode,
+        "stdout": masked(done.stdout, case),
+        "stderr": masked(done.stderr or b"", case),
+        "files": files(folder, case),
+    }
+
+
+def masked(output: bytes, case: Case) -> str:
+    text = output.decode("utf-8", "backslashreplace")
+    for pattern in case.mask:
+        text = re.sub(pattern, "<masked>", text)
+    return text
+
+
+def files(folder: Path, case: Case) -> dict[str, Any]:
+    """Every file with its kind, mode and contents."""
+    found: dict[str, Any] = {}
+    for base, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in [*folders, *names]:
+            path = Path(base, name)
+            key = str(path.relative_to(folder))
+            if path.is_symlink():
+                found[key] = os.readlink(path)
+            elif path.is_dir():
+                found[key] = oct(path.stat().st_mode)
+            else:
+                found[key] = oct(path.stat().st_mode), masked(path.read_bytes(), case)
+    return found

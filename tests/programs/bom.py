@@ -1,0 +1,3 @@
+﻿import sys
+text = "é"
+print(ascii(text), sys.getsizeof(text) > 0)

@@ -1,0 +1,6 @@
+def good():
+    return 1
+
+
+class Bad
+    pass

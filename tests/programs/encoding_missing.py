@@ -1,0 +1,2 @@
+print("fine")
+name = "é"

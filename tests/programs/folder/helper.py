@@ -1,0 +1,6 @@
+HELP = "from the folder"
+
+
+def fail():
+    value = 1
+    raise ValueError(value)

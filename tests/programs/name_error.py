@@ -1,0 +1,3 @@
+import sys
+value = 1
+print(valu)

@@ -1,0 +1,6 @@
+VALUE = "beside"
+
+
+def double(x):
+    y = 2 * x
+    return y

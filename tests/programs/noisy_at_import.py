@@ -1,0 +1,6 @@
+print("imported now")
+
+
+def answer():
+    result = 42
+    return result

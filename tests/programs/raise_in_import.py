@@ -1,0 +1,2 @@
+print("importing")
+import broken_at_import

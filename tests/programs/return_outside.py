@@ -1,0 +1,2 @@
+x = "\d is kept with a warning"
+return x

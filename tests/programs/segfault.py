@@ -1,0 +1,4 @@
+import ctypes
+
+print("going down", flush=True)
+ctypes.string_at(0)

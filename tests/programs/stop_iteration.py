@@ -1,0 +1,5 @@
+def fails():
+    raise StopIteration("uncaught")
+
+
+fails()

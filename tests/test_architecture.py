@@ -1,0 +1,120 @@
+"""The house: who may import whom, what is public, and what never loads torch."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import injector
+
+PACKAGE = Path(injector.__file__).parent
+
+MAY_KNOW = {
+    "rewrite": set(),
+    "probe": set(),
+    "store": set(),
+    "bus": {"store"},
+    "measure": {"probe", "bus"},
+    "overseer": {"rewrite", "probe", "measure", "bus"},
+    "launch": {"bus", "overseer", "rewrite"},
+    "analysis": {"store"},
+    "report": {"analysis", "store"},
+}
+"""DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""
+
+EVERYWHERE = {"_version", "errors", "schema"}
+
+
+def modules():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def imported_rooms(path: Path):
+    """The rooms that a file imports while running; imports for type checkers do not count."""
+    for node in _running(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from _rooms_of(path, node)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("injector."):
+                    yield alias.name.split(".")[1]
+
+
+def _running(tree):
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+        yield from _running(node)
+
+
+def _rooms_of(path: Path, node: ast.ImportFrom):
+    if node.level:
+        base = path.relative_to(PACKAGE).parent.parts
+        parts = [*base[: len(base) - node.level + 1], *(node.module or "").split(".")]
+    elif (node.module or "").split(".")[0] == "injector":
+        parts = node.module.split(".")[1:]
+    else:
+        return
+    parts = [part for part in parts if part]
+    if parts:
+        yield parts[0]
+    else:
+        yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("room", MAY_KNOW)
+def test_imports_go_down_only(room):
+    wrong = [
+        f"{path.relative_to(PACKAGE)} imports {other}"
+        for path in modules()
+        if room_of(path) == room
+        for other in imported_rooms(path)
+        if _is_room(other) and other not in {room, *MAY_KNOW[room], *EVERYWHERE}
+    ]
+    assert not wrong, wrong
+
+
+def _is_room(name: str) -> bool:
+    return (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists()
+
+
+def test_nothing_that_runs_in_the_program_imports_torch():
+    for path in modules():
+        if room_of(path) not in {"launch", "rewrite", "probe", "measure", "bus", "overseer"}:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            assert not [n for n in names if n.split(".")[0] == "torch"], path
+
+
+def test_the_public_names_are_these():
+    assert injector.__all__ == ["StopProgram", "UserError", "__version__"]
+    assert injector.__all__ == sorted(injector.__all__)
+    for name in injector.__all__:
+        assert getattr(injector, name) is not None
+
+
+def test_the_package_itself_imports_almost_nothing():
+    program = (
+        "import sys; before = set(sys.modules); import injector;"
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in (
+        "['__future__', 'injector', 'injector._version']",
+        "['injector', 'injector._version']",
+    )

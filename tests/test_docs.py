@@ -1,0 +1,103 @@
+"""The examples in README.md and docs/ run as they stand there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+PROGRAM = """
+import sys
+
+def make_loader():
+    return [[i, i + 1] for i in range(12)]
+
+def train_step(batch):
+    return 1 / (1 + batch[0])
+
+def train(epoch, loader):
+    for batch in loader:
+        loss = train_step(batch)
+    return loss
+
+def main():
+    loader = make_loader()
+    for batch in loader:
+        loss = train_step(batch)
+    for epoch in range(2):
+        train(epoch, loader)
+
+main()
+"""
+
+
+def voirfiles():
+    for page in (ROOT / "README.md", ROOT / "docs" / "voirfiles.md"):
+        for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S)):
+            if "def instrument_" in block:
+                yield pytest.param(block, id=f"{page.stem}-{number}")
+
+
+def run(tmp_path, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "injector", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@pytest.mark.parametrize("voirfile", voirfiles())
+def test_a_voirfile_of_the_docs_runs_and_fires(voirfile, tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    (tmp_path / "x.py").write_text(voirfile)
+    done = run(tmp_path, "run", "--runs", "runs", "train.py", "--voirfile", "x.py")
+    assert done.returncode == 0, done.stderr
+    [folder] = (tmp_path / "runs").glob("*")
+    record = json.loads((folder / "run.json").read_text())
+    assert record["failures"] == [], record["failures"]
+    assert record["misses"] == [], record["misses"]
+    assert record["probes"]
+    assert all(probe["fired"] for probe in record["probes"]), record["probes"]
+
+
+def test_the_config_of_the_docs_sets_its_option(tmp_path):
+    text = (ROOT / "docs" / "voirfiles.md").read_text()
+    [config] = re.findall(r"```yaml\n# options.yaml\n(.*?)```", text, re.S)
+    [voirfile] = [b for b in re.findall(r"```python\n(.*?)```", text, re.S) if "configurable" in b]
+    (tmp_path / "train.py").write_text(PROGRAM)
+    (tmp_path / "x.py").write_text(voirfile)
+    (tmp_path / "options.yaml").write_text(config)
+    done = run(
+        tmp_path, "run", "--runs", "runs", "--voirfile", "x.py", "--config", "options.yaml", "train.py"
+    )
+    assert done.returncode == 0, done.stderr
+    [data] = (tmp_path / "runs").glob("*/*.data")
+    losses = [line for line in data.read_text().splitlines() if '"loss"' in line]
+    assert len(losses) == 20
+
+
+@pytest.mark.parametrize("words", [("functions", "train.py"), ("check", "train.py", "--voirfile", "x.py")])
+def test_the_commands_of_the_readme_work(words, tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    readme = (ROOT / "README.md").read_text()
+    [voirfile] = re.findall(r"```python\n# x.py\n(.*?)```", readme, re.S)
+    (tmp_path / "x.py").write_text(voirfile)
+    done = run(tmp_path, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "//main > loss" in done.stdout
+
+
+def test_every_link_between_pages_leads_somewhere():
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
