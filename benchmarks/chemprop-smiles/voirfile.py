@@ -9,7 +9,9 @@ def instrument_training(ov):
 
     sizes = []
     model = "/chemprop.models.model/MPNN"
-    ov.probe(f"{model}/training_step > batch_size").subscribe(lambda at: sizes.append(at["batch_size"]))
+    ov.probe(f"{model}/training_step > batch_size").subscribe(
+        lambda at: sizes.append(at["batch_size"])
+    )
     ov.value(f"{model}/training_step > l", "loss")
     ov.step(
         "/lightning.pytorch.loops.training_epoch_loop/_TrainingEpochLoop/advance",

@@ -1,7 +1,7 @@
 """Sequences a second and loss of minGRU's training script, made small enough for any machine.
 
-Everything in that script stands at module level: its constants are overridden there, and its loop is
-named there. The script asks for CUDA in so many words; without a GPU it stays where it is.
+Everything in that script stands at module level: its constants are overridden there, and its loop
+is named there. The script asks for CUDA in so many words; without a GPU it stays where it is.
 """
 
 from dataclasses import dataclass

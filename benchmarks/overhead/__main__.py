@@ -19,16 +19,22 @@ def main(arguments: list[str] | None = None) -> int:
     interpreter = None if options.no_peers else peers.find(options.peers)
     about = machine.describe(interpreter)
     with tempfile.TemporaryDirectory(prefix="injector-overhead-") as folder:
-        measured = _measure(options.only or PARTS, interpreter, Path(folder), options.rounds)
+        measured = _measure(options.only or list(PARTS), interpreter, Path(folder), options.rounds)
     for key, value in about.items():
         print(f"{key}: {value}")
     print()
     print("\n".join(table.lines(measured)))
     misses = table.missed(measured)
-    print("\n".join(["", *(f"MISSED {miss}" for miss in misses)]) if misses else "\nevery goal met")
+    print()
+    print("\n".join(_verdict(misses, table.unmeasured(measured))))
     if options.json:
         _write(options.json, about, measured, misses)
     return 1 if misses and options.strict else 0
+
+
+def _verdict(misses: list[str], unmeasured: list[str]) -> list[str]:
+    said = [f"MISSED {miss}" for miss in misses] or ["every goal that was measured is met"]
+    return said + [f"not measured: {title}" for title in unmeasured]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,7 +61,9 @@ def _measure(
     return measured
 
 
-def _write(file: str, about: dict[str, object], measured: measures.Table, misses: list[str]) -> None:
+def _write(
+    file: str, about: dict[str, object], measured: measures.Table, misses: list[str]
+) -> None:
     found = {row: {c: s._asdict() for c, s in cells.items()} for row, cells in measured.items()}
     text = json.dumps({"machine": about, "measured": found, "missed": misses}, indent=1)
     Path(file).write_text(text + "\n", encoding="utf-8")

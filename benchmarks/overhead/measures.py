@@ -93,9 +93,13 @@ def in_turns(tools: Sequence[Tool], rounds: int, run: Callable[[Tool], T]) -> di
         working = [tool for tool in tools if tool.name in found]
         start = number % max(len(working), 1)
         for tool in working[start:] + working[:start]:
-            try:
-                found[tool.name].append(run(tool))
-            except ProgramFailed as error:
-                print(f"{tool.name} is left out: {error}", file=sys.stderr)
-                del found[tool.name]
+            _once(tool, run, found)
     return found
+
+
+def _once(tool: Tool, run: Callable[[Tool], T], found: dict[str, list[T]]) -> None:
+    try:
+        found[tool.name].append(run(tool))
+    except ProgramFailed as error:
+        print(f"{tool.name} is left out: {error}", file=sys.stderr)
+        del found[tool.name]

@@ -25,7 +25,9 @@ def find(asked: str | None) -> str | None:
     try:
         return _make(folder, python)
     except (OSError, subprocess.CalledProcessError) as error:
-        print(f"the peers could not be installed ({error}); their columns stay empty", file=sys.stderr)
+        print(
+            f"the peers could not be installed ({error}); their columns stay empty", file=sys.stderr
+        )
         return None
 
 

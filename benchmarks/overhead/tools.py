@@ -28,9 +28,9 @@ class Tool(NamedTuple):
 
 
 def environment() -> dict[str, str]:
-    """The environment of every run: this checkout importable, nothing inherited that slows start-up."""
+    """The environment of every run: this checkout importable, no setting of Python inherited."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "INJECT", "VOIR"))}
-    return {**kept, "PYTHONPATH": str(HOME), "PYTHONDONTWRITEBYTECODE": ""}
+    return {**kept, "PYTHONPATH": str(HOME)}
 
 
 def plain(folder: Path) -> Tool:
@@ -66,7 +66,10 @@ def event_tools(peers: str | None, folder: Path) -> list[Tool]:
         ours(folder, "ov.probe", "streams.py"),
     ]
     if peers:
-        tools += [Tool("ptera", (peers,), folder, "with_ptera.py"), voir(peers, folder, "streams.py")]
+        tools += [
+            Tool("ptera", (peers,), folder, "with_ptera.py"),
+            voir(peers, folder, "streams.py"),
+        ]
     return tools
 
 

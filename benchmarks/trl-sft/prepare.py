@@ -1,4 +1,4 @@
-"""Makes a model with random weights, its tokenizer and a text to tune it on. ``prepare.py FOLDER``."""
+"""Makes a model with random weights, its tokenizer and a text for it: ``prepare.py FOLDER``."""
 
 import json
 import sys
@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
     LlamaForCausalLM(config).save_pretrained(folder / "model")
     (folder / "text").mkdir(parents=True, exist_ok=True)
     with open(folder / "text" / "train.jsonl", "w", encoding="utf-8") as out:
-        for start in range(0, 800):
+        for start in range(800):
             out.write(json.dumps({"text": "\n".join(lines[start : start + 4])}) + "\n")
 
 

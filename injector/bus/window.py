@@ -49,18 +49,16 @@ class Window:
         again, which asking for the lowest free one from there on tells without a race.
         """
         if self.number is None:
-            self.map.close()
+            _close(self.map)
             return
         import fcntl
 
         got = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, self.number)
         if got == self.number:
-            try:
-                self.map.close()
-            except BufferError:  # somebody still holds a view of it: it stays mapped, and kept
+            if _close(self.map):
+                _kept.remove(self.map)
+            else:
                 os.close(got)
-                return
-            _kept.remove(self.map)
         else:
             os.close(got)
             self._forget_pages()
@@ -70,6 +68,14 @@ class Window:
         from mmap import MADV_DONTNEED
 
         self.map.madvise(MADV_DONTNEED)
+
+
+def _close(map: mmap) -> bool:
+    try:
+        map.close()
+    except BufferError:  # another thread holds a view of it at this moment: it stays mapped
+        return False
+    return True
 
 
 def _copy_of(fd: int) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 EPILOG = """\
 The first word after SCRIPT that is none of these starts the program's arguments; -- does so anyway.
-Directly after SCRIPT, --help and what the script's own text names as an option stay the script's."""
+Directly after SCRIPT, --help and options that its own text names are the script's."""
 
 
 def own_parser() -> argparse.ArgumentParser:

@@ -167,12 +167,17 @@ def _check(voirfiles: list[str], configs: list[str]) -> None:
     for path in configs:
         _read(path, "configuration")
     for path in voirfiles:
-        try:
-            compile(_read(path, "voirfile"), path, "exec", dont_inherit=True)
-        except SyntaxError as error:
-            raise UserError(_where(error, path)) from None
-        except ValueError as error:
-            raise UserError(f"{path}: {error}") from None
+        _compile(path)
+
+
+def _compile(path: str) -> None:
+    source = _read(path, "voirfile")
+    try:
+        compile(source, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise UserError(_where(error, path)) from None
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def _read(path: str, what: str) -> bytes:

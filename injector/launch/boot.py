@@ -112,7 +112,7 @@ class Process:
         if self.session is not None and not self.ended:
             self.ended = True
             if os.getpid() == self.owner:
-                self.session.finish(self._uncaught())
+                self.session.finish(self.uncaught())
             else:
                 self.session.leave_fork()
 
@@ -123,7 +123,7 @@ class Process:
 
     def at_exit(self) -> None:
         """Runs after all of the program's own exit functions, being registered before them."""
-        error = self._uncaught()
+        error = self.uncaught()
         self.leave()
         self.outlive()
         if type(error) is KeyboardInterrupt and self.session is not None:
@@ -144,7 +144,7 @@ class Process:
         for namespace in self.spare:
             namespace.update(dict.fromkeys(hooks, _same))
 
-    def _uncaught(self) -> BaseException | None:
+    def uncaught(self) -> BaseException | None:
         """What ended the program, if it came out of its main code."""
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         trace = getattr(error, "__traceback__", None)

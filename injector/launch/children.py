@@ -141,7 +141,7 @@ class Children:
 
     def execv(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
         """``(path, words)`` under the C environment."""
-        if len(arguments) == 2 and self.wanted(arguments[:1], arguments[1]):
+        if len(arguments) == 2 and self.wanted(arguments[1], path=arguments[0]):
             return arguments, self.inherited()
         return arguments, None
 
@@ -153,7 +153,7 @@ class Children:
         mapping = rest[0] if rest else options.get("env")
         if mapping is None:  # since Python 3.13, the C environment
             return arguments, self.execv((path, words), options)[1]
-        if not hasattr(mapping, "keys") or not self.wanted((path,), words, _get(mapping, "PATH")):
+        if not hasattr(mapping, "keys") or not self.wanted(words, _get(mapping, "PATH"), path):
             return arguments, None
         if rest:
             return (path, words, self.extended(mapping), *rest[1:]), None
@@ -163,7 +163,7 @@ class Children:
     def system(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
         """``(command)`` for the shell."""
         command = arguments[0] if arguments else options.get("command")
-        return arguments, self.inherited() if self.wanted((), (command,)) else None
+        return arguments, self.inherited() if self.wanted((command,)) else None
 
     def fork_exec(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
         """``(words, executables, close_fds, pass_fds, cwd, environment, …)``."""
@@ -171,14 +171,14 @@ class Children:
             return arguments, None
         listed = arguments[ENVIRONMENT]
         search = None if listed is None else _entry(listed, b"PATH")
-        if not self.wanted((), arguments[0], search):
+        if not self.wanted(arguments[0], search):
             return arguments, None
         if listed is None:
             return arguments, self.inherited()
         before, after = arguments[:ENVIRONMENT], arguments[ENVIRONMENT + 1 :]
         return (*before, self.extended_list(listed), *after), None
 
-    def wanted(self, paths: Any, words: Any, search: str | None = None) -> bool:
+    def wanted(self, words: Any, search: str | None = None, path: Any = None) -> bool:
         """Whether a command is to boot us; what is odd, the call complains of."""
         if isinstance(words, (str, bytes)) or not hasattr(words, "__iter__"):
             return False
@@ -186,7 +186,9 @@ class Children:
             return False
         if search is None:
             search = os.environ.get("PATH")
-        return environment.starts_python((*paths, *words), search)
+        if environment.starts_python(words, search):
+            return True
+        return path is not None and environment.starts_python([path, *list(words)[1:]], search)
 
     def inherited(self) -> Environ:
         return Environ(environment.variables(self.boot, os.environ.get("PYTHONPATH"), self.path))

@@ -44,30 +44,34 @@ class Main:
     run = property(next)
     __next__: Any = None
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
-        self.namespace = namespace
-        self.names = ["__file__", "__cached__"]
+    def __init__(self, after: Callable[[], object], at_exit: Callable[[], object]) -> None:
+        self.after = after
+        self.at_exit: Callable[[], object] | None = at_exit
 
     @property
     def over(self) -> None:
-        """CPython takes these names away when a script has ended, first of all."""
-        while self.names:
-            self.namespace.pop(self.names.pop(), None)
+        """The script has come to its end."""
+        self.at_exit = None
+        self.after()
 
     def __del__(self) -> None:
-        """CPython flushes before it prints what the script raised; the names go after that."""
+        """CPython flushes before it prints what the script raised."""
         Main.__next__ = None  # nothing of ours holds on to the namespace
         _flush(sys.stderr)
         _flush(sys.stdout)
-        if self.names:
-            atexit.register(self.namespace.pop, self.names[0], None)
-            atexit.register(self.namespace.pop, self.names[1], None)
+        if self.at_exit is not None:
+            atexit.register(self.at_exit)
 
 
-def calling(function: Any, namespace: dict[str, Any]) -> Main:
-    """A callable that calls ``function()`` and has no frame."""
+def calling(
+    function: Any, after: Callable[[], object] = int, at_exit: Callable[[], object] = int
+) -> Main:
+    """A callable that calls ``function()`` and has no frame.
+
+    If that returns, ``after`` is called; if it raises, ``at_exit``, before other exit functions.
+    """
     Main.__next__ = staticmethod(function)
-    return Main(namespace)
+    return Main(after, at_exit)
 
 
 def _flush(stream: Any) -> None:
@@ -153,7 +157,7 @@ class Script:
             self.become_main()
         known = set(sys.path_importer_cache)
         status = self.process.phases()
-        result = self.program() if status is None else calling(partial(sys.exit, status), {})
+        result = self.program() if status is None else calling(partial(sys.exit, status))
         _forget(lambda entry: entry not in known)
         return result
 
@@ -166,7 +170,18 @@ class Script:
         namespace = vars(sys.modules["__main__"])
         code = self.process.code(self.source, namespace["__file__"], self.code)
         self.source, self.code = b"", None
-        return calling(Function(code, namespace), namespace)
+        return calling(Function(code, namespace), self.forget_file, self.forget_file_if_raised)
+
+    def forget_file(self) -> None:
+        """CPython takes these names away when a script has ended."""
+        namespace = vars(sys.modules["__main__"])
+        namespace.pop("__file__", None)
+        namespace.pop("__cached__", None)
+
+    def forget_file_if_raised(self) -> None:
+        """It does so once it has printed what was raised; of SystemExit it never comes back."""
+        if self.process.uncaught() is not None:
+            self.forget_file()
 
     def become_main(self) -> None:
         """Fill ``__main__`` and ``sys`` as CPython does for a script."""

@@ -42,5 +42,5 @@ def decode(text: str) -> dict[str, Any]:
     plain: dict[str, Any] = dict.fromkeys(("object_hook", "object_pairs_hook"))
     plain |= {"parse_float": float, "parse_int": int, "parse_constant": float}
     plain |= {"strict": True, "memo": {}}
-    result = scanner(type("Plain", (), plain))(text, 0)[0]
-    return result
+    found: dict[str, Any] = scanner(type("Plain", (), plain))(text, 0)[0]
+    return found

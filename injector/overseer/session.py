@@ -36,6 +36,7 @@ class Session:
         points.on_failure = self._hook_failed
         points.on_first = self._first_fire
         points.on_define = engine.on_hook_defined
+        stop.on_stop = lambda: record.emit("stop", {})
         stop.on_give_up = lambda: self.finish(None)
 
     def begin(self) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -31,6 +31,12 @@ class StopProgram(BaseException):
 
 on_give_up: Callable[[], None] = lambda: None
 """Called before a program that swallows every stop is ended: the record's last words."""
+
+
+on_stop: Callable[[], None] = lambda: None
+"""Called when the first stop of this process begins."""
+
+_stopping = False
 
 
 def is_stop(error: BaseException) -> bool:
@@ -55,6 +61,10 @@ def request_stop(error: BaseException, frame: FrameType) -> NoReturn:
         raise error
     import threading  # at the end of a run, not at its start
 
+    global _stopping
+    if not _stopping:
+        _stopping = True
+        on_stop()
     _insist(frame)
     if threading.current_thread() is not threading.main_thread():
         _stop_main_thread()

@@ -51,6 +51,7 @@ def define_stored(
                 v[at] = value
                 t[at] = clock()
             except IndexError:
+                v = t = None  # or the old room could not be given back
                 guarded_full(value)
         else:
             other(value)
@@ -83,6 +84,7 @@ def define_stored(
             v[at] = value
             t[at] = clock()
         except IndexError:
+            v = t = None
             full(value)
 
     def full(value: float) -> None:

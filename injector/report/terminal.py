@@ -44,7 +44,7 @@ def _header(run: Run, summary: Summary) -> list[str]:
     facts = [
         _exit(info),
         duration(float(info.get("duration") or 0)),
-        count(len(processes), "process") if processes else "no process recorded anything",
+        count(len(processes), "process") if processes else "nothing recorded",
         f"Python {info.get('python')}",
     ]
     words = [str(word) for word in info.get("command") or ()]
@@ -123,7 +123,9 @@ def _who(run: Run, index: int) -> str:
 def _no_rates(run: Run, summary: Summary) -> list[str]:
     """Say why there are no rates, as far as it is known."""
     info = run.info
-    if info and not info.get("processes"):
+    if info and not info.get("voirfiles"):
+        why = "no voirfile asked for any (`inject functions` lists what can be named in one)"
+    elif info and not info.get("processes"):
         why = "no Python process of the program recorded anything"
     elif info and not info.get("probes") and not info.get("misses"):
         why = "nothing asked for any: no probe was set"

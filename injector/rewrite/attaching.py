@@ -19,7 +19,7 @@ from .places import Place, close, find
 from .request import MAIN, Landing, Miss, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .engine import Engine
     from .sheet import Sheet
@@ -110,7 +110,7 @@ def attach_object(engine: Engine, target: Any, request: Request) -> None:
     if isinstance(target, MethodType):
         _attach_function(engine, target.__func__, request, None, OneObject(target.__self__))
     elif isinstance(target, type):
-        _attach_class(engine, target, request, _home(target))
+        _attach_class(engine, target, request, None)
     elif isinstance(target, FunctionType):
         _attach_function(engine, target, request, _home(target), None)
     else:
@@ -130,7 +130,9 @@ def _attach_place(engine: Engine, place: Place, request: Request) -> None:
     if place.owner is not None and place.owner is not place.holder:
         test = OneClass(place.holder)
     inner = _inside(raw)
-    if isinstance(raw, MethodType):
+    if wrapping.is_stand_in(inner):  # and so it was found that nothing better can be done
+        _wrap_at(engine, place, request)
+    elif isinstance(raw, MethodType):
         _attach_function(engine, raw.__func__, request, place, OneObject(raw.__self__))
     elif isinstance(inner, FunctionType):
         _attach_function(engine, inner, request, place, None if isinstance(raw, staticmethod) else test)
@@ -190,10 +192,19 @@ def _attach_class(engine: Engine, cls: type, request: Request, place: Place | No
         if found is not None and isinstance(_inside(found.raw), FunctionType):
             _attach_place(engine, found, request)
             return
-    if place is None:
-        engine.say(Miss(request, f"no place from which {cls.__qualname__} is called was found"))
-        return
-    _wrap_at(engine, place, request)
+    init = find(cls, "__init__")
+    if init is not None and cls.__flags__ & _CHANGEABLE == _HEAP_TYPE:
+        _wrap_at(engine, init, request)
+    elif place is None or place == _home(cls):
+        # Under its own name it must stay itself, or its instances could not be pickled.
+        reason = f"{cls.__qualname__} is no Python class: name the module that calls it instead"
+        engine.say(Miss(request, reason))
+    else:
+        _wrap_at(engine, place, request)
+
+
+_HEAP_TYPE = 1 << 9
+_CHANGEABLE = _HEAP_TYPE | 1 << 8  # with Py_TPFLAGS_IMMUTABLETYPE
 
 
 def _wrap_at(engine: Engine, place: Place, request: Request) -> None:
@@ -231,24 +242,27 @@ def _unwrappable(place: Place, request: Request) -> str | None:
 
 
 def _wrap_everywhere(engine: Engine, target: Any, request: Request) -> None:
-    """Put a stand-in for ``target`` wherever a module has it under a name."""
+    """Put one stand-in for ``target`` wherever a module has it under a name."""
     places = list(_uses(target))
     if not places:
         engine.say(Miss(request, f"no module has {target!r} under a name"))
-        return
+    shared = None
     for place in places:
-        _wrap_at(engine, place, request)
+        if wrapping.is_stand_in(place.raw) or shared is None:
+            _wrap_at(engine, place, request)
+            shared = shared or vars(place.holder)[place.name]
+        else:
+            place.put(shared)
+            engine.say(_wrapped(place, request))
 
 
-def _uses(target: Any) -> Any:
-    shared: Any = None
+def _uses(target: Any) -> Iterator[Place]:
     for module in list(sys.modules.values()):
         if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] == _OWN:
             continue
         for name, value in list(vars(module).items()):
             if wrapping.unwrapped(value) is target and not name.startswith("__"):
-                shared = value if wrapping.is_stand_in(value) else shared
-                yield Place(module, name, shared if shared is not None else value, None)
+                yield Place(module, name, value, None)
 
 
 _OWN = __name__.partition(".")[0]

@@ -55,6 +55,7 @@ class Engine:
         self._hooks: list[tuple[Callable[..., Any], Traced | None]] = []
         self._on_hook: list[Callable[[Callable[..., Any], Traced | None], None]] = []
         self._import_hook = ImportHook(self)
+        self._main_source = (b"", "")
         self.main_met = False
 
     # -- what is asked ---------------------------------------------------------------------------
@@ -81,7 +82,11 @@ class Engine:
                     known.append(request)
                     fresh[request.module] = None
                 self.names.add(request.module)
-        self._exchange([name for name in fresh if self._is_ready(name)])
+        ready = [name for name in fresh if self._is_ready(name)]
+        for name in fresh:
+            if name not in ready and not self._import_hook.expect(name) and self._is_ready(name):
+                ready.append(name)  # its import ended while we looked
+        self._exchange(ready)
 
     def attach(self, target: object, request: Request) -> None:
         """Weave ``request`` into the object ``target``: its module and path are not looked at."""
@@ -109,10 +114,11 @@ class Engine:
         """The program's code, rewritten where it is named. Raises SyntaxError as ``compile`` does."""
         requests = self._wanted(MAIN)
         self.main_met = True
+        self._main_source = (source, filename)
         code = None
         if requests:
             try:
-                code = self._main_rewritten(self._main_sheet(source, filename), requests)
+                code = self._main_rewritten(self._main_sheet(), requests)
             except Exception as error:
                 self._miss(requests, f"the program could not be rewritten: {error!r}")
         return code or compile(source, filename, "exec", dont_inherit=True)
@@ -243,6 +249,8 @@ class Engine:
     ) -> Sheet | None:
         from .source import read_sheet
 
+        if name == MAIN and code is None and name not in self._sheets and self._main_source[1]:
+            return self._main_sheet()
         with self._lock:
             known = self._sheets.get(name)
         sheet = read_sheet(name, code, namespace, known)
@@ -251,10 +259,11 @@ class Engine:
                 self._sheets[name] = sheet
         return sheet
 
-    def _main_sheet(self, source: bytes, filename: str) -> Sheet:
+    def _main_sheet(self) -> Sheet:
         from .sheet import Sheet
         from .source import decode
 
+        source, filename = self._main_source
         sheet = self._sheets[MAIN] = Sheet(MAIN, filename, decode(source))
         return sheet
 

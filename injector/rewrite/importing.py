@@ -73,36 +73,44 @@ class ImportHook:
             _bootstrap._call_with_frames_removed, _bootstrap._init_module_attrs = _natives
             vars(sys.modules.get("runpy", sys)).pop("exec", None)
 
-    def wants(self, name: object) -> bool:
+    def wants(self, name: str) -> bool:
         """Whether the client asked for the module of this name."""
-        return name in self.names or str(name).rpartition(".")[2] in self.endings
+        return name in self.names or name.rpartition(".")[2] in self.endings
 
     def exchanged(self, code: CodeType, namespace: Namespace) -> CodeType:
         """What to execute instead of ``code``."""
-        if self.wants(namespace.get("__name__")):
-            return self._client.code_for(code, namespace)
-        return code
+        return self._client.code_for(code, namespace) if self.wants(namespace["__name__"]) else code
 
     def executed(self, namespace: Namespace) -> None:
         """A module's code has run to its end."""
-        name = namespace.get("__name__")
+        name = namespace["__name__"]
         if name not in self._armed and self.wants(name):
-            self._client.loaded(str(name))
+            self._client.loaded(name)
 
     def starting(self, spec: Any, module: ModuleType) -> None:
         """A module object has been made: arrange to hear when its import ends."""
         name = spec.name
         if name == "runpy":
             self._watch_runpy(module)
-        elif name not in self._armed:
-            self._arm(name, spec)
+            return
+        lock = _lock_of(name)
+        # Without the lock it is executed by hand, and only its execution is seen.
+        if name not in self._armed and lock is not None and lock.owner == _thread.get_ident():
+            self._arm(name, spec, lock)
 
-    def _arm(self, name: str, spec: Any) -> None:
-        """Hear of the release of the lock under which this thread imports ``name``."""
-        reference = _bootstrap._module_locks.get(name)
-        lock = reference() if reference is not None else None
-        if lock is None or lock.owner != _thread.get_ident():
-            return  # executed by hand, without the import system
+    def expect(self, name: str) -> bool:
+        """Hear of the end of an import that may be under way; False if none is."""
+        module = sys.modules.get(name)
+        spec = None if is_lazy(module) else getattr(module, "__spec__", None)
+        lock = _lock_of(name)
+        if lock is None or lock.owner is None or not getattr(spec, "_initializing", False):
+            return False
+        if name not in self._armed:
+            self._arm(name, spec, lock)
+        return bool(getattr(spec, "_initializing", False))
+
+    def _arm(self, name: str, spec: Any, lock: Any) -> None:
+        """Hear of the release of the lock under which ``name`` is being imported."""
         self._armed.add(name)
         release = lock.release
 
@@ -124,6 +132,11 @@ class ImportHook:
         vars(runpy).setdefault("exec", _RunpyExec(self._client))
 
 
+def _lock_of(name: str) -> Any:
+    reference = _bootstrap._module_locks.get(name)
+    return reference() if reference is not None else None
+
+
 _installed: list[ImportHook] = []
 _natives: tuple[Any, Any] = (
     _bootstrap._call_with_frames_removed,
@@ -135,7 +148,8 @@ def _take_places() -> None:
     native_call, native_init = _natives
 
     def call(f: Any, *args: Any, **kwds: Any) -> Any:
-        return f(*args, **kwds) if f is not exec or not _wanted(args) else _after(f(*(args := _before(args))), args)  # fmt: skip  # noqa: E501
+        # One line, since a traceback shall show the one line that the original has.
+        return f(*args, **kwds) if _plain(f, args) else _after(f(*(args := _before(args))), args)
 
     def init_module_attrs(spec: Any, module: ModuleType, *, override: bool = False) -> Any:
         result = native_init(spec, module, override=override)
@@ -146,16 +160,18 @@ def _take_places() -> None:
     _bootstrap._init_module_attrs = _relabelled(init_module_attrs, native_init)
 
 
-def _wanted(args: tuple[Any, ...]) -> bool:
-    """Whether somebody wants the module that is executed: asked of every import, so it is short."""
+def _plain(f: object, args: tuple[Any, ...]) -> bool:
+    """Whether nobody wants what is called: asked several times in every import, so it is short."""
+    if f is not exec:
+        return True
     try:
         name = args[1]["__name__"]
         for hook in _installed:
             if name in hook.names or name.rpartition(".")[2] in hook.endings:
-                return True
+                return False
     except Exception:
         pass  # not a call that we know
-    return False
+    return True
 
 
 def _before(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -178,7 +194,7 @@ def _starting(spec: Any, module: ModuleType) -> None:
     try:
         name = spec.name
         for hook in _installed:
-            if name in hook.names or name.rpartition(".")[2] in hook.endings or name == "runpy":
+            if name == "runpy" or hook.wants(name):
                 hook.starting(spec, module)
     except Exception:
         pass  # an unusual spec: its execution is still seen

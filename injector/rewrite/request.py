@@ -1,13 +1,15 @@
 """What is asked of the rewriter, and what it answers.
 
-These three records are the whole vocabulary between the rewriter and the rest of the house. They are
-named tuples because the program's own process imports this module at start-up, where dataclasses
-would cost more than everything else here together.
+These three records are the whole vocabulary between the rewriter and the rest of the house.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NamedTuple
+else:
+    from .records import NamedTuple
 
 MAIN = "__main__"
 """The module name that selectors starting with ``//`` name: the program itself."""

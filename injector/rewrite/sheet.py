@@ -111,7 +111,7 @@ class Sheet:
         Where it lands there is returned, or why it does not; then it is not kept.
         """
         function = follow(self.plain, path)
-        here = lines(function) if function is not None else set()
+        here = lines(function) if function is not None else range(0)
         _, landings, unmet = self._woven(self._aimed(path, [request]))
         found = [landing for landing in landings if landing.line in here]
         kept = self.pinned.get(path, [])
@@ -265,9 +265,10 @@ def graft(code: CodeType, path: Path, new: CodeType) -> CodeType:
     return code.replace(co_consts=constants)
 
 
-def lines(code: CodeType) -> set[int]:
+def lines(code: CodeType) -> range:
     """The lines from which ``code`` and everything inside it was compiled."""
-    return {line for _, found in walk(code) for _, _, line in found.co_lines() if line}
+    found = (line for _, inner in walk(code) for _, _, line in inner.co_lines() if line)
+    return range(code.co_firstlineno, max(found, default=code.co_firstlineno) + 1)
 
 
 def is_function(code: CodeType) -> bool:

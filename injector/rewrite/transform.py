@@ -119,10 +119,9 @@ class _Scope(Weaver):
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt], where: Spot
     ) -> list[ast.stmt]:
         """A function's body from its first event to its last."""
-        values = self.values()
         body = self.start(where) + body
-        if values and falls_off(node.body):
-            body.append(self.fall_off(values))
+        if falls_off(node.body):
+            body += self.fall_off(self.values())
         return self.surrounded(body, where, node.lineno)
 
     def start(self, where: Spot) -> list[ast.stmt]:
@@ -137,12 +136,19 @@ class _Scope(Weaver):
                 body += self.after(leaf, hooks, arg.arg, "argument", arg.lineno, where)
         return body
 
-    def fall_off(self, hooks: Sequence[Hook]) -> ast.stmt:
-        """``return hook(None)`` where the function ends without a ``return``."""
+    def fall_off(self, hooks: Sequence[Hook]) -> list[ast.stmt]:
+        """``return hook(None)`` where the function ends without a ``return``.
+
+        Inside a ``try`` of ours the return is written out even without a hook: the compiler then
+        makes one for each way that leads there, with the line of that way.
+        """
+        if not hooks:
+            inside = any(self.plan.point(point) for point in ("#exit", "#error", "#scope"))
+            return [put(ast.Return(value=None), NOWHERE)] if inside else []
         line = self.plan.place.node.body[-1].lineno  # type: ignore[union-attr, index]
         none = constant(None, NOWHERE)
         value = self.wrap(none, hooks, "#value", "return", NOWHERE, NOWHERE, line=line)
-        return put(ast.Return(value=value), NOWHERE)
+        return [put(ast.Return(value=value), NOWHERE)]
 
     def surrounded(self, body: list[ast.stmt], where: Spot, line: int) -> list[ast.stmt]:
         """The body between ``#scope``, ``#error`` and ``#exit``."""

@@ -61,6 +61,10 @@ def _tell(hooks: Iterable[tuple[str, bool]]) -> None:
         _hooks[name](True) if told else _hooks[name]()
 
 
+_ASKED_OF_OBJECTS = frozenset({"__reduce_ex__", "__deepcopy__", "__mro_entries__"})
+"""Methods that Python looks up on the object, not on its type, and that a stand-in answers itself."""
+
+
 class StandIn:
     """Stands for a callable that is no method: calling it on an instance passes no ``self``."""
 
@@ -88,6 +92,8 @@ class StandIn:
         return result
 
     def __getattribute__(self, name: str) -> Any:
+        if name in _ASKED_OF_OBJECTS:
+            return object.__getattribute__(self, name)  # AttributeError where it has none
         return getattr(_target(self), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -141,7 +147,9 @@ class BindingStandIn(StandIn):
     __slots__ = ()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
+        target = _target(self)
+        bound = target.__get__(instance, owner)
+        return self if instance is None or bound is target else types.MethodType(self, instance)
 
 
 class ClassStandIn(StandIn):

@@ -237,6 +237,8 @@ def test_stopping_is_success_even_with_a_bare_except(how, inject):
         """,
     )
     assert (run.exit, run.out) == (0, "cleaned\n"), run.err
+    assert run.record["stopped"] is True
+    assert "stopped as asked" in run.err
 
 
 def test_a_handler_that_raises_is_said_and_changes_nothing(inject):

@@ -10,7 +10,7 @@ def down(n):
 
 
 sys.setrecursionlimit(200)
-print(down(0))
+print(down(0) > 150)
 sys.setrecursionlimit(1000)
 
 

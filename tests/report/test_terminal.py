@@ -120,7 +120,12 @@ def test_a_deliberate_stop(tmp_path: Path) -> None:
     ],
 )
 def test_no_rates(tmp_path: Path, events: list[tuple[str, Any]], why: str) -> None:
-    assert f"\nno rates were recorded: {why}\n" in render(new_run(tmp_path, events))
+    run = new_run(tmp_path, events, voirfiles=["x.py"])
+    assert f"\nno rates were recorded: {why}\n" in render(run)
+
+
+def test_no_voirfile(tmp_path: Path) -> None:
+    assert "no voirfile asked for any" in render(new_run(tmp_path, []))
 
 
 def test_ranks(tmp_path: Path) -> None:

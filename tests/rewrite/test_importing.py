@@ -196,7 +196,7 @@ def test_finders_in_front_and_loaders_of_their_own(woven, tmp_path, monkeypatch)
     woven.add("front", "f", "y")
     monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
     made = importlib.import_module("front")
-    monkeypatch.delitem(sys.modules, "front")
+    del sys.modules["front"]
     assert type(made.__loader__) is Loader and made.f(1) == 2
     assert woven.take() == [("y", 2)]
 
@@ -250,7 +250,7 @@ def transforming(path, monkeypatch, trees=True):
 
     def found():
         made = importlib.import_module(path.stem)
-        monkeypatch.delitem(sys.modules, path.stem)
+        del sys.modules[path.stem]
         return made
 
     return found
@@ -280,7 +280,7 @@ def test_a_loader_that_executes_in_its_own_way(woven, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
     woven.add("owned", "f", "y")
     made = importlib.import_module("owned")
-    monkeypatch.delitem(sys.modules, "owned")
+    del sys.modules["owned"]
     assert made.f(1) == 2 and woven.misses() == []
     assert woven.take() == [("y", 2)]
 

@@ -3,6 +3,8 @@
 ``by_hand.py TURNS REPEATS`` prints the same line as ``events.py``.
 """
 
+# ruff: noqa: B007, F841 (variables that nobody reads are what is probed)
+
 from collections import deque
 
 import events

@@ -7,6 +7,8 @@ The probed functions carry the names that every tool is asked to probe; their tw
 ``plain_`` and are the same text. Nothing here knows which tool is at work.
 """
 
+# ruff: noqa: B007, F841 (variables that nobody reads are what is probed)
+
 import gc
 import json
 import sys

@@ -1,3 +1,3 @@
 """A program that only imports torch."""
 
-import torch
+import torch  # noqa: F401

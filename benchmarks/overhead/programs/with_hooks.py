@@ -1,7 +1,7 @@
 """``events.py`` with this project's hooks and nothing above them: ``with_hooks.py TURNS REPEATS``.
 
-The handler is the one that the floor and the peers are given, so that what differs is the way to it.
-Scopes of outer functions belong to the overseer: the nested cases are measured through a voirfile.
+The handler is the one that the floor and the peers are given: what differs is the way to it. Scopes
+of outer functions belong to the overseer: the nested cases are measured through a voirfile.
 """
 
 import sys
