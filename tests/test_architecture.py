@@ -113,7 +113,9 @@ def test_the_package_itself_imports_almost_nothing():
         "import sys; before = set(sys.modules); import injector;"
         "print(sorted(set(sys.modules) - before))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() in (
         "['__future__', 'injector', 'injector._version']",
         "['injector', 'injector._version']",

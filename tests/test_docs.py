@@ -56,7 +56,7 @@ def run(tmp_path, *words):
     )
 
 
-@pytest.mark.parametrize("voirfile", voirfiles())
+@pytest.mark.parametrize("voirfile", list(voirfiles()))
 def test_a_voirfile_of_the_docs_runs_and_fires(voirfile, tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
     (tmp_path / "x.py").write_text(voirfile)
@@ -78,7 +78,15 @@ def test_the_config_of_the_docs_sets_its_option(tmp_path):
     (tmp_path / "x.py").write_text(voirfile)
     (tmp_path / "options.yaml").write_text(config)
     done = run(
-        tmp_path, "run", "--runs", "runs", "--voirfile", "x.py", "--config", "options.yaml", "train.py"
+        tmp_path,
+        "run",
+        "--runs",
+        "runs",
+        "--voirfile",
+        "x.py",
+        "--config",
+        "options.yaml",
+        "train.py",
     )
     assert done.returncode == 0, done.stderr
     [data] = (tmp_path / "runs").glob("*/*.data")
@@ -86,7 +94,9 @@ def test_the_config_of_the_docs_sets_its_option(tmp_path):
     assert len(losses) == 20
 
 
-@pytest.mark.parametrize("words", [("functions", "train.py"), ("check", "train.py", "--voirfile", "x.py")])
+@pytest.mark.parametrize(
+    "words", [("functions", "train.py"), ("check", "train.py", "--voirfile", "x.py")]
+)
 def test_the_commands_of_the_readme_work(words, tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
     readme = (ROOT / "README.md").read_text()

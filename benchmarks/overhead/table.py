@@ -21,7 +21,8 @@ class Row(NamedTuple):
 
 HOOK = ("hook",)
 ROWS = (
-    Row("observe", "observe a variable", "µs", 0.10, HOOK),
+    Row("observe", "observe a variable", "µs", 0.10, (*HOOK, "ov.value")),
+    Row("count", "the same, an integer", "µs", 0.10, HOOK),
     Row("override", "override a return value", "µs", 0.10, HOOK),
     Row("loop", "loop begin and end", "µs", 0.20, HOOK),
     Row("nested", "nested selector f > g > x", "µs", 0.60, ("ov.value",)),

@@ -43,9 +43,13 @@ def ours(folder: Path, name: str, voirfile: str | None) -> Tool:
     # The one voirfile of this folder would be found beside a program that is run without any.
     given = ("--voirfile", str(VOIRFILES / voirfile)) if voirfile else ()
     runs = str(folder / "runs")
-    return Tool(
-        name, (sys.executable, "-m", "injector", "run", "--quiet", "--runs", runs, *given), folder
-    )
+    return Tool(name, (*inject(), "run", "--quiet", "--runs", runs, *given), folder)
+
+
+def inject() -> tuple[str, ...]:
+    """The command as a user types it, where this interpreter's environment has it installed."""
+    script = Path(sys.executable).with_name("inject")
+    return (str(script),) if script.exists() else (sys.executable, "-m", "injector")
 
 
 def voir(peers: str, folder: Path, voirfile: str | None) -> Tool:

@@ -78,7 +78,8 @@ class RawLog:
         numbered = [
             (int(number), other)
             for other in os.listdir(folder)
-            if other.startswith(stem) and other.endswith(series.SUFFIX)
+            if other.startswith(stem)
+            and other.endswith(series.SUFFIX)
             and (number := other[len(stem) : -len(series.SUFFIX)]).isdecimal()
         ]
         return [os.path.join(folder, other) for _, other in sorted(numbered)]

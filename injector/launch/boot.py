@@ -35,6 +35,7 @@ class Process:
         self.config = config
         self.children = children
         self.owner = os.getpid()
+        self.native = set(sys.modules)
         self.main: CodeType | None = None
         self.engine: Engine | None = None
         self.session: Session | None = None
@@ -46,13 +47,11 @@ class Process:
 
         A mistake of our own is said, and the program starts without us.
         """
-        if not (self.config["voirfiles"] or self.config["configs"]):
+        if self.session is None:
             return None
         from injector.errors import UserError
 
         try:
-            self._open()
-            assert self.session is not None
             self.session.begin()
             self.session.load()
         except UserError as error:
@@ -69,6 +68,7 @@ class Process:
 
         ``entry`` is what the program will have as ``sys.path[0]``, which is not there yet.
         """
+        self.open()
         if entry is not None:
             sys.path.insert(0, entry)
         try:
@@ -79,6 +79,14 @@ class Process:
         if code is not None:
             sys.stderr.flush()
             os._exit(code)  # site would make a fatal error of SystemExit
+
+    def open(self) -> None:
+        """Import what the phases need, where there is something to probe."""
+        if self.session is None and (self.config["voirfiles"] or self.config["configs"]):
+            try:
+                self._open()
+            except Exception as error:
+                say(f"not probing: {type(error).__name__}: {error}")
 
     def _open(self) -> None:
         from injector.bus.writer import Writer

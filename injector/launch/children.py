@@ -171,7 +171,8 @@ class Children:
             return arguments, None
         listed = arguments[ENVIRONMENT]
         search = None if listed is None else _entry(listed, b"PATH")
-        if not self.wanted(arguments[0], search):
+        path = arguments[1][0] if arguments[1] else None
+        if not self.wanted(arguments[0], search, path):
             return arguments, None
         if listed is None:
             return arguments, self.inherited()

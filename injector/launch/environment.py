@@ -56,7 +56,8 @@ def starts_python(words: Iterable[object], search: str | None = None) -> bool:
     for index, word in enumerate(texts):
         if is_interpreter(word):
             return not _isolated(texts[index + 1 :]) and not _is_tracker(texts[index + 1 :])
-        if " " in word and starts_python(word.translate(SHELL_SIGNS).split(), search):
+        parts = word.translate(SHELL_SIGNS).split()
+        if parts != [word] and starts_python(parts, search):
             return True
         if word.endswith((".py", ".sh")) or _is_script(word, index == 0, search):
             return True

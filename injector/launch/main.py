@@ -18,6 +18,7 @@ from _functools import partial  # type: ignore[import-not-found]
 from _operator import attrgetter
 from stat import S_ISFIFO, S_ISREG
 
+from injector.launch import shadows
 from injector.launch.boot import Held, Process
 from injector.launch.environment import PACKAGE, STDIN
 
@@ -150,16 +151,29 @@ class Script:
     def ready(self) -> Any:
         """The phases run; what CPython is to call."""
         self.step_aside()
-        if self.code is None:
-            self.process.children.path = sys.path[0]
-        else:
+        known = {*sys.path_importer_cache, self.path}
+        folder = os.path.dirname(os.path.realpath(self.path)) if self.code else sys.path[0]
+        hidden = self.open(folder)
+        if self.code is not None:
             sys.path_importer_cache[self.path] = None
             self.become_main()
-        known = set(sys.path_importer_cache)
+        self.process.children.path = sys.path[0]
         status = self.process.phases()
         result = self.program() if status is None else calling(partial(sys.exit, status))
+        shadows.give_way(hidden, self.process.native)
         _forget(lambda entry: entry not in known)
         return result
+
+    def open(self, folder: str) -> set[str]:
+        """Import what the phases need; what of it is hidden by the program's neighbours."""
+        entry = sys.path[0]
+        sys.path[0] = STDIN  # for -m, a folder that could hide the library from us
+        self.process.open()
+        hidden = shadows.names(folder) if self.process.session else set()
+        if hidden:
+            shadows.import_all(PACKAGE)
+        sys.path[0] = entry
+        return hidden
 
     def program(self) -> Any:
         """What CPython is to call if the program may start."""
@@ -192,7 +206,6 @@ class Script:
         del sys.path[0]
         if not getattr(sys.flags, "safe_path", False):
             sys.path.insert(0, folder)
-            self.process.children.path = folder
         namespace = vars(sys.modules["__main__"])
         namespace["__file__"] = filename
         namespace["__cached__"] = None

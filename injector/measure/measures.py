@@ -33,9 +33,7 @@ _LATE = 4096
 class Store:
     """Where the values of one series go: numbers into mapped memory, the rest into the log."""
 
-    def __init__(
-        self, series: str, recorder: Recorder, late: Callable[[str, Any], None]
-    ) -> None:
+    def __init__(self, series: str, recorder: Recorder, late: Callable[[str, Any], None]) -> None:
         self._series = series
         self._recorder = recorder
         self._late = late
@@ -128,9 +126,7 @@ class Measures:
         self._ask(where, "#enter", direct=enter)
         self._ask(where, "#exit", direct=leave)
 
-    def _rate(
-        self, task: str, items: int | None, seconds: float, io: float | None = None
-    ) -> None:
+    def _rate(self, task: str, items: int | None, seconds: float, io: float | None = None) -> None:
         data: dict[str, Any] = {"task": task, "elapsed": seconds}
         if items is None:
             data.update(rate=1 / seconds, units="steps/s")

@@ -23,7 +23,9 @@ def declare_fields(
     for field in dataclasses.fields(kind):
         default = _default(field, defaults, given)
         dest = f"{prefix or kind.__name__ + '.'}{field.name}"
-        _declare(group, prefix + field.name, dest, hints[field.name], default, helps.get(field.name))
+        _declare(
+            group, prefix + field.name, dest, hints[field.name], default, helps.get(field.name)
+        )
         fields[field.name] = dest
     return fields
 
@@ -53,7 +55,9 @@ def _declare(group: Any, name: str, dest: str, hint: Any, default: Any, text: st
         settings.update(required=False, help=None if text is None else argparse.SUPPRESS)
         group.add_argument(negative, action="store_false", **settings)
         return
-    group.add_argument(dashes + flag, type=kind, metavar=name.rpartition(".")[2].upper(), **settings)
+    group.add_argument(
+        dashes + flag, type=kind, metavar=name.rpartition(".")[2].upper(), **settings
+    )
 
 
 def _scalar(hint: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..errors import UserError
@@ -119,7 +119,11 @@ def _unknown(key: object, known: Sequence[str], origin: str) -> str:
     import difflib
 
     near = difflib.get_close_matches(str(key), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(known)) or 'none'}"
+    hint = (
+        f"; did you mean {near[0]!r}?"
+        if near
+        else f"; known are {', '.join(sorted(known)) or 'none'}"
+    )
     return f"{origin}: nobody knows the key {key!r}{hint}"
 
 
@@ -141,7 +145,7 @@ def read_config(path: str) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise UserError(f"--config {path} must be a mapping of options, not {type(content).__name__}")
+        raise UserError(
+            f"--config {path} must be a mapping of options, not {type(content).__name__}"
+        )
     return content
-
-

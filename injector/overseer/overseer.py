@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+
 from ..errors import UserError
 from ..measure import Measures
 from ..probe import StopProgram
@@ -70,7 +71,7 @@ class Overseer:
 
         raise OverseerAbort(error)
 
-    # --- options -------------------------------------------------------------------------------------
+    # --- options -----------------------------------------------------------------------------------
 
     @property
     def argparser(self) -> Any:
@@ -87,7 +88,7 @@ class Overseer:
         """Whether any option was declared or configured: if not, ``argparse`` is never imported."""
         return self._argparser is not None
 
-    # --- streams ---------------------------------------------------------------------------------------
+    # --- streams -----------------------------------------------------------------------------------
 
     @property
     def given(self) -> Any:
@@ -137,7 +138,7 @@ class Overseer:
         )
         return stream
 
-    # --- the fast ways -----------------------------------------------------------------------------------
+    # --- the fast ways -----------------------------------------------------------------------------
 
     def value(self, where: Any, name: str | None = None, *, task: str | None = None) -> None:
         """Record each value that ``where`` takes, as ``name``; device values are read late."""
@@ -159,7 +160,7 @@ class Overseer:
         """Replace each value that ``where`` takes by ``function(value)``."""
         self._ask(where, None, function, override=True)
 
-    # --- internals -----------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------
 
     def _ask(
         self,
@@ -219,4 +220,3 @@ class Overseer:
             action()
         except Exception as error:
             self._on_error(name, error)
-

@@ -92,7 +92,9 @@ class Probe:
             define_stored(hook, self._store.grow, self._store.number, self._store.keep)
         else:
             define(hook, self._handler(gather, None, None), override=self.override)
-        self.targets.append(Target(_request_for(found, call.target, hook, variable, self.override), found))
+        self.targets.append(
+            Target(_request_for(found, call.target, hook, variable, self.override), found)
+        )
 
     @property
     def hooks(self) -> list[str]:
@@ -146,7 +148,9 @@ class Probe:
         step: str | None,
     ) -> None:
         if any(other.name is None for other in others):
-            raise self._error("'*' and '$x' stand for the variable that fires, not for one beside it")
+            raise self._error(
+                "'*' and '$x' stand for the variable that fires, not for one beside it"
+            )
         names = tuple(other.name for other in others if other.name)
         hook = self._hook()
         gather = _Gather(element, others, outer, self._raw, self._matcher)
@@ -166,7 +170,9 @@ class Probe:
             )
         self._target(call, hook, element.name, names, element.tag)
 
-    def _handler(self, gather: _Gather, scope: Scope | None, step: str | None) -> Callable[..., Any]:
+    def _handler(
+        self, gather: _Gather, scope: Scope | None, step: str | None
+    ) -> Callable[..., Any]:
         if step is not None:
             return self._wrapping(gather, scope, step)
         if gather.plain and scope is None and self._direct is not None:
@@ -226,7 +232,7 @@ class Probe:
 
     _wrap_name: str | None = None
 
-    # --- one event when the outermost function ends --------------------------------------------------
+    # --- one event when the outermost function ends ------------------------------------------------
 
     def _ask_total(self, tree: Call) -> None:
         if self.override:
@@ -256,7 +262,7 @@ class Probe:
         define(hook, collect, wildcard=element.name is None)
         self._target(call, hook, element.name, (), element.tag)
 
-    # --- helpers ---------------------------------------------------------------------------------------
+    # --- helpers -----------------------------------------------------------------------------------
 
     def _hook(self) -> str:
         return f"injector:{self._number()}"
@@ -270,7 +276,9 @@ class Probe:
         category: str | None = None,
     ) -> None:
         if call.target == "*":
-            raise self._error("name a function: any function would be every function of the process")
+            raise self._error(
+                "name a function: any function would be every function of the process"
+            )
         if call.module is not None:
             request = Request(
                 hook, call.module, call.path, variable, captures, self.override, category
@@ -279,7 +287,9 @@ class Probe:
         else:
             found = self._resolve(call.target)
             request = _request_for(found, call.target, hook, variable, self.override)
-            self.targets.append(Target(request._replace(captures=captures, category=category), found))
+            self.targets.append(
+                Target(request._replace(captures=captures, category=category), found)
+            )
 
     def _resolve(self, dotted: str) -> Any:
         first, *rest = dotted.split(".")
@@ -294,7 +304,9 @@ class Probe:
             )
         for attribute in rest:
             if not hasattr(value, attribute):
-                raise self._error(f"{type(value).__name__} {first!r} has no attribute {attribute!r}")
+                raise self._error(
+                    f"{type(value).__name__} {first!r} has no attribute {attribute!r}"
+                )
             value = getattr(value, attribute)
         return value
 

@@ -12,7 +12,7 @@ from .probes import Probe
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from ..rewrite.request import Landing
@@ -92,7 +92,7 @@ class Session:
         """Every probe set so far, in the order in which they were set."""
         return list(self._labels)
 
-    # --- phases ------------------------------------------------------------------------------------------
+    # --- phases ------------------------------------------------------------------------------------
 
     def _end_phases(self, exception: BaseException | None) -> None:
         overseer = self.overseer
@@ -117,7 +117,7 @@ class Session:
                 "voir.helpers", lambda module: module.current_overseer.set(self.overseer)
             )
 
-    # --- probes ----------------------------------------------------------------------------------------
+    # --- probes ------------------------------------------------------------------------------------
 
     def _install(self, probe: Probe) -> None:
         label = probe.selector
@@ -180,7 +180,7 @@ class Session:
         if probe is not None and point.name in probe.counted:
             probe.on_first()
 
-    # --- mistakes ----------------------------------------------------------------------------------------
+    # --- mistakes ----------------------------------------------------------------------------------
 
     def _hook_failed(self, point: Point, error: BaseException) -> None:
         probe = self._probes.get(point.name)

@@ -66,10 +66,7 @@ def instruments(namespace: dict[str, Any]) -> list[Any]:
     if "__instruments__" in namespace:
         return _flat(namespace["__instruments__"])
     return [
-        one
-        for name, value in namespace.items()
-        if name.startswith(PREFIX)
-        for one in _flat(value)
+        one for name, value in namespace.items() if name.startswith(PREFIX) for one in _flat(value)
     ]
 
 

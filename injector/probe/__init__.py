@@ -8,8 +8,8 @@ program. This room knows nothing of selectors, files or run folders.
 from __future__ import annotations
 
 from .points import MISSING, Point, define, define_raw, defined, silence, undefine
-from .stored import define_stored
 from .stop import StopProgram, request_stop
+from .stored import define_stored
 
 __all__ = [
     "MISSING",

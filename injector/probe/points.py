@@ -229,7 +229,9 @@ def read_variable(frame: FrameType, variable: str) -> Any:
     root, *attributes = variable.split(".")
     scope: FrameType | None = frame
     # Up to Python 3.11 a comprehension is a function of its own; its variables are the outer's.
-    while scope is not None and root not in scope.f_locals and scope.f_code.co_name in _COMPREHENSIONS:
+    while (
+        scope is not None and root not in scope.f_locals and scope.f_code.co_name in _COMPREHENSIONS
+    ):
         scope = scope.f_back
     scope = scope or frame
     value = scope.f_locals.get(root, scope.f_globals.get(root, MISSING))

@@ -124,7 +124,7 @@ def _no_rates(run: Run, summary: Summary) -> list[str]:
     """Say why there are no rates, as far as it is known."""
     info = run.info
     if info and not info.get("voirfiles"):
-        why = "no voirfile asked for any (`inject functions` lists what can be named in one)"
+        why = "no voirfile asked for any (see `inject functions`)"
     elif info and not info.get("processes"):
         why = "no Python process of the program recorded anything"
     elif info and not info.get("probes") and not info.get("misses"):

@@ -87,7 +87,7 @@ def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Requ
     holder = start
     for depth, name in enumerate(path):
         inner = _inside(holder)
-        if isinstance(inner, FunctionType) and engine.weave_function(inner, request, inside=path[depth:]):
+        if isinstance(inner, FunctionType) and _woven(engine, inner, request, inside=path[depth:]):
             return
         place = find(holder, name)
         if place is None:
@@ -175,7 +175,7 @@ def _calls_python(thing: Any) -> bool:
 def _attach_function(
     engine: Engine, function: FunctionType, request: Request, place: Place | None, test: Test | None
 ) -> None:
-    if engine.weave_function(function, request, test):
+    if _woven(engine, function, request, test):
         return
     if place is None:
         place = _home(function)
@@ -183,6 +183,18 @@ def _attach_function(
         engine.say(Miss(request, f"{function.__qualname__} has no source that can be rewritten"))
         return
     _wrap_at(engine, place, request)
+
+
+def _woven(
+    engine: Engine,
+    function: FunctionType,
+    request: Request,
+    test: Test | None = None,
+    inside: tuple[str, ...] = (),
+) -> bool:
+    from .reaching import weave_function
+
+    return weave_function(engine, function, request, test, inside)
 
 
 def _attach_class(engine: Engine, cls: type, request: Request, place: Place | None) -> None:

@@ -18,15 +18,13 @@ from .request import MAIN, Landing, Miss, Request
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import CodeType, FunctionType, ModuleType
+    from types import CodeType, ModuleType
     from typing import Any
 
-    from .live import Exchange
-    from .sheet import Path, Sheet
+    from .sheet import Sheet
 
     Report = Callable[[Landing | Miss], None]
     Callback = Callable[[ModuleType], None]
-    Test = Callable[[Any], bool]
     Traced = Callable[..., Any]
 
 
@@ -50,12 +48,15 @@ class Engine:
         self._pending: dict[str, list[Request]] = {}
         self._sheets: dict[str, Sheet] = {}
         self._callbacks: dict[str, list[Callback]] = {}
-        self._derived: dict[tuple[Request, str, Path, Test | None], Request] = {}
+        self.derived: dict[object, Request] = {}
         self._said: set[Landing | Miss] = set()
         self._hooks: list[tuple[Callable[..., Any], Traced | None]] = []
         self._on_hook: list[Callable[[Callable[..., Any], Traced | None], None]] = []
         self._import_hook = ImportHook(self)
         self._main_source = (b"", "")
+        self._tooled = False
+        self._tool_error = ""
+        self._tooling: dict[int, list[str]] = {}
         self.main_met = False
 
     # -- what is asked ---------------------------------------------------------------------------
@@ -82,14 +83,18 @@ class Engine:
                     known.append(request)
                     fresh[request.module] = None
                 self.names.add(request.module)
-        ready = [name for name in fresh if self._is_ready(name)]
+        ready = [name for name in fresh if self._is_ready(name) and self._tools(name)]
         for name in fresh:
             if name not in ready and not self._import_hook.expect(name) and self._is_ready(name):
                 ready.append(name)  # its import ended while we looked
-        self._exchange(ready)
+        if ready:
+            from .reaching import exchange
+
+            exchange(self, ready)
 
     def attach(self, target: object, request: Request) -> None:
         """Weave ``request`` into the object ``target``: its module and path are not looked at."""
+        self._tools()
         from .attaching import attach_object
 
         self.guarded(request, lambda: attach_object(self, target, request))
@@ -112,27 +117,40 @@ class Engine:
 
     def main_code(self, source: bytes, filename: str) -> CodeType:
         """The program's code, rewritten where it is named. Raises SyntaxError as ``compile`` does."""
-        requests = self._wanted(MAIN)
+        requests = self.wanted(MAIN)
         self.main_met = True
         self._main_source = (source, filename)
         code = None
         if requests:
             try:
-                code = self._main_rewritten(self._main_sheet(), requests)
+                if self._tools():
+                    code = self._main_rewritten(self._main_sheet(), requests)
+                else:
+                    self.miss(requests, self._tool_error)
             except Exception as error:
-                self._miss(requests, f"the program could not be rewritten: {error!r}")
+                self.miss(requests, f"the program could not be rewritten: {error!r}")
         return code or compile(source, filename, "exec", dont_inherit=True)
 
     def original(self, code: CodeType) -> CodeType | None:
         """The code as written of which ``code`` is the rewritten form; None when it is not ours."""
+        for sheet in self._sheets_of(code):
+            found = sheet.original(code)
+            if found is not None:
+                return found
+        return None
+
+    def traced(self, code: CodeType) -> CodeType | None:
+        """The code as written, with what overrides values: what a compiler shall see of ``code``."""
+        for sheet in self._sheets_of(code):
+            found = sheet.overriding(code)
+            if found is not None:
+                return found
+        return None
+
+    def _sheets_of(self, code: CodeType) -> list[Sheet]:
         with self._lock:
             sheets = list(self._sheets.values())
-        for sheet in sheets:
-            if sheet.versions and sheet.filename == code.co_filename:
-                found = sheet.original(code)
-                if found is not None:
-                    return found
-        return None
+        return [s for s in sheets if s.versions and s.filename == code.co_filename]
 
     # -- hooks -----------------------------------------------------------------------------------
 
@@ -160,11 +178,11 @@ class Engine:
     def code_for(self, code: CodeType, namespace: dict[str, Any]) -> CodeType:
         """The code to execute for a module that is being imported."""
         name = namespace["__name__"]
-        requests = self._wanted(name)
-        if not requests:
+        requests = self.wanted(name)
+        if not requests or not self._tools():
             return code
         try:
-            sheet = self._sheet_of(name, code, namespace)
+            sheet = self.sheet_of(name, code, namespace)
             if sheet is None:
                 return code
             new, landings, unmet = sheet.rewrite(requests)
@@ -179,19 +197,19 @@ class Engine:
 
     def main_code_for(self, code: CodeType, namespace: dict[str, Any], name: str) -> CodeType:
         """The code to execute for a program that ``runpy`` runs under ``namespace``'s name."""
-        requests = self._wanted(name) if name else []
+        requests = self.wanted(name) if name else []
         if namespace.get("__name__") in (MAIN, "__mp_main__") or name in self.main_names:
             self.main_met = True
-            requests = list(dict.fromkeys([*self._wanted(MAIN), *requests]))
-        if not requests:
+            requests = list(dict.fromkeys([*self.wanted(MAIN), *requests]))
+        if not requests or not self._tools():
             return code
         try:
-            sheet = self._sheet_of(MAIN, code, namespace)
+            sheet = self.sheet_of(MAIN, code, namespace)
             if sheet is not None:
                 return self._main_rewritten(sheet, requests) or code
-            self._miss(requests, "the program's source cannot be read")
+            self.miss(requests, "the program's source cannot be read")
         except Exception as error:
-            self._miss(requests, f"the program could not be rewritten: {error!r}")
+            self.miss(requests, f"the program could not be rewritten: {error!r}")
         return code
 
     def loaded(self, name: str) -> None:
@@ -199,20 +217,53 @@ class Engine:
         module = sys.modules.get(name)
         if module is None:
             return
+        wanted = self.wanted(name)
+        if wanted and not self._tools(name):
+            if _thread.get_ident() not in self._tooling:
+                self.miss(wanted, self._tool_error)
+            return
         with self._lock:
             done = self._done.get(name, ())
             late = [request for request in self._requests.get(name, ()) if request not in done]
             unmet = self._pending.pop(name, [])
             callbacks = [*self._callbacks.get(name, ()), *self._callbacks.get(_ending(name), ())]
-        if late:
-            self._exchange([name])
-        self._find_on(module, unmet)
+        if late or unmet:
+            from .reaching import exchange, find_on
+
+            exchange(self, [name] if late else [])
+            find_on(self, module, unmet)
         for callback in callbacks:
             _call(callback, module)
 
+    def _tools(self, name: str = "") -> bool:
+        """Load what rewriting needs; False in the middle of that, for this very thread.
+
+        What we need may itself be named: it is loaded as it is, and reached as ``name`` afterwards.
+        """
+        if self._tooled:
+            return True
+        here = _thread.get_ident()
+        if here in self._tooling:
+            if name:
+                self._tooling[here].append(name)
+            return False
+        postponed = self._tooling[here] = []
+        try:
+            from . import attaching, reaching, source, transform, wrapping  # noqa: F401
+
+            self._tooled = True
+        except Exception as error:  # such as a module of these that is itself half loaded
+            self._tool_error = f"the rewriter could not be loaded: {error!r}"
+        finally:
+            del self._tooling[here]
+        for name in postponed:
+            self.loaded(name)
+        return self._tooled
+
     # -- rewriting -------------------------------------------------------------------------------
 
-    def _wanted(self, name: str) -> list[Request]:
+    def wanted(self, name: str) -> list[Request]:
+        """The requests for a module."""
         with self._lock:
             return list(self._requests.get(name, ()))
 
@@ -244,9 +295,10 @@ class Engine:
 
             builtins.__dict__[request.hook + "*"] = StarBinding(self, sheet, request, line)
 
-    def _sheet_of(
+    def sheet_of(
         self, name: str, code: CodeType | None, namespace: dict[str, Any]
     ) -> Sheet | None:
+        """The text of a module about to be executed with ``code``, or of a loaded one (None)."""
         from .source import read_sheet
 
         if name == MAIN and code is None and name not in self._sheets and self._main_source[1]:
@@ -278,101 +330,13 @@ class Engine:
             return False
         return not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
-    def _exchange(self, names: Iterable[str]) -> None:
-        """Give the functions of loaded modules the code that all requests together ask for."""
-        from .live import Exchange
-
-        exchange = Exchange()
-        unmet: dict[str, list[Request]] = {}
-        for name in names:
-            with self._lock:
-                requests = self._wanted(name)
-                done = self._done.get(name, ())
-                fresh = [request for request in requests if request not in done]
-                self._done[name] = set(requests)
-            try:
-                unmet[name] = self._prepare(exchange, name, requests, fresh)
-            except Exception as error:
-                self._miss(fresh, f"the module could not be rewritten: {error!r}")
-        for landing, obstacle in exchange.apply():
-            self.say(landing if obstacle is None else Miss(landing.request, obstacle))
-        for name, rest in unmet.items():
-            self._find_on(sys.modules[name], rest)
-
-    def _prepare(
-        self, exchange: Exchange, name: str, requests: list[Request], fresh: list[Request]
-    ) -> list[Request]:
-        """Put the module's new code into ``exchange``; what must be found on the live module."""
-        namespace = getattr(sys.modules[name], "__dict__", {})
-        sheet = self._sheet_of(name, None, namespace)
-        if sheet is None:
-            return fresh
-        code, landings, unmet = sheet.rewrite(requests)
-        news = [landing for landing in landings if landing.request in fresh]
-        if code is not None:
-            exchange.add(sheet, namespace, code, [n for n in news if n.kind != "binding"])
-        bound = {landing.request: None for landing in news if landing.kind == "binding"}
-        return [request for request in (*bound, *unmet) if request in fresh]
-
-    def _find_on(self, module: ModuleType, requests: Iterable[Request]) -> None:
-        """Meet requests on the live module: names it got from elsewhere or makes on demand."""
-        from .attaching import attach_path
-
-        for request in requests:
-            self.guarded(request, lambda r=request: attach_path(self, module, r.path, r))  # type: ignore[misc]
-
-    def weave_function(
-        self,
-        function: FunctionType,
-        request: Request,
-        test: Test | None = None,
-        inside: tuple[str, ...] = (),
-    ) -> bool:
-        """Weave ``request`` into this function alone, or one ``inside`` it; False if its text is unknown.
-
-        ``test`` decides by the function's first argument whether an event concerns anybody.
-        """
-        from .live import Exchange
-        from .sheet import descend
-
-        name = function.__globals__.get("__name__", "")
-        namespace = getattr(sys.modules.get(name), "__dict__", {})
-        sheet = self._sheet_of(name, None, namespace) if namespace else None
-        path = None if sheet is None else sheet.place(function.__code__)
-        path = None if sheet is None or not path else descend(sheet.plain, path, inside)
-        if sheet is None or not path:
-            return False
-        landings, reason = sheet.pin(path, self._derive(function, request, test, name, path))
-        code = sheet.rewrite(self._wanted(name))[0] if landings else None
-        if code is None:
-            what = f"{request.variable or 'a variable'} in {'.'.join((function.__qualname__, *inside))}"
-            self.not_found(request, reason or f"{what} not found", sheet)
-            return True
-        exchange = Exchange()
-        exchange.add(sheet, namespace, code, landings)
-        for landing, obstacle in exchange.apply(function if sheet.stands_alone(path) else None):
-            told = landing._replace(request=request)
-            self.say(told if obstacle is None else Miss(request, obstacle))
-        return True
-
-    def _derive(
-        self, function: FunctionType, request: Request, test: Test | None, name: str, path: Path
-    ) -> Request:
-        """``request`` as it is put into one function, where ``test`` decides whom it concerns."""
-        code = function.__code__
-        if test is None or not code.co_argcount:
-            return request
-        key = (request, name, path, test)
+    def fresh(self, name: str) -> tuple[list[Request], list[Request]]:
+        """All requests for a module, and those not woven in so far; from now on they count as such."""
         with self._lock:
-            if key in self._derived:
-                return self._derived[key]
-        from .filters import filtered
-
-        first = code.co_varnames[0]
-        hook = filtered(request.hook, test, first, self.on_hook_defined)
-        derived = request._replace(hook=hook, captures=(*request.captures, first))
-        with self._lock:
-            return self._derived.setdefault(key, derived)
+            requests = self.wanted(name)
+            done = self._done.get(name, ())
+            self._done[name] = set(requests)
+        return requests, [request for request in requests if request not in done]
 
     # -- saying ----------------------------------------------------------------------------------
 
@@ -381,7 +345,7 @@ class Engine:
         try:
             act()
         except Exception as error:
-            self._miss([request], f"could not be attached: {error!r}")
+            self.miss([request], f"could not be attached: {error!r}")
 
     def not_found(self, request: Request, reason: str = "", sheet: Sheet | None = None) -> None:
         """Report that a text holds nothing that ``request`` names."""
@@ -389,7 +353,8 @@ class Engine:
 
         self.say(missing(sheet or self._sheets.get(request.module), request, reason))
 
-    def _miss(self, requests: Iterable[Request], reason: str) -> None:
+    def miss(self, requests: Iterable[Request], reason: str) -> None:
+        """Report that ``requests`` cannot be met."""
         for request in requests:
             self.say(Miss(request, reason))
 

@@ -123,6 +123,8 @@ class ImportHook:
                 self._armed.discard(name)
                 if name in sys.modules and not is_lazy(sys.modules[name]):
                     self._client.loaded(name)
+            except Exception:
+                pass  # the program's import goes on
             finally:
                 release()
 
@@ -185,8 +187,11 @@ def _before(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _after(result: object, args: tuple[Any, ...]) -> object:
-    for hook in tuple(_installed):
-        hook.executed(args[1])
+    try:
+        for hook in tuple(_installed):
+            hook.executed(args[1])
+    except Exception:
+        pass  # the program's import goes on
     return result
 
 

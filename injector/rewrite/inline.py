@@ -169,7 +169,7 @@ class Inliner(Emitter):
             value = constant(True, where)
             found.append(self.wrap(value, [hook], "#enter", "enter", where, where))
         for arg in self.facts.params:
-            hooks = self.usable(self.plan.variable(arg.arg))
+            hooks = self.allowed(self.usable(self.plan.variable(arg.arg)))
             if not hooks:
                 continue
             leaf = put(ast.Name(id=arg.arg, ctx=LOAD), where)
@@ -181,3 +181,13 @@ class Inliner(Emitter):
                 value = put(ast.NamedExpr(target=target, value=value), where)
             found.append(value)
         return found
+
+    def allowed(self, hooks: list[Hook]) -> list[Hook]:
+        """Those that can be placed where nothing may be assigned."""
+        if not self.plan.place.cramped:
+            return hooks
+        for hook in hooks:
+            if hook.override:
+                reason = "a lambda's argument cannot be exchanged in a comprehension's iterable"
+                self.record.refuse(hook.request, reason)
+        return [hook for hook in hooks if not hook.override]

@@ -23,6 +23,7 @@ def watch(engine: Engine) -> None:
     for name in ("*.cloudpickle", "*.cloudpickle_fast"):
         engine.after_import(name, lambda module: _teach_cloudpickle(engine, module))
     engine.after_import("dill._dill", lambda module: _teach_dill(engine, module))
+    engine.after_import("dill.detect", _teach_dill_to_look)
 
 
 def _teach_cloudpickle(engine: Engine, module: ModuleType) -> None:
@@ -40,10 +41,23 @@ def _teach_dill(engine: Engine, module: ModuleType) -> None:
         table[_Code] = _original_first(engine, table[_Code], 1)
 
 
+def _teach_dill_to_look(detect: ModuleType) -> None:
+    """dill takes along what a function's names mean in builtins: not where they are hooks."""
+    native = detect.globalvars
+
+    def globalvars(*args: Any, **kwargs: Any) -> Any:
+        found = native(*args, **kwargs)
+        for name in [name for name in found if name.startswith("injector:")]:
+            del found[name]
+        return found
+
+    detect.globalvars = globalvars  # type: ignore[attr-defined]
+
+
 def _original_first(engine: Engine, reduce: Callable[..., Any], position: int) -> Callable[..., Any]:
     """``reduce`` with the code at ``position`` of its arguments replaced by the original."""
-    if getattr(reduce, "_asks_for_original", False):
-        return reduce
+    if getattr(reduce, "_asks", None) is engine:
+        return reduce  # a table that two modules share
 
     def ask(*args: Any, **kwargs: Any) -> Any:
         code = args[position]
@@ -52,5 +66,5 @@ def _original_first(engine: Engine, reduce: Callable[..., Any], position: int) -
             args = (*args[:position], original, *args[position + 1 :])
         return reduce(*args, **kwargs)
 
-    ask._asks_for_original = True  # type: ignore[attr-defined]
+    ask._asks = engine  # type: ignore[attr-defined]
     return ask

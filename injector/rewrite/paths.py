@@ -18,7 +18,7 @@ Child = tuple["str | None", Scope]
 class Place:
     """One scope of the module that requests name."""
 
-    __slots__ = ("_facts", "function", "node", "owner", "requests")
+    __slots__ = ("_facts", "cramped", "function", "node", "owner", "requests")
 
     def __init__(self, node: Scope, function: str, owner: str | None) -> None:
         self.node = node
@@ -26,6 +26,8 @@ class Place:
         """Its ``__qualname__``, ``""`` for the module."""
         self.owner = owner
         """The class whose name private names are mangled with."""
+        self.cramped = False
+        """Whether it is a lambda in which nothing may be assigned."""
         self.requests: list[Request] = []
         self._facts: Facts | None = None
 
@@ -90,7 +92,11 @@ class _Finder:
         between = ".<locals>." if isinstance(outer.node, FUNCTIONS) else "."
         prefix = outer.function + between if outer.function else ""
         own = name if isinstance(node, ast.Lambda) and name else getattr(node, "name", "<lambda>")
-        return Place(node, prefix + own, node.name if isinstance(node, ast.ClassDef) else outer.owner)
+        owner = node.name if isinstance(node, ast.ClassDef) else outer.owner
+        place = Place(node, prefix + own, owner)
+        if isinstance(node, ast.Lambda) and self.anywhere:
+            place.cramped = outer.cramped or id(node) in outer.facts.cramped
+        return place
 
 
 def find(tree: ast.Module, requests: Sequence[Request]) -> list[Place]:

@@ -64,6 +64,7 @@ class Facts:
 
     __slots__ = (
         "assigned",
+        "cramped",
         "declared",
         "deleted",
         "generator",
@@ -95,6 +96,8 @@ class Facts:
         """By identity of the statement (0 in a lambda): walruses, comprehensions, yields."""
         self.nested: list[tuple[Scope, str | None]] = []
         self.generator = False
+        self.cramped: set[int] = set()
+        """Identities of lambdas in which nothing may be assigned: see :meth:`_Scan.cramp`."""
 
     def names(self) -> set[str]:
         """Every name that is a variable of this scope, however it came about."""
@@ -246,9 +249,16 @@ class _Scan:
             outside = generator is node.generators[0]
             self.push(generator.iter, generator, "iter", statement, outer if outside else inner)
             self.target(generator, statement, inner)
+            self.cramp(generator.iter)
         element = inner.element()
         for field in ("value", "key", "elt"):
             self.push(getattr(node, field, None), node, field, statement, element)
+
+    def cramp(self, iterable: ast.expr) -> None:
+        """Python allows no walrus in a comprehension's iterable, not even inside a lambda there."""
+        if not isinstance(iterable, ast.Name):
+            nodes = ast.walk(iterable)
+            self.facts.cramped.update(id(node) for node in nodes if isinstance(node, ast.Lambda))
 
     def target(self, generator: ast.comprehension, statement: int, inner: Inner) -> None:
         """What a comprehension's target evaluates (``for a[i].x in``), without its own names."""

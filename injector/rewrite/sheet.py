@@ -36,8 +36,8 @@ class Sheet:
     ``hoped`` are requests for names that an ``import *`` may bring, with the line of the last one.
     """
 
-    __slots__ = ("_index", "_plain", "compiler", "filename", "flags", "hoped", "module", "pinned")
-    __slots__ += ("source", "versions")
+    __slots__ = ("_asked", "_index", "_overriding", "_plain", "compiler", "filename", "flags")
+    __slots__ += ("hoped", "module", "pinned", "source", "versions")
 
     def __init__(
         self,
@@ -56,6 +56,8 @@ class Sheet:
         self.pinned: dict[Path, list[Request]] = {}
         self.hoped: dict[Request, int] = {}
         self._plain = plain
+        self._asked: list[Request] = []
+        self._overriding: CodeType | None = None
         self._index: dict[CodeType, Path] = {}
 
     @property
@@ -95,14 +97,22 @@ class Sheet:
 
         What is pinned to single functions is woven into those as well.
         """
+        code, landings, unmet = self._with_pinned(requests, self.pinned)
+        if code is not None:
+            self.versions.append(code)
+            self._asked = list(requests)
+            self._overriding = None
+        return code, landings, unmet
+
+    def _with_pinned(
+        self, requests: Sequence[Request], pinned: dict[Path, list[Request]]
+    ) -> Woven:
         code, landings, unmet = self._woven(requests)
-        for path, extra in list(self.pinned.items()):
+        for path, extra in list(pinned.items()):
             grown, found, _ = self._woven([*requests, *self._aimed(path, extra)])
             inner = follow(grown, path) if grown is not None and found else None
             if inner is not None:
                 code = graft(code or self.plain, path, inner)
-        if code is not None:
-            self.versions.append(code)
         return code, landings, unmet
 
     def pin(self, path: Path, request: Request) -> tuple[list[Landing], str]:
@@ -156,6 +166,19 @@ class Sheet:
         """The code as written of which ``code`` is a rewritten form, or None."""
         path = self.place(code)
         return None if path is None else follow(self.plain, path)
+
+    def overriding(self, code: CodeType) -> CodeType | None:
+        """The code as written with only those requests that override values, or None."""
+        path = self.place(code)
+        if path is None:
+            return None
+        if self._overriding is None:
+            pinned = {at: [r for r in extra if r.override] for at, extra in self.pinned.items()}
+            pinned = {at: extra for at, extra in pinned.items() if extra}
+            asked = [request for request in self._asked if request.override]
+            self._overriding = self._with_pinned(asked, pinned)[0] or self.plain
+            self._index.update((found, at) for at, found in walk(self._overriding))
+        return follow(self._overriding, path)
 
 
 def add_star_hooks(tree: ast.Module, requests: Sequence[Request]) -> dict[Request, int]:

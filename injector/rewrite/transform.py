@@ -20,7 +20,7 @@ builtins:
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .nodes import (
     FUNCTIONS,
@@ -41,6 +41,9 @@ from .weave import Weaver, guarded
 
 MOST_BLOCKS = 20
 """So many blocks may be nested in one function, says the compiler."""
+
+_SURROUNDING = ("#exit", "#error", "#scope")
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def rewrite(
@@ -99,6 +102,7 @@ class _Scope(Weaver):
             self.expression_body(node)
             self.reads(entry_of(node))
             return
+        self.limit(node)
         keep = future_end(node.body) if isinstance(node, ast.Module) else docstring_end(node.body)
         kept, rest = node.body[:keep], node.body[keep:]
         if not rest and not kept:
@@ -115,14 +119,29 @@ class _Scope(Weaver):
             body = self.declaration(where) + body
         node.body = kept + body
 
+    def limit(self, node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Give up the hooks that would nest blocks deeper than the compiler takes."""
+        points = self.plan.points
+        wanted = [p for p in points if p in _SURROUNDING or p.startswith("#endloop")]
+        if not wanted:
+            return
+        depth, loops = nesting(node.body)
+        for point in sorted(wanted, key=lambda point: point in _SURROUNDING):
+            depth += 1 if point in _SURROUNDING else loops
+        for point in sorted(wanted, key=lambda point: point in _SURROUNDING):
+            if depth <= MOST_BLOCKS:
+                break
+            depth -= 1 if point in _SURROUNDING else loops
+            for hook in points.pop(point):
+                where = self.plan.place.function or "the module"
+                self.record.refuse(hook.request, f"{where} nests its blocks too deeply for {point}")
+
     def function(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt], where: Spot
     ) -> list[ast.stmt]:
         """A function's body from its first event to its last."""
-        body = self.start(where) + body
-        if falls_off(node.body):
-            body += self.fall_off(self.values())
-        return self.surrounded(body, where, node.lineno)
+        self.fall_off(self.values(), body)
+        return self.surrounded(self.start(where) + body, where, node.lineno)
 
     def start(self, where: Spot) -> list[ast.stmt]:
         """What runs first: ``#enter``, the outer variables that are read, the arguments."""
@@ -136,19 +155,27 @@ class _Scope(Weaver):
                 body += self.after(leaf, hooks, arg.arg, "argument", arg.lineno, where)
         return body
 
-    def fall_off(self, hooks: Sequence[Hook]) -> list[ast.stmt]:
-        """``return hook(None)`` where the function ends without a ``return``.
+    def fall_off(self, hooks: Sequence[Hook], body: list[ast.stmt]) -> None:
+        """``return hook(None)`` wherever the function ends without a ``return``.
 
-        Inside a ``try`` of ours the return is written out even without a hook: the compiler then
-        makes one for each way that leads there, with the line of that way.
+        Inside a ``try`` of ours the return is written out even without a hook: each of our calls then
+        runs as part of the line that ended the function, as the return itself would.
         """
-        if not hooks:
-            inside = any(self.plan.point(point) for point in ("#exit", "#error", "#scope"))
-            return [put(ast.Return(value=None), NOWHERE)] if inside else []
+        inside = any(self.plan.point(point) for point in _SURROUNDING)
+        if not (hooks or inside) or ended(body):
+            return
         line = self.plan.place.node.body[-1].lineno  # type: ignore[union-attr, index]
-        none = constant(None, NOWHERE)
-        value = self.wrap(none, hooks, "#value", "return", NOWHERE, NOWHERE, line=line)
-        return [put(ast.Return(value=value), NOWHERE)]
+        for hook in hooks:
+            self.record.land(hook, self.plan.place.function, line, "return")
+
+        def leave() -> ast.stmt:
+            value: ast.expr | None = constant(None, NOWHERE) if hooks else None
+            for hook in hooks:
+                assert value is not None
+                value = self.call(hook, value, "#value", NOWHERE, NOWHERE)
+            return put(ast.Return(value=value), NOWHERE)
+
+        end(body, leave)
 
     def surrounded(self, body: list[ast.stmt], where: Spot, line: int) -> list[ast.stmt]:
         """The body between ``#scope``, ``#error`` and ``#exit``."""
@@ -196,17 +223,64 @@ class _Scope(Weaver):
         return [put(ast.Try(body=[shown], handlers=[handler], orelse=[], finalbody=[]), where)]
 
 
+def nesting(body: Sequence[ast.stmt]) -> tuple[int, int]:
+    """How deeply a body nests blocks, as the compiler counts or a little more, and how deeply loops."""
+    blocks = loops = 0
+    stack = [(statement, 0, 0) for statement in body]
+    while stack:
+        statement, outer, around = stack.pop()
+        deeper, turning = outer + _blocks(statement), around
+        if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+            turning += 1
+        blocks, loops = max(blocks, deeper), max(loops, turning)
+        for field in ("body", "orelse", "finalbody"):
+            inside = getattr(statement, field, None) or ()
+            if not isinstance(statement, _SCOPES):
+                stack.extend((inner, deeper, turning) for inner in inside)
+        for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            stack.extend((inner, deeper, turning) for inner in part.body)
+    return blocks, loops
+
+
+def _blocks(statement: ast.stmt) -> int:
+    """The compiler's own blocks around what is inside one statement."""
+    if isinstance(statement, (ast.With, ast.AsyncWith)):
+        return len(statement.items)
+    if hasattr(statement, "handlers"):
+        return 2 + bool(statement.finalbody)  # type: ignore[attr-defined]
+    return int(isinstance(statement, (ast.For, ast.AsyncFor, ast.While)))
+
+
 def entry_of(node: ast.Lambda) -> Spot:
     """Where a lambda's body begins."""
     return Spot(node.body.lineno, node.body.col_offset, node.body.lineno, node.body.col_offset)
 
 
-def falls_off(body: Sequence[ast.stmt]) -> bool:
-    """Whether control may reach the end of a block. Says so too where only the compiler knows."""
-    last = body[-1]
-    while isinstance(last, ast.If) and last.orelse:
-        if falls_off(last.body):
-            return True
-        last = last.orelse[-1]
-    return not isinstance(last, (ast.Return, ast.Raise))
+def ended(body: Sequence[ast.stmt]) -> bool:
+    """Whether a block plainly does not run into what follows it."""
+    return bool(body) and isinstance(body[-1], (ast.Return, ast.Raise))
 
+
+def end(body: list[ast.stmt], leave: Callable[[], ast.stmt]) -> None:
+    """Return from a function at the end of its last block, or of each of several last blocks.
+
+    Going into the branches keeps each return beside the line it belongs to. Only those are entered
+    where nothing of the program would run between the return and the function's end.
+    """
+    last = body[-1] if body else None
+    while isinstance(last, ast.If):
+        end(last.body, leave)
+        if len(last.orelse) == 1 and isinstance(last.orelse[0], ast.If):
+            last = last.orelse[0]
+            continue
+        end(last.orelse, leave)
+        return
+    if isinstance(last, (ast.For, ast.AsyncFor, ast.While)):
+        end(last.orelse, leave)
+    elif isinstance(last, ast.Match):
+        for case in last.cases:
+            end(case.body, leave)
+    elif getattr(last, "handlers", None) and not getattr(last, "finalbody", None):
+        end(last.orelse, leave)  # type: ignore[union-attr]
+    if not ended(body):
+        body.append(leave())

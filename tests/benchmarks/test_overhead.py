@@ -42,7 +42,7 @@ def test_a_program_gives_pairs_for_each_case(program, tmp_path):
         [sys.executable, str(tools.PROGRAMS / program), "200", "3"], tmp_path
     ).splitlines()[-1]
     cases = json.loads(line)
-    assert {"observe", "override", "loop", "unprobed"} <= set(cases)
+    assert {"observe", "count", "override", "loop", "unprobed"} <= set(cases)
     assert all(len(pair) == 2 for pairs in cases.values() for pair in pairs)
     assert all(len(pairs) == 3 for pairs in cases.values())
 
@@ -61,7 +61,7 @@ def test_probes_of_the_events_all_fire(voirfile, tmp_path):
     answer(tools.program(tool, "events.py", (50, 1)), tmp_path)
     (file,) = (tmp_path / "runs").glob("*/run.json")
     probes = json.loads(file.read_text())["probes"]
-    assert len(probes) == 6
+    assert len(probes) == 7
     # Once in the warm-up of 50 turns, once when it is measured.
     assert {probe["selector"]: probe["fired"] for probe in probes} == {
         probe["selector"]: 100 for probe in probes

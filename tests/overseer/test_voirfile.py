@@ -15,7 +15,10 @@ def write(tmp_path, text):
 
 
 def test_instruments_are_found_by_their_names(tmp_path):
-    path = write(tmp_path, "def instrument_a(ov): ...\ndef helper(ov): ...\ninstrument_b = [len, {'x': max}]\n")
+    path = write(
+        tmp_path,
+        "def instrument_a(ov): ...\ndef helper(ov): ...\ninstrument_b = [len, {'x': max}]\n",
+    )
     found = voirfile.load(path, 0)
     assert [f.__name__ for f in found] == ["instrument_a", "len", "max"]
 

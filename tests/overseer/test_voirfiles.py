@@ -194,7 +194,9 @@ def test_options_after_the_script_until_the_first_that_is_none_of_ours(inject):
 
 
 def test_a_config_sets_many(inject):
-    run = inject(TRAINING, VOIR, "--config", "c.yaml", files={"c.yaml": "options: {stop: 2}\nword: w\n"})
+    run = inject(
+        TRAINING, VOIR, "--config", "c.yaml", files={"c.yaml": "options: {stop: 2}\nword: w\n"}
+    )
     assert run.exit == 0, run.err
     assert "w" in run.out.split()
 
@@ -252,7 +254,9 @@ def test_a_handler_that_raises_is_said_and_changes_nothing(inject):
 
 
 def test_an_instrument_that_raises_is_said_and_changes_nothing(inject):
-    run = inject(LOOP, "def instrument_a(ov):\n    yield ov.phases.init\n    raise KeyError('mine')\n")
+    run = inject(
+        LOOP, "def instrument_a(ov):\n    yield ov.phases.init\n    raise KeyError('mine')\n"
+    )
     assert (run.exit, run.out) == (0, "22.833333333333332\n")
     assert "KeyError" in run.err
 
@@ -265,7 +269,9 @@ def test_a_probe_that_finds_nothing_is_a_warning_with_the_nearest_name(inject):
 
 
 def test_a_probe_that_never_fires_is_a_warning(inject):
-    run = inject("def f():\n    x = 1\nprint(1)\n", 'def instrument_a(ov):\n    ov.value("//f > x")\n')
+    run = inject(
+        "def f():\n    x = 1\nprint(1)\n", 'def instrument_a(ov):\n    ov.value("//f > x")\n'
+    )
     assert "never fired" in run.err
     fired = inject(LOOP, 'def instrument_a(ov):\n    ov.value("//train > loss")\n')
     assert "never fired" not in fired.err
@@ -449,7 +455,7 @@ def test_every_process_the_program_makes_of_itself(inject):
     )
     assert run.exit == 0, run.err
     assert run.fired == {"//work > value": 5}
-    assert len([p for p in run.record["processes"]]) >= 5
+    assert len(run.record["processes"]) >= 5
 
 
 def test_threads_and_async(inject):
@@ -549,7 +555,10 @@ def test_the_fast_api(inject):
 
 
 def test_without_a_voirfile_nothing_of_voir_is_imported(inject):
-    program = "import sys\nprint([m for m in ('voir', 'giving', 'reactivex', 'ptera', 'yaml') if m in sys.modules])\n"
+    program = """
+    import sys
+    print([m for m in ("voir", "giving", "reactivex", "ptera", "yaml") if m in sys.modules])
+    """
     assert inject(program).out == "[]\n"
     assert inject(program, 'def instrument_a(ov):\n    ov.value("// > x")\n').out == "[]\n"
 

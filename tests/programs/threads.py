@@ -1,19 +1,17 @@
-import sys
 import threading
 import time
 
 
-def work(name, delay):
-    time.sleep(delay)
+def work(name, alive):
     current = threading.current_thread()
-    print(name, current.name, current.daemon, threading.main_thread().is_alive(), flush=True)
+    print(name, current.name, current.daemon, threading.main_thread().is_alive() == alive)
 
 
-threads = [threading.Thread(target=work, args=(i, 0.02 * i), name=f"T{i}") for i in range(3)]
-for thread in threads:
+for i in range(3):
+    thread = threading.Thread(target=work, args=(i, True), name=f"T{i}")
     thread.start()
+    thread.join()
 print(threading.current_thread() is threading.main_thread())
-threads[0].join()
 
 
 def fails():
@@ -23,5 +21,12 @@ def fails():
 thread = threading.Thread(target=fails, name="failing")
 thread.start()
 thread.join()
-threading.Thread(target=work, args=("late", 0.15)).start()
+
+
+def late():
+    threading.main_thread().join()
+    work("late", False)
+
+
+threading.Thread(target=late).start()
 print("main ends")

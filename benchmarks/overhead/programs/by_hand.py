@@ -19,6 +19,13 @@ def hook(value):
 
 
 def observe(n):
+    value = 0.5
+    for i in range(n):
+        x = hook(value)
+    return x
+
+
+def count(n):
     for i in range(n):
         x = hook(i)
     return x
@@ -74,7 +81,7 @@ def entered(n):
         stem(i)
 
 
-for name in ("observe", "override", "loop", "nested", "entered"):
+for name in ("observe", "count", "override", "loop", "nested", "entered"):
     plain, _ = events.CASES[name]
     events.CASES[name] = (plain, globals()[name])
 

@@ -16,12 +16,26 @@ import time
 
 
 def observe(n):
+    value = 0.5  # what is observed most is a loss
+    for i in range(n):
+        x = value
+    return x
+
+
+def plain_observe(n):
+    value = 0.5
+    for i in range(n):
+        x = value
+    return x
+
+
+def count(n):
     for i in range(n):
         x = i
     return x
 
 
-def plain_observe(n):
+def plain_count(n):
     for i in range(n):
         x = i
     return x
@@ -111,6 +125,7 @@ def bare_two(n):
 
 CASES = {
     "observe": (plain_observe, observe),
+    "count": (plain_count, count),
     "override": (plain_override, override),
     "loop": (plain_loop, loop),
     "nested": (plain_nested, nested),

@@ -20,6 +20,7 @@ def same(value):
 
 WANTED = (
     ("observe", "x", keep, False),
+    ("count", "x", keep, False),
     ("answer", "#value", same, True),
     ("loop", "#loop_i", keep, False),
     ("loop", "#endloop_i", keep, False),

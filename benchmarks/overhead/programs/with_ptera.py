@@ -15,6 +15,7 @@ def keep_data(data):
 
 SELECTORS = (
     "/events/observe > x",
+    "/events/count > x",
     "/events/nested > /events/inner > x",
     "/events/stem > /events/leaf > x",
 )

@@ -9,6 +9,7 @@ def instrument_events(ov):
     yield ov.phases.load_script
 
     ov.value("//observe > x", "x")
+    ov.value("//count > x", "count")
     ov.value("//nested > //inner > x", "nested")
     ov.value("//stem > //leaf > x", "entered")
     ov.value("//loop > #loop_i", "begin")

@@ -13,6 +13,7 @@ def instrument_events(ov):
     yield ov.phases.load_script
 
     ov.probe("//observe > x").subscribe(keep_data)
+    ov.probe("//count > x").subscribe(keep_data)
     ov.probe("//nested > //inner > x").subscribe(keep_data)
     ov.probe("//stem > //leaf > x").subscribe(keep_data)
     ov.probe("//loop > #loop_i").subscribe(keep_data)
