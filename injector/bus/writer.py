@@ -18,8 +18,9 @@ from .window import Window
 
 TYPE_CHECKING = False  # typing itself is not imported: every process of every program pays for it
 if TYPE_CHECKING:
-    from .series import Series as SeriesType
     from typing import Any
+
+    from .series import Series as SeriesType
 
 FIRST = 1 << 16
 """Bytes of the first window; each further one is twice as long, up to :data:`LARGEST`."""

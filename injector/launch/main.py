@@ -153,9 +153,10 @@ class Script:
         self.step_aside()
         known = {*sys.path_importer_cache, self.path}
         folder = os.path.dirname(os.path.realpath(self.path)) if self.code else sys.path[0]
-        hidden = self.open(folder)
         if self.code is not None:
             sys.path_importer_cache[self.path] = None
+        hidden = self.open(folder)
+        if self.code is not None:
             self.become_main()
         self.process.children.path = sys.path[0]
         status = self.process.phases()

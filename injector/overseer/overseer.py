@@ -149,7 +149,7 @@ class Overseer:
         self._measures.region(where, name)
 
     def step(self, where: Any, *, task: str = "train", items: Any = None) -> None:
-        """Each call of the function ``where`` is a step of ``task``; ``items(…)`` or a number tells its size."""
+        """Each call of the function ``where`` is a step of ``task`` that processes ``items`` items."""
         self._measures.step(where, task, items)
 
     def loader(self, where: Any, *, task: str = "train", items: Any = None) -> None:
@@ -206,6 +206,10 @@ class Overseer:
         """End a phase whose body was not ours to run: the program's own."""
         self._emit("phase", {"name": phase.name})
         self._schedule.end(phase, None, exception)
+
+    def let_go(self) -> None:
+        """The last phase has ended: keep nothing of the program alive."""
+        self._schedule.let_go()
 
     def close(self) -> None:
         """Complete the streams: reductions give their result."""

@@ -150,6 +150,11 @@ class Schedule:
             self._advance(number, generator, instrument, phase)
         phase.status = "done"
 
+    def let_go(self) -> None:
+        """Nothing will wait any more: forget what ended each phase, and what it keeps alive."""
+        for phase in self._waiting:
+            phase.exception = None
+
     def stop(self, error: BaseException) -> None:
         """Throw ``error`` into everything that still waits."""
         for waiting in self._waiting.values():
@@ -180,17 +185,19 @@ class Schedule:
     def _resume(
         self, generator: _Generator, instrument: Instrument, phase: Phase
     ) -> tuple[Phase, float] | None:
+        thrown = phase.exception
+        trace = getattr(thrown, "__traceback__", None)
         try:
-            if phase.exception is not None:
-                answer = generator.throw(phase.exception)
-            else:
-                answer = generator.send(phase.value)
+            answer = generator.send(phase.value) if thrown is None else generator.throw(thrown)
         except StopIteration:
             return None
         except BaseException as error:
-            if error is not phase.exception:
+            if error is not thrown:
                 self._mistake(instrument, error)
             return None
+        finally:
+            if thrown is not None:  # it is the program's: our frames would keep alive what it holds
+                thrown.__traceback__ = trace
         waiting = answer if isinstance(answer, Waiting) else Waiting(answer, 0)
         if not isinstance(waiting.phase, Phase):
             self._mistake(instrument, TypeError(f"an instrument yields phases, not {answer!r}"))

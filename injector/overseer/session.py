@@ -97,6 +97,8 @@ class Session:
     def _end_phases(self, exception: BaseException | None) -> None:
         overseer = self.overseer
         phases = overseer.phases
+        if stop.stopped_by is not None:
+            exception = stop.told(stop.stopped_by)
         try:
             overseer.end_phase(phases.run_script, exception)
         except BaseException as error:
@@ -106,6 +108,7 @@ class Session:
             overseer.end_phase(phases.finalize, None)
         except BaseException as error:
             self._failure("phase finalize", error)
+        overseer.let_go()
 
     def _tell_voir(self) -> None:
         """``voir.log`` and ``voir.iterate`` in the program find the overseer through voir itself."""

@@ -36,7 +36,8 @@ on_give_up: Callable[[], None] = lambda: None
 on_stop: Callable[[], None] = lambda: None
 """Called when the first stop of this process begins."""
 
-_stopping = False
+stopped_by: BaseException | None = None
+"""What ended the program, once something of ours did."""
 
 
 def is_stop(error: BaseException) -> bool:
@@ -61,14 +62,23 @@ def request_stop(error: BaseException, frame: FrameType) -> NoReturn:
         raise error
     import threading  # at the end of a run, not at its start
 
-    global _stopping
-    if not _stopping:
-        _stopping = True
+    global stopped_by
+    if stopped_by is None:
+        stopped_by = error
         on_stop()
     _insist(frame)
     if threading.current_thread() is not threading.main_thread():
         _stop_main_thread()
     raise SystemExit from None
+
+
+def told(error: BaseException) -> BaseException:
+    """``error`` as instruments shall see it: whichever ``StopProgram`` they catch, ours or voir's."""
+    phase = sys.modules.get("voir.phase")
+    if phase is None or not isinstance(error, (StopProgram, phase.StopProgram)):
+        return error
+    both: Any = type("StopProgram", (StopProgram, phase.StopProgram), {})
+    return both(*error.args)  # type: ignore[no-any-return]
 
 
 def _insist(frame: FrameType) -> None:

@@ -17,6 +17,7 @@ from . import wrapping
 from .filters import OneClass, OneObject
 from .places import Place, close, find
 from .request import MAIN, Landing, Miss, Request
+from .single import weave_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +88,9 @@ def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Requ
     holder = start
     for depth, name in enumerate(path):
         inner = _inside(holder)
-        if isinstance(inner, FunctionType) and _woven(engine, inner, request, inside=path[depth:]):
+        if isinstance(inner, FunctionType) and weave_function(
+            engine, inner, request, inside=path[depth:]
+        ):
             return
         place = find(holder, name)
         if place is None:
@@ -99,68 +102,63 @@ def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Requ
 
 
 def _nothing_there(holder: Any, name: str, request: Request) -> Miss:
-    where = getattr(holder, "__qualname__", None) or getattr(holder, "__name__", type(holder).__name__)
+    where = getattr(holder, "__qualname__", None) or getattr(holder, "__name__", "an object")
     names = {*getattr(holder, "__dict__", ()), *getattr(type(holder), "__dict__", ())}
     return Miss(request, f"{name} not found in {where}", close(name, names))
 
 
 def attach_object(engine: Engine, target: Any, request: Request) -> None:
     """Attach to ``target`` itself, wherever it is used."""
-    target = wrapping.unwrapped(target) if not isinstance(target, type) else target
-    if isinstance(target, MethodType):
-        _attach_function(engine, target.__func__, request, None, OneObject(target.__self__))
-    elif isinstance(target, type):
+    target = wrapping.unwrapped(target)
+    inner = _inside(target)
+    if isinstance(target, type):
         _attach_class(engine, target, request, None)
-    elif isinstance(target, FunctionType):
-        _attach_function(engine, target, request, _home(target), None)
+    elif isinstance(inner, FunctionType):
+        test = OneObject(target.__self__) if isinstance(target, MethodType) else None
+        _attach_function(engine, inner, request, _home(target), test)
+    elif _calls_python(target):
+        _attach_function(engine, type(target).__call__, request, None, OneObject(target))
     else:
-        inner = _inside(target)
-        if isinstance(inner, FunctionType):
-            _attach_function(engine, inner, request, None, None)
-        elif _calls_python(target):
-            call = type(target).__call__
-            _attach_function(engine, call, request, None, OneObject(target))
-        else:
-            _wrap_everywhere(engine, target, request)
+        _wrap_everywhere(engine, target, request)
 
 
 def _attach_place(engine: Engine, place: Place, request: Request) -> None:
     raw = place.raw
-    test: Test | None = None
-    if place.owner is not None and place.owner is not place.holder:
-        test = OneClass(place.holder)
     inner = _inside(raw)
-    if wrapping.is_stand_in(inner):  # and so it was found that nothing better can be done
+    if wrapping.is_stand_in(inner):  # it has been found that nothing better can be done
         _wrap_at(engine, place, request)
-    elif isinstance(raw, MethodType):
-        _attach_function(engine, raw.__func__, request, place, OneObject(raw.__self__))
-    elif isinstance(inner, FunctionType):
-        _attach_function(engine, inner, request, place, None if isinstance(raw, staticmethod) else test)
     elif isinstance(raw, type):
         _attach_class(engine, raw, request, place)
+    elif isinstance(inner, FunctionType):
+        _attach_function(engine, inner, request, place, _concerns(place))
     elif place.owner is None and _calls_python(raw):
-        call = type(raw).__call__
-        _attach_function(engine, call, request, place, OneObject(raw))
+        _attach_function(engine, type(raw).__call__, request, place, OneObject(raw))
     else:
         _wrap_at(engine, place, request)
+
+
+def _concerns(place: Place) -> Test | None:
+    """Whom a function reached through ``place`` is meant for, where that is not everybody."""
+    if isinstance(place.raw, MethodType):
+        return OneObject(place.raw.__self__)
+    inherited = place.owner is not None and place.owner is not place.holder
+    if inherited and not isinstance(place.raw, staticmethod):
+        return OneClass(place.holder)
+    return None
 
 
 def _inside(thing: Any) -> Any:
     """The Python function in which the work is done, behind descriptors and decorators."""
     for _ in range(_DEPTH):
-        if wrapping.is_stand_in(thing):
+        if wrapping.is_stand_in(thing) or isinstance(thing, type):
             return thing
-        if isinstance(thing, (staticmethod, classmethod)):
+        if isinstance(thing, (staticmethod, classmethod, MethodType)):
             thing = thing.__func__
         elif isinstance(thing, property):
             thing = thing.fget or thing.fset or thing.fdel
-        elif isinstance(thing, functools.cached_property) or isinstance(thing, functools.partialmethod):
+        elif isinstance(thing, (functools.cached_property, functools.partialmethod)):
             thing = thing.func
-        elif isinstance(getattr(thing, "__wrapped__", None), type(thing)) or callable(
-            getattr(thing, "__wrapped__", None)
-        ):
-            if isinstance(thing, type):
-                return thing
+        elif callable(getattr(thing, "__wrapped__", None)):
             thing = thing.__wrapped__
         else:
             return thing
@@ -169,13 +167,13 @@ def _inside(thing: Any) -> Any:
 
 def _calls_python(thing: Any) -> bool:
     """Whether calling ``thing``, an instance, runs a Python method of its class."""
-    return isinstance(getattr(type(thing), "__call__", None), FunctionType)
+    return callable(thing) and isinstance(type(thing).__call__, FunctionType)
 
 
 def _attach_function(
-    engine: Engine, function: FunctionType, request: Request, place: Place | None, test: Test | None
+    engine: Engine, function: Any, request: Request, place: Place | None, test: Test | None
 ) -> None:
-    if _woven(engine, function, request, test):
+    if weave_function(engine, function, request, test):
         return
     if place is None:
         place = _home(function)
@@ -183,18 +181,6 @@ def _attach_function(
         engine.say(Miss(request, f"{function.__qualname__} has no source that can be rewritten"))
         return
     _wrap_at(engine, place, request)
-
-
-def _woven(
-    engine: Engine,
-    function: FunctionType,
-    request: Request,
-    test: Test | None = None,
-    inside: tuple[str, ...] = (),
-) -> bool:
-    from .reaching import weave_function
-
-    return weave_function(engine, function, request, test, inside)
 
 
 def _attach_class(engine: Engine, cls: type, request: Request, place: Place | None) -> None:
@@ -309,5 +295,3 @@ def _wrapped(place: Place, request: Request) -> Landing:
         module = str(getattr(holder, "__module__", "") or request.module)
         function = _called(place)
     return Landing(request, module, function, "", 0, "", "wrapped")
-
-

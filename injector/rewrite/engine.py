@@ -295,9 +295,7 @@ class Engine:
 
             builtins.__dict__[request.hook + "*"] = StarBinding(self, sheet, request, line)
 
-    def sheet_of(
-        self, name: str, code: CodeType | None, namespace: dict[str, Any]
-    ) -> Sheet | None:
+    def sheet_of(self, name: str, code: CodeType | None, namespace: dict[str, Any]) -> Sheet | None:
         """The text of a module about to be executed with ``code``, or of a loaded one (None)."""
         from .source import read_sheet
 

@@ -103,7 +103,7 @@ class _Chooser:
 
     __call__ = property(_choose)
     # A type test of Dynamo's is all that keeps a hook from being looked through.
-    __class__ = property(lambda self: FunctionType)  # type: ignore[assignment]
+    __class__ = property(lambda self: FunctionType)
 
 
 def _identity(value: Any, *_: Any) -> Any:

@@ -11,7 +11,7 @@ lock of that one module.
 
 from __future__ import annotations
 
-import _frozen_importlib as _bootstrap  # type: ignore[import-not-found]
+import _frozen_importlib
 import _operator
 import _thread
 import builtins
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 # `types` is not loaded in a process that has just started, and nothing else here needs it.
+_bootstrap: Any = _frozen_importlib
 _Function: Any = type(lambda: None)
 _Module: Any = type(sys)
 

@@ -141,9 +141,7 @@ class Inliner(Emitter):
         sites = self.facts.loads.get(variable, [])
         for site in sites[:most] if most else sites:
             where = spot(site.node)
-            site.replace(
-                self.wrap(site.node, hooks, variable, "read", where, where, site.inner)
-            )
+            site.replace(self.wrap(site.node, hooks, variable, "read", where, where, site.inner))
 
     # -- lambdas
 
@@ -166,14 +164,14 @@ class Inliner(Emitter):
         """What a lambda evaluates first."""
         found: list[ast.expr] = []
         for hook in self.usable(self.plan.point("#enter")):
-            value = constant(True, where)
-            found.append(self.wrap(value, [hook], "#enter", "enter", where, where))
+            entered = self.wrap(constant(True, where), [hook], "#enter", "enter", where, where)
+            found.append(entered)
         for arg in self.facts.params:
             hooks = self.allowed(self.usable(self.plan.variable(arg.arg)))
             if not hooks:
                 continue
             leaf = put(ast.Name(id=arg.arg, ctx=LOAD), where)
-            value = self.wrap(
+            value: ast.expr = self.wrap(
                 leaf, hooks, arg.arg, "argument", where, where, line=arg.lineno
             )
             if any(hook.override for hook in hooks):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from .transform import falls_off
+from .transform import ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class _Walk:
         if kind != "class":
             for event in ("#enter", "#exit", "#error"):
                 function.events.setdefault(event, line)
-        if kind == "lambda" or (function.runs and falls_off(body)):  # type: ignore[arg-type]
+        if kind == "lambda" or (function.runs and not ended(body)):  # type: ignore[arg-type]
             function.events.setdefault("#value", line)
         for inner, name in scope.inner:
             self.enter(inner, (*path, name), "method" if kind == "class" else "function")

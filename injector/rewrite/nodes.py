@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar, Union
+from typing import NamedTuple, TypeVar
 
 LOAD = ast.Load()
 STORE = ast.Store()
 
-Scope = Union[ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda]
+Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 """The nodes whose code has a namespace of its own and can be named by a path."""
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -155,7 +155,9 @@ def captured(pattern: ast.pattern) -> list[str]:
         if isinstance(bound, str) and bound not in found:
             found.append(bound)
         stack.extend(
-            reversed([child for child in ast.iter_child_nodes(node) if isinstance(child, ast.pattern)])
+            reversed(
+                [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.pattern)]
+            )
         )
     return found
 
@@ -189,7 +191,7 @@ def first(expression: ast.expr) -> Spot:
     """
     node: object = expression
     while True:
-        field = _FIRST.get(type(node))  # type: ignore[arg-type]
+        field = _FIRST.get(type(node))
         inner = getattr(node, field) if field else None
         if isinstance(inner, list):
             inner = inner[0] if inner else None

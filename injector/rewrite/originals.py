@@ -54,7 +54,9 @@ def _teach_dill_to_look(detect: ModuleType) -> None:
     detect.globalvars = globalvars  # type: ignore[attr-defined]
 
 
-def _original_first(engine: Engine, reduce: Callable[..., Any], position: int) -> Callable[..., Any]:
+def _original_first(
+    engine: Engine, reduce: Callable[..., Any], position: int
+) -> Callable[..., Any]:
     """``reduce`` with the code at ``position`` of its arguments replaced by the original."""
     if getattr(reduce, "_asks", None) is engine:
         return reduce  # a table that two modules share

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from .nodes import FUNCTIONS, Scope
+from .nodes import FUNCTIONS, Scope, imported
 from .request import ANYWHERE, Request
 from .scope import Facts, scan
 
@@ -118,7 +118,25 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[Child]:
             yield from _named_lambda(node)
         else:
             for field in ("finalbody", "orelse", "handlers", "cases", "body"):
-                stack.extend(reversed(getattr(node, field, None) or ()))
+                inside = getattr(node, field, None)
+                if isinstance(inside, list):
+                    stack.extend(reversed(inside))
+
+
+def imports(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that import statements of a scope bind."""
+    found: set[str] = set()
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.update(name for alias in node.names if (name := imported(alias, node)))
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for field in ("finalbody", "orelse", "handlers", "cases", "body"):
+                inside = getattr(node, field, None)
+                if isinstance(inside, list):
+                    stack.extend(inside)
+    return found
 
 
 def _named_lambda(node: ast.Assign | ast.AnnAssign) -> Iterator[Child]:

@@ -36,9 +36,6 @@ class Sheet:
     ``hoped`` are requests for names that an ``import *`` may bring, with the line of the last one.
     """
 
-    __slots__ = ("_asked", "_index", "_overriding", "_plain", "compiler", "filename", "flags")
-    __slots__ += ("hoped", "module", "pinned", "source", "versions")
-
     def __init__(
         self,
         module: str,
@@ -77,7 +74,8 @@ class Sheet:
         with Quiet(self.filename):
             if self.compiler is not None:
                 return self.compiler(tree)
-            return compile(tree, self.filename, "exec", self.flags, dont_inherit=True)
+            code: CodeType = compile(tree, self.filename, "exec", self.flags, dont_inherit=True)
+            return code
 
     def takes_trees(self) -> bool:
         """Whether what is compiled is the tree that is given, and not the file once more."""
@@ -104,9 +102,7 @@ class Sheet:
             self._overriding = None
         return code, landings, unmet
 
-    def _with_pinned(
-        self, requests: Sequence[Request], pinned: dict[Path, list[Request]]
-    ) -> Woven:
+    def _with_pinned(self, requests: Sequence[Request], pinned: dict[Path, list[Request]]) -> Woven:
         code, landings, unmet = self._woven(requests)
         for path, extra in list(pinned.items()):
             grown, found, _ = self._woven([*requests, *self._aimed(path, extra)])
@@ -226,7 +222,7 @@ class Quiet:
     def __enter__(self) -> None:
         warnings: Any = sys.modules.get("warnings")
         if warnings is None:
-            import _warnings as warnings  # type: ignore[import-not-found, no-redef]
+            import _warnings as warnings
         self._filters: list[Any] = warnings.filters
         self._filters.insert(0, self._filter)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _frozen_importlib_external as _external  # type: ignore[import-not-found]
+import _frozen_importlib_external
 import _thread
 import sys
 from types import CodeType
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Namespace = dict[str, Any]
 
+_external: Any = _frozen_importlib_external
 
 
 def read_sheet(
@@ -87,14 +88,15 @@ def _text(name: str, filename: str | None, namespace: Namespace) -> str | None:
 
 
 def _data_of_loader(name: str, filename: str | None, namespace: Namespace) -> str | None:
-    loader = namespace.get("__loader__")
+    loader: Any = namespace.get("__loader__")
     if getattr(type(loader), "get_source", None) is not _external.SourceLoader.get_source:
         return None
-    return decode(loader.get_data(loader.path))  # type: ignore[union-attr]
+    return decode(loader.get_data(loader.path))
 
 
 def _source_of_loader(name: str, filename: str | None, namespace: Namespace) -> str | None:
-    loader, spec = namespace.get("__loader__"), namespace.get("__spec__")
+    loader: Any = namespace.get("__loader__")
+    spec = namespace.get("__spec__")
     if not hasattr(loader, "get_source"):
         return None
     text = loader.get_source(spec.name if spec is not None else name)
@@ -159,11 +161,18 @@ def _with_tree(own: Any, loader: Any, tree: ast.Module, filename: str) -> Any:
 
 def missing(sheet: Sheet | None, request: Request, reason: str = "") -> Miss:
     """That ``request`` found nothing in a text, with names in it that are like what was asked for."""
-    from .inventory import inventory
-    from .nearest import nearest
-
     where = "the program" if request.module == MAIN else request.module
     path = ".".join(request.path)
     what = " in ".join(part for part in (request.variable or "a variable", path) if part)
-    known = inventory(sheet.source, sheet.module, sheet.filename) if sheet is not None else []
-    return Miss(request, reason or f"{what} not found in {where}", nearest(request, known))
+    return Miss(request, reason or f"{what} not found in {where}", _nearest(sheet, request))
+
+
+def _nearest(sheet: Sheet | None, request: Request) -> tuple[str, ...]:
+    try:
+        from .inventory import inventory
+        from .nearest import nearest
+
+        known = inventory(sheet.source, sheet.module, sheet.filename) if sheet is not None else []
+        return nearest(request, known)
+    except Exception:
+        return ()  # a help that is not worth more than the message itself

@@ -34,7 +34,7 @@ from .nodes import (
     put,
     run,
 )
-from .paths import Place, find
+from .paths import Place, find, imports
 from .plan import Hook, Plan, Record
 from .request import ANYWHERE, Landing, Request
 from .weave import Weaver, guarded
@@ -63,12 +63,12 @@ def explain(
     """Like :func:`rewrite`, with a reason for each request that found nothing (``""`` if plain)."""
     record = Record(module, filename, source)
     places = find(tree, requests)
-    bindings, imports = _bindings(tree, requests, places)
-    if (bindings or imports) and not (places and places[0].node is tree):
+    bindings, imported = _bindings(tree, requests, places)
+    if (bindings or imported) and not (places and places[0].node is tree):
         places.insert(0, Place(tree, "", None))
     for place in places:
         top = place.node is tree
-        plan = Plan(place, bindings if top else (), imports if top else ())
+        plan = Plan(place, bindings if top else (), imported if top else ())
         _Scope(plan, record).weave()
     record.landings.sort(key=lambda landing: landing.line)
     missed = [request for request in requests if id(request) not in record.landed]
@@ -83,13 +83,11 @@ def _bindings(
     A function that is defined here may also be imported under the same name, on another branch.
     """
     found = {id(request) for place in places for request in place.requests}
-    bindings: list[Hook] = []
-    imports: list[Hook] = []
-    for request in requests:
-        if request.path and request.path != ANYWHERE:
-            where = imports if id(request) in found else bindings
-            where.append(Hook(request, "&", "binding"))
-    return bindings, imports
+    outward = [request for request in requests if request.path and request.path != ANYWHERE]
+    imported = imports(tree.body) if outward else set()
+    bindings = [Hook(r, "&", "binding") for r in outward if id(r) not in found]
+    also = [r for r in outward if id(r) in found and r.path[0] in imported]
+    return bindings, [Hook(request, "&", "binding") for request in also]
 
 
 class _Scope(Weaver):
@@ -119,7 +117,9 @@ class _Scope(Weaver):
             body = self.declaration(where) + body
         node.body = kept + body
 
-    def limit(self, node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def limit(
+        self, node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    ) -> None:
         """Give up the hooks that would nest blocks deeper than the compiler takes."""
         points = self.plan.points
         wanted = [p for p in points if p in _SURROUNDING or p.startswith("#endloop")]
@@ -164,7 +164,7 @@ class _Scope(Weaver):
         inside = any(self.plan.point(point) for point in _SURROUNDING)
         if not (hooks or inside) or ended(body):
             return
-        line = self.plan.place.node.body[-1].lineno  # type: ignore[union-attr, index]
+        line = self.plan.place.node.body[-1].lineno  # type: ignore[index]
         for hook in hooks:
             self.record.land(hook, self.plan.place.function, line, "return")
 
@@ -211,9 +211,7 @@ class _Scope(Weaver):
     def shown(self, variable: str, hooks: Sequence[Hook], where: Spot) -> list[ast.stmt]:
         """``hook(x)`` at the start, silent while the variable does not exist."""
         line = min(site.node.lineno for site in self.facts.loads[variable])
-        value = self.wrap(
-            name(variable, where), hooks, variable, "read", where, where, line=line
-        )
+        value = self.wrap(name(variable, where), hooks, variable, "read", where, where, line=line)
         missing = name(hooks[0].name + "~", where)
         self.used.add(hooks[0].name + "~")
         handler = put(

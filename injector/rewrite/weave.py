@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from .inline import Inliner
 from .nodes import (
-    block_start,
     NOWHERE,
     Spot,
     always,
+    block_start,
     captured,
     constant,
     dotted,
@@ -218,15 +218,17 @@ class Weaver(Inliner):
         saved = None if self.bound is None else set(self.bound)
         items = node.items
         while True:
-            for position, item in enumerate(items):
+            count = 0
+            for item in items:
+                count += 1
                 shown = self.item(item)
                 if shown:
                     break
-            node.items = items[: position + 1]
-            if position + 1 == len(items):
+            node.items = items[:count]
+            if count == len(items):
                 break
             # What comes after this item sees what the hook made of it, as if written in two lines.
-            items = items[position + 1 :]
+            items = items[count:]
             rest = type(node)(items=items, body=node.body, type_comment=None)
             put(rest, spot(node))
             node.body = [*shown, rest]
@@ -297,9 +299,7 @@ class Weaver(Inliner):
             hooks = self.usable(self.plan.variable(key))
             if not hooks:
                 continue
-            value = self.wrap(
-                name(key, NOWHERE), hooks, key, "match", NOWHERE, NOWHERE, line=line
-            )
+            value = self.wrap(name(key, NOWHERE), hooks, key, "match", NOWHERE, NOWHERE, line=line)
             if any(hook.override for hook in hooks):
                 target = put(ast.Name(id=key, ctx=ast.Store()), NOWHERE)
                 value = put(ast.NamedExpr(target=target, value=value), NOWHERE)

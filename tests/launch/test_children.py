@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
 from injector.launch import environment
 from injector.launch.environment import SITE, pythonpath, starts_python
 
@@ -126,7 +128,7 @@ STARTS = {
     "spawnve": "os.spawnve(os.P_WAIT, sys.executable, ['p', '-c', probe], dict(os.environ))",
     "spawn": "os.waitpid(os.posix_spawn(sys.executable, ['p', '-c', probe], os.environ), 0)",
     "grandchild": "subprocess.run([sys.executable, '-c', 'import subprocess, sys; "
-    "subprocess.run([sys.executable, \"-c\", sys.argv[1]])', probe])",
+    'subprocess.run([sys.executable, "-c", sys.argv[1]])\', probe])',
     "fork": "os.fork() or os.execv(sys.executable, ['p', '-c', probe]); os.wait()",
 }
 
@@ -201,7 +203,7 @@ with ThreadPoolExecutor(4) as pool:
 
 def test_an_interpreter_that_we_cannot_run_in_is_left_alone(environ, tmp_path):
     """sitecustomize is imported by old Pythons as well: they must be able to read it."""
-    text = open(os.path.join(SITE, "sitecustomize.py")).read()
+    text = (Path(SITE) / "sitecustomize.py").read_text()
     for newer in ('f"', ":=", "->", "nonlocal", "match "):
         assert newer not in text
 

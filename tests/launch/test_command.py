@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import chain
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from injector.errors import UserError
 from injector.launch.command import FLAGS, VALUED, split
 
@@ -213,7 +215,7 @@ OWN = [["--strict"], ["--quiet"], ["--runs", "r"], ["--name=n"], ["--voirfile", 
     st.lists(st.text(max_size=8), max_size=6),
 )
 def test_whatever_follows_is_the_programs(before, after, arguments):
-    words = sum(before, []) + ["/none/x.py"] + sum(after, [])
+    words = [*chain(*before), "/none/x.py", *chain(*after)]
     command = split([*words, "--", *arguments], nothing)
     assert command.words() == ["/none/x.py", *arguments]
     own = [word for pair in (*before, *after) for word in pair]

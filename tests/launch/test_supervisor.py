@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 WAIT = """
 import os, signal, sys, time
 def told(number, frame):
-    os.write(1, f"got {signal.Signals(number).name}\n".encode())
+    os.write(1, f"got {signal.Signals(number).name}\\n".encode())
     if number in (signal.SIGTERM, signal.SIGINT):
         sys.exit(7)
 for name in sys.argv[1:]:
@@ -205,8 +206,8 @@ TERMINAL = {
 @pytest.mark.parametrize("what", TERMINAL)
 def test_in_a_terminal(what, inject, environ, tmp_path):
     program, arguments, keys = TERMINAL[what]
-    programs = os.path.join(os.path.dirname(__file__), "..", "programs")
-    (tmp_path / "tty.py").write_text(open(os.path.join(programs, "tty.py")).read())
+    programs = Path(__file__).parents[1] / "programs"
+    (tmp_path / "tty.py").write_text((programs / "tty.py").read_text())
     (tmp_path / "wait.py").write_text(WAIT)
     environ = {**environ, "TERM": "dumb", "PYTHON_COLORS": "0"}
     plain = in_terminal([sys.executable, program, *arguments], keys, environ, tmp_path)

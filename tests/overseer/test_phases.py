@@ -160,7 +160,7 @@ def test_stop_is_thrown_into_what_still_waits(ov):
 
 def test_a_wrong_phase_name_says_which_exist(ov):
     with pytest.raises(AttributeError, match="there is no phase 'nope'; the phases are init, load"):
-        ov.phases.nope  # noqa: B018
+        ov.phases.nope
 
 
 def test_run_phase_is_a_context_manager_that_takes_a_value(ov):

@@ -145,12 +145,12 @@ def instrument_main(ov, options: Options):
 
 @gated("--shout", "Say it loudly.")
 def instrument_shout(ov):
-    yield ov.phases.run_script
+    yield ov.phases.finalize
     print("SHOUT")
 
 @parametrized("--word", type=str, default="none", help="A word.")
 def instrument_word(ov):
-    yield ov.phases.run_script
+    yield ov.phases.finalize
     print(ov.options.word)
 """
 
@@ -241,6 +241,30 @@ def test_stopping_is_success_even_with_a_bare_except(how, inject):
     assert (run.exit, run.out) == (0, "cleaned\n"), run.err
     assert run.record["stopped"] is True
     assert "stopped as asked" in run.err
+
+
+@pytest.mark.parametrize("raised", ["injector", "voir.phase"])
+@pytest.mark.parametrize("caught", ["injector", "voir.phase"])
+def test_instruments_are_told_of_a_stop(raised, caught, inject):
+    run = inject(
+        SWALLOW,
+        f"""
+        import injector, voir.phase
+        def check(loss):
+            if loss == 7:
+                raise {raised}.StopProgram("enough")
+            return loss
+        def instrument_a(ov):
+            ov.override("//step > loss", check)
+            try:
+                yield ov.phases.run_script
+            except {caught}.StopProgram as stop:
+                print("stopped", *stop.args)
+            yield ov.phases.finalize
+            print("final")
+        """,
+    )
+    assert (run.exit, run.out.split()) == (0, ["cleaned", "stopped", "enough", "final"]), run.err
 
 
 def test_a_handler_that_raises_is_said_and_changes_nothing(inject):

@@ -9,7 +9,7 @@ import pytest
 # Helpers beside the tests; pytest's importlib mode leaves sys.path alone.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from weaving import Woven  # noqa: E402
+from weaving import Woven
 
 
 @pytest.fixture

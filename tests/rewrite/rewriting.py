@@ -55,9 +55,7 @@ def weave(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(source, filename)
-        landings, misses = explain(
-            tree, requests, module=module, filename=filename, source=source
-        )
+        landings, misses = explain(tree, requests, module=module, filename=filename, source=source)
         return compile(tree, filename, "exec", dont_inherit=True), landings, misses
 
 
@@ -106,6 +104,11 @@ def docstring(code: CodeType) -> str | None:
     return code.co_consts[0] if isinstance(code.co_consts[0], str) else None
 
 
+def names(code: CodeType) -> set[str]:
+    """The names that code reads, with what it passes on to comprehensions and functions inside."""
+    return {*code.co_names, *(name for inner in distinct(code) for name in names(inner))}
+
+
 def differences(plain: CodeType, woven: CodeType, path: str = "") -> Iterator[str]:
     """Whatever the program, or a tool that looks at it, could see of the rewriting."""
     path = f"{path}/{plain.co_name}"
@@ -119,7 +122,7 @@ def differences(plain: CodeType, woven: CodeType, path: str = "") -> Iterator[st
         variables = tuple(name for name in variables if ":" not in name)
     if plain.co_varnames != variables:
         yield f"{path}: co_varnames {plain.co_varnames} is now {variables}"
-    added = {name for name in set(woven.co_names) - set(plain.co_names) if ":" not in name}
+    added = {name for name in set(woven.co_names) - names(plain) if ":" not in name}
     if added:
         yield f"{path}: new names {added}"
     if docstring(plain) != docstring(woven):
@@ -131,7 +134,7 @@ def differences(plain: CodeType, woven: CodeType, path: str = "") -> Iterator[st
     if [code.co_name for code in below] != [code.co_name for code in woven_below]:
         yield f"{path}: other code inside"
         return
-    for one, other in zip(below, woven_below):
+    for one, other in zip(below, woven_below, strict=True):
         yield from differences(one, other, path)
 
 
@@ -143,3 +146,71 @@ def library() -> str:
 
 
 VERSION = sys.version_info[:2]
+
+
+class Played:
+    """What a woven program did."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        """What the hooks were called with: ``value``, or a tuple where there was more."""
+        self.result: Any = None
+        self.landings: list[Landing] = []
+        self.misses: list[tuple[Request, str]] = []
+        self.namespace: dict[str, Any] = {}
+
+
+def recorder(seen: list[Any], change: Callable[[Any], Any] | None) -> Callable[..., Any]:
+    """A hook that notes what it gets, and returns it, or what ``change`` makes of it."""
+
+    def hook(*args: Any) -> Any:
+        seen.append(args[0] if len(args) == 1 else args)
+        if change is not None:
+            return change(args[0])
+        return args[0] if args else None
+
+    return hook
+
+
+def play(
+    source: str,
+    path: str,
+    variable: str | None,
+    change: Callable[[Any], Any] | None = None,
+    *,
+    captures: tuple[str, ...] = (),
+    category: str | None = None,
+    run: str = "f()",
+) -> Played:
+    """Run a program with one hook, and without; both must end alike unless the hook overrides."""
+    played = Played()
+    parts = tuple(path.split(".")) if path else ()
+    request = Request("play:1", "m", parts, variable, captures, change is not None, category)
+    code, played.landings, played.misses = weave(source, [request])
+    plain = plainly(source)
+    assert list(differences(plain, code)) == []
+    hook = recorder(played.seen, change)
+    define("play:1", hook)
+    vars(builtins)["play:1?"] = lambda value, *rest: hook(value, *rest, *frame_values(captures))
+    vars(builtins)["play:1!"] = lambda: hook(sys.exc_info()[1])
+    vars(builtins)["play:1@"] = lambda iterable: (hook(value) for value in iterable)
+    outcomes = []
+    for one in (plain, code):
+        namespace: dict[str, Any] = {"__name__": "played"}
+        exec(one, namespace)
+        try:
+            outcomes.append(eval(run, namespace))
+        except Exception as error:
+            outcomes.append(repr(error))
+        if one is plain:
+            played.seen.clear()
+    played.result, played.namespace = outcomes[1], namespace
+    if change is None:
+        assert outcomes[0] == outcomes[1]
+    return played
+
+
+def frame_values(captures: tuple[str, ...]) -> tuple[Any, ...]:
+    """What a hook in its ``?`` form finds: the variables of the frame that called it."""
+    frame = sys._getframe(2)
+    return tuple(frame.f_locals.get(name, "unbound") for name in captures)

@@ -58,7 +58,7 @@ EVERYTHING = [
     ("Base.forward", "#scope", ()),
     ("Base.forward", "#loop_i", ()),
     ("Base.forward", "#endloop_i", ()),
-    ("Base.forward", "torch", ()),
+    ("helper", "torch", ()),
     ("helper", "out", ()),
     ("helper", "#value", ()),
     ("several", "#yield", ()),

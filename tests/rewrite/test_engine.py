@@ -207,7 +207,16 @@ def test_the_first_steps_are_light(tmp_path):
     plain = set(python("main.py", cwd=tmp_path).stdout.split())
     ours = set(python("main.py", cwd=tmp_path, before=boot()).stdout.split())
     added = {name.partition(".")[0] for name in ours - plain} - {"injector", "sitecustomize"}
-    heavy = {"ast", "inspect", "importlib", "threading", "dataclasses", "difflib", "weakref", "types"}
+    heavy = {
+        "ast",
+        "inspect",
+        "importlib",
+        "threading",
+        "dataclasses",
+        "difflib",
+        "weakref",
+        "types",
+    }
     if not {"typing", "collections"} & added:  # what request.py brings is not the engine's
         assert not added & heavy
     assert not added & {"ast", "inspect", "dataclasses", "difflib", "tokenize"}

@@ -50,7 +50,9 @@ def test_what_a_module_tells_of_itself_is_what_python_tells(tmp_path):
         import importlib
         print(importlib.import_module("pkg.sub") is m, importlib.reload(m) is m, m.f(3))
     """
-    assert_same(tmp_path, program, {"pkg/__init__.py": "", "pkg/sub.py": PLAIN}, ("pkg.sub", "f", "y"))
+    assert_same(
+        tmp_path, program, {"pkg/__init__.py": "", "pkg/sub.py": PLAIN}, ("pkg.sub", "f", "y")
+    )
 
 
 def test_the_bytecode_cache_holds_the_code_as_written(tmp_path):
@@ -80,7 +82,8 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(
-    "name", ["raises", "syntax", "missing", "name", "deep", "encoded", "bytes", "nul", "stop", "circle"]
+    "name",
+    ["raises", "syntax", "missing", "name", "deep", "encoded", "bytes", "nul", "stop", "circle"],
 )
 @pytest.mark.parametrize(
     "how",
@@ -189,9 +192,10 @@ def test_finders_in_front_and_loaders_of_their_own(woven, tmp_path, monkeypatch)
 
     class Finder:
         def find_spec(self, name, path=None, target=None):
-            if name == "front":
-                path = str(tmp_path / "front.py")
-                return importlib.util.spec_from_file_location(name, path, loader=Loader(name, path))
+            if name != "front":
+                return None
+            path = str(tmp_path / "front.py")
+            return importlib.util.spec_from_file_location(name, path, loader=Loader(name, path))
 
     woven.add("front", "f", "y")
     monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
@@ -241,10 +245,11 @@ def transforming(path, monkeypatch, trees=True):
 
     class Finder:
         def find_spec(self, name, _=None, target=None):
-            if name == path.stem:
-                return importlib.util.spec_from_file_location(
-                    name, path, loader=Loader(name, str(path))
-                )
+            if name != path.stem:
+                return None
+            return importlib.util.spec_from_file_location(
+                name, path, loader=Loader(name, str(path))
+            )
 
     monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
 
@@ -274,8 +279,9 @@ def test_a_loader_that_executes_in_its_own_way(woven, tmp_path, monkeypatch):
 
     class Finder:
         def find_spec(self, name, _=None, target=None):
-            if name == "owned":
-                return importlib.util.spec_from_file_location(name, path, loader=Loader())
+            if name != "owned":
+                return None
+            return importlib.util.spec_from_file_location(name, path, loader=Loader())
 
     monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
     woven.add("owned", "f", "y")
@@ -478,7 +484,11 @@ def assert_same(folder, program, files, *requests):
             subprocess.run(["rm", "-rf", str(folder / "__pycache__")], check=True)
         results.append(python("main.py", cwd=folder, before=before, PYTHONDONTWRITEBYTECODE="1"))
     plain, ours = results
-    assert (plain.stdout, plain.stderr, plain.returncode) == (ours.stdout, ours.stderr, ours.returncode)
+    assert (plain.stdout, plain.stderr, plain.returncode) == (
+        ours.stdout,
+        ours.stderr,
+        ours.returncode,
+    )
 
 
 if not hasattr(os, "fork"):

@@ -14,7 +14,9 @@ PLAIN = "def f(x):\n    y = x + 1\n    return y\n"
 
 
 def test_a_loaded_function_is_reached_and_stays_the_same_object(woven, module):
-    made = module("loaded", "def f(x, *, z=[]):\n    'doc'\n    y = x + 1\n    return y\n", load=True)
+    made = module(
+        "loaded", "def f(x, *, z=[]):\n    'doc'\n    y = x + 1\n    return y\n", load=True
+    )
     function, defaults = made.f, made.f.__kwdefaults__
     function.mark = 3
     request = woven.add("loaded", "f", "y")
@@ -257,7 +259,9 @@ def test_names_brought_from_elsewhere(woven, module):
     module("there", PLAIN + "class Base:\n    def m(self, v):\n        return v\n")
     module("star", "from there import *\n")
     text = "from there import f, Base\nimport there\nclass Sub(Base):\n    pass\nalias = there.f\n"
-    made = module("here", text + "def __getattr__(name):\n    return getattr(there, name)\n", load=True)
+    made = module(
+        "here", text + "def __getattr__(name):\n    return getattr(there, name)\n", load=True
+    )
     star = module("star", "from there import *\n", load=True)
     woven.add("here", "Sub.m", "v")
     assert made.Base().m(1) == 1 and woven.take() == []

@@ -158,5 +158,7 @@ def test_what_is_not_ours_is_pickled_as_ever(woven, module):
 
 
 def test_nothing_is_loaded_for_it(tmp_path):
-    (tmp_path / "main.py").write_text("import sys; print(sorted(m for m in sys.modules if 'pickle' in m))")
+    (tmp_path / "main.py").write_text(
+        "import sys; print(sorted(m for m in sys.modules if 'pickle' in m))"
+    )
     assert python("main.py", cwd=tmp_path, before=boot()).stdout == "[]\n"

@@ -39,7 +39,11 @@ def test_a_builtin_of_a_module(woven, restored):
     (_, _), (error, raised), (_, _) = woven.take()
     assert error == "#error" and isinstance(raised, ValueError)
     assert isinstance(math.sqrt, types.BuiltinFunctionType) and callable(math.sqrt)
-    assert math.sqrt == original and hash(math.sqrt) == hash(original) and not math.sqrt != original
+    assert (
+        math.sqrt == original
+        and hash(math.sqrt) == hash(original)
+        and (math.sqrt != original) is False
+    )
     assert repr(math.sqrt) == repr(original) and math.sqrt.__doc__ == original.__doc__
     assert math.sqrt.__name__ == "sqrt" and math.sqrt.__module__ == "math"
     assert inspect.signature(math.sqrt) == inspect.signature(original)
@@ -103,7 +107,9 @@ def test_pickling_by_reference(woven, module, restored):
     data = pickle.dumps(math.sqrt)
     assert b"weaving" not in data and b"injector" not in data
     assert pickle.loads(data) is math.sqrt
-    made = module("aliases", "import math\nroot = math.cos\npart = __import__('functools').partial(max, 3)\n")
+    made = module(
+        "aliases", "import math\nroot = math.cos\npart = __import__('functools').partial(max, 3)\n"
+    )
     woven.add("aliases", "root", "#enter")
     woven.add("aliases", "part", "#enter")
     made = importlib.import_module("aliases")
@@ -189,7 +195,10 @@ class Child(Deque):
     assert issubclass(made.Child, made.Deque) and issubclass(made.Deque, list) is False
     assert isinstance(made.Child(), made.Deque) and made.Deque | None and made.Deque[int]
     assert not woven.misses()
-    assert "module that calls it" in woven.misses(woven.add("collections", "deque", "#enter"))[0].reason
+    assert (
+        "module that calls it"
+        in woven.misses(woven.add("collections", "deque", "#enter"))[0].reason
+    )
 
 
 def test_inherited_methods_act_for_the_named_class_only(woven, module):
@@ -241,7 +250,9 @@ class Else(Base):
 
 
 def test_bound_methods_act_for_one_object(woven, module):
-    made = module("bound", "class A:\n    def m(self, x):\n        y = x\n        return y\n", load=True)
+    made = module(
+        "bound", "class A:\n    def m(self, x):\n        y = x\n        return y\n", load=True
+    )
     one, two = made.A(), made.A()
     woven.engine.attach(one.m, woven.request("", "", "y"))
     assert one.m(1) == 1 and two.m(2) == 2
@@ -314,7 +325,9 @@ class D:
     assert made.made(1) == 1 and made.D(2) == made.D(2)
     assert woven.take() == [("#value", 1), ("#enter", True), ("#enter", True)]
     assert inspect.isfunction(made.made) and made.made.__code__.co_varnames == ("x", "y")
-    assert inspect.signature(made.D.__init__) and list(inspect.signature(made.D).parameters) == ["x"]
+    assert inspect.signature(made.D.__init__) and list(inspect.signature(made.D).parameters) == [
+        "x"
+    ]
 
 
 def test_what_cannot_be_wrapped_is_said(woven, module, restored):
@@ -347,5 +360,5 @@ def test_stand_ins_stay_out_of_the_way_of_comparisons(woven, restored):
     table = {math.sqrt: "root"}
     woven.add("math", "sqrt", "#enter")
     assert table[math.sqrt] == "root" and math.sqrt in table and [math.sqrt].index(math.sqrt) == 0
-    math.sqrt.__doc__  # noqa: B018
+    math.sqrt.__doc__
     assert not hasattr(math.sqrt, "__wrapped__") and not hasattr(math.sqrt, "requests")
