@@ -120,15 +120,13 @@ class Writer:
 
     def _put(self, line: bytes) -> None:
         with self._lock:
-            if self._busy:
-                self._waiting.append(line)
-                return
-            self._busy = True
-            try:
-                self._keep(line)
-                self._drain()
-            finally:
-                self._busy = False
+            self._waiting.append(line)
+            while self._waiting and not self._busy:  # else whoever we interrupt goes on with it
+                self._busy = True
+                try:
+                    self._drain()
+                finally:
+                    self._busy = False
 
     def _drain(self) -> None:
         while self._waiting:

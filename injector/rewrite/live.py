@@ -69,14 +69,18 @@ def _frozen(namespaces: set[int]) -> Iterator[FunctionType]:
     queue: list[Any] = [m for m in modules if id(getattr(m, "__dict__", None)) in namespaces]
     while queue:
         thing = queue.pop()
-        elsewhere = isinstance(thing, ModuleType) and id(vars(thing)) not in namespaces
+        kind = type(thing)  # not isinstance: it would ask the object, and so run the program's code
+        elsewhere = issubclass(kind, ModuleType) and id(vars(thing)) not in namespaces
         if id(thing) in seen or elsewhere:
             continue
         seen.add(id(thing))
-        if type(thing) is FunctionType and id(thing.__globals__) in namespaces:
+        if kind is FunctionType and id(thing.__globals__) in namespaces:
             yield thing
-        if isinstance(thing, (ModuleType, type, dict, FunctionType, tuple, staticmethod, property)):
+        if issubclass(kind, _HOLDERS):
             queue.extend(gc.get_referents(thing))
+
+
+_HOLDERS = (ModuleType, type, dict, FunctionType, tuple, staticmethod, property)
 
 
 class _Swap:
