@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from math import fsum, inf, isfinite, nan, sqrt
 from typing import Any, NamedTuple
 
-from ..store import Damage, Run, read_events
+from ..store.folder import Damage, Run, read_events
 
 NO_TASK = ""
 CONTEXT = frozenset(

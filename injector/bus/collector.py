@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..schema import SCHEMA
-from ..store import clean_name, replace_file, write_info
+from ..store.folder import replace_file, write_info
+from ..store.place import clean_name
 from . import surroundings
 from .event import line_of
 from .merge import Merged, Record

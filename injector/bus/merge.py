@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..store import Damage, check_schema, read_records
+from ..store.folder import Damage, check_schema, read_records
 from . import series
 
 
@@ -66,10 +66,10 @@ class RawLog:
         """The records of one of its series, timed by ``clock``."""
         unix, monotonic = clock
         name, values = series.read(path)
-        for when, value in values:
+        for seconds, value in values:
             self.records += 1
             data = {"series": name, "value": value}
-            yield Record(unix + (when - monotonic) / 1e9, index, "value", data)
+            yield Record(unix + (seconds - monotonic / 1e9), index, "value", data)
 
     def series(self) -> list[str]:
         """The files of its series."""

@@ -2,8 +2,10 @@
 
 A series is a file beside the process's log. It is mapped, and whoever measures is handed two views of
 it, times and values, to assign to: two machine words a value, kept by the kernel whatever becomes of
-the process. The file is a run of chunks; each holds all its times, then all its values. A time that is
-0 was never written: what is stored last says that a value is whole.
+the process. The file is a run of chunks; each holds all its times, then all its values, as float64. A
+time that is 0 was never written: what is stored last says that a value is whole. Times are seconds of
+the monotonic clock: an integer of nanoseconds takes 40 ns longer to store, and a float64 keeps them
+to 2 ns in a machine that has been up for 100 days.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Series:
         self._retry_at = 0
 
     def grow(self) -> tuple[Any, Any]:
-        """Room for more: views of times (int64, monotonic ns) and values (float64), all 0.
+        """Room for more: views of times (monotonic seconds) and values, all 0.
 
         Raises OSError or ValueError when there is none to be had.
         """
@@ -110,11 +112,11 @@ def _extent(chunk: int) -> tuple[int, int]:
 
 def _views(room: memoryview) -> tuple[Any, Any]:
     half = len(room) // 16 * 8
-    return room[:half].cast("q"), room[half : 2 * half].cast("d")
+    return room[:half].cast("d"), room[half : 2 * half].cast("d")
 
 
-def read(path: str) -> tuple[str, Iterator[tuple[int, float]]]:
-    """The name of the series in the file ``path``, and its (monotonic ns, value) in order.
+def read(path: str) -> tuple[str, Iterator[tuple[float, float]]]:
+    """The name of the series in the file ``path``, and its (monotonic seconds, value) in order.
 
     Raises OSError.
     """
@@ -129,7 +131,7 @@ def read(path: str) -> tuple[str, Iterator[tuple[int, float]]]:
     return name, _values(path)
 
 
-def _values(path: str) -> Iterator[tuple[int, float]]:
+def _values(path: str) -> Iterator[tuple[float, float]]:
     with open(path, "rb") as file:
         chunk = 0
         while content := file.read(_extent(chunk)[1]):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..bus import collector
 from ..errors import UserError
 from ..report.terminal import render
-from ..store import find, open_run
+from ..store.folder import find, open_run
 
 HELP = "print the report of a run that was recorded"
 

@@ -9,6 +9,7 @@ from injector.errors import UserError
 from injector.launch import environment, supervisor
 from injector.launch.command import Command, split
 from injector.launch.settings import encode
+from injector.store.place import create
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -54,9 +55,7 @@ class _Run:
             print(f"inject: {foreign}", file=sys.stderr, flush=True)
 
     def code(self) -> int:
-        from injector import store
-
-        place = store.create(self.command.name, self.command.runs)
+        place = create(self.command.name, self.command.runs)
         self.problems += place.problems
         path, argv = _program(self.command)
         try:

@@ -91,7 +91,7 @@ class Probe:
         if self._store is not None:
             define_stored(hook, self._store.grow, self._store.number, self._store.keep)
         else:
-            define(hook, self._handler(gather, None, None), override=self.override)
+            define(hook, self._handler(gather, None), override=self.override)
         self.targets.append(
             Target(_request_for(found, call.target, hook, variable, self.override), found)
         )
@@ -154,37 +154,35 @@ class Probe:
         names = tuple(other.name for other in others if other.name)
         hook = self._hook()
         gather = _Gather(element, others, outer, self._raw, self._matcher)
-        simple = gather.plain and scope is None and step is None
+        active = None if scope is None else scope.active
+        simple = gather.plain and step is None
         if simple and (self._direct is not None or not self.override):
             self.counted.append(hook)
         if simple and self._store is not None:
-            define_stored(hook, self._store.grow, self._store.number, self._store.keep)
+            define_stored(hook, self._store.grow, self._store.number, self._store.keep, active)
         else:
             define(
                 hook,
-                self._handler(gather, scope, step),
+                self._handler(gather, step),
                 override=self.override and step is None,
                 captures=names,
                 wildcard=element.name is None,
                 receives=element.name == "#receive",
+                active=active,
             )
         self._target(call, hook, element.name, names, element.tag)
 
-    def _handler(
-        self, gather: _Gather, scope: Scope | None, step: str | None
-    ) -> Callable[..., Any]:
+    def _handler(self, gather: _Gather, step: str | None) -> Callable[..., Any]:
         if step is not None:
-            return self._wrapping(gather, scope, step)
-        if gather.plain and scope is None and self._direct is not None:
+            return self._wrapping(gather, step)
+        if gather.plain and self._direct is not None:
             return self._direct
         deliver = self._deliver_to(gather.capture)
-        if gather.plain and scope is None and not self.override:
+        if gather.plain and not self.override:
             capture = gather.capture
             return lambda value: deliver({capture: value})
 
         def handler(value: Any, *rest: Any) -> Any:
-            if scope is not None and scope.current() is None:
-                return value
             data = gather(value, rest)
             if data is None:
                 return value
@@ -210,14 +208,12 @@ class Probe:
 
         return counting
 
-    def _wrapping(self, gather: _Gather, scope: Scope | None, step: str) -> Callable[..., Any]:
+    def _wrapping(self, gather: _Gather, step: str) -> Callable[..., Any]:
         """``f(!a, !!b)``: the two ends of one activation carry the same id."""
         deliver = self._deliver_to(gather.capture)
         name = gather.capture if step == "begin" else None
 
         def handler(value: Any, *rest: Any) -> None:
-            if scope is not None and scope.current() is None:
-                return
             data = gather(value, rest)
             if data is not None:
                 if step == "begin":

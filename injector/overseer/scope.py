@@ -51,6 +51,11 @@ class Scope:
         define_raw(hook + "+", enter)
         define_raw(hook + "-", leave)
 
+    @property
+    def active(self) -> Callable[[], Any]:
+        """What :meth:`current` does, by the shortest way: it is asked at each event inside."""
+        return self._stack.get if self._module is None else self.current
+
     def current(self) -> Any:
         """The innermost activation's frame (a module scope: its namespace), or ``None``."""
         if self._module is not None:

@@ -72,28 +72,36 @@ def define(
     captures: tuple[str, ...] = (),
     wildcard: bool = False,
     receives: bool = False,
+    active: Callable[[], object] | None = None,
 ) -> Point:
     """Put a hook for ``handler`` under ``name`` (and its suffixed forms) into builtins.
 
     ``handler(value, *captures)`` is called with the variable's value, with the variable's name
     before the captures when ``wildcard``. With ``override`` what it returns takes the value's place.
-    ``receives`` says that the place is what a generator is sent, for ``yield from``.
+    ``receives`` says that the place is what a generator is sent, for ``yield from``. Where ``active()``
+    is ``None``, nothing has happened.
     """
     point = Point(name)
     plain = not captures and not wildcard
     make = (_overrider if override else _observer) if plain else _general(override)
     hook, point.read = make(handler, point)
-    publish(point, hook, captures, receives)
+    publish(point, hook, captures, receives, active)
     return point
 
 
 def publish(
-    point: Point, hook: Hook, captures: tuple[str, ...] = (), receives: bool = False
+    point: Point,
+    hook: Hook,
+    captures: tuple[str, ...] = (),
+    receives: bool = False,
+    active: Callable[[], object] | None = None,
 ) -> None:
     """Put ``hook`` under the point's name, and its other forms under the suffixed names."""
     name = point.name
     defined[name] = point
-    _publish_first(name, hook, point)
+    if active is not None:
+        hook = _while(active, hook)
+    _publish_first(name, hook, point, active)
     _publish_plain(name + "?", _reading_frame(hook, captures))
     _publish_plain(name + "!", _current_error(hook))
     _publish_plain(name + "@", _delegating(name, receives))
@@ -130,11 +138,13 @@ def _nothing() -> None:
     return None
 
 
-def _publish_first(name: str, hook: Hook, point: Point) -> None:
+def _publish_first(
+    name: str, hook: Hook, point: Point, active: Callable[[], object] | None
+) -> None:
     """Publish a hook that first says that it fired, then steps aside for ``hook`` itself."""
 
     def first(value: Any, *rest: Any) -> Any:
-        if _namespace.get(name) is first:
+        if _namespace.get(name) is first and (active is None or active() is not None):
             _namespace[name] = hook
             on_first(point)
         return hook(value, *rest)
@@ -142,6 +152,17 @@ def _publish_first(name: str, hook: Hook, point: Point) -> None:
     _publish_plain(name, hook)
     on_define(first)
     _namespace[name] = first
+
+
+def _while(active: Callable[[], object], hook: Hook) -> Hook:
+    """``hook``, called only where ``active()`` is something."""
+
+    def gated(value: Any, *rest: Any) -> Any:
+        if active() is None:
+            return value
+        return hook(value, *rest) if rest else hook(value)
+
+    return gated
 
 
 def _publish_plain(name: str, hook: Hook) -> None:

@@ -7,7 +7,7 @@ down to the cost of its two stores and the clock.
 from __future__ import annotations
 
 from _thread import allocate_lock
-from time import monotonic_ns
+from time import monotonic
 
 from .points import Point, failed, publish
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NO_ROOM = memoryview(bytearray())
+_EXACT = 1 << 53
+"""A float64 holds every integer up to here."""
 
 
 def define_stored(
@@ -24,12 +26,13 @@ def define_stored(
     grow: Callable[[], tuple[Any, Any]],
     number: Callable[[Any], float | None],
     keep: Callable[[float], None],
+    active: Callable[[], object] | None = None,
 ) -> Point:
     """Put a hook under ``name`` that stores each number with its time.
 
-    ``grow()`` gives views of times (int64, monotonic ns) and values (float64) to fill, and raises when
-    there is no room: then ``keep(value)`` is told. ``number(value)`` makes a number of what is no
-    float, or ``None`` when there is nothing to store.
+    ``grow()`` gives views of times (monotonic seconds) and values to fill, both float64, and raises
+    when there is no room: then ``keep(value)`` is told. ``number(value)`` makes a number of what is
+    no float, or ``None`` when there is nothing to store. ``active`` is as for ``define``.
     """
     point = Point(name)
     times: Any = _NO_ROOM
@@ -37,11 +40,12 @@ def define_stored(
     index = 0
     before = 0
     lock = allocate_lock()
-    clock = monotonic_ns
+    clock = monotonic
 
     def hook(value: Any) -> Any:
         nonlocal index
-        if type(value) is float:
+        kind = type(value)
+        if kind is float or ((kind is int or kind is bool) and -_EXACT <= value <= _EXACT):
             # A place in the room as it is now: no other thread runs in these lines, there is no call.
             at = index
             index = at + 1
@@ -120,5 +124,5 @@ def define_stored(
 
     point.read = lambda: before + index
     point.renew = renew
-    publish(point, hook)
+    publish(point, hook, active=active)
     return point

@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 from ..analysis.rates import Rate, Series, Statistics, Summary, number, summarise
-from ..store import Run, open_run
+from ..store.folder import Run, open_run
 from .text import WIDTH, clean, count, duration, figure, fit, table
 
 _SHOWN = 12

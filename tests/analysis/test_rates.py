@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.analysis.rates import Summary, number, percentile, statistics, summarise
-from injector.store import open_run
+from injector.store.folder import open_run
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 

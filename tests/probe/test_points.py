@@ -126,6 +126,24 @@ def test_the_first_fire_is_told_once(name, monkeypatch):
     assert point.fired == 3
 
 
+@pytest.mark.parametrize("override", [False, True])
+def test_nothing_happens_where_it_is_not_active(name, override, monkeypatch):
+    told, state = [], {"now": None}
+    monkeypatch.setattr(points, "on_first", lambda point: told.append(point.name))
+    point = define(
+        name, lambda value: value * 10, override=override, active=lambda: state.get("now")
+    )
+    assert call(name, 1) == 1
+    assert (told, point.fired) == ([], 0)
+    state["now"] = "here"
+    assert call(name, 2) == (20 if override else 2)
+    state["now"] = None
+    assert call(name, 3) == 3
+    state["now"] = "again"
+    assert call(name + "?", 4) == (40 if override else 4)
+    assert (told, point.fired) == ([name], 2)
+
+
 def test_an_error_hook_sees_the_exception_in_flight(name):
     seen = []
     define(name, seen.append)

@@ -70,6 +70,25 @@ def test_what_is_no_float_is_made_one_or_left_to_number(name, writer, tmp_path):
     assert stored(tmp_path) == [1.0, 2.5, 3.0]
 
 
+def test_integers_and_truths_are_stored_where_a_float_holds_them(name, writer, tmp_path):
+    asked = []
+    point, _ = define(name, writer, asked.append)
+    values = [True, -(2**53), 2**53, False, 2**53 + 1, 10**400]
+    for value in values:
+        assert vars(builtins)[name](value) is value
+    assert stored(tmp_path) == [1.0, -(2.0**53), 2.0**53, 0.0]
+    assert asked == values[4:] and point.fired == 6
+
+
+def test_only_what_happens_while_active_is_stored(name, writer, tmp_path):
+    state = {"now": None}
+    point = define_stored(name, writer.series("loss").grow, float, print, lambda: state["now"])
+    for number in range(4):
+        state["now"] = "here" if number % 2 else None
+        assert vars(builtins)[name](float(number)) == number
+    assert (stored(tmp_path), point.fired) == ([1.0, 3.0], 2)
+
+
 def test_a_number_that_raises_does_not_reach_the_program(name, writer, tmp_path):
     point, _ = define(name, writer, lambda value: 1 / 0)
     assert vars(builtins)[name]("x") == "x"

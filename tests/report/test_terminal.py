@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from injector import store
 from injector.bus.collector import collect
 from injector.bus.writer import Writer
 from injector.cli.report import main
 from injector.report.terminal import render
+from injector.store.place import create
 
 
 def probe(selector: str, **more: Any) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def probe(selector: str, **more: Any) -> dict[str, Any]:
 
 
 def new_run(tmp_path: Path, events: list[tuple[str, Any]], **options: Any) -> str:
-    folder = store.create("train", str(tmp_path / "runs")).path
+    folder = create("train", str(tmp_path / "runs")).path
     assert folder
     if events:
         writer = Writer(folder)
@@ -129,7 +129,7 @@ def test_no_voirfile(tmp_path: Path) -> None:
 
 
 def test_ranks(tmp_path: Path) -> None:
-    folder = store.create("train", str(tmp_path)).path
+    folder = create("train", str(tmp_path)).path
     assert folder
     for rank, rate in ((0, 100.0), (1, 300.0)):
         code = "import sys, json; from injector.bus.writer import Writer; w = Writer(sys.argv[1], "
@@ -214,7 +214,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_run_that_nobody_collected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = store.create("train", str(tmp_path)).path
+    folder = create("train", str(tmp_path)).path
     assert folder
     writer = Writer(folder)
     for event, data in rates(1.0, 2.0):

@@ -1,0 +1,1 @@
+"""Run folders: where they are made, and how what they hold is read and repaired."""

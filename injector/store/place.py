@@ -1,0 +1,102 @@
+"""Where the folder of a new run is made."""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms, before the program starts
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RUNS_VARIABLE = "INJECT_RUNS"
+HIDDEN = ".inject"
+NAME_LIMIT = 100
+
+
+class Place:
+    """A new run folder, or why there is none."""
+
+    __slots__ = ("path", "problems")
+
+    def __init__(self, path: str | None, problems: tuple[str, ...]) -> None:
+        self.path = path
+        self.problems = problems
+        """Places that were asked for and could not be written, as sentences."""
+
+
+def create(name: str, runs: str | None = None, environ: Mapping[str, str] | None = None) -> Place:
+    """Make a folder ``NAME.TIME`` of its own for a run, however many start at the same moment.
+
+    Looked for: ``runs``, else ``$INJECT_RUNS``, else ``.inject/runs`` in the current folder; when
+    that cannot be written, the user's state folder. Raises nothing: a program also runs without a
+    record.
+    """
+    problems: list[str] = []
+    for place in _places(runs, os.environ if environ is None else environ):
+        folder = _attempt(place, clean_name(name), problems)
+        if folder is not None:
+            return Place(folder, tuple(problems))
+    return Place(None, tuple(problems))
+
+
+def _attempt(runs: str, name: str, problems: list[str]) -> str | None:
+    try:
+        return _create_in(runs, name)
+    except OSError as error:
+        problems.append(f"no run can be recorded in {runs}: {error.strerror or error}")
+        return None
+
+
+def _places(runs: str | None, environ: Mapping[str, str]) -> list[str]:
+    places = [default_runs(runs, environ)]
+    state = _state_runs(environ)
+    return [*places, state] if state else places
+
+
+def default_runs(runs: str | None = None, environ: Mapping[str, str] | None = None) -> str:
+    """The folder of runs that ``--runs``, the environment and the current folder mean."""
+    environ = os.environ if environ is None else environ
+    asked = runs or environ.get(RUNS_VARIABLE)
+    # Absolute, since the program may change its current folder.
+    return os.path.abspath(asked or os.path.join(HIDDEN, "runs"))
+
+
+def _state_runs(environ: Mapping[str, str]) -> str | None:
+    state = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(state, "injector", "runs") if os.path.isabs(state) else None
+
+
+def clean_name(name: str) -> str:
+    """``name`` as a file name, and never one that hides itself."""
+    kept = "".join(c if c.isprintable() and c not in "/\\" else "_" for c in name)
+    return kept.strip().lstrip(".")[:NAME_LIMIT] or "run"
+
+
+def _create_in(runs: str, name: str) -> str:
+    os.makedirs(runs, exist_ok=True)
+    if os.path.basename(os.path.dirname(runs)) == HIDDEN:
+        _keep_out_of_git(os.path.dirname(runs))
+    moment = time.time_ns() // 1_000
+    while True:
+        folder = os.path.join(runs, f"{name}.{_stamp(moment)}")
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            moment += 1  # somebody else's run of this very microsecond
+            continue
+        os.mkdir(os.path.join(folder, "raw"))
+        return folder
+
+
+def _stamp(microseconds: int) -> str:
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(seconds)) + f".{rest:06d}"
+
+
+def _keep_out_of_git(folder: str) -> None:
+    try:
+        with open(os.path.join(folder, ".gitignore"), "x") as file:
+            file.write("*\n")
+    except OSError:
+        pass  # it is there, or the run itself cannot be written either
