@@ -5,6 +5,7 @@ Importing ``giving`` costs about 70 ms, so nothing here is imported before that.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,12 @@ from giving import Given, SourceProxy
 from giving.gvr import global_context
 
 from ..probe import MISSING
+
+# From Python 3.13 on giving brings in pdb, that readline, and that writes the terminal's size into the
+# environment behind Python's back: the program's children would inherit it.
+for _name in ("COLUMNS", "LINES"):
+    if _name not in os.environ:
+        os.unsetenv(_name)
 
 Data = dict[str, Any]
 

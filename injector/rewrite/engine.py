@@ -280,13 +280,14 @@ class Engine:
         return code
 
     def _landed(self, landings: Iterable[Landing]) -> None:
-        """Report ``landings``, and define what the code will call where they are bindings."""
+        """Report ``landings``; what is bound to a name reports itself, once it is known what it is."""
         for landing in landings:
             if landing.kind == "binding":
                 from .attaching import Binding
 
                 builtins.__dict__[landing.request.hook + "&"] = Binding(self, landing.request)
-            self.say(landing)
+            else:
+                self.say(landing)
 
     def _hope(self, sheet: Sheet) -> None:
         """Define what the code will call after each ``import *``."""

@@ -42,7 +42,7 @@ def start(tmp_path, inject, environ):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            process_group=0,
+            preexec_fn=os.setpgrp,  # process_group came with Python 3.11
             **settings,
         )
         started.append(process)
@@ -187,6 +187,7 @@ def in_terminal(words, keys, environ, cwd):
         except OSError:
             break
         if keys and re.search(rb"name\?|ready", output):
+            time.sleep(0.2)  # until it no longer prints, but waits
             os.write(terminal, keys)
             keys = b""
     _, status = os.waitpid(pid, 0)

@@ -157,7 +157,7 @@ if sys.version_info >= (3, 11):
 if NEWER:
     CASES["type alias"] = ("type x = int\nreturn x.__value__", "x", "any", None)
     CASES["f-string, nested quotes"] = ('return f"{(x := "a")}"', "x", ["a"], "a" * 10)
-    CASES["generic"] = ("def g[T](a: T) -> T: return a\nx = g(1)\nreturn x", "x", [1], 10)
+    CASES["generic"] = ("def g[T](a: T) -> T: yield a\nx, = g(1)\nreturn x", "x", [1], 10)
     CASES["generic class"] = ("class g[T]:\n  y = 1\nx = g.y\nreturn x", "x", [1], 10)
 
 
