@@ -156,7 +156,7 @@ def _python_flags() -> list[str]:
     words = sys.orig_argv[1 : len(sys.orig_argv) - count]
     if sys.orig_argv[len(sys.orig_argv) - count :] != sys.argv[1:] or not words:
         return []
-    if words[-2:-1] == ["-m"]:
+    if words[-2:-1] in (["-m"], ["-c"]):
         return words[:-2]
     return words[:-1]
 

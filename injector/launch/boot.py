@@ -101,6 +101,7 @@ class Process:
         self.engine.install()
         self.spare = _spare_builtins()
         os.register_at_fork(after_in_child=self.session.after_fork)
+        self.children.on_exec = self.before_exec
 
     def code(self, source: bytes, filename: str, plain: CodeType) -> CodeType:
         """The script's code: ``plain``, or rewritten where a probe names it."""
@@ -123,6 +124,11 @@ class Process:
                 self.session.finish(self.uncaught())
             else:
                 self.session.leave_fork()
+
+    def before_exec(self) -> None:
+        """Perhaps the last words: a process that becomes another program runs no exit functions."""
+        if self.session is not None:
+            self.session.count(always=os.getpid() == self.owner)
 
     def before_exit(self, words: tuple[Any, ...], _: dict[str, Any]) -> tuple[Any, object]:
         """``os._exit`` runs no exit functions."""

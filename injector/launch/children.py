@@ -117,14 +117,16 @@ class Children:
     def __init__(self, boot: str) -> None:
         self.boot = boot
         self.path: str | None = None
+        self.on_exec: Callable[[], None] = lambda: None
+        """Called before this process becomes another program, which it may fail to do."""
 
     def install(self) -> None:
         """Replace what starts processes, wherever the standard library keeps it."""
         import _posixsubprocess
 
         arrange: dict[str, Arrange] = {
-            "execv": self.execv,
-            "execve": self.execve,
+            "execv": self.replaced(self.execv),
+            "execve": self.replaced(self.execve),
             "posix_spawn": self.execve,
             "posix_spawnp": self.execve,
             "system": self.system,
@@ -138,6 +140,15 @@ class Children:
         subprocess = sys.modules.get("subprocess")  # imported this early by a .pth file
         if hasattr(subprocess, "_fork_exec"):
             subprocess._fork_exec = fork_exec  # type: ignore[union-attr]
+
+    def replaced(self, arrange: Arrange) -> Arrange:
+        """``arrange`` for a call that, if it succeeds, runs nothing more of this program."""
+
+        def arranged(arguments: Arguments, options: Options) -> tuple[Arguments, object]:
+            self.on_exec()
+            return arrange(arguments, options)
+
+        return arranged
 
     def execv(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
         """``(path, words)`` under the C environment."""

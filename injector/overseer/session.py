@@ -69,7 +69,7 @@ class Session:
         self._finished = True
         try:
             self._end_phases(exception)
-            self._record.emit("fired", self._fired())
+            self.count()
             self._record.emit("end", {})
             self._record.close()
         except BaseException as error:
@@ -84,8 +84,14 @@ class Session:
 
     def leave_fork(self) -> None:
         """The forked child ends: what it saw."""
-        self._record.emit("fired", self._fired())
+        self.count()
         self._record.close()
+
+    def count(self, *, always: bool = True) -> None:
+        """Record how often each probe has fired here; not ``always``, if any has."""
+        fired = self._fired()
+        if always or any(fired.values()):
+            self._record.emit("fired", fired)
 
     @property
     def probes(self) -> list[Probe]:

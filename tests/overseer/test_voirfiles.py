@@ -657,3 +657,25 @@ def test_check_says_that_an_instrument_raises(tmp_path):
     assert done.returncode == 2
     assert "instrument_a" in done.stderr
     assert "vlaue" in done.stderr
+
+
+def test_what_fired_before_the_program_became_another_is_counted(inject):
+    run = inject(
+        """
+        import os, sys
+        def f(x):
+            y = x * 2
+        for i in range(3):
+            f(i)
+        if len(sys.argv) == 1:
+            try:
+                os.execv("/nonexistent", ["x"])
+            except FileNotFoundError:
+                f(9)
+            os.execv(sys.executable, [sys.executable, "main.py", "again"])
+        """,
+        'def instrument_a(ov):\n    ov.value("//f > y")\n',
+    )
+    assert run.exit == 0, run.err
+    [probe] = run.record["probes"]
+    assert (probe["fired"], probe["exact"]) == (7, True)
