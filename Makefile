@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # An unpinned torch pulls gigabytes of CUDA packages; the CPU build of this one is enough to test with.
+# pip takes the build that its index offers: PIP_EXTRA_INDEX_URL can name an index of CPU builds.
 TORCH := torch==2.13.0
 
 .PHONY: demo test lint types check bench clean

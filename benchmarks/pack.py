@@ -223,15 +223,18 @@ def main(arguments: list[str] | None = None) -> int:
         benchmark = load(options.name)
     except LookupError as error:
         parser.error(str(error))
+    given = options.environment
+    if given and not (given / "pyvenv.cfg").is_file():
+        parser.error(f"{given}: no virtual environment")
     try:
         if options.verb == "install":
-            install(benchmark, place(benchmark, options.base, options.environment))
+            install(benchmark, place(benchmark, options.base, given))
             return 0
         if options.plain and benchmark.only_probed:
             parser.error(f"{benchmark.name} has no --plain: {benchmark.only_probed}")
         if options.plain and options.extra:
             parser.error(f"--plain runs without inject, which {options.extra[0]!r} is meant for")
-        return run(benchmark, options.base, options.extra, options.plain, options.environment)
+        return run(benchmark, options.base, options.extra, options.plain, given)
     except subprocess.CalledProcessError as error:
         print(f"{benchmark.name}: failed: {shlex.join(error.cmd)}", file=sys.stderr)
         return 1
