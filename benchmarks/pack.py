@@ -1,4 +1,4 @@
-"""``python -m benchmarks.pack``: install, prepare and run the third-party programs of this folder.
+"""Install, prepare and run the third-party training programs of this folder.
 
 ``list`` shows them; ``run NAME`` installs what NAME pins into an environment of its own, makes its
 data, and runs it under ``inject run`` (``--plain``: under its interpreter alone). What an earlier
@@ -8,6 +8,7 @@ call has installed and prepared is used again.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import shlex
 import shutil
@@ -38,15 +39,24 @@ class Benchmark(NamedTuple):
         return str(self.settings["origin"]["package"])
 
     @property
+    def only_probed(self) -> str | None:
+        """Why the program cannot be run without its voirfile, or None where it can."""
+        return self.settings.get("only_probed")
+
+    @property
     def voirfile(self) -> Path:
         """The voirfile that names places in the program."""
         return self.folder / "voirfile.py"
 
 
 class Place(NamedTuple):
-    """Where one benchmark keeps what it installs, makes and writes."""
+    """Where one benchmark keeps what it installs, makes and writes.
+
+    A shared environment exists already, has this package, and holds more than the benchmark.
+    """
 
     environment: Path
+    shared: bool
     source: Path
     data: Path
     out: Path
@@ -64,11 +74,14 @@ def load(name: str) -> Benchmark:
     """Read ``benchmarks/NAME/benchmark.yaml``.
 
     Raises:
-        SystemExit: there is no such benchmark.
+        LookupError: there is no such benchmark.
     """
+    known = names()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise LookupError(f"no benchmark {name!r}{meant} There are: {', '.join(known)}")
     file = HERE / name / "benchmark.yaml"
-    if not file.is_file():
-        raise SystemExit(f"no benchmark {name!r}; there are: {', '.join(names())}")
     return Benchmark(name, file.parent, yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
@@ -77,26 +90,36 @@ def names() -> list[str]:
     return sorted(file.parent.name for file in HERE.glob("*/benchmark.yaml"))
 
 
-def place(benchmark: Benchmark, base: Path) -> Place:
-    """The folders of ``benchmark`` under ``base``, which keeps itself out of version control."""
+def home(base: Path) -> Path:
+    """What keeps itself out of version control, and holds the runs: ``.inject``, else ``base``."""
+    base = base.resolve()
+    return base.parent if base.parent.name == ".inject" else base
+
+
+def place(benchmark: Benchmark, base: Path, environment: Path | None = None) -> Place:
+    """The folders of ``benchmark`` under ``base``; ``environment`` is one that exists already."""
     own = base.resolve() / benchmark.name
     own.mkdir(parents=True, exist_ok=True)
-    ignore = base.parent if base.parent.name == ".inject" else base
-    (ignore / ".gitignore").write_text("*\n", encoding="utf-8")
-    return Place(own / "venv", own / "source", own / "data", own / "out")
+    (home(base) / ".gitignore").write_text("*\n", encoding="utf-8")
+    # Not resolved: an environment is known by the link to its interpreter.
+    venv = environment.absolute() if environment else own / "venv"
+    return Place(venv, environment is not None, own / "source", own / "data", own / "out")
 
 
 def install(benchmark: Benchmark, at: Place) -> None:
     """Make the environment, and unpack the source archive where the program is only in that."""
     wanted = (benchmark.folder / "requirements.txt").read_text(encoding="utf-8")
-    done = at.environment / "installed.txt"
+    done = at.environment / f"installed-{benchmark.name}.txt"
     if done.exists() and done.read_text(encoding="utf-8") == wanted:
         return
-    _call(sys.executable, "-m", "venv", "--clear", at.environment)
+    print(f"installing {benchmark.package} into {at.environment}", file=sys.stderr, flush=True)
+    if not at.shared:
+        _call(sys.executable, "-m", "venv", "--clear", at.environment)
     # The Python that runs this may have an older idea of what a wheel is than the index has.
     pip = (at.program("python"), "-m", "pip", "--disable-pip-version-check", "--quiet")
     _call(*pip, "install", "--requirement", benchmark.folder / "requirements.txt")
-    _call(*pip, "install", "--editable", HOME)
+    if not at.shared:
+        _call(*pip, "install", "--editable", HOME)
     if benchmark.settings["origin"].get("archive"):
         _unpack(benchmark, at, pip)
     done.write_text(wanted, encoding="utf-8")
@@ -153,24 +176,35 @@ def flags(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield str(value)
 
 
-def run(benchmark: Benchmark, base: Path, extra: list[str], plain: bool = False) -> int:
-    """Install, prepare and run ``benchmark``; the exit code of the run."""
-    at = place(benchmark, base)
+def run(
+    benchmark: Benchmark,
+    base: Path,
+    extra: list[str],
+    plain: bool = False,
+    environment: Path | None = None,
+) -> int:
+    """Install, prepare and run ``benchmark``; the exit code of the run, as a shell counts it."""
+    at = place(benchmark, base, environment)
     install(benchmark, at)
     prepare(benchmark, at)
     settings = benchmark.settings
     folder = at.fill(settings.get("folder", "{out}"))
-    environment = {**os.environ, **{k: str(v) for k, v in (settings.get("env") or {}).items()}}
-    environment.setdefault("INJECT_RUNS", str(base.resolve().parent / "runs"))
+    variables = {name: at.fill(value) for name, value in (settings.get("env") or {}).items()}
+    runs = os.environ.get("INJECT_RUNS", str(home(base) / "runs"))
     words = command(benchmark, at, extra, plain)
     print("+", shlex.join(words), file=sys.stderr, flush=True)
-    with subprocess.Popen(words, cwd=folder, env=environment) as process:
+    with subprocess.Popen(
+        words, cwd=folder, env={**os.environ, "INJECT_RUNS": runs, **variables}
+    ) as process:
         try:
-            return process.wait(settings.get("max_duration"))
+            code = process.wait(settings.get("max_duration"))
         except subprocess.TimeoutExpired:
             print(f"{benchmark.name}: stopped after {settings['max_duration']} s", file=sys.stderr)
             process.terminate()  # inject passes it on to the program, and ends with the report
-            return process.wait() or 1
+            code = process.wait() or 1
+        except KeyboardInterrupt:  # the terminal has sent it to the program as well
+            code = process.wait() or 130
+    return code if code >= 0 else 128 - code
 
 
 def _call(*words: object) -> None:
@@ -179,25 +213,54 @@ def _call(*words: object) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(prog="benchmarks.pack", description=__doc__)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.verb == "list":
+        for name in names():
+            print(f"{name:18} {load(name).settings['description']}")
+        return 0
+    try:
+        benchmark = load(options.name)
+    except LookupError as error:
+        parser.error(str(error))
+    given = options.environment
+    if given and not (given / "pyvenv.cfg").is_file():
+        parser.error(f"{given}: no virtual environment")
+    try:
+        if options.verb == "install":
+            install(benchmark, place(benchmark, options.base, given))
+            return 0
+        if options.plain and benchmark.only_probed:
+            parser.error(f"{benchmark.name} has no --plain: {benchmark.only_probed}")
+        if options.plain and options.extra:
+            parser.error(f"--plain runs without inject, which {options.extra[0]!r} is meant for")
+        return run(benchmark, options.base, options.extra, options.plain, given)
+    except subprocess.CalledProcessError as error:
+        print(f"{benchmark.name}: failed: {shlex.join(error.cmd)}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.pack",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("list", help="show the benchmarks")
     for verb in ("install", "run"):
         added = verbs.add_parser(verb, help=f"{verb} one benchmark")
         added.add_argument("name", metavar="NAME")
         added.add_argument("--base", type=Path, default=BASE, help=f"folder of it all ({BASE})")
+        added.add_argument(
+            "--environment",
+            type=Path,
+            metavar="DIR",
+            help="install into this virtual environment, which has this package already",
+        )
     added.add_argument("--plain", action="store_true", help="without inject, as a comparison")
     added.add_argument("extra", nargs="*", metavar="OPTION", help="options of inject run, after --")
-    options = parser.parse_args(arguments)
-    if options.verb == "list":
-        for name in names():
-            print(f"{name:18} {load(name).settings['description']}")
-        return 0
-    benchmark = load(options.name)
-    if options.verb == "install":
-        install(benchmark, place(benchmark, options.base))
-        return 0
-    return run(benchmark, options.base, options.extra, options.plain)
+    return parser
 
 
 if __name__ == "__main__":

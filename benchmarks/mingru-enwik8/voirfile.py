@@ -55,4 +55,12 @@ def instrument_rate(ov):
     turns.map(
         lambda at: {"task": "train", "batch_size": at["BATCH_SIZE"] * at["GRAD_ACCUM_EVERY"]}
     ).give()
-    ov.probe("// > loss").map(lambda at: {"task": "train", "loss": at["loss"].item()}).give()
+
+    # The first turn also validates, with a loss of the same name.
+    losses = ov.probe("//(model) > loss")
+    losses.kmap(
+        lambda model, loss: {
+            "task": "train" if model.training else "validation",
+            "loss": loss.item(),
+        }
+    ).give()

@@ -35,3 +35,9 @@ def instrument_training(ov, pace: Pace):
     steps.kmap(
         lambda data, loss: {"task": "train", "batch_size": data.numel(), "loss": loss.item()}
     ).give()
+
+    # Where the time of a step goes, and what is no step.
+    ov.region("/stanza.models.common.char_model/CharacterLanguageModel/forward", "forward")
+    ov.region("/torch._tensor/Tensor/backward", "backward")
+    ov.region("/torch.optim.sgd/SGD/step", "optimizer")
+    ov.region("//evaluate_and_save", "evaluation")
