@@ -1,0 +1,112 @@
+"""The standard library, rewritten with hooks at every place: it compiles, and its own tests pass."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tokenize
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rewriting import differences, everything, library, plainly
+
+from injector.rewrite.transform import rewrite
+
+SHARDS = 8
+LEAST = 1_500
+"""The standard library of each supported version has more modules than this, its tests included."""
+
+WOVEN = (
+    "abc", "argparse", "ast", "asyncio.base_events", "asyncio.tasks", "collections", "contextlib",
+    "copy", "dataclasses", "enum", "functools", "heapq", "inspect", "json.decoder", "json.encoder",
+    "pickle", "types", "typing", "weakref",
+)  # fmt: skip
+TESTS = (
+    "test_argparse", "test_asyncgen", "test_class", "test_collections", "test_contextlib",
+    "test_coroutines", "test_dataclasses", "test_decorators", "test_descr", "test_enum",
+    "test_except_star", "test_functools", "test_generators", "test_grammar", "test_heapq",
+    "test_inspect", "test_json", "test_listcomps", "test_named_expressions", "test_patma",
+    "test_scope", "test_super", "test_type_aliases", "test_type_params", "test_typing",
+    "test_unpack_ex", "test_with", "test_yield_from",
+)  # fmt: skip
+"""Test modules of CPython, each rewritten as a whole beside the modules that it tests."""
+
+NOT_OVERRIDDEN = ("test_enum",)
+"""Overriding what was unpacked sets it once more, which the body of an ``Enum`` forbids."""
+
+
+def modules() -> list[str]:
+    """The files of the standard library, its tests with it."""
+    found = []
+    for folder, folders, files in os.walk(library()):
+        folders[:] = [f for f in folders if f not in ("site-packages", "lib2to3")]
+        found += [os.path.join(folder, file) for file in files if file.endswith(".py")]
+    return sorted(found)
+
+
+def texts(paths: list[str]) -> Iterator[tuple[str, str]]:
+    """What of them compiles as it is: some files of the tests are broken on purpose."""
+    for path in paths:
+        try:
+            with tokenize.open(path) as file:
+                text = file.read()
+            plainly(text, path)
+        except (SyntaxError, UnicodeDecodeError, ValueError):
+            continue
+        yield path, text
+
+
+def test_there_is_a_library() -> None:
+    assert len(modules()) > LEAST
+
+
+@pytest.mark.parametrize("override", [False, True], ids=["observed", "overridden"])
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_module_compiles_and_keeps_its_lines(shard: int, override: bool) -> None:
+    wrong, count = [], 0
+    for path, text in texts(modules()[shard::SHARDS]):
+        tree = ast.parse(text, path)
+        requests = everything(override=override)
+        landings, _ = rewrite(tree, requests, module="m", filename=path, source=text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            woven = compile(tree, path, "exec", dont_inherit=True)
+        wrong += [f"{path}{each}" for each in differences(plainly(text, path), woven)]
+        count += bool(landings)
+    assert wrong == []
+    assert count > LEAST / SHARDS / 2
+
+
+def outcomes(test: str, flags: list[str], folder: Path) -> dict[str, str]:
+    """How each test of a module of CPython's ``test`` package went, in a process of its own."""
+    script = str(Path(__file__).with_name("run_rewritten.py"))
+    done = subprocess.run(
+        [sys.executable, script, *flags, test, *WOVEN],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=300,
+    )
+    _, mark, last = done.stdout.rpartition("\nOUTCOME ")
+    assert mark, done.stdout[-2000:] + done.stderr[-4000:]
+    found: dict[str, str] = json.loads(last)
+    return found
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_cpythons_own_tests_go_as_they_do_without_hooks(test: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(f"test.{test}") is None:
+        pytest.skip("this Python has no such test")
+    plain = outcomes(test, ["--plain"], tmp_path)
+    assert "ok" in plain.values()
+    assert outcomes(test, [], tmp_path) == plain
+    if test not in NOT_OVERRIDDEN:
+        assert outcomes(test, ["--override"], tmp_path) == plain
