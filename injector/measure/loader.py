@@ -30,6 +30,8 @@ def timed(iterator: Iterator[Any], on_step: OnStep) -> Iterator[Any]:
 class TimedLoader:
     """Stands for an iterable: its attributes, length, items and class are the iterable's."""
 
+    __slots__ = ("_injector_loader", "_injector_on_step")
+
     def __init__(self, loader: Any, on_step: OnStep) -> None:
         object.__setattr__(self, "_injector_loader", loader)
         object.__setattr__(self, "_injector_on_step", on_step)
@@ -38,11 +40,27 @@ class TimedLoader:
     def __class__(self) -> Any:
         return self._injector_loader.__class__
 
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        return self._injector_loader.__dict__
+
     def __iter__(self) -> Iterator[Any]:
         return timed(iter(self._injector_loader), self._injector_on_step)
 
     def __len__(self) -> int:
         return len(self._injector_loader)
+
+    def __bool__(self) -> bool:
+        return bool(self._injector_loader)  # what has no length is true
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._injector_loader
+
+    def __eq__(self, other: object) -> Any:
+        return self._injector_loader == _bare(other)
+
+    def __hash__(self) -> int:
+        return hash(self._injector_loader)
 
     def __getitem__(self, key: Any) -> Any:
         return self._injector_loader[key]
@@ -53,12 +71,22 @@ class TimedLoader:
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._injector_loader, name, value)
 
+    def __delattr__(self, name: str) -> None:
+        delattr(self._injector_loader, name)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._injector_loader)
+
     def __repr__(self) -> str:
         return repr(self._injector_loader)
 
     def __reduce__(self) -> Any:
         # It leaves the process as what it stands for.
         return _itself, (self._injector_loader,)
+
+
+def _bare(thing: Any) -> Any:
+    return thing._injector_loader if type(thing) is TimedLoader else thing
 
 
 def _itself(loader: Any) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     Ask = Callable[..., None]
-    """``ask(where, variable, handler, override=False)`` of the overseer."""
+    """``ask(where, variable, direct, end, store, override)`` of the overseer, most of them optional."""
 
     class Recorder(Protocol):
         """Where measurements go: the writer of this process."""
@@ -123,8 +123,7 @@ class Measures:
             end = perf_counter_ns()
             ended((end - begun[get_ident()].pop()) / 1e9)
 
-        self._ask(where, "#enter", direct=enter)
-        self._ask(where, "#exit", direct=leave)
+        self._ask(where, direct=enter, end=leave)
 
     def _rate(self, task: str, items: int | None, seconds: float, io: float | None = None) -> None:
         data: dict[str, Any] = {"task": task, "elapsed": seconds}

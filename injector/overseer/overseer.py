@@ -167,10 +167,12 @@ class Overseer:
         where: Any,
         variable: str | None = None,
         direct: Callable[[Any], Any] | None = None,
+        end: Callable[[Any], Any] | None = None,
         store: Store | None = None,
         override: bool = False,
     ) -> None:
-        self._add(where, variable=variable, direct=direct, store=store, override=override)
+        how: dict[str, Any] = {"direct": direct, "end": end, "store": store, "override": override}
+        self._add(where, variable=variable, **how)
 
     def _add(self, where: Any, *, env: Any = None, **how: Any) -> None:
         frame = sys._getframe(1)

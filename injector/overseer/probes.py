@@ -34,6 +34,7 @@ class Target:
 class Probe:
     """One selector of a voirfile: what it asks for, and what it gives when it fires.
 
+    ``direct`` and ``end`` together are for calls: the one is told of the begin, the other of the end.
     ``deliver`` is given a mapping of captured names to values. ``direct`` is given the focus variable's
     value alone: the fast way, without a mapping in between wherever the selector allows it. ``store``
     keeps numbers, by the hook itself where the selector allows that.
@@ -48,13 +49,14 @@ class Probe:
         number: Callable[[], int],
         deliver: Deliver | None = None,
         direct: Callable[[Any], Any] | None = None,
+        end: Callable[[Any], Any] | None = None,
         store: Store | None = None,
         variable: str | None = None,
         override: bool = False,
         raw: bool = False,
         total: bool = False,
     ) -> None:
-        self.selector = _shown(where, variable)
+        self.selector = _shown(where, variable) if end is None else _named(where)
         self.place = place
         self.override = override
         self.targets: list[Target] = []
@@ -69,8 +71,23 @@ class Probe:
         self._env = env
         self._raw = raw
         self._number = number
+        self._count = self._event
+        if end is None:
+            self._ask_for(where, variable, total)
+        else:
+            self._ask_for(where, "#enter", total)
+            self._ask_end(where, end)
+
+    def _ask_end(self, where: Any, end: Callable[[Any], Any]) -> None:
+        """Ask for the ends of calls, whose begins are the events."""
+        counted = list(self.counted)
+        self._direct, self._count = end, _nothing
+        self._ask_for(where, "#exit", False)
+        self.counted = counted
+
+    def _ask_for(self, where: Any, variable: str | None, total: bool) -> None:
         if isinstance(where, str):
-            self._ask_selector(self.selector, total)
+            self._ask_selector(_shown(where, variable), total)
         else:
             self._ask_object(where, variable or "#value")
 
@@ -182,11 +199,13 @@ class Probe:
             capture = gather.capture
             return lambda value: deliver({capture: value})
 
+        count = self._count
+
         def handler(value: Any, *rest: Any) -> Any:
             data = gather(value, rest)
             if data is None:
                 return value
-            self._event()
+            count()
             answer = deliver(data)
             return value if answer is MISSING else answer
 
@@ -369,9 +388,14 @@ def _nothing() -> None:
 def _shown(where: Any, variable: str | None) -> str:
     """The selector's text; for an object, what a selector for it would look like."""
     if not isinstance(where, str):
-        where = f"{getattr(where, '__module__', '')}.{getattr(where, '__qualname__', repr(where))}"
         variable = variable or "#value"
-    return where if variable is None else f"{where} > {variable}"
+    return _named(where) if variable is None else f"{_named(where)} > {variable}"
+
+
+def _named(where: Any) -> str:
+    if isinstance(where, str):
+        return where
+    return f"{getattr(where, '__module__', '')}.{getattr(where, '__qualname__', repr(where))}"
 
 
 def _request_for(
