@@ -218,6 +218,33 @@ def test_command_that_starts_a_script(project: Path, capsys: pytest.CaptureFixtu
     assert "train.py:8" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pip", "--dist", "2", "-m", "train", "--lr", "3"],
+        ["pip", "launch", "train.py"],
+        ["-m", "pdb", "train.py"],
+        ["-m", "torch_like.run", "--nproc", "2", "-m", "train"],
+    ],
+)
+def test_launcher(project: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    """What a launcher is given is a program too, and so is the launcher."""
+    (project / "torch_like").mkdir()
+    (project / "torch_like" / "run.py").write_text("def launch(job):\n    started = job\n")
+    option = voirfile(project, 'ov.value("//train > loss")')
+    assert check.main([option, *words]) == 0
+    assert "train.py:8" in capsys.readouterr().out
+
+
+def test_launcher_itself(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "launcher.py").write_text("def launch(job):\n    started = job\n")
+    option = voirfile(project, 'ov.value("//launch > started")', 'ov.value("//launch > x")')
+    assert check.main([option, "-m", "launcher", "train.py"]) == 1
+    said = capsys.readouterr().out
+    assert "launcher.py:2   started = job   observed" in said
+    assert "not found: there is no function launch in train.py" in said
+
+
 def test_voirfile_beside_the_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     voirfile(project, 'ov.value("//train > loss")')
     (project / "x.py").rename(project / "voirfile.py")
