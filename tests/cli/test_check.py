@@ -165,6 +165,27 @@ def test_objects(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "not found: nothing is never set in dumps (__init__.py:" in text
 
 
+def test_names_made_on_demand(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "lazy.py").write_text(
+        "def attach(): ...\nclass Bound: ...\n__getattr__, __dir__ = attach()\n"
+    )
+    code, out = checked(
+        capsys, project, 'ov.value("/lazy/found > x")', 'ov.value("/lazy/Bound/found > x")'
+    )
+    assert code == 1
+    line = "    lazy.py:3   __getattr__, __dir__ = attach()   attached when the name is bound"
+    assert out[1] == line
+    assert out[4].startswith("    not found: ")
+
+
+def test_a_method_made_in_c(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = checked(capsys, project, 'ov.value("str.upper() as result")')
+    assert (code, out[1]) == (
+        1,
+        "    not found: builtins.str.upper is a method of a class made in C",
+    )
+
+
 def test_nested(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = checked(capsys, project, 'ov.probe("//train > //criterion() as r")')
     assert code == 0
