@@ -169,6 +169,8 @@ def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
     problem``; the text is one or more lines.
     """
     found = [{"kind": "problem", "text": text} for text in info.get("problems", ())]
+    if info["voirfiles"] and not info["processes"] and info["exit"]["code"] == 0:
+        found.append({"kind": "unattached", "text": _NOBODY})
     missed = {miss["selector"] for miss in info["misses"]}
     found += [{"kind": "missed", "text": _miss_text(miss)} for miss in info["misses"]]
     for probe in info["probes"]:
@@ -185,6 +187,12 @@ def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
             text = f"{process['torn']} torn records of {who} were left out"
             found.append({"kind": "torn", "text": text})
     return found
+
+
+_NOBODY = (
+    "no voirfile was loaded: the program started no Python that could be reached "
+    "(-I, -E and -S keep it from that)"
+)
 
 
 def _miss_text(miss: dict[str, Any]) -> str:

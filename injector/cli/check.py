@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,49 +69,93 @@ def main(argv: Sequence[str]) -> int:
         if "--help" in command.flags:
             parser().print_help()
             return 0
-        program = _program(command)
-        checked = check(program, _voirfiles(command), command.options, command.configs)
+        programs = _programs(command)
+        checked = check(programs, _voirfiles(command), command.options, command.configs)
     except UserError as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2
     if as_json:
         print(json.dumps(_record(checked), indent=2))
     else:
-        _print(checked, program)
+        _print(checked, programs)
     return 1 if any(one.misses for one in checked) else 0
 
 
 def check(
-    program: Program, voirfiles: list[str], options: list[str], configs: list[str]
+    programs: list[Program], voirfiles: list[str], options: list[str], configs: list[str]
 ) -> list[Checked]:
-    """Each probe that the voirfiles set, with where it lands. Raises UserError."""
+    """Each probe that the voirfiles set, with where it lands in the first of ``programs`` that has it.
+
+    What lands in none of them is missing from the first. Raises UserError.
+    """
     from .. import overseer
 
     with redirect_stdout(sys.stderr):  # what a voirfile prints is no part of the answer
         probes = overseer.plan(voirfiles, options, configs)
-    landings, misses = survey(program, [target for probe in probes for target in probe.targets])
-    result = []
-    for probe in probes:
-        hooks = {request.hook for request, _ in probe.targets}
-        result.append(
-            Checked(
-                probe,
-                [landing for landing in landings if landing.request.hook in hooks],
-                [miss for miss in misses if miss.request.hook in hooks],
-            )
-        )
-    return result
+    asked = [target for probe in probes for target in probe.targets]
+    landings, misses = survey(programs[0], asked)
+    for program in programs[1:]:
+        hooks = {miss.request.hook for miss in misses}
+        found, _ = survey(program, [one for one in asked if one[0].hook in hooks])
+        landings += found
+        met = {landing.request.hook for landing in found}
+        misses = [miss for miss in misses if miss.request.hook not in met]
+    return [_checked(probe, landings, misses) for probe in probes]
+
+
+def _checked(probe: PlannedProbe, landings: list[Landing], misses: list[Miss]) -> Checked:
+    hooks = {request.hook for request, _ in probe.targets}
+    return Checked(
+        probe,
+        [landing for landing in landings if landing.request.hook in hooks],
+        [miss for miss in misses if miss.request.hook in hooks],
+    )
 
 
 # --- what is checked ------------------------------------------------------------------------------
 
 
-def _program(command: Command) -> Program:
+def _programs(command: Command) -> list[Program]:
+    """Every program that a command line may make `__main__` of some process, likeliest first.
+
+    `torchrun train.py` and `-m pdb train.py` are processes of their own and start what they are
+    given, all of it probed; whether `-m lint train.py` does, only running it would tell.
+    """
+    named = [] if command.kind == "script" else _named(command.arguments)
     try:
-        if command.kind == "module":
-            program = Program.module(command.target)
-        else:
-            program = Program.script(_script(command))
+        return [*named, _own(command)]
+    except UserError:
+        if not named:
+            raise
+        return named  # a launcher that is no Python, such as `env`
+
+
+def _own(command: Command) -> Program:
+    if command.kind == "module":
+        return _program(Program.module, command.target)
+    if command.kind == "script":
+        return _program(Program.script, command.target)
+    if command.kind == "command":  # a package's own command is a script itself
+        return _program(Program.script, str(shutil.which(command.target)))
+    raise UserError("name a script or `-m MODULE`: there is nothing else to read")
+
+
+def _named(words: Sequence[str]) -> list[Program]:
+    """The first script or module that a launcher is given, if it is one that can be read."""
+    for before, word in zip(["", *words], words, strict=False):
+        try:
+            if before in ("-m", "--module"):
+                return [_program(Program.module, word)]
+            if word.endswith(".py") and os.path.isfile(word):
+                return [_program(Program.script, word)]
+        except UserError:
+            continue
+    return []
+
+
+def _program(read: Callable[[str], Program], target: str) -> Program:
+    try:
+        program = read(target)
         if program.main is not None:
             ast.parse(program.main.data, program.main.file)
     except (OSError, ImportError, NoSource) as error:
@@ -119,16 +163,6 @@ def _program(command: Command) -> Program:
     except (SyntaxError, ValueError) as error:
         raise UserError(f"the program does not parse: {error}") from None
     return program
-
-
-def _script(command: Command) -> str:
-    if command.kind == "script":
-        return command.target
-    if command.kind == "command":
-        # `torchrun train.py` runs train.py; a package's own command is a script itself.
-        scripts = [word for word in command.arguments if word.endswith(".py")]
-        return next(filter(os.path.isfile, scripts), None) or str(shutil.which(command.target))
-    raise UserError("name a script or `-m MODULE`: there is nothing else to read")
 
 
 def _voirfiles(command: Command) -> list[str]:
@@ -153,10 +187,10 @@ def _declared(command: Command) -> Mapping[str, Any]:
 # --- how it is shown ------------------------------------------------------------------------------
 
 
-def _print(checked: list[Checked], program: Program) -> None:
+def _print(checked: list[Checked], programs: list[Program]) -> None:
     for one in checked:
         print(f"{display(one.probe.file)}:{one.probe.line}   {one.probe.selector}")
-        _print_rows(list(dict.fromkeys(_row(landing, program) for landing in one.landings)))
+        _print_rows(list(dict.fromkeys(_row(landing, programs) for landing in one.landings)))
         for text in dict.fromkeys(_sentence(miss) for miss in one.misses):
             print(text)
         print()
@@ -170,13 +204,13 @@ def _print_rows(rows: list[tuple[str, str, str]]) -> None:
         print("    " + "   ".join(cells).rstrip())
 
 
-def _row(landing: Landing, program: Program) -> tuple[str, str, str]:
+def _row(landing: Landing, programs: list[Program]) -> tuple[str, str, str]:
     if landing.kind == "wrapped":
         return f"{landing.module}.{landing.function}", "", "wrapped"
     how = _how(landing)
     if landing.request.override and landing.request.variable != "#scope":
         how = "overridden" if landing.kind == "assignment" else f"{how}, overridden"
-    note = _note(landing, program)
+    note = _note(landing, programs)
     return (
         f"{display(landing.file)}:{landing.line}",
         landing.source,
@@ -192,12 +226,15 @@ def _how(landing: Landing) -> str:
     return _HOW.get(landing.kind, landing.kind)
 
 
-def _note(landing: Landing, program: Program) -> str:
-    try:
-        source = program.find(landing.module)
-    except NoSource:
-        return ""
-    return source.note if source is not None and source.file == landing.file else ""
+def _note(landing: Landing, programs: list[Program]) -> str:
+    for program in programs:
+        try:
+            source = program.find(landing.module)
+        except NoSource:
+            continue
+        if source is not None and source.file == landing.file:
+            return source.note
+    return ""
 
 
 def _sentence(miss: Miss) -> str:

@@ -105,21 +105,39 @@ class Process:
 
     def code(self, source: bytes, filename: str, plain: CodeType) -> CodeType:
         """The script's code: ``plain``, or rewritten where a probe names it."""
-        self.main = plain
+        self.main = self.rewritten(source, plain, filename)
+        return self.main
+
+    def rewritten(self, source: bytes, plain: CodeType, filename: str = "") -> CodeType:
+        """``plain`` as it is, or rewritten where a probe names it."""
         engine = self.engine
         if engine is not None and "__main__" in engine.names:
             held = Held()
             try:
                 with held:  # its warnings were given when it was compiled as it is
-                    self.main = engine.main_code(source, filename)
+                    return engine.main_code(source, filename or plain.co_filename)
             except Exception as error:
                 say(f"the program is not probed: {type(error).__name__}: {error}")
-        return self.main
+        return plain
+
+    def expect_another(self) -> None:
+        """What is started may run a program of its own: a file that its arguments name."""
+        engine = self.engine
+        if engine is None or "__main__" not in engine.names:
+            return
+        from injector.launch import runners
+
+        files = runners.named(sys.argv[1:])
+        if files:
+            engine.await_main()
+            runners.Runner(files, self.rewritten).wait()
 
     def leave(self) -> None:
         """The process is about to end."""
         if self.session is not None and not self.ended:
             self.ended = True
+            if self.engine is not None:
+                self.engine.settle_main()
             if os.getpid() == self.owner:
                 self.session.finish(self.uncaught())
             else:

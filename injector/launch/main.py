@@ -178,6 +178,7 @@ class Script:
 
     def program(self) -> Any:
         """What CPython is to call if the program may start."""
+        self.process.expect_another()
         if self.code is None:
             import runpy
 

@@ -1,7 +1,13 @@
-"""An iterable that is timed while a loop draws from it, and otherwise stays what it was."""
+"""An iterable that is timed while a loop draws from it, and otherwise stays what it was.
+
+A program does more with its loader than draw from it: it looks at the signature of its ``__init__``,
+makes another one of the same type with other arguments, pickles it. So the loader that it is given
+is of a class derived from the loader's own, with the loader's own attributes.
+"""
 
 from __future__ import annotations
 
+from operator import itemgetter
 from time import perf_counter_ns
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -27,8 +33,54 @@ def timed(iterator: Iterator[Any], on_step: OnStep) -> Iterator[Any]:
         on_step(fetched - start, perf_counter_ns() - start, batch)
 
 
+def _like(loader: Any, on_step: OnStep) -> Any:
+    """Another object with the attributes of ``loader``, of a class whose iteration is timed.
+
+    Raises TypeError or AttributeError where there are none to share, or it is made in C.
+    """
+    cls = _timed_class(type(loader), on_step)
+    made = object.__new__(cls)
+    object.__setattr__(made, "__dict__", loader.__dict__)
+    cls._injector_loader.__set__(made, loader)  # it lives for as long as what stands for it
+    return made
+
+
+def _timed_class(base: Any, on_step: OnStep) -> Any:
+    """A class derived from ``base``; those that the program makes of it are timed as well."""
+    if (base, on_step) in _classes:
+        return _classes[base, on_step]
+    draw = base.__iter__
+
+    def __iter__(self: Any) -> Iterator[Any]:
+        return timed(draw(self), on_step)
+
+    def plain(self: Any) -> Any:
+        made = object.__new__(base)
+        object.__setattr__(made, "__dict__", self.__dict__)
+        return made
+
+    def __reduce_ex__(self: Any, _: Any) -> Any:
+        return _as(plain(self))
+
+    def __copy__(self: Any) -> Any:
+        from copy import copy
+
+        return copy(plain(self))
+
+    space: dict[str, Any] = {"__slots__": ("_injector_loader",), "_injector_on_step": on_step}
+    space |= {"__iter__": __iter__, "__reduce_ex__": __reduce_ex__, "__copy__": __copy__}
+    space |= {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
+    if hasattr(base, "__del__"):
+        space["__del__"] = lambda self: None  # what it stands for has one
+    _classes[base, on_step] = made = type(base)(base.__name__, (base,), space)
+    return made
+
+
+_classes: dict[tuple[Any, OnStep], Any] = {}
+
+
 class TimedLoader:
-    """Stands for an iterable: its attributes, length, items and class are the iterable's."""
+    """Stands for an iterable made in C: attributes, length, items and class are the iterable's."""
 
     __slots__ = ("_injector_loader", "_injector_on_step")
 
@@ -57,7 +109,7 @@ class TimedLoader:
         return item in self._injector_loader
 
     def __eq__(self, other: object) -> Any:
-        return self._injector_loader == _bare(other)
+        return self._injector_loader == other
 
     def __hash__(self) -> int:
         return hash(self._injector_loader)
@@ -81,20 +133,21 @@ class TimedLoader:
         return repr(self._injector_loader)
 
     def __reduce__(self) -> Any:
-        # It leaves the process as what it stands for.
-        return _itself, (self._injector_loader,)
+        return _as(self._injector_loader)
 
 
-def _bare(thing: Any) -> Any:
-    return thing._injector_loader if type(thing) is TimedLoader else thing
-
-
-def _itself(loader: Any) -> Any:
-    return loader
+def _as(loader: Any) -> Any:
+    """How to pickle something that is to leave the process as ``loader``."""
+    return itemgetter(0), ((loader,),)
 
 
 def wrap(loader: Any, on_step: OnStep) -> Any:
     """``loader`` timed: an iterator becomes a timed iterator, an iterable stays one."""
+    if getattr(type(loader), "_injector_on_step", None) is on_step:
+        return loader  # the program gave the same one twice
     if hasattr(loader, "__next__"):
         return timed(loader, on_step)
-    return TimedLoader(loader, on_step)
+    try:
+        return _like(loader, on_step)
+    except Exception:  # it has no attributes to share, is made in C, or its metaclass objects
+        return TimedLoader(loader, on_step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident
 from time import monotonic_ns, perf_counter_ns
 
@@ -52,10 +53,13 @@ class Store:
     def number(self, value: Any) -> float | None:
         """``value`` as a number; ``None`` when it is none, or lives on a device, and was dealt with.
 
-        Reading a device's value waits for the device, so it is put off; a host's is read now.
+        Reading a device's value waits for the device, so it is put off; a host's is read now. What
+        stands for a value while a graph is traced has none.
         """
         if isinstance(value, (int, float)):
             return float(value)
+        if _is_traced(value):
+            return None
         device = getattr(value, "device", None)
         if device is not None and getattr(device, "type", device) != "cpu":
             self._late(self._series, value)
@@ -143,6 +147,17 @@ class Measures:
     def _read_late(self) -> None:
         series, when, value = self._late.pop(0)
         self._recorder.emit_values(series, when, _number(value))
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether torch records what is done to ``value``: to look at it would stand in the graph."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return False
+    if type(value).__module__.startswith("torch.fx."):
+        return True
+    tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
+    return tracing is not None and tracing() is not None
 
 
 def _detached(value: Any) -> Any:

@@ -31,7 +31,7 @@ _NEEDED = (
 
 
 def watch(engine: Engine) -> None:
-    """When Dynamo is imported, give it original code, and make it look through every hook."""
+    """When a compiler is imported, give it original code; make Dynamo look through every hook."""
     listening = False
 
     def imported(module: ModuleType) -> None:
@@ -41,6 +41,12 @@ def watch(engine: Engine) -> None:
             _quietly(trace_originals, engine.traced)
             engine.each_hook(transparent)
 
+    def numba_imported(module: ModuleType) -> None:
+        from .jitting import compile_originals
+
+        compile_originals(module, engine.original)
+
+    engine.after_import("numba.core.bytecode", numba_imported)
     for name in _NEEDED:  # whichever is complete last: torches differ in what imports what
         engine.after_import(name, imported)
 

@@ -58,6 +58,7 @@ class Engine:
         self._tool_error = ""
         self._tooling: dict[int, list[str]] = {}
         self.main_met = False
+        self._held: list[Miss] | None = None
 
     # -- what is asked ---------------------------------------------------------------------------
 
@@ -130,6 +131,18 @@ class Engine:
             except Exception as error:
                 self.miss(requests, f"the program could not be rewritten: {error!r}")
         return code or compile(source, filename, "exec", dont_inherit=True)
+
+    def await_main(self) -> None:
+        """Of the program's misses say nothing: it may run another one (a debugger does)."""
+        self._held = []
+
+    def settle_main(self) -> None:
+        """No other program will come: say what none of them had."""
+        held, self._held = self._held or [], None
+        landed = {found.request for found in self._said if _is_final(found)}
+        for miss in held:
+            if miss.request not in landed:
+                self.say(miss)
 
     def original(self, code: CodeType) -> CodeType | None:
         """The code as written of which ``code`` is the rewritten form; None when it is not ours."""
@@ -362,11 +375,18 @@ class Engine:
         with self._lock:
             if what in self._said:
                 return
+            if self._held is not None and what.request.module == MAIN and isinstance(what, Miss):
+                self._held.append(what)
+                return
             self._said.add(what)
         try:
             self._report(what)
         except Exception:
             pass  # the record is lost, the program is not
+
+
+def _is_final(found: Landing | Miss) -> bool:
+    return isinstance(found, Landing) and found.kind != "binding"
 
 
 def _ending(name: str) -> str:

@@ -62,6 +62,28 @@ def starred(program: Program, source: Source, path: tuple[str, ...]) -> Iterator
             yield _split(program, _absolute(node, source), path)
 
 
+def on_demand(source: Source, name: str) -> int:
+    """The line of the `__getattr__` that makes a name which the module does not bind; 0 for none."""
+    found = 0
+    for node in _module_level(ast.parse(source.text).body):
+        bound = _bound(node)
+        if name in bound:
+            return 0
+        if "__getattr__" in bound:
+            found = node.lineno
+    return found
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """The names that a statement defines, imports or assigns."""
+    if isinstance(node, (*FUNCTION, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
+    return {one.id for one in names if isinstance(one.ctx, ast.Store)}
+
+
 def _module_level(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:
     for node in body:
         if isinstance(node, ast.stmt):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from difflib import SequenceMatcher
 from functools import lru_cache
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 CLOSE = 0.6
 """Names less alike than this are not worth offering."""
 MOST_PARSED = 200
-"""In a folder with more modules, only those are read whose text holds the name exactly."""
+"""In a folder with more modules, only those are parsed that define the name exactly."""
+MOST_DEFINING = 40
+"""So many of them: a program that is part of a large library has hundreds that define `forward`."""
 
 
 def explain(request: Request, program: Program, limit: int = 4) -> Miss:
@@ -140,14 +143,32 @@ def _others(request: Request, program: Program) -> Iterator[Function]:
 
 def _texts(request: Request, modules: dict[str, str]) -> Iterator[tuple[str, bytes, str]]:
     many = len(modules) > MOST_PARSED
-    wanted = (request.path[-1] if request.path else request.variable or "").encode()
+    defines = _definition(request)
+    found = 0
     for name, file in modules.items():
         if many and likeness(name, request.module) < CLOSE and request.module != MAIN:
             continue
-        try:
-            with open(file, "rb") as stream:
-                text = stream.read()
-        except OSError:
+        text = _contents(file)
+        if text is None or (many and not defines.search(text)):
             continue
-        if not many or wanted in text:
-            yield name, text, file
+        yield name, text, file
+        found += 1
+        if many and found == MOST_DEFINING:
+            return
+
+
+def _definition(request: Request) -> re.Pattern[bytes]:
+    """Matches a text that may define what a request names: its function, else its variable."""
+    if request.path:
+        name = re.escape(request.path[-1].encode())
+        return re.compile(rb"\b(?:def|class)\s+%s\b|\b%s\s*=\s*lambda\b" % (name, name))
+    return re.compile(rb"\b%s\b" % re.escape((request.variable or "").encode()))
+
+
+@lru_cache(2000)
+def _contents(file: str) -> bytes | None:
+    try:
+        with open(file, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return None

@@ -6,10 +6,15 @@ import ast
 import os
 import sys
 from functools import partial
-from types import FunctionType
+from types import (
+    ClassMethodDescriptorType,
+    FunctionType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
-from .follow import is_closed, starred, statement, ways
+from .follow import is_closed, on_demand, starred, statement, ways
 from .locate import NoSource, Program, Source
 from .nearest import explain
 from .request import Landing, Miss, Request
@@ -92,6 +97,11 @@ def _in_source(
         if results and isinstance(results[0], Landing):
             yield from results
             continue
+        line = on_demand(source, request.path[0]) if request.path else 0
+        if line:
+            where = text.split("\n")[line - 1].strip()
+            yield Landing(request, source.module, "", source.file, line, where, "binding")
+            continue
         miss = explain(request, program)
         yield miss._replace(reason=reason) if reason else miss
 
@@ -109,13 +119,25 @@ def _in_object(program: Program, request: Request, target: Any) -> Iterator[Land
     function = _function_of(target)
     source = _source_of(function) if function is not None else None
     if function is None or source is None:
-        thing = target if hasattr(target, "__qualname__") else type(target)
-        yield _wrapped(request, thing.__module__ or "", thing.__qualname__)
+        yield _of_c(request, target)
         return
     path = tuple(part for part in function.__qualname__.split(".") if part != "<locals>")
     inside = request._replace(module=source.module, path=path)
     for one in _in_source(program, source, [inside], MOST_HOPS):
         yield one._replace(request=request)
+
+
+def _of_c(request: Request, target: Any) -> Landing | Miss:
+    """What has no Python code is wrapped where modules have it under a name."""
+    thing = target if hasattr(target, "__qualname__") else type(target)
+    if isinstance(target, _DESCRIPTORS):
+        owner = target.__objclass__
+        where = f"{owner.__module__}.{owner.__qualname__}"
+        return Miss(request, f"{where}.{target.__name__} is a method of a class made in C")
+    return _wrapped(request, getattr(thing, "__module__", None) or "", thing.__qualname__)
+
+
+_DESCRIPTORS = (MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType)
 
 
 def _function_of(target: Any) -> FunctionType | None:

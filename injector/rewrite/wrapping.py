@@ -7,6 +7,7 @@ around a call: ``#enter``, ``#exit``, ``#value`` and ``#error``.
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import sys
 import types
@@ -27,10 +28,12 @@ _hooks = builtins.__dict__
 class _Plan:
     """The hooks of one stand-in, by what they are told."""
 
-    __slots__ = ("enter", "error", "leave", "requests", "value")
+    __slots__ = ("enter", "error", "leave", "requests", "telling", "value")
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.telling: set[int] = set()
+        """Threads in a hook: what the hook itself calls is no event, or `len` would never end."""
         self.enter: list[tuple[str, bool]] = []
         self.leave: list[tuple[str, bool]] = []
         self.value: list[str] = []
@@ -61,6 +64,22 @@ def _tell(hooks: Iterable[tuple[str, bool]]) -> None:
         _hooks[name](True) if told else _hooks[name]()
 
 
+class _Telling:
+    """While it lasts, this thread's calls of the same stand-in are the hooks' own."""
+
+    __slots__ = ("_here", "_threads")
+
+    def __init__(self, threads: set[int]) -> None:
+        self._threads = threads
+        self._here = _thread.get_ident()
+
+    def __enter__(self) -> None:
+        self._threads.add(self._here)
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.discard(self._here)
+
+
 _ASKED_OF_OBJECTS = frozenset({"__reduce_ex__", "__deepcopy__", "__mro_entries__"})
 """Methods that Python looks up on the object, not on its type, and that a stand-in answers itself."""
 
@@ -76,19 +95,24 @@ class StandIn:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         plan = _plan(self)
-        _tell(plan.enter)
+        if plan.telling and _thread.get_ident() in plan.telling:
+            return _target(self)(*args, **kwargs)
+        with _Telling(plan.telling):
+            _tell(plan.enter)
         try:
             result = _target(self)(*args, **kwargs)
         except BaseException as error:
             # A C function has no line in a traceback, and so this frame shall have none.
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
-            for name in plan.error:
-                _hooks[name](error)
-            _tell(plan.leave)
+            with _Telling(plan.telling):
+                for name in plan.error:
+                    _hooks[name](error)
+                _tell(plan.leave)
             raise
-        for name in plan.value:
-            result = _hooks[name](result)
-        _tell(plan.leave)
+        with _Telling(plan.telling):
+            for name in plan.value:
+                result = _hooks[name](result)
+            _tell(plan.leave)
         return result
 
     def __getattribute__(self, name: str) -> Any:

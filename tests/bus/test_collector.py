@@ -287,3 +287,13 @@ def test_records_of_any_shape(tmp_path: Path, records: list[Any]) -> None:
     write_log(tmp_path, "h.1", [process(1, 100.0, 0), *made])
     gather(tmp_path)
     assert all(len(line) <= 100 for line in render(str(tmp_path)).splitlines()[:-1])
+
+
+@pytest.mark.parametrize(
+    ("voirfiles", "exit", "kinds"), [(["x.py"], 0, ["unattached"]), (["x.py"], 1, []), ([], 0, [])]
+)
+def test_a_voirfile_that_nobody_loaded(
+    tmp_path: Path, voirfiles: list[str], exit: int, kinds: list[str]
+) -> None:
+    info = gather(tmp_path, voirfiles=voirfiles, exit=exit)
+    assert [warning["kind"] for warning in info["warnings"]] == kinds

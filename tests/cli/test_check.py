@@ -165,6 +165,27 @@ def test_objects(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "not found: nothing is never set in dumps (__init__.py:" in text
 
 
+def test_names_made_on_demand(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "lazy.py").write_text(
+        "def attach(): ...\nclass Bound: ...\n__getattr__, __dir__ = attach()\n"
+    )
+    code, out = checked(
+        capsys, project, 'ov.value("/lazy/found > x")', 'ov.value("/lazy/Bound/found > x")'
+    )
+    assert code == 1
+    line = "    lazy.py:3   __getattr__, __dir__ = attach()   attached when the name is bound"
+    assert out[1] == line
+    assert out[4].startswith("    not found: ")
+
+
+def test_a_method_made_in_c(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = checked(capsys, project, 'ov.value("str.upper() as result")')
+    assert (code, out[1]) == (
+        1,
+        "    not found: builtins.str.upper is a method of a class made in C",
+    )
+
+
 def test_nested(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = checked(capsys, project, 'ov.probe("//train > //criterion() as r")')
     assert code == 0
@@ -216,6 +237,33 @@ def test_command_that_starts_a_script(project: Path, capsys: pytest.CaptureFixtu
     option = voirfile(project, 'ov.value("//train > loss")')
     assert check.main([option, "env", "-u", "X", "train.py", "--lr", "3"]) == 0
     assert "train.py:8" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pip", "--dist", "2", "-m", "train", "--lr", "3"],
+        ["pip", "launch", "train.py"],
+        ["-m", "pdb", "train.py"],
+        ["-m", "torch_like.run", "--nproc", "2", "-m", "train"],
+    ],
+)
+def test_launcher(project: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    """What a launcher is given is a program too, and so is the launcher."""
+    (project / "torch_like").mkdir()
+    (project / "torch_like" / "run.py").write_text("def launch(job):\n    started = job\n")
+    option = voirfile(project, 'ov.value("//train > loss")')
+    assert check.main([option, *words]) == 0
+    assert "train.py:8" in capsys.readouterr().out
+
+
+def test_launcher_itself(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "launcher.py").write_text("def launch(job):\n    started = job\n")
+    option = voirfile(project, 'ov.value("//launch > started")', 'ov.value("//launch > x")')
+    assert check.main([option, "-m", "launcher", "train.py"]) == 1
+    said = capsys.readouterr().out
+    assert "launcher.py:2   started = job   observed" in said
+    assert "not found: there is no function launch in train.py" in said
 
 
 def test_voirfile_beside_the_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

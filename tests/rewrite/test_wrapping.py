@@ -67,6 +67,16 @@ def test_overriding_the_value(woven, restored):
     assert woven.take() == [("#value", 2), ("#value", 3)]
 
 
+def test_what_a_hook_calls_is_no_event(woven, restored):
+    """Or a probe of `len` whose handler asks for a length would never end."""
+    seen = []
+    woven.add("math", "floor", "#enter", change=lambda _: seen.append(math.floor(1.5)))
+    woven.add("math", "floor", "#value", change=lambda value: value + math.floor(0.5))
+    assert math.floor(2.5) == 2
+    assert seen == [1]
+    assert woven.take() == [("#enter", True), ("#value", 2)]
+
+
 def test_it_binds_like_what_it_stands_for(woven, module, restored):
     text = """
 import math, operator, functools

@@ -1,0 +1,64 @@
+"""Programs that are run by a program: ``coverage run train.py``, ``python -m pdb train.py``.
+
+Debuggers, profilers and shells compile a file themselves and give the code to ``exec``, under the
+name ``__main__``. Where the command line names a file and a probe the program, ``exec`` waits for
+the code of that file. Once it came, and was exchanged, ``exec`` is the builtin again.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from types import CodeType
+
+from injector.launch.children import native
+from injector.launch.environment import MANY
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Rewrite = Callable[[bytes, CodeType], CodeType]
+
+
+def named(words: list[str]) -> set[str]:
+    """The scripts that a command line names, by their real paths."""
+    scripts = [word for word in words[:MANY] if word.endswith(".py")]
+    return {os.path.realpath(word) for word in scripts if os.path.isfile(word)}
+
+
+class Runner:
+    """Waits for ``exec`` to be given the program."""
+
+    def __init__(self, files: set[str], rewrite: Rewrite) -> None:
+        self.files = files
+        self.rewrite = rewrite
+        self.real = builtins.exec
+
+    def wait(self) -> None:
+        """Stand in for ``exec``."""
+        builtins.exec = native(self.real, self.arrange)
+
+    def arrange(self, words: tuple[Any, ...], _: dict[str, Any]) -> tuple[Any, object]:
+        """The arguments of a call of ``exec``, with other code if it is the program's."""
+        try:
+            if type(words[0]) is CodeType and self.is_program(*words[:2]):
+                builtins.exec = self.real
+                return (self.rewritten(words[0]), *words[1:]), None
+        except Exception:
+            pass  # a call that exec itself will complain of
+        return words, None
+
+    def is_program(self, code: CodeType, namespace: Any = None) -> bool:
+        """Whether this is the code of one of the files, to be run as ``__main__``."""
+        if code.co_name != "<module>" or os.path.realpath(code.co_filename) not in self.files:
+            return False
+        if namespace is None:  # exec, arrange's two callers, and this
+            namespace = sys._getframe(3).f_globals
+        return bool(namespace.get("__name__") == "__main__")
+
+    def rewritten(self, code: CodeType) -> CodeType:
+        with open(code.co_filename, "rb") as file:
+            return self.rewrite(file.read(), code)
