@@ -37,8 +37,10 @@ class Binding:
     def __init__(self, engine: Engine, request: Request) -> None:
         self._engine = engine
         self._request = request
+        self.called = False
 
     def __call__(self, value: Any) -> Any:
+        self.called = True
         request, engine = self._request, self._engine
         try:
             if len(request.path) > 1:

@@ -203,7 +203,7 @@ class Engine:
             return code  # tried again on the loaded module, which says what is wrong
         with self._lock:
             self._done[name] = set(requests)
-            self._pending[name] = list(unmet)
+            self._pending[name] = [*unmet, *_only_bound(landings)]
         self._landed(landings)
         self._hope(sheet)
         return new or code
@@ -238,7 +238,7 @@ class Engine:
         with self._lock:
             done = self._done.get(name, ())
             late = [request for request in self._requests.get(name, ()) if request not in done]
-            unmet = self._pending.pop(name, [])
+            unmet = [request for request in self._pending.pop(name, []) if not _was_bound(request)]
             callbacks = [*self._callbacks.get(name, ()), *self._callbacks.get(_ending(name), ())]
         if late or unmet:
             from .reaching import exchange, find_on
@@ -387,6 +387,18 @@ class Engine:
 
 def _is_final(found: Landing | Miss) -> bool:
     return isinstance(found, Landing) and found.kind != "binding"
+
+
+def _only_bound(landings: list[Landing]) -> list[Request]:
+    """The requests that wait for a name to be bound, and have no other place."""
+    elsewhere = {found.request for found in landings if found.kind != "binding"}
+    bound = dict.fromkeys(found.request for found in landings if found.kind == "binding")
+    return [request for request in bound if request not in elsewhere]
+
+
+def _was_bound(request: Request) -> bool:
+    """Whether one of the statements ran that bind the name of ``request``."""
+    return bool(getattr(builtins.__dict__.get(request.hook + "&"), "called", False))
 
 
 def _ending(name: str) -> str:

@@ -55,6 +55,13 @@ def ways(
         yield source.module, (*dotted(node.value).split("."), *rest)
 
 
+def imported(program: Program, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
+    """Where the import statements of the module level say that a name comes from, run or not."""
+    for node in _module_level(ast.parse(source.text).body):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from ways(program, source, path, node)
+
+
 def starred(program: Program, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
     """Where a name may come from that nothing binds: the modules of `from … import *`."""
     for node in _module_level(ast.parse(source.text).body):

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from .attaching import attach_path
+from .lazy import postponed
 from .live import Exchange
 from .request import Miss, Request
 
@@ -51,6 +52,7 @@ def find_on(engine: Engine, module: ModuleType, requests: Iterable[Request]) -> 
     """Meet requests on the live module: names it got from elsewhere or makes on demand."""
     for request in requests:
         try:
-            attach_path(engine, module, request.path, request)
+            if not postponed(engine, module, request):
+                attach_path(engine, module, request.path, request)
         except Exception as error:
             engine.miss([request], f"could not be attached: {error!r}")
