@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from typing import Any
 
 from ..analysis.rates import Rate, Series, Statistics, Summary, number, summarise
@@ -82,8 +81,10 @@ def _exit(info: dict[str, Any]) -> str:
 def _code(code: int) -> str:
     if code >= 0:
         return f"exit {code}"
+    from signal import Signals  # 2 ms that only such an end is to cost
+
     try:
-        name = signal.Signals(-code).name
+        name = Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
     return f"killed by {name}"
