@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NO_ROOM = memoryview(bytearray())
-_EXACT = 1 << 53
-"""A float64 holds every integer up to here."""
 
 
 def define_stored(
@@ -45,7 +43,7 @@ def define_stored(
     def hook(value: Any) -> Any:
         nonlocal index
         kind = type(value)
-        if kind is float or ((kind is int or kind is bool) and -_EXACT <= value <= _EXACT):
+        if kind is float or kind is int or kind is bool:
             # A place in the room as it is now: no other thread runs in these lines, there is no call.
             at = index
             index = at + 1
@@ -57,13 +55,15 @@ def define_stored(
             except IndexError:
                 v = t = None  # or the old room could not be given back
                 guarded_full(value)
+            except ValueError:  # the time of its place stays 0
+                failed(point, OverflowError("int too large to convert to float"))
         else:
             other(value)
         return value
 
     def guarded_full(value: float) -> None:
         try:
-            full(value)
+            full(float(value))
         except BaseException as error:
             failed(point, error)
 

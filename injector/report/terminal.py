@@ -212,8 +212,9 @@ def _probes(run: Run) -> list[str]:
         elif not probe["fired"] and not probe["exact"]:
             fired = "fired: not known"
         lines.append(f"  {fit(probe['selector'], WIDTH - 4 - len(fired))}  {fired}")
-        places = probe["places"]
-        lines += [fit_indented(_place(place)) for place in places[:_SHOWN]]
+        # The two ends of a call are one line of the program.
+        places = list(dict.fromkeys(_place(place) for place in probe["places"]))
+        lines += [fit_indented(place) for place in places[:_SHOWN]]
         if len(places) > _SHOWN:
             lines.append(f"      … and {len(places) - _SHOWN} more places")
     return [*lines, ""]
