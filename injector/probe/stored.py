@@ -68,28 +68,15 @@ def define_stored(
             failed(point, error)
 
     def other(value: Any) -> None:
-        nonlocal before, index
+        nonlocal before
         before += 1
         try:
             found = number(value)
             if found is not None:
                 before -= 1
-                store(found)
+                hook(found)
         except BaseException as error:
             failed(point, error)
-
-    def store(value: float) -> None:
-        nonlocal index
-        at = index
-        index = at + 1
-        v = values
-        t = times
-        try:
-            v[at] = value
-            t[at] = clock()
-        except IndexError:
-            v = t = None
-            full(value)
 
     def full(value: float) -> None:
         """Every thread that came too late for the old room comes through here, one by one."""
