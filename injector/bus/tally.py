@@ -21,6 +21,7 @@ class Tally:
         self.began: dict[str, set[int]] = {}
         self.stopped = False
         self.fired: dict[str, dict[int, int]] = {}
+        self.compiled: set[str] = set()
         self.places: dict[str, dict[tuple[Any, ...], set[int]]] = {}
         self.missed: dict[str, dict[int, dict[str, Any]]] = {}
         self.failures: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -65,6 +66,10 @@ class Tally:
                 self.fired.setdefault(selector, {})[process] = count
                 self.owners.setdefault(selector, set()).add(process)
 
+    def _compiled(self, process: int, data: dict[str, Any]) -> None:
+        selectors = data.get("selectors")
+        self.compiled.update(map(str, selectors if isinstance(selectors, list) else ()))
+
     def _failure(self, process: int, data: dict[str, Any]) -> None:
         key = (str(data.get("where")), str(data.get("type")), str(data.get("message")))
         failure = self.failures.setdefault(key, {**data, "processes": []})
@@ -89,7 +94,8 @@ class Tally:
     def probes(self) -> list[dict[str, Any]]:
         """Each selector with its places, and how often it fired over all processes.
 
-        ``exact`` is False when a process that had the probe was killed before it could say.
+        ``compiled``: a compiler was given the function without its hooks. ``exact`` is False when a
+        process that had the probe was killed before it could say.
         """
         return [
             {
@@ -97,6 +103,7 @@ class Tally:
                 "asked": self.asked.get(selector),
                 "fired": self._times_fired(selector),
                 "exact": self._holders(selector) <= self.counted,
+                "compiled": selector in self.compiled,
                 "places": [
                     {**dict(zip(PLACE, place, strict=True)), "processes": sorted(processes)}
                     for place, processes in self.places.get(selector, {}).items()
@@ -159,6 +166,7 @@ _NOTES = {
     "miss": Tally._miss,
     "fired": Tally._fired,
     "failure": Tally._failure,
+    "compiled": Tally._compiled,
 }
 
 
@@ -208,6 +216,8 @@ def _silent_probe(probe: dict[str, Any]) -> dict[str, str]:
     if not probe["places"]:
         kind = "unattached"
         text = f"{selector}: attached nowhere, as the program never loaded the code it names"
+    elif probe.get("compiled"):
+        text += "\nits function was compiled (torch.compile, Numba), and runs without hooks"
     if not probe["exact"]:
         text += "\nas far as is known: a process ended before it could say"
     return {"kind": kind, "text": text}

@@ -24,6 +24,9 @@ class PlannedProbe(NamedTuple):
 class _Nothing:
     """An engine and a record that do nothing."""
 
+    def __init__(self) -> None:
+        self.compiled: set[tuple[str, str]] = set()
+
     def add(self, requests: list[Request]) -> None: ...
 
     def attach(self, target: object, request: Request) -> None: ...

@@ -11,6 +11,8 @@ from ..rewrite.request import Request
 class Rewriter(Protocol):
     """What a session needs of the rewriting engine."""
 
+    compiled: set[tuple[str, str]]
+
     def add(self, requests: list[Request]) -> None: ...
 
     def attach(self, target: object, request: Request) -> None: ...

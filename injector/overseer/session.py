@@ -28,6 +28,7 @@ class Session:
         self._record = record
         self._probes: dict[str, Probe] = {}  # by hook
         self._labels: dict[Probe, str] = {}
+        self._landed: dict[tuple[str, str], set[str]] = {}
         self._pending: list[Probe] | None = []
         self._failed: set[tuple[str, type[BaseException]]] = set()
         self._finished = False
@@ -92,6 +93,10 @@ class Session:
         fired = self._fired()
         if always or any(fired.values()):
             self._record.emit("fired", fired)
+        places = self._engine.compiled
+        compiled = {selector for place in places for selector in self._landed.get(place, ())}
+        if compiled:
+            self._record.emit("compiled", {"selectors": sorted(compiled)})
 
     @property
     def probes(self) -> list[Probe]:
@@ -172,6 +177,7 @@ class Session:
             return
         landing = found._asdict()
         del landing["request"]
+        self._landed.setdefault((found.file, found.function), set()).add(selector)
         self._record.emit(
             "probe", {"selector": selector, "hook": found.request.hook, "landing": landing}
         )

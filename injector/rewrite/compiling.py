@@ -44,7 +44,13 @@ def watch(engine: Engine) -> None:
     def numba_imported(module: ModuleType) -> None:
         from .jitting import compile_originals
 
-        compile_originals(module, engine.original)
+        def original(code: CodeType) -> CodeType | None:
+            found = engine.original(code)
+            if found is not None:
+                engine.note_compiled(code)
+            return found
+
+        compile_originals(module, original)
 
     engine.after_import("numba.core.bytecode", numba_imported)
     for name in _NEEDED:  # whichever is complete last: torches differ in what imports what

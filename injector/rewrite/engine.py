@@ -58,6 +58,8 @@ class Engine:
         self._tool_error = ""
         self._tooling: dict[int, list[str]] = {}
         self.main_met = False
+        self.compiled: set[tuple[str, str]] = set()
+        """File and qualified name of each function that a compiler was given without hooks."""
         self._held: list[Miss] | None = None
 
     # -- what is asked ---------------------------------------------------------------------------
@@ -157,8 +159,16 @@ class Engine:
         for sheet in self._sheets_of(code):
             found = sheet.overriding(code)
             if found is not None:
+                self.note_compiled(code)
                 return found
         return None
+
+    def note_compiled(self, code: CodeType) -> None:
+        """Remember that a compiler was given the code as written: no hook of it will be called."""
+        for sheet in self._sheets_of(code):
+            path = sheet.place(code)
+            if path is not None:
+                self.compiled.add((sheet.filename, ".".join(step[0] for step in path)))
 
     def _sheets_of(self, code: CodeType) -> list[Sheet]:
         with self._lock:

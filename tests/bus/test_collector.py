@@ -141,6 +141,21 @@ def test_forked_children_count_too(tmp_path: Path) -> None:
     assert (found["fired"], found["exact"]) == (5, True)
 
 
+def test_a_probe_in_what_was_compiled(tmp_path: Path) -> None:
+    events = [
+        event("probe", {"selector": "s", "landing": landing()}, 1),
+        event("fired", {"s": 0}, 2),
+        event("compiled", {"selectors": ["s"]}, 2),
+        event("end", {}, 3),
+    ]
+    write_log(tmp_path, "h.1", [process(1, 100.0, 0), *events])
+    info = gather(tmp_path)
+    assert info["probes"][0]["compiled"] is True
+    [warning] = info["warnings"]
+    assert warning["kind"] == "never-fired"
+    assert "its function was compiled (torch.compile, Numba)" in warning["text"]
+
+
 def test_warnings(tmp_path: Path) -> None:
     def probe(selector: str) -> Any:
         return event("probe", {"selector": selector, "landing": landing()}, 1)

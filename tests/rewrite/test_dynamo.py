@@ -128,6 +128,8 @@ def test_graphs_are_those_of_the_plain_program(woven, module, graphs, when, caps
         assert torch.equal(result, expected) and seen == nodes
     assert not woven.misses()
     assert {event[0] for event in woven.take()} <= {"#exit", "z"}, "only what runs uncompiled"
+    compiled = {name for file, name in woven.engine.compiled if file == made.__file__}
+    assert {"Base.forward", "helper", "finish"} <= compiled
 
 
 def test_hooks_fire_outside_of_compiled_regions(woven, module, graphs):
