@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
+from injector.probe.delegate import ReceiveDelegate, YieldDelegate
 from injector.rewrite.request import ANYWHERE, Landing, Request
 from injector.rewrite.transform import explain
 
@@ -193,7 +194,8 @@ def play(
     define("play:1", hook)
     vars(builtins)["play:1?"] = lambda value, *rest: hook(value, *rest, *frame_values(captures))
     vars(builtins)["play:1!"] = lambda: hook(sys.exc_info()[1])
-    vars(builtins)["play:1@"] = lambda iterable: (hook(value) for value in iterable)
+    delegate = ReceiveDelegate if variable == "#receive" else YieldDelegate
+    vars(builtins)["play:1@"] = lambda iterable: delegate(iterable, hook)
     outcomes = []
     for one in (plain, code):
         namespace: dict[str, Any] = {"__name__": "played"}
