@@ -100,7 +100,9 @@ def place(benchmark: Benchmark, base: Path, environment: Path | None = None) -> 
     """The folders of ``benchmark`` under ``base``; ``environment`` is one that exists already."""
     own = base.resolve() / benchmark.name
     own.mkdir(parents=True, exist_ok=True)
-    (home(base) / ".gitignore").write_text("*\n", encoding="utf-8")
+    ignored = home(base) / ".gitignore"
+    if not ignored.exists():  # the folder may be somebody's repository
+        ignored.write_text("*\n", encoding="utf-8")
     # Not resolved: an environment is known by the link to its interpreter.
     venv = environment.absolute() if environment else own / "venv"
     return Place(venv, environment is not None, own / "source", own / "data", own / "out")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .engine import Engine
-    from .sheet import Sheet
 
     Test = Callable[[Any], bool]
 
@@ -59,9 +58,8 @@ class Binding:
 class StarBinding:
     """``"injector:7*"``: called after each ``import *``, which may have brought what was asked for."""
 
-    def __init__(self, engine: Engine, sheet: Sheet, request: Request, last: int) -> None:
+    def __init__(self, engine: Engine, request: Request, last: int) -> None:
         self._engine = engine
-        self._sheet = sheet
         self._request = request
         self._last = last
         self._found = False
@@ -71,15 +69,9 @@ class StarBinding:
         request, name, namespace = self._request, self._request.path[0], frame.f_globals
         if name in namespace:
             self._found = True
-            self._engine.say(self._landing(frame.f_lineno))
             namespace[name] = Binding(self._engine, request)(namespace[name])
         elif request.module == MAIN and frame.f_lineno >= self._last and not self._found:
             self._engine.not_found(request)
-
-    def _landing(self, line: int) -> Landing:
-        sheet = self._sheet
-        text = sheet.source.split("\n")[line - 1].strip()
-        return Landing(self._request, sheet.module, "", sheet.filename, line, text, "binding")
 
 
 def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Request) -> None:

@@ -141,7 +141,7 @@ class Engine:
     def settle_main(self) -> None:
         """No other program will come: say what none of them had."""
         held, self._held = self._held or [], None
-        landed = {found.request for found in self._said if _is_final(found)}
+        landed = {found.request for found in self._said if isinstance(found, Landing)}
         for miss in held:
             if miss.request not in landed:
                 self.say(miss)
@@ -317,7 +317,7 @@ class Engine:
         for request, line in sheet.hoped.items():
             from .attaching import StarBinding
 
-            builtins.__dict__[request.hook + "*"] = StarBinding(self, sheet, request, line)
+            builtins.__dict__[request.hook + "*"] = StarBinding(self, request, line)
 
     def sheet_of(self, name: str, code: CodeType | None, namespace: dict[str, Any]) -> Sheet | None:
         """The text of a module about to be executed with ``code``, or of a loaded one (None)."""
@@ -393,10 +393,6 @@ class Engine:
             self._report(what)
         except Exception:
             pass  # the record is lost, the program is not
-
-
-def _is_final(found: Landing | Miss) -> bool:
-    return isinstance(found, Landing) and found.kind != "binding"
 
 
 def _only_bound(landings: list[Landing]) -> list[Request]:

@@ -64,7 +64,12 @@ def _watch(
 
     @functools.wraps(make)
     def __getattr__(name: str) -> Any:
-        value = make(name)
+        try:
+            value = make(name)
+        except BaseException as error:
+            # The program's traceback goes on where it would without us.
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+            raise
         for request in found.pop(name, ()):
             value = Binding(engine, request)(value)
             if name in namespace:

@@ -311,3 +311,11 @@ def test_the_settings_are_yaml_that_means_what_it_says():
         for key, value in (pack.load(name).settings.get("argv") or {}).items():
             assert value is not False, f"{name}: {key}: write the word the program expects"
     assert yaml.safe_load("a: no") == {"a": False}
+
+
+def test_a_gitignore_that_is_there_is_kept(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("mine\n")
+    pack.place(pack.load("stanza-charlm"), tmp_path)
+    assert (tmp_path / ".gitignore").read_text() == "mine\n"
+    pack.place(pack.load("stanza-charlm"), tmp_path / "new")
+    assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"

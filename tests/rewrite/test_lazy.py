@@ -86,8 +86,12 @@ def test_names_that_are_never_made(woven, lazy):
     woven.add("lazy", "nothing", "x")
     made = importlib.import_module("lazy")
     assert not hasattr(made, "nothing")
-    with pytest.raises(AttributeError, match=r"^missing$"):
+    with pytest.raises(AttributeError, match=r"^missing$") as raised:
         made.missing
+    assert [frame.name for frame in raised.traceback] == [
+        "test_names_that_are_never_made", "__getattr__",
+    ]  # fmt: skip
+    assert "injector" not in str(raised.traceback[-1].path)
 
 
 def test_an_import_on_a_branch_that_is_not_taken(woven, module):
