@@ -1,0 +1,180 @@
+"""What the analysis of a run's spans hands to whoever reports it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .rates import Statistics
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the program."""
+
+    file: str
+    line: int
+    function: str
+    text: str
+    """The line itself, stripped; empty when it could not be read."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A region of a step, or the step itself. A node's children and its ``other`` add up to it."""
+
+    name: str
+    place: Place | None
+    host: Statistics
+    """Seconds of the host in a step, over the measured steps; a step without the region counts 0."""
+    share: float
+    """Its part of the step's time, 0…1: seconds over seconds of all measured steps."""
+    calls: float
+    """Calls in a step, on average."""
+    device: Statistics | None = None
+    """Seconds of the device in a step; None where there is no device clock."""
+    nbytes: float | None = None
+    """Bytes moved in a step, on average."""
+    children: tuple[Node, ...] = ()
+    what: str | None = None
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Sums over sums, of the measured steps."""
+
+    steps: float
+    """Steps per second."""
+    items: float | None
+    """Items per second; None when they could not be told."""
+    tokens: float | None
+    rate: Statistics | None
+    """One value a step: items (else steps) per second."""
+    why_no_items: str | None = None
+
+
+@dataclass(frozen=True)
+class Track:
+    """One rank in one loop."""
+
+    process: int
+    """Index of ``processes`` in run.json."""
+    rank: int | None
+    host: str
+    device: str | None
+    steps: int
+    step: Statistics
+    throughput: Throughput
+    waits: float
+    """Median seconds of a step spent waiting for other ranks."""
+    regions: dict[str, float]
+    """Median seconds of each region of a step."""
+
+
+@dataclass(frozen=True)
+class Straggler:
+    """The rank that the others wait for."""
+
+    rank: int
+    score: float
+    """Its lack of waiting, as a part of the median step."""
+    slow_at: str | None
+    """The region that explains at least 80 % of what the others wait."""
+    excess: float
+    """Seconds by which that region exceeds the other ranks' median."""
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """The first steps, kept out of the statistics."""
+
+    steps: int
+    seconds: float
+    slowest: float
+    asked: int = 0
+    """How many of them ``--skip`` named."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A training loop over all its ranks."""
+
+    task: str
+    paced_by: str
+    """``"loader"``, ``"optimizer"`` or ``"step"`` (said so by a voirfile)."""
+    place: Place | None
+    """The line that paces it."""
+    steps: int
+    """Steps recorded on each rank (the most of any), warm-up included."""
+    warmup: Warmup
+    step: Statistics
+    """Seconds of a step, all ranks' measured steps."""
+    tree: Node
+    throughput: Throughput
+    """Of all ranks together."""
+    items_per_step: float | None
+    tokens_per_step: float | None
+    fetches_per_step: float
+    updates_per_step: float
+    tracks: tuple[Track, ...]
+    straggler: Straggler | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The passes in which nothing was trained."""
+
+    place: Place | None
+    passes: int
+    batches: int
+    seconds: float
+    """Of the first rank that evaluates."""
+    items: float | None
+    throughput: float | None
+    """Items per second."""
+    regions: dict[str, float] = field(default_factory=dict)
+    """Seconds of each region in all passes."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of the run's wall time."""
+
+    name: str
+    """``start-up``, ``training``, ``evaluation``, ``warm-up``, ``gap``, ``shutdown``."""
+    seconds: float
+    note: str = ""
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What limits the program, if anything does."""
+
+    kind: str
+    """``input-bound transfer-bound compute-bound communication-bound launch-bound straggler
+    memory-growth overhead-bound balanced none``."""
+    severity: str
+    """``"critical"``, ``"warning"`` or ``"info"``."""
+    sentence: str
+    """One sentence with the number and the line: "input-bound: 64 % of a step waits at train.py:112"."""
+    evidence: tuple[str, ...]
+    threshold: str
+    advice: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Everything that a report says of the spans of a run."""
+
+    loops: tuple[Loop, ...]
+    """The one that took longest first."""
+    evaluations: tuple[Evaluation, ...]
+    stretches: tuple[Stretch, ...]
+    """In order; they add up to ``wall``."""
+    wall: float
+    """Seconds of the run."""
+    verdict: Verdict
+    others: tuple[Node, ...] = ()
+    """Regions outside of any step (``fit`` of a library, …), by name, over the whole run."""
+    unmeasured: tuple[str, ...] = ()
+    """What could not be measured, and why, as sentences."""
