@@ -23,6 +23,7 @@ MAY_KNOW = {
     "launch": {"bus", "overseer", "rewrite"},
     "analysis": {"store"},
     "report": {"analysis", "store"},
+    "monitor": {"bus"},
 }
 """DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""
 

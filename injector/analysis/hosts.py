@@ -120,7 +120,9 @@ def container(seen: Monitored) -> dict[str, float]:
     ]
     if not groups:
         return {}
-    found = {key: float(groups[-1][key]) for key in ("memory_limit", "cpus") if key in groups[-1]}
+    found: dict[str, float] = {
+        key: float(groups[-1][key]) for key in ("memory_limit", "cpus") if key in groups[-1]
+    }
     used = [group["memory"] for group in groups if "memory" in group]
     if used:
         found["memory"] = float(max(used))

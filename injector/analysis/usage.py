@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -31,7 +32,8 @@ class DeviceUsage(NamedTuple):
     """One device. Fractions, bytes, °C, watts, joules."""
 
     number: str
-    index: int
+    ordinal: int
+    """Its index among all devices of its vendor."""
     name: str
     uuid: str
     load: float | None
@@ -118,7 +120,7 @@ def energy(states: list[Sample]) -> float | None:
     powers = [(state.time, float(state.data["power"])) for state in states if "power" in state.data]
     if len(powers) < 2:
         return None
-    pairs = zip(powers, powers[1:], strict=False)
+    pairs = pairwise(powers)
     return fsum((t1 - t0) * (p0 + p1) / 2 for (t0, p0), (t1, p1) in pairs)
 
 
