@@ -9,6 +9,8 @@ VERBS = {
     "check": "show where a voirfile's probes would land, without running anything",
     "functions": "list what can be named in a program or module",
     "report": "print the report of a run that was recorded",
+    "runs": "list the runs of a folder",
+    "query": "ask a run in SQL",
 }
 
 
