@@ -94,17 +94,22 @@ class Process:
         if evaluation:
             return
         self.first = self.first or start
-        if region == "io":
-            lane.fetch((site.get("of"), str(site.get("place"))))
-        elif region == "io.end":
-            lane.end((site.get("of"), str(site.get("place"))))
-        elif region == "optimizer":
-            lane.update((site.get("of"), str(site.get("place"))))
-        elif region == "step" and site.get("task") in (None, "train"):
+        self._paced(lane, region, site, payload)
+
+    def _paced(self, lane: Lane, region: str, site: dict[str, Any], payload: int) -> None:
+        """Count steps and items."""
+        whose = (site.get("of"), str(site.get("place")))
+        if region == "step" and site.get("task") in (None, "train"):
             lane.step()
             self._explicit += payload & ITEMS
         elif region == "forward" and payload:
             self._models[site.get("of")] = self._models.get(site.get("of"), 0) + (payload & ITEMS)
+        elif region == "io" and not lane.explicit:
+            lane.fetch(whose)
+        elif region == "io.end":
+            lane.end(whose)
+        elif region == "optimizer" and not lane.explicit:
+            lane.update(whose)
 
     def _region(self, start: int, end: int, region: str, thread: int) -> None:
         """Add to a region's own time: what lies in it was written before, and is not counted twice."""
