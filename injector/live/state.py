@@ -63,7 +63,7 @@ class State:
             monitor[record.event] = record.data
 
     def _last_values(self) -> None:
-        """The last number of each series: only its newest file's last chunk would be enough."""
+        """The last number of each series."""
         raw = os.path.join(self.folder, "raw")
         for process in self._processes.values():
             if process.steps and not process.ended:
@@ -213,11 +213,10 @@ def last_values(raw: str, process: str) -> dict[str, float]:
     found: dict[str, float] = {}
     number = 0
     while True:
-        path = os.path.join(raw, f"{process}.{number}{series.SUFFIX}")
         try:
-            name, values = series.read(path)
-            for _, value in values:
-                found[name] = value
+            name, value = series.last(os.path.join(raw, f"{process}.{number}{series.SUFFIX}"))
         except OSError:
             return found
+        if value is not None:
+            found[name] = value
         number += 1
