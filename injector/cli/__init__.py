@@ -9,6 +9,7 @@ VERBS = {
     "check": "show where a voirfile's probes would land, without running anything",
     "functions": "list what can be named in a program or module",
     "report": "print the report of a run that was recorded",
+    "watch": "watch a run that goes on",
 }
 
 
