@@ -11,6 +11,7 @@ VERBS = {
     "report": "print the report of a run that was recorded",
     "runs": "list the runs of a folder",
     "query": "ask a run in SQL",
+    "watch": "watch a run that goes on",
 }
 
 
