@@ -6,6 +6,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from itertools import pairwise
 
 import pytest
 
@@ -89,5 +90,5 @@ def test_history_is_thinned_out_evenly():
         history.add(snapshot(float(at)))
     points = history.points()
     assert KEPT // 2 <= len(points) <= KEPT
-    gaps = {b["time"] - a["time"] for a, b in zip(points, points[1:], strict=False)}
+    gaps = {b["time"] - a["time"] for a, b in pairwise(points)}
     assert max(gaps) <= 2 * min(gaps)
