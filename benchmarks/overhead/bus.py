@@ -72,7 +72,7 @@ def _measure(way: str, python: str, options: argparse.Namespace) -> dict[str, fl
         "worst ms, collector stopped": stopped["worst"] / 1e6,
         "the same, one producer": alone["worst"] / 1e6,
         "collector ns a record": run["cpu"] * 1e9 / max(run["arrived"], 1),
-        "lost": run["emitted"] - run["arrived"],
+        "lost": float("nan") if run["emitted"] is None else run["emitted"] - run["arrived"],
         f"lost of {options.producers * BEFORE_KILL} on SIGKILL": (
             options.producers * BEFORE_KILL - kept
         ),
