@@ -210,9 +210,7 @@ class Engine:
     def _sheets_of(self, code: CodeType) -> list[Sheet]:
         with self._lock:
             sheets = list(self._sheets.values())
-        return [
-            s for s in sheets if (s.versions or s.excerpts) and s.filename == code.co_filename
-        ]
+        return [s for s in sheets if (s.versions or s.excerpts) and s.filename == code.co_filename]
 
     # -- hooks -----------------------------------------------------------------------------------
 

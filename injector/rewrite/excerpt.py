@@ -128,7 +128,11 @@ def _excerpt(sheet: Sheet, function: FunctionType) -> Excerpt | None:
         known, plain = sheet.excerpts[code]
         return known if plain is known.plain else None
     names = tuple(function.__qualname__.split("."))
-    if "<" in function.__qualname__ or code.co_filename != sheet.filename or names[-1] != code.co_name:
+    if (
+        "<" in function.__qualname__
+        or code.co_filename != sheet.filename
+        or names[-1] != code.co_name
+    ):
         return None
     for imports in _imports(sheet.source, code):
         for source in _texts(sheet.source, code, names, imports):
@@ -169,9 +173,7 @@ def _bound(part: str) -> str:
     return words[-1] if len(words) == 3 else words[0].partition(".")[0]
 
 
-def _texts(
-    source: str, code: CodeType, names: tuple[str, ...], imports: str
-) -> Iterator[str]:
+def _texts(source: str, code: CodeType, names: tuple[str, ...], imports: str) -> Iterator[str]:
     """The lines of a function where they stand in the file, inside empty classes; longer and longer.
 
     The last line of its code need not be the last of its text.
