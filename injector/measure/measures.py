@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
+from os import getpid
 from time import monotonic_ns
 
 from ..errors import UserError
@@ -90,6 +92,7 @@ class Measures:
         self._regions = user.Recorder(self.spans)
         user.record(self._regions)
         points.on_silence = lambda: user.record(None)
+        self._timed: dict[tuple[object, ...], int] = {}
 
     def value(
         self, where: Any, name: str | None, task: str | None, get: Callable[..., Any] | None = None
@@ -139,6 +142,17 @@ class Measures:
         self.spans.renew()
         self.late.renew()
         self._regions.renew()
+
+    def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any) -> None:
+        """Record a span of the region ``name`` that somebody has timed."""
+        key = (name, what, nbytes is None, get_ident(), getpid())
+        site = self._timed.get(key)
+        if site is None:
+            payload = None if nbytes is None else "bytes"
+            site = self._timed[key] = self.spans.sites.at(
+                sys._getframe(1), "", None, region=name, what=what, payload=payload
+            )
+        self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
 
     def close(self) -> None:
         """Record what was left on devices."""

@@ -167,6 +167,8 @@ class CallHooks:
     what: str
     variables: tuple[str, ...]
     """What hooks there are: ``"#enter"``, ``"#exit"``, …; the calls of the first are counted."""
+    gate: str | None = None
+    """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
 
     def captures(self, variable: str) -> tuple[str, ...]:
         """Variables of the function that the hook on ``variable`` wants besides."""
@@ -177,6 +179,10 @@ class CallHooks:
     ) -> tuple[Point, dict[str, Function]]:
         """The counted point, and the hooks by variable."""
         raise NotImplementedError
+
+    def outer_gate(self) -> str | None:
+        """The gate of its region, where nested calls are not to be seen."""
+        return None
 
     def check(self, function: Any) -> None:
         """Raises UserError when a variable that is wanted is none of ``function``."""
@@ -202,6 +208,8 @@ class CallHooks:
         ``module`` is that of the function; ``guard(hook)`` is what stands in for a hook where the
         selector has conditions, which are on the variables ``beside``.
         """
+        if active is None and guard is None:
+            self.gate = self.outer_gate()
         point, made = self.make(names, asked, module.partition(".")[0])
         captures = {name: beside + self.captures(variable) for variable, name in names.items()}
         hooks = {
@@ -224,6 +232,10 @@ class RegionHooks(CallHooks):
         if variable == "#enter":
             return self.region.captures
         return self.region.late_captures if variable == "#value" else ()
+
+    def outer_gate(self) -> str | None:
+        region = self.region
+        return self._spans.calls.gate(region.name).name if region.outermost else None
 
     def make(
         self, names: dict[str, str], asked: str, library: str
