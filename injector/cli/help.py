@@ -32,7 +32,8 @@ def own_parser() -> argparse.ArgumentParser:
         "--max-duration", metavar="T", help="end it at the first step's end after T (90, 5m, 1h30m)"
     )
     add("--timeout", metavar="T", help="end it and all its processes after T, wherever it is")
-    add("--grace", metavar="T", help="time to end politely before it is killed (default 10s)")
+    add("--grace", metavar="T", help="time to end politely before it is killed (default 5s)")
+    add("--no-auto", action="store_true", help="no voirfile for libraries (see inject voirfiles)")
     add("--workers", action="store_true", help="probe DataLoader workers as well")
     add(
         "--strict",

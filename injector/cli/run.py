@@ -11,6 +11,7 @@ from injector.launch import environment, supervisor
 from injector.launch.command import Command, split
 from injector.launch.settings import encode
 from injector.store.place import create
+from injector.voirfiles import automatic
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class _Run:
             "pythonpath": original,
             "main": command.name,
             "pace": self.pace(),
+            "auto": automatic() if command.automatic else {},
         }
         environ.update(environment.variables(encode(settings), original))
         return environ
@@ -140,7 +142,7 @@ class _Run:
         self.say(*self.about_its_end(ended))
         if not self.quiet:
             self.report(folder)
-        return bool(info["warnings"])
+        return any(warning["kind"] != "auto-missed" for warning in info["warnings"])
 
     def about_its_end(self, ended: supervisor.Ended) -> list[str]:
         """What we did to end it."""
