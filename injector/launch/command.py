@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Declared = Callable[["Command"], Mapping[str, object]]
 
-LIMITS = ("--skip", "--stop", "--max-duration")
+LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace")
 VALUED = ("--voirfile", "--config", "--runs", "--name", *LIMITS)
 FLAGS = ("--workers", "--strict", "--quiet", "--no-auto", "--help")
 SHORT = {"-h": "--help", "-q": "--quiet"}

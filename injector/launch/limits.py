@@ -12,7 +12,11 @@ LONGEST = 10 * 365 * 86400
 
 def limit(option: str, text: str) -> float:
     """The value of an option: a number of steps, or seconds. Raises UserError for nonsense."""
-    return count(option, text) if option in COUNTS else duration(option, text)
+    if option in COUNTS:
+        return count(option, text)
+    if option == "--grace" and text.strip() in ("0", "0s"):
+        return 0
+    return duration(option, text)
 
 
 def count(option: str, text: str) -> int:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
     from typing import Protocol
 
+    Update = tuple[Hashable, Hashable]
+    """An optimizer and the place of an update."""
+
     class Agreement(Protocol):
         """At which step all ranks of a job stop."""
 
@@ -35,15 +38,19 @@ MANY = 64
 
 
 class Cycle:
-    """Steps of updates that no fetch separates: the rarest of those that alternate ends one."""
+    """Steps of updates that no fetch separates: the rarest of those that alternate ends one.
+
+    Updates are told apart by optimizer and by place. Two optimizers are expected to alternate, two
+    places of one optimizer are not, until they do.
+    """
 
     __slots__ = ("_base", "_counts", "_known", "_last", "_longest", "_returns", "_run")
 
     def __init__(self) -> None:
         self._base = 0
-        self._counts: dict[Hashable, int] = {}
-        self._known: set[Hashable] = set()
-        self._last: Hashable = None
+        self._counts: dict[Update, int] = {}
+        self._known: set[Update] = set()
+        self._last: Update | None = None
         self._run = self._longest = self._returns = 0
 
     @property
@@ -51,33 +58,36 @@ class Cycle:
         """How many have ended."""
         return self._base + min(self._counts.values(), default=0)
 
-    def update(self, optimizer: Hashable) -> None:
+    def update(self, update: Update) -> None:
         """One update has ended."""
-        counts = self._counts
-        if optimizer != self._last:
-            self._change(optimizer)
+        if update != self._last:
+            self._change(update)
         self._run += 1
         counts = self._counts
-        counts[optimizer] = counts.get(optimizer, 0) + 1
+        counts[update] = counts.get(update, 0) + 1
         if len(counts) > 1 and self._run > self._patience():
-            self._part(optimizer)
+            self._part(update)
 
-    def _change(self, optimizer: Hashable) -> None:
-        """Another optimizer than the last one was used."""
-        self._returns += optimizer in self._known
+    def _change(self, update: Update) -> None:
+        """Another update than the last one was made."""
+        self._returns += update in self._known
         self._longest = max(self._longest, self._run)
-        self._known.add(optimizer)
-        self._last, self._run = optimizer, 0
-        counts = self._counts
-        if counts and optimizer not in counts and min(counts.values()) > self._patience():
+        self._known.add(update)
+        self._last, self._run = update, 0
+        if update not in self._counts and self._is_apart(update):
             self._base = self.steps  # a loop of its own: what came before is over
             self._counts = {}
 
-    def _part(self, optimizer: Hashable) -> None:
-        """``optimizer`` goes on alone: the others belonged to a loop that is over."""
-        del self._counts[optimizer]
+    def _is_apart(self, update: Update) -> bool:
+        if self._returns < 2 and any(update[0] == other[0] for other in self._counts):
+            return True
+        return min(self._counts.values(), default=0) > self._patience()
+
+    def _part(self, update: Update) -> None:
+        """``update`` goes on alone: the others belonged to a loop that is over."""
+        del self._counts[update]
         self._base = self.steps + self._run
-        self._counts = {optimizer: 0}
+        self._counts = {update: 0}
 
     def _patience(self) -> int:
         """How many updates in a row may be part of one step."""
@@ -120,10 +130,10 @@ class Lane:
         """A loader was found to be exhausted."""
         self._turns.pop(loader, None)
 
-    def update(self, optimizer: Hashable) -> bool:
+    def update(self, update: Update) -> bool:
         """An update has ended; whether a step ended with that."""
         cycle = self._cycle
-        cycle.update(optimizer)
+        cycle.update(update)
         if self._turns and self._free < 2:
             self._open += 1
             if self._paced or self._open < MANY:
@@ -178,14 +188,16 @@ class Pace:
         lane = self._lane()
         return not lane.explicit and lane.fetch(loader) and self._over(lane.steps)
 
-    def end(self, loader: Hashable) -> None:
-        """The last fetch found ``loader`` exhausted."""
+    def end(self, loader: Hashable) -> bool:
+        """A fetch finds ``loader`` exhausted; whether to stop."""
+        over = self.fetch(loader)
         self._lane().end(loader)
+        return over
 
-    def update(self, optimizer: Hashable) -> bool:
-        """An update of ``optimizer`` has ended; whether to stop now."""
+    def update(self, optimizer: Hashable, place: Hashable = None) -> bool:
+        """An update of ``optimizer``, made at ``place``, has ended; whether to stop now."""
         lane = self._lane()
-        return not lane.explicit and lane.update(optimizer) and self._over(lane.steps)
+        return not lane.explicit and lane.update((optimizer, place)) and self._over(lane.steps)
 
     def step(self, task: str = "train") -> bool:
         """An explicit step of ``task`` has ended; whether to stop now. Only training is counted."""

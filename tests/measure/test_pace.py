@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given
@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from injector.measure.agree import SharedStep
 from injector.measure.pace import MANY, Pace
 
-# A capital letter is a fetch from that loader, a small one an update of that optimizer, "." the end
-# of the loader fetched last, "!" the end of an explicit step of training, "?" of another task.
+# A capital letter is a fetch from that loader, a small one an update of that optimizer, "." a fetch
+# that finds the loader fetched last exhausted, "!" the end of an explicit step of training, "?" of one
+# of another task.
 
 
 def play(pace, text, upto=None):
@@ -85,6 +86,24 @@ SHAPES = {
 def test_how_many_steps(shape):
     text, steps = SHAPES[shape]
     assert counted(text) == steps
+
+
+def test_one_optimizer_used_in_two_places():
+    pace = Pace()
+    for _ in range(5):
+        pace.update("o", "warm-up")
+    for _ in range(5):
+        pace.update("o", "training")
+    assert pace.steps == 10
+
+
+def test_two_updates_of_one_optimizer_are_a_step_if_they_alternate():
+    pace, steps = Pace(), []
+    for _ in range(20):
+        pace.update("o", "first")
+        pace.update("o", "second")
+        steps.append(pace.steps)
+    assert [after - before for before, after in pairwise(steps[2:])] == [1] * 17
 
 
 @pytest.mark.parametrize(
