@@ -24,6 +24,7 @@ class Tally:
         self.compiled: set[str] = set()
         self.places: dict[str, dict[tuple[Any, ...], set[int]]] = {}
         self.missed: dict[str, dict[int, dict[str, Any]]] = {}
+        self.ranks: dict[int, dict[str, Any]] = {}
         self.failures: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def take(self, record: Record) -> bool:
@@ -70,6 +71,12 @@ class Tally:
         selectors = data.get("selectors")
         self.compiled.update(map(str, selectors if isinstance(selectors, list) else ()))
 
+    def _rank(self, process: int, data: dict[str, Any]) -> None:
+        self.ranks[process] = data
+
+    def _nothing(self, process: int, data: dict[str, Any]) -> None:
+        """For who reads the raw files."""
+
     def _failure(self, process: int, data: dict[str, Any]) -> None:
         key = (str(data.get("where")), str(data.get("type")), str(data.get("message")))
         failure = self.failures.setdefault(key, {**data, "processes": []})
@@ -82,6 +89,7 @@ class Tally:
         return [
             {
                 **{key: log.process.get(key) for key in kept},
+                **self._learned(index),
                 "ended": index in self.ended,
                 "records": log.records,
                 "lost": log.lost,
@@ -90,6 +98,11 @@ class Tally:
             }
             for index, log in enumerate(self.logs)
         ]
+
+    def _learned(self, index: int) -> dict[str, Any]:
+        """The rank that a process learned after its start."""
+        rank = self.ranks.get(index, {}).get("rank")
+        return {"rank": rank} if isinstance(rank, int) else {}
 
     def probes(self) -> list[dict[str, Any]]:
         """Each selector with its places, and how often it fired over all processes.
@@ -167,6 +180,9 @@ _NOTES = {
     "fired": Tally._fired,
     "failure": Tally._failure,
     "compiled": Tally._compiled,
+    "rank": Tally._rank,
+    "site": Tally._nothing,
+    "spans": Tally._nothing,
 }
 
 
