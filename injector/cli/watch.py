@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from ..errors import UserError
 from ..live.state import State
 from ..report import live
-from ..report.screen import Screen
+from ..report.watching import Watching
 from ..store.folder import find, read_info
-
-INTERVAL = 0.5
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,20 +52,13 @@ def over(folder: str) -> bool:
 
 
 def _watch(state: State, folder: str, once: bool) -> int:
-    screen = Screen(sys.stdout.fileno()) if Screen.fits(sys.stdout.fileno()) and not once else None
-    try:
-        while True:
-            state.ended = over(folder)
-            snapshot = state.tick()
-            if screen is not None and not state.ended:
-                screen.draw(live.lines(snapshot, screen.width))
-            elif once or state.ended:
-                break
-            else:
-                print(live.one_line(snapshot), flush=True)
-            time.sleep(INTERVAL if screen is not None else 4 * INTERVAL)
-    finally:
-        if screen is not None:
-            screen.close()
-    print("\n".join(live.lines(snapshot)))
+    def ended(seconds: float) -> bool:
+        state.ended = over(folder)
+        if not state.ended:
+            time.sleep(seconds)
+        return state.ended
+
+    if not once:
+        Watching(state, sys.stdout.fileno(), every=2.0).until(ended)
+    print("\n".join(live.lines(state.tick())))
     return 0

@@ -30,7 +30,12 @@ class Beside:
         quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
         # A group of its own: what the terminal sends is meant for the program.
         self.pid = os.posix_spawn(
-            sys.executable, words, dict(os.environ), file_actions=quiet, setpgroup=0
+            sys.executable,
+            words,
+            dict(os.environ),
+            file_actions=quiet,
+            setpgroup=0,
+            setsigmask=(),  # the supervisor has blocked what it waits for
         )
         self._ended = False
 
