@@ -122,7 +122,7 @@ class Hooks:
 
 
 def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
-    me = object()
+    me = call
     inside: Entry = (me, INSIDE, 0, 0, None)
     outside: Entry = (me, OUTSIDE, 0, 0, None)
     find, outermost, device = call.find, call.outermost, call.device
@@ -203,9 +203,9 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         try:
             stack = local.stack
             entry = take(getframe(1), stack) if apart or not stack else stack.pop()
-            owner, site, start, payload, mark = entry
-            if owner is not me:
-                _, site, start, payload, mark = unwind(stack, entry)
+            if entry[0] is not me:
+                entry = unwind(stack, entry)
+            _owner, site, start, payload, mark = entry
             if inside_now is not None and not (stack and stack[-1][1] >= 0):
                 inside_now(False)
             if site > 0:
