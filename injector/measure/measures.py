@@ -48,7 +48,9 @@ class Store:
         self.grow = recorder.series(series).grow
 
     def put(self, value: Any) -> None:
-        """Store ``value`` from where the hook could not do it itself."""
+        """Store ``value`` from where the hook could not do it itself; None is no value."""
+        if value is None:
+            return
         found = self.number(value)
         if found is not None:
             self.keep(found)
@@ -88,11 +90,11 @@ class Measures:
         self._recorder = recorder
         self._failed = failed
         self.spans = Spans(recorder)
+        self._timed: dict[tuple[object, ...], int] = {}
         self.late = Late(self._write_late, recorder.lose, failed)
         self._regions = user.Recorder(self.spans)
         user.record(self._regions)
         points.on_silence = lambda: user.record(None)
-        self._timed: dict[tuple[object, ...], int] = {}
 
     def value(
         self, where: Any, name: str | None, task: str | None, get: Callable[..., Any] | None = None
@@ -134,15 +136,6 @@ class Measures:
         )
         self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
 
-    def _write_late(self, series: str, t_ns: int, value: Any) -> None:
-        self._recorder.emit_values(series, t_ns, value)
-
-    def renew(self) -> None:
-        """In the child of a fork: it measures for itself."""
-        self.spans.renew()
-        self.late.renew()
-        self._regions.renew()
-
     def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any) -> None:
         """Record a span of the region ``name`` that somebody has timed."""
         key = (name, what, nbytes is None, get_ident(), getpid())
@@ -153,6 +146,15 @@ class Measures:
                 sys._getframe(1), "", None, region=name, what=what, payload=payload
             )
         self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
+
+    def _write_late(self, series: str, t_ns: int, value: Any) -> None:
+        self._recorder.emit_values(series, t_ns, value)
+
+    def renew(self) -> None:
+        """In the child of a fork: it measures for itself."""
+        self.spans.renew()
+        self.late.renew()
+        self._regions.renew()
 
     def close(self) -> None:
         """Record what was left on devices."""

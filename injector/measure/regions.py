@@ -180,10 +180,6 @@ class CallHooks:
         """The counted point, and the hooks by variable."""
         raise NotImplementedError
 
-    def outer_gate(self) -> str | None:
-        """The gate of its region, where nested calls are not to be seen."""
-        return None
-
     def check(self, function: Any) -> None:
         """Raises UserError when a variable that is wanted is none of ``function``."""
         code = getattr(getattr(function, "__func__", function), "__code__", None)
@@ -208,9 +204,9 @@ class CallHooks:
         ``module`` is that of the function; ``guard(hook)`` is what stands in for a hook where the
         selector has conditions, which are on the variables ``beside``.
         """
-        if active is None and guard is None:
-            self.gate = self.outer_gate()
         point, made = self.make(names, asked, module.partition(".")[0])
+        if not (active is None and guard is None):
+            self.gate = None
         captures = {name: beside + self.captures(variable) for variable, name in names.items()}
         hooks = {
             name: made[variable] if guard is None else guard(made[variable])
@@ -233,14 +229,12 @@ class RegionHooks(CallHooks):
             return self.region.captures
         return self.region.late_captures if variable == "#value" else ()
 
-    def outer_gate(self) -> str | None:
-        region = self.region
-        return self._spans.calls.gate(region.name).name if region.outermost else None
-
     def make(
         self, names: dict[str, str], asked: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         point = Point(names["#enter"])
+        if self.region.outermost:
+            self.gate = self._spans.calls.gate(self.region.name).name
         call = self.region.call(self._spans, asked, library)
         return point, self._spans.calls.hooks(point, call).by_variable
 
