@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..analysis.profile import Profile
 from . import loops, stretches, verdict
-from .text import bullets
 
 
 def lines(profile: Profile) -> list[str]:
@@ -16,10 +15,3 @@ def lines(profile: Profile) -> list[str]:
         *stretches.outside(profile.others),
         *stretches.wall(profile.stretches, profile.wall),
     ]
-
-
-def unmeasured(profile: Profile) -> list[str]:
-    """What could not be measured, and why."""
-    if not profile.unmeasured:
-        return []
-    return ["not measured", *bullets(profile.unmeasured), ""]

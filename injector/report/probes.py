@@ -9,6 +9,9 @@ from ..analysis.rates import Summary
 from ..store.folder import Run
 from .text import LIMIT, WIDTH, count, fit
 
+AUTO_MISSED = "auto-missed"
+"""The kind of warning that is nobody's mistake: a library that looks different."""
+
 
 def probes(run: Run) -> list[str]:
     """What each probe fired, and where it stands."""
@@ -43,9 +46,16 @@ def _place(place: dict[str, Any]) -> str:
     return f"{at} ({where})  {source}" if where else f"{at}  {source}"
 
 
+def auto_missed(run: Run) -> list[str]:
+    """What the shipped voirfiles looked for in their libraries and did not find."""
+    found = run.info.get("warnings") or ()
+    return [str(each.get("text")) for each in found if each.get("kind") == AUTO_MISSED]
+
+
 def warnings(run: Run, summary: Summary) -> list[str]:
     """What run.json warns of, and lines that could not be read."""
-    texts = [str(warning.get("text")) for warning in run.info.get("warnings") or ()]
+    found = run.info.get("warnings") or ()
+    texts = [str(each.get("text")) for each in found if each.get("kind") != AUTO_MISSED]
     if summary.torn:
         texts.append(f"{count(summary.torn, 'torn line')} of .data files left out")
     if not texts:

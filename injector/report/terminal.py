@@ -8,7 +8,7 @@ from ..analysis.profile import Profile
 from ..analysis.rates import summarise
 from ..store.folder import Run, open_run
 from . import card, header, probes, values
-from .text import WIDTH, clean, crop
+from .text import WIDTH, bullets, clean, crop
 
 
 def render(run: Run | str) -> str:
@@ -34,12 +34,18 @@ def render(run: Run | str) -> str:
         *values.values(summary),
         *values.regions(summary),
         *probes.probes(run),
-        *(card.unmeasured(profile) if profile else []),
+        *_unmeasured(run, profile),
         *probes.warnings(run, summary),
         # A path that is cut could not be pasted.
         f"run: {clean(run.path)}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _unmeasured(run: Run, profile: Profile | None) -> list[str]:
+    """What could not be measured, and why."""
+    texts = [*(profile.unmeasured if profile else ()), *probes.auto_missed(run)]
+    return ["not measured", *bullets(texts), ""] if texts else []
 
 
 def profile_of(run: Run) -> Profile | None:

@@ -12,7 +12,8 @@ from .text import UNKNOWN, WIDTH, Unit, amount, bar, clean, columns, crop, fit, 
 OTHER = "other"
 _NAME = 26
 """Columns that names may take."""
-_BAR = 10
+_BAR, _NARROW = 10, 6
+"""Columns of a bar of 100 %, the fewer where there are more columns of figures."""
 _DEEP = 6
 """Levels below the step; what is deeper is part of its parent."""
 _WIDE = 12
@@ -37,7 +38,7 @@ def lines(tree: Node, depth: int = _DEEP) -> list[str]:
     heads += ["bytes"] if moved else []
     cells = [_cells(row, unit, device, moved) for row in rows]
     names = [fit(row.stem + _name(row), _NAME) for row in rows]
-    places = [line(row.node.place) if row.node else "" for row in rows]
+    places = [_place(row.node) if row.node else "" for row in rows]
     return _table(heads, names, cells, places)
 
 
@@ -72,10 +73,15 @@ def _name(row: _Row) -> str:
     return clean(row.node.name) if row.node else f"… and {row.more} more"
 
 
+def _place(node: Node) -> str:
+    return line(node.place) or clean(node.what or "")
+
+
 def _cells(row: _Row, unit: Unit, device: bool, moved: bool) -> list[str]:
     node = row.node
     if node is None:
         return [""] * (5 + device + moved)
+    width = _NARROW if device or moved else _BAR
     on_device = unit(node.device.median) if node.device else UNKNOWN
     calls = amount(round(node.calls, 1)) if abs(node.calls) < 1e7 else UNKNOWN
     return [
@@ -83,7 +89,7 @@ def _cells(row: _Row, unit: Unit, device: bool, moved: bool) -> list[str]:
         unit(node.host.p95),
         *([on_device] if device else []),
         percent(node.share),
-        left(bar(node.share, _BAR), _BAR),
+        left(bar(node.share, width), width),
         "" if node.name == OTHER else calls,
         *([_bytes(node.nbytes)] if moved else []),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..analysis.rates import Rate, Series, Statistics, Summary, number
 from ..store.folder import Run
-from .text import LIMIT, clean, duration, figure, fit, limited, short, table
+from .text import LIMIT, WIDTH, clean, duration, figure, fit, limited, short, table, wrap
 
 
 def rates(run: Run, summary: Summary) -> list[str]:
@@ -37,8 +37,13 @@ def _who(run: Run, index: int) -> str:
 def no_rates(run: Run, summary: Summary) -> list[str]:
     """Say why there are no rates, as far as it is known."""
     info = run.info
+    acted = [str(each.get("library")) for each in info.get("automatic") or ()]
     if info and not info.get("voirfiles"):
         why = "no voirfile asked for any (see `inject functions`)"
+        if acted:
+            why = f"nothing was trained with {', '.join(acted)}, and {why}"
+        elif info.get("automatic") is not None:
+            why = f"no library was imported that `inject voirfiles` lists, and {why}"
     elif info and not info.get("processes"):
         why = "no Python process of the program recorded anything"
     elif info and not info.get("probes") and not info.get("misses"):
@@ -49,7 +54,7 @@ def no_rates(run: Run, summary: Summary) -> list[str]:
         why = "no probe gave a rate"
     else:
         why = "no probe gave anything"
-    return [f"no rates were recorded: {why}", ""]
+    return [*wrap(f"no rates were recorded: {why}", WIDTH), ""]
 
 
 def losses(summary: Summary) -> list[str]:

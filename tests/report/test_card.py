@@ -31,13 +31,13 @@ from injector.analysis.rates import Statistics
 from injector.report import card, ranks, stretches, tree
 from injector.report.places import at
 from injector.report.plain import plain
-from injector.report.text import WIDTH, columns
+from injector.report.text import WIDTH, bullets, columns
 
 CARDS = Path(__file__).parent / "cards"
 
 
 def shown(profile: Profile) -> str:
-    return "\n".join([*card.lines(profile), *card.unmeasured(profile)]) + "\n"
+    return "\n".join(card.lines(profile))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -54,7 +54,6 @@ def test_sections_without_content_are_left_out() -> None:
     text = shown(NOTHING)
     for word in ("evaluation", "throughput", "warm-up", "ranks", "because", "threshold", "try"):
         assert word not in text
-    assert "not measured" not in shown(replace(PLAIN, unmeasured=()))
 
 
 def test_the_verdict_comes_first() -> None:
@@ -242,7 +241,7 @@ PROFILES = made(
 @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(PROFILES)
 def test_any_profile_makes_a_card(profile: Profile) -> None:
-    for text in [*card.lines(profile), *card.unmeasured(profile)]:
+    for text in [*card.lines(profile), *bullets(profile.unmeasured)]:
         assert columns(text) <= WIDTH, text
         assert text.isprintable(), text
     json.dumps(plain(profile), allow_nan=False)

@@ -1,0 +1,50 @@
+"""A small classifier, and pictures that are slow to read: `inject run examples/train.py`."""
+
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Pictures(Dataset):
+    """Noise with one bright row, which is the label."""
+
+    def __init__(self, number):
+        self.labels = torch.arange(number) % 10
+        self.pictures = torch.rand(number, 28, 28)
+        self.pictures[torch.arange(number), self.labels] += 0.5
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        time.sleep(0.001)  # as reading and decoding a file would take
+        return self.pictures[index], self.labels[index]
+
+
+def evaluate(model, loader):
+    model.eval()
+    with torch.no_grad():
+        right = sum((model(x).argmax(1) == y).sum().item() for x, y in loader)
+    model.train()
+    return right / len(loader.dataset)
+
+
+def main(epochs=3):
+    torch.manual_seed(0)
+    loader = DataLoader(Pictures(640), batch_size=32, shuffle=True)
+    held_out = DataLoader(Pictures(128), batch_size=32)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for epoch in range(epochs):
+        for x, y in loader:
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        print(f"epoch {epoch}: {evaluate(model, held_out):.0%} right")
+
+
+if __name__ == "__main__":
+    main()
