@@ -41,9 +41,16 @@ def wall(stretches: Sequence[Stretch], total: float) -> list[str]:
 
 def _row(row: Stretch, total: float, unit: Unit) -> list[str]:
     share = row.seconds / total if total > 0 else 0.0
-    where = "  ".join(part for part in (clean(row.note), line(row.place)) if part)
     filled = left(bar(share, _BAR), _BAR)
-    return [clean(row.name), unit(row.seconds), percent(share), filled, where]
+    return [clean(row.name), unit(row.seconds), percent(share), filled, _where(row)]
+
+
+def _where(row: Stretch) -> str:
+    """The note, and the line unless the note names it."""
+    note, place = clean(row.note), line(row.place)
+    if not note or not place:
+        return note or place
+    return note if at(row.place) in note else f"{note}, {place}"
 
 
 def _together(stretches: Sequence[Stretch]) -> list[Stretch]:

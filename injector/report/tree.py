@@ -38,7 +38,8 @@ def lines(tree: Node, depth: int = _DEEP) -> list[str]:
     heads += ["bytes"] if moved else []
     cells = [_cells(row, unit, device, moved) for row in rows]
     names = [fit(row.stem + _name(row), _NAME) for row in rows]
-    places = [_place(row.node) if row.node else "" for row in rows]
+    # Where the step is paced is said above the table.
+    places = ["", *(_place(row.node) if row.node else "" for row in rows[1:])]
     return _table(heads, names, cells, places)
 
 
