@@ -10,6 +10,8 @@ from .text import UNKNOWN, Unit, clean, count, figure, fit, labelled, percent, s
 
 _SHOWN = 16
 """Ranks beyond which only the fastest, the slowest and the straggler are shown."""
+_NAMED = 0.1
+"""Of a step: the score from which the verdict warns of a rank. Someone always waits least."""
 
 
 def lines(loop: Loop) -> list[str]:
@@ -87,7 +89,7 @@ def _longest(track: Track, tracks: Sequence[Track]) -> str:
 
 
 def _named(straggler: Straggler | None) -> list[str]:
-    if straggler is None:
+    if straggler is None or not straggler.score >= _NAMED:
         return []
     text = f"the others wait for rank {straggler.rank}: {percent(straggler.score)} of a step"
     if straggler.slow_at:

@@ -23,13 +23,15 @@ from .text import (
 )
 
 _BAR = 10
+_WORTH = 0.001
+"""Of the run: what is shorter has no row of its own."""
 
 
 def wall(stretches: Sequence[Stretch], total: float) -> list[str]:
     """The stretches, those alike taken together, adding up to ``total`` seconds."""
     if not stretches:
         return []
-    rows = _together(stretches)
+    rows = _together(stretches, total)
     rest = total - sum(row.seconds for row in rows)
     unit = Unit(total)
     if isfinite(rest) and abs(rest) * unit.scale >= 0.5 * 10**-unit.decimals:
@@ -53,21 +55,23 @@ def _where(row: Stretch) -> str:
     return note if at(row.place) in note else f"{note}, {place}"
 
 
-def _together(stretches: Sequence[Stretch]) -> list[Stretch]:
+def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:
     """One for each name, note and place, in the order of their first; the small ones joined."""
     sums: dict[tuple[str, str, Place | None], float] = {}
     for each in stretches:
         key = (each.name, each.note, each.place)
         sums[key] = sums.get(key, 0.0) + each.seconds
-    found = [Stretch(name, total, note, place) for (name, note, place), total in sums.items()]
-    if len(found) <= LIMIT:
-        return found
+    found = [Stretch(name, spent, note, place) for (name, note, place), spent in sums.items()]
     # A sum that is NaN sorts as if it were none.
-    kept = sorted(found, key=lambda one: -one.seconds if isfinite(one.seconds) else 0.0)
-    large = {id(one) for one in kept[: LIMIT - 1]}
-    rest = [one for one in found if id(one) not in large]
-    joined = Stretch(f"{len(rest)} shorter ones", sum(one.seconds for one in rest))
-    return [one for one in found if id(one) in large] + [joined]
+    order = sorted(found, key=lambda one: -one.seconds if isfinite(one.seconds) else 0.0)
+    small = {id(one) for one in found if one.name == "gap" and abs(one.seconds) < total * _WORTH}
+    if len(found) - len(small) >= LIMIT:
+        small |= {id(one) for one in order[LIMIT - 1 :]}
+    if len(small) < 2:
+        return found
+    kept = [one for one in found if id(one) not in small]
+    rest = [one.seconds for one in found if id(one) in small]
+    return [*kept, Stretch(f"{len(rest)} shorter ones", sum(rest))]
 
 
 def evaluations(found: Sequence[Evaluation]) -> list[str]:
@@ -92,7 +96,7 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
 
 
 def outside(nodes: Sequence[Node]) -> list[str]:
-    """Regions that belong to no step."""
+    """Regions that belong to no step, as far as they are a part of the run worth a row."""
     rows = [
         [
             clean(node.name) + (f" of {clean(node.what)}" if node.what else ""),
@@ -103,6 +107,7 @@ def outside(nodes: Sequence[Node]) -> list[str]:
             line(node.place),
         ]
         for node in nodes
+        if not node.share < _WORTH
     ]
     heads = ["calls", "median", "p95", "total", ""]
     return limited(table("outside of steps", heads, rows[:LIMIT]), len(rows))

@@ -44,7 +44,7 @@ def render(run: Run | str) -> str:
 
 def _unmeasured(run: Run, profile: Profile | None) -> list[str]:
     """What could not be measured, and why."""
-    texts = [*(profile.unmeasured if profile else ()), *probes.auto_missed(run)]
+    texts = profile.unmeasured if profile else probes.auto_missed(run)
     return ["not measured", *bullets(texts), ""] if texts else []
 
 

@@ -7,13 +7,29 @@ from typing import NamedTuple
 
 from ..analysis.profile import Node
 from .places import line
-from .text import UNKNOWN, WIDTH, Unit, amount, bar, clean, columns, crop, fit, left, percent, right
+from .text import (
+    UNKNOWN,
+    WIDTH,
+    Unit,
+    amount,
+    bar,
+    clean,
+    columns,
+    crop,
+    fit,
+    labelled,
+    left,
+    percent,
+    right,
+)
 
 OTHER = "other"
 _NAME = 26
 """Columns that names may take."""
 _BAR, _NARROW = 10, 6
 """Columns of a bar of 100 %, the fewer where there are more columns of figures."""
+_WORTH = 0.01
+"""Of a step, what is worth a line of its own."""
 _DEEP = 6
 """Levels below the step; what is deeper is part of its parent."""
 _WIDE = 12
@@ -40,7 +56,7 @@ def lines(tree: Node, depth: int = _DEEP) -> list[str]:
     names = [fit(row.stem + _name(row), _NAME) for row in rows]
     # Where the step is paced is said above the table.
     places = ["", *(_place(row.node) if row.node else "" for row in rows[1:])]
-    return _table(heads, names, cells, places)
+    return [*_table(heads, names, cells, places), *_left_over(tree), ""]
 
 
 def _rows(node: Node, before: str, stem: str, depth: int) -> Iterator[_Row]:
@@ -75,7 +91,15 @@ def _name(row: _Row) -> str:
 
 
 def _place(node: Node) -> str:
-    return line(node.place) or clean(node.what or "")
+    return line(node.place) or ("" if node.name == OTHER else clean(node.what or ""))
+
+
+def _left_over(tree: Node) -> list[str]:
+    """Between which lines most of the time lies that no region covers."""
+    for node in tree.children:
+        if node.name == OTHER and node.what and node.share >= _WORTH:
+            return labelled("", [f"other is mostly {node.what}"], width=0)
+    return []
 
 
 def _cells(row: _Row, unit: Unit, device: bool, moved: bool) -> list[str]:
@@ -118,4 +142,4 @@ def _table(
         figures = [right(cell, width) for cell, width in zip(row, widths, strict=True)]
         text = crop(place, max(spare, 0))
         found.append(crop("  ".join(["  " + left(name, first), *figures, text]), WIDTH))
-    return [*found, ""]
+    return found

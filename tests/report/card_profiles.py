@@ -44,7 +44,13 @@ def step_tree(device: bool = False) -> Node:
     on = {"device": sample(0.0061)} if device else {}
     comm = (node("comm", 0.0012, step, nbytes=4.2e6, **on),) if device else ()
     children = (
-        node("other", 0.0009, step, calls=0.0, what="most between io (train.py:31) and forward"),
+        node(
+            "other",
+            0.0009,
+            step,
+            calls=0.0,
+            what="between train.py:31 (io) and train.py:33 (forward)",
+        ),
         node("io", 0.0203, step, place=FETCH),
         node("forward", 0.0044, step, place=FORWARD, **on),
         node("backward", 0.0049, step, place=BACKWARD, children=comm, **on),
