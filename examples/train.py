@@ -12,8 +12,8 @@ class Pictures(Dataset):
 
     def __init__(self, number):
         self.labels = torch.arange(number) % 10
-        self.pictures = torch.rand(number, 28, 28)
-        self.pictures[torch.arange(number), self.labels] += 0.5
+        self.pictures = torch.rand(number, 1, 28, 28)
+        self.pictures[torch.arange(number), 0, self.labels] += 0.5
 
     def __len__(self):
         return len(self.labels)
@@ -35,7 +35,8 @@ def main(epochs=3):
     torch.manual_seed(0)
     loader = DataLoader(Pictures(480), batch_size=32, shuffle=True)
     held_out = DataLoader(Pictures(96), batch_size=32)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
+    convolution = nn.Sequential(nn.Conv2d(1, 16, 5), nn.ReLU(), nn.MaxPool2d(2))
+    model = nn.Sequential(convolution, nn.Flatten(), nn.Linear(16 * 12 * 12, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for epoch in range(epochs):
         for x, y in loader:

@@ -133,7 +133,9 @@ def skeleton(report: str) -> list[str]:
         line = re.sub(r"Python #\S*", "Python #", re.sub(r"on [\w.-]+ ·", "on HOST ·", line))
         line = re.sub(r"^run: .*", "run: PATH", line)
         line = re.sub(r"# steps?\b", "# steps", line)
-        kept = not re.match(r"  (gap|because|threshold|try|not accounted|other is|\\d+ shorter| {9})", line)
+        kept = not re.match(
+            r"  (gap|because|threshold|try|not accounted|other is|\d+ shorter| {9})", line
+        )
         if kept:
             lines.append(" ".join(line.split()))
     return lines
