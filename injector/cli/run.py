@@ -168,8 +168,9 @@ class _Run:
     def report(self, folder: str) -> None:
         try:
             from injector.report.terminal import render
+            from injector.report.text import encodable
 
-            sys.stderr.write(render(folder))
+            sys.stderr.write(encodable(render(folder), sys.stderr.encoding))
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 
