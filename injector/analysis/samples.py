@@ -23,6 +23,11 @@ def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
     return Statistics(n, mean, middle, late, std, float(ordered[0]), float(ordered[-1]))
 
 
+def median_of(values: npt.NDArray[np.floating]) -> float:
+    """0 of nothing."""
+    return _at(np.sort(values), 0.5) if len(values) else 0.0
+
+
 def _at(ordered: npt.NDArray[np.floating], fraction: float) -> float:
     place = (len(ordered) - 1) * fraction
     low, high = float(ordered[int(place)]), float(ordered[min(int(place) + 1, len(ordered) - 1)])
@@ -55,6 +60,6 @@ def warmup_of(seconds: npt.NDArray[np.floating]) -> int:
     most = min(max(1, n // 10), n // 2)
     if n < 5:
         return 0
-    usual = float(np.median(seconds[most:]))
+    usual = median_of(seconds[most:])
     slow = seconds[:most] > 1.5 * usual
     return max(1, most if slow.all() else int(slow.argmin()))
