@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from time import monotonic_ns, perf_counter_ns
+from os import getpid
+from time import monotonic_ns
 
+from ..errors import UserError
+from ..probe import points
 from . import loader as loaders
-from .items import counter
+from . import user
+from .late import Late
+from .late import number as single
+from .regions import Region, RegionHooks, Spans, ValueHooks
+from .turns import Loop
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -15,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     Ask = Callable[..., None]
-    """``ask(where, variable, direct, end, store, override)`` of the overseer, most of them optional."""
+    """``ask(where, variable, direct, calls, store, override)`` of the overseer, most of them optional."""
 
     class Recorder(Protocol):
         """Where measurements go: the writer of this process."""
@@ -26,9 +33,9 @@ if TYPE_CHECKING:
 
         def series(self, name: str) -> Any: ...
 
+        def spans(self) -> Any: ...
 
-_LATE = 4096
-"""Values still on a device that are kept before the oldest are read."""
+        def lose(self, records: int, error: Exception) -> None: ...
 
 
 class Store:
@@ -41,7 +48,9 @@ class Store:
         self.grow = recorder.series(series).grow
 
     def put(self, value: Any) -> None:
-        """Store ``value`` from where the hook could not do it itself."""
+        """Store ``value`` from where the hook could not do it itself; None is no value."""
+        if value is None:
+            return
         found = self.number(value)
         if found is not None:
             self.keep(found)
@@ -64,7 +73,7 @@ class Store:
         if device is not None and getattr(device, "type", device) != "cpu":
             self._late(self._series, value)
             return None
-        found = _number(value)
+        found = single(value)
         if isinstance(found, float):
             return found
         self._recorder.emit_values(self._series, monotonic_ns(), found)
@@ -74,79 +83,83 @@ class Store:
 class Measures:
     """The measurements of one process."""
 
-    def __init__(self, ask: Ask, recorder: Recorder) -> None:
+    def __init__(
+        self, ask: Ask, recorder: Recorder, failed: Callable[[BaseException], None]
+    ) -> None:
         self._ask = ask
         self._recorder = recorder
-        self._late: list[tuple[str, int, Any]] = []
+        self._failed = failed
+        self.spans = Spans(recorder)
+        self._timed: dict[tuple[object, ...], int] = {}
+        self.late = Late(self._write_late, recorder.lose, failed)
+        self._regions = user.Recorder(self.spans)
+        user.record(self._regions)
+        points.on_silence = lambda: user.record(None)
 
-    def value(self, where: Any, name: str | None, task: str | None) -> None:
-        """Record each value of ``where``; what lives on a device is read when the run ends."""
+    def value(
+        self, where: Any, name: str | None, task: str | None, get: Callable[..., Any] | None = None
+    ) -> None:
+        """Record each value of ``where``, or what ``get`` makes of each call; a device's is read late.
+
+        Raises UserError when ``get`` does not say what its parameters are called.
+        """
         series = "/".join(part for part in (task, name or _last_word(where)) if part)
-        self._ask(where, store=Store(series, self._recorder, self._keep_late))
+        store = Store(series, self._recorder, self.late.keep)
+        if get is None:
+            self._ask(where, store=store)
+            return
+        try:
+            self._ask(where, calls=ValueHooks(get, store.put))
+        except TypeError as error:
+            raise UserError(f"value {series!r} of {where!r}: {error}") from None
 
-    def region(self, where: Any, name: str) -> None:
-        """Record the seconds of each call of ``where`` as the region ``name``."""
-        emit = self._recorder.emit
+    def region(self, where: Any, name: str, **said: Any) -> None:
+        """Record each call of ``where`` as a span of the region ``name``.
 
-        def ended(seconds: float) -> None:
-            emit("region", {"region": name, "seconds": seconds})
+        Raises UserError when a function does not say what its parameters are called.
+        """
+        try:
+            region = Region(name, **said)
+        except TypeError as error:
+            raise UserError(f"region {name!r} of {where!r}: {error}") from None
+        self._ask(where, calls=RegionHooks(region, self.spans))
 
-        self._ask_calls(where, ended)
+    def step(self, where: Any, task: str, items: Any, phase: Any, device: bool) -> None:
+        """Each call of ``where`` is a step, of ``items`` items where that is said."""
+        self.region(where, "step", task=task, items=items, phase=phase, device=device)
 
-    def step(self, where: Any, task: str, items: Any) -> None:
-        """Each call of ``where`` is a step: its rate is items (else steps) by seconds."""
-        count = counter(items) if items is not None else None
+    def loader(self, where: Any, task: str, items: Any, phase: str | None) -> None:
+        """Record the turns of the loop that ``where`` feeds: the wait for a batch, and the step."""
+        asked = where if isinstance(where, str) else _last_word(where)
+        loop = Loop(
+            self.spans, task=task, items=items, phase=phase, asked=asked, failed=self._failed
+        )
+        self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
 
-        def ended(seconds: float) -> None:
-            self._rate(task, count(None) if count else None, seconds)
+    def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any) -> None:
+        """Record a span of the region ``name`` that somebody has timed."""
+        key = (name, what, nbytes is None, get_ident(), getpid())
+        site = self._timed.get(key)
+        if site is None:
+            payload = None if nbytes is None else "bytes"
+            site = self._timed[key] = self.spans.sites.at(
+                sys._getframe(1), "", None, region=name, what=what, payload=payload
+            )
+        self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
 
-        self._ask_calls(where, ended)
+    def _write_late(self, series: str, t_ns: int, value: Any) -> None:
+        self._recorder.emit_values(series, t_ns, value)
 
-    def loader(self, where: Any, task: str, items: Any) -> None:
-        """Time the steps of the loop that ``where`` feeds: the wait for a batch and the body."""
-        count = counter(items)
-
-        def ended(io_ns: int, step_ns: int, batch: Any) -> None:
-            self._rate(task, count(batch), step_ns / 1e9, io_ns / 1e9)
-
-        self._ask(where, direct=lambda found: loaders.wrap(found, ended), override=True)
+    def renew(self) -> None:
+        """In the child of a fork: it measures for itself."""
+        self.spans.renew()
+        self.late.renew()
+        self._regions.renew()
 
     def close(self) -> None:
-        """Read what was left on devices."""
-        while self._late:
-            self._read_late()
-
-    def _ask_calls(self, where: Any, ended: Callable[[float], None]) -> None:
-        """Tell ``ended`` of the seconds of each call of the function ``where``, per thread."""
-        begun: dict[int, list[int]] = {}
-
-        def enter(_: Any) -> None:
-            begun.setdefault(get_ident(), []).append(perf_counter_ns())
-
-        def leave(_: Any) -> None:
-            end = perf_counter_ns()
-            ended((end - begun[get_ident()].pop()) / 1e9)
-
-        self._ask(where, direct=enter, end=leave)
-
-    def _rate(self, task: str, items: int | None, seconds: float, io: float | None = None) -> None:
-        data: dict[str, Any] = {"task": task, "elapsed": seconds}
-        if items is None:
-            data.update(rate=1 / seconds, units="steps/s")
-        else:
-            data.update(rate=items / seconds, units="items/s", batch_size=items)
-        if io is not None:
-            data["io"] = io
-        self._recorder.emit("data", data)
-
-    def _keep_late(self, series: str, value: Any) -> None:
-        self._late.append((series, monotonic_ns(), _detached(value)))
-        if len(self._late) > _LATE:
-            self._read_late()
-
-    def _read_late(self) -> None:
-        series, when, value = self._late.pop(0)
-        self._recorder.emit_values(series, when, _number(value))
+        """Record what was left on devices."""
+        self.late.close()
+        self.spans.marks.close()
 
 
 def _is_traced(value: Any) -> bool:
@@ -158,19 +171,6 @@ def _is_traced(value: Any) -> bool:
         return True
     tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
     return tracing is not None and tracing() is not None
-
-
-def _detached(value: Any) -> Any:
-    """Without its graph: a loss kept for later must not keep a whole step's activations alive."""
-    return value.detach() if hasattr(value, "detach") else value
-
-
-def _number(value: Any) -> Any:
-    """A single number as such; anything else as it is shown."""
-    try:
-        return float(_detached(value))
-    except (TypeError, ValueError, RuntimeError):
-        return repr(value)[:200]
 
 
 def _last_word(where: Any) -> str:

@@ -29,6 +29,8 @@ class _Nothing:
 
     def add(self, requests: list[Request]) -> None: ...
 
+    def add_late(self, requests: list[Request]) -> None: ...
+
     def attach(self, target: object, request: Request) -> None: ...
 
     def after_import(self, name: str, callback: Callable[[Any], None]) -> None: ...
@@ -44,7 +46,12 @@ class _Nothing:
     def series(self, name: str) -> _Nothing:
         return self
 
-    def grow(self) -> tuple[Any, Any]:
+    def spans(self) -> _Nothing:
+        return self
+
+    def lose(self, records: int, error: Exception) -> None: ...
+
+    def grow(self) -> Any:
         raise OSError
 
     def close(self) -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..errors import UserError
-from ..measure import Measures
+from ..measure.measures import Measures
 from ..probe import StopProgram
 from .log import Log
 from .phases import Phases, Schedule
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from ..measure.measures import Recorder, Store
+    from ..measure.regions import CallHooks
     from .phases import Instrument, Phase, Running
 
 PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")
@@ -35,7 +36,9 @@ class Overseer:
         recorder: Recorder,
         install: Callable[[Probe], None],
         on_error: Callable[[str, BaseException], None],
+        after_import: Callable[[str, Callable[[Any], None]], None],
     ) -> None:
+        self._after_import = after_import
         self.phases = Phases(*PHASES)
         self.options: Any = None
         self.log = Log(recorder.emit)
@@ -47,7 +50,9 @@ class Overseer:
         self._given: Any = None
         self._numbers = 0
         self._streams: list[Any] = []
-        self._measures = Measures(self._ask, recorder)
+        self._measures = Measures(
+            self._ask, recorder, lambda error: self._stream_failed("ov.loader", error)
+        )
 
     # --- instruments and phases --------------------------------------------------------------------
 
@@ -140,21 +145,111 @@ class Overseer:
 
     # --- the fast ways -----------------------------------------------------------------------------
 
-    def value(self, where: Any, name: str | None = None, *, task: str | None = None) -> None:
-        """Record each value that ``where`` takes, as ``name``; device values are read late."""
-        self._measures.value(where, name, task)
+    def value(
+        self,
+        where: Any,
+        name: str | None = None,
+        *,
+        task: str | None = None,
+        get: Callable[..., Any] | None = None,
+    ) -> None:
+        """Record each value that ``where`` takes, as ``name``; device values are read late.
 
-    def region(self, where: Any, name: str) -> None:
-        """Record how long each call of the function ``where`` takes, as the region ``name``."""
-        self._measures.region(where, name)
+        With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
+        parameters are named like variables of ``where``, ``result`` is what it returns.
 
-    def step(self, where: Any, *, task: str = "train", items: Any = None) -> None:
+        Raises:
+            UserError: ``get`` names what ``where`` does not have.
+        """
+        self._measures.value(where, name, task, get)
+
+    def region(
+        self,
+        where: Any,
+        name: str,
+        *,
+        items: Any = None,
+        tokens: Any = None,
+        nbytes: Any = None,
+        phase: Any = None,
+        device: bool = False,
+        of: Any = None,
+        what: Any = None,
+        when: Any = None,
+        outermost: bool = False,
+    ) -> None:
+        """Record each call of the function ``where`` as a span of the region ``name``.
+
+        ``items``, ``tokens``, ``nbytes``, ``phase`` (``"train"`` or ``"eval"``), ``of`` (the object that
+        the call works on), ``what`` (its name) and ``when`` (whether the call counts) are constants, or
+        functions whose parameters are named like variables of ``where``; ``result`` is what it
+        returns. ``outermost`` leaves out calls inside of another call of a region of that name;
+        ``device`` asks for the time of the device as well.
+
+        Raises:
+            UserError: a function names what ``where`` does not have.
+        """
+        self._measures.region(
+            where,
+            name,
+            items=items,
+            tokens=tokens,
+            nbytes=nbytes,
+            phase=phase,
+            device=device,
+            of=of,
+            what=what,
+            when=when,
+            outermost=outermost,
+        )
+
+    def step(
+        self,
+        where: Any,
+        *,
+        task: str = "train",
+        items: Any = None,
+        phase: Any = None,
+        device: bool = False,
+    ) -> None:
         """Each call of the function ``where`` is a step of ``task`` that processes ``items`` items."""
-        self._measures.step(where, task, items)
+        self._measures.step(where, task, items, phase, device)
 
-    def loader(self, where: Any, *, task: str = "train", items: Any = None) -> None:
-        """``where`` is (or returns) the iterable that drives the loop of ``task``: times its steps."""
-        self._measures.loader(where, task, items)
+    def loader(
+        self, where: Any, *, task: str = "train", items: Any = None, phase: str | None = None
+    ) -> None:
+        """``where`` is (or returns) the iterable that drives the loop of ``task``: times its steps.
+
+        ``items`` is a number or a function of the batch; by default the batch's size is looked for.
+        """
+        self._measures.loader(where, task, items, phase)
+
+    def span(
+        self,
+        name: str,
+        start_ns: int,
+        end_ns: int,
+        *,
+        nbytes: int | None = None,
+        what: str | None = None,
+    ) -> None:
+        """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
+
+        Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it.
+        """
+        self._measures.span(name, start_ns, end_ns, nbytes, what)
+
+    def rank(self, rank: int, world: int, local: int | None = None) -> None:
+        """Record which process of how many this one has turned out to be."""
+        self._emit("rank", {"rank": rank, "world": world, "local": local})
+
+    def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:
+        """Call ``callback(module)`` once the module of that name has been imported."""
+
+        def guarded(found: Any) -> None:
+            self._guarded(f"after_import({module!r})", lambda: callback(found))
+
+        self._after_import(module, guarded)
 
     def override(self, where: Any, function: Callable[..., Any]) -> None:
         """Replace each value that ``where`` takes by ``function(value)``."""
@@ -167,11 +262,16 @@ class Overseer:
         where: Any,
         variable: str | None = None,
         direct: Callable[[Any], Any] | None = None,
-        end: Callable[[Any], Any] | None = None,
+        calls: CallHooks | None = None,
         store: Store | None = None,
         override: bool = False,
     ) -> None:
-        how: dict[str, Any] = {"direct": direct, "end": end, "store": store, "override": override}
+        how: dict[str, Any] = {
+            "direct": direct,
+            "calls": calls,
+            "store": store,
+            "override": override,
+        }
         self._add(where, variable=variable, **how)
 
     def _add(self, where: Any, *, env: Any = None, **how: Any) -> None:
@@ -213,13 +313,21 @@ class Overseer:
         """The last phase has ended: keep nothing of the program alive."""
         self._schedule.let_go()
 
+    def renew(self) -> None:
+        """In the child of a fork: it measures for itself."""
+        self._measures.renew()
+
     def close(self) -> None:
         """Complete the streams: reductions give their result."""
         for stream in self._streams:
             self._guarded("a probe's stream", stream.complete)
         if self._given is not None:
             self._guarded("ov.given", lambda: self._given.__exit__(None, None, None))
-        self._measures.close()
+        self.close_measures()
+
+    def close_measures(self) -> None:
+        """Record what devices still hold, as far as they are done with it."""
+        self._guarded("the end of measuring", self._measures.close)
 
     def _guarded(self, name: str, action: Callable[[], Any]) -> None:
         try:

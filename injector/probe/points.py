@@ -42,6 +42,9 @@ on_first: Callable[[Point], None] = lambda point: None
 on_define: Callable[[Hook], None] = lambda hook: None
 """Called with each hook defined; the rewriter makes it transparent to ``torch.compile``."""
 
+on_silence: Callable[[], None] = lambda: None
+"""Called when every hook of the process is silenced."""
+
 defined: dict[str, Point] = {}
 """Every point of this process by its name."""
 
@@ -89,6 +92,13 @@ def define(
     return point
 
 
+def observer(name: str, handler: Handler) -> tuple[Point, Hook]:
+    """A hook that counts, guards, and hands ``handler`` what it is called with; not yet published."""
+    point = Point(name)
+    hook, point.read = _general(False)(handler, point)
+    return point, hook
+
+
 def publish(
     point: Point,
     hook: Hook,
@@ -105,6 +115,25 @@ def publish(
     _publish_plain(name + "?", _reading_frame(hook, captures))
     _publish_plain(name + "!", _current_error(hook))
     _publish_plain(name + "@", _delegating(name, receives))
+
+
+def publish_calls(
+    hooks: dict[str, Hook],
+    counted: Point,
+    captures: dict[str, tuple[str, ...]],
+    active: Callable[[], object] | None = None,
+) -> None:
+    """Put hooks around calls, by their names, into builtins; they look for the frames themselves.
+
+    ``counted`` is the point of one of them; ``captures`` says what each is given besides its value.
+    """
+    for name, hook in hooks.items():
+        defined[name] = counted if name == counted.name else Point(name)
+        if active is not None:
+            hook = _while(active, hook)
+        _publish_plain(name, hook)
+        _publish_plain(name + "?", _reading_frame(hook, captures.get(name, ())))
+        _publish_plain(name + "!", _current_error(hook))
 
 
 def define_raw(name: str, hook: Hook) -> None:
@@ -128,6 +157,7 @@ def silence() -> None:
     """Make every hook of this process do nothing: this is a worker, whose time is not the program's."""
     for name in list(defined):
         undefine(name)
+    on_silence()
 
 
 def _identity(value: Any, *_: Any) -> Any:
@@ -219,10 +249,13 @@ def _general(override: bool) -> Callable[[Handler, Point], tuple[Hook, Callable[
     return make
 
 
-def failed(point: Point, error: BaseException) -> None:
-    """Let a stop through; keep everything else from the program, and say it once."""
+def failed(point: Point, error: BaseException, frame: FrameType | None = None) -> None:
+    """Let a stop through; keep everything else from the program, and say it once.
+
+    ``frame`` is where the program is stopped; by default, that of whoever called who calls this.
+    """
     if is_stop(error):
-        request_stop(error, sys._getframe(2))
+        request_stop(error, frame or sys._getframe(2))
     if type(error) in point.failures:
         return
     point.failures.add(type(error))
