@@ -22,7 +22,9 @@ MAY_KNOW = {
     "overseer": {"rewrite", "probe", "measure", "bus"},
     "launch": {"bus", "overseer", "rewrite"},
     "analysis": {"store"},
-    "report": {"analysis", "store"},
+    "monitor": {"bus"},
+    "live": {"bus", "measure"},
+    "report": {"analysis", "live", "store"},
 }
 """DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""
 
@@ -102,7 +104,7 @@ def test_nothing_that_runs_in_the_program_imports_torch():
 
 
 def test_the_public_names_are_these():
-    assert injector.__all__ == ["StopProgram", "UserError", "__version__"]
+    assert injector.__all__ == ["StopProgram", "Timer", "UserError", "__version__", "region"]
     assert injector.__all__ == sorted(injector.__all__)
     for name in injector.__all__:
         assert getattr(injector, name) is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from time import monotonic_ns
 
@@ -62,7 +61,7 @@ class Mapped:
             return self._next_chunk()
         except (OSError, ValueError) as error:
             self._retry_at = now + RETRY_NS
-            self._why = getattr(error, "errno", None) or errno.ENOSPC
+            self._why = getattr(error, "errno", None) or 0
             raise
 
     def _next_chunk(self) -> memoryview:

@@ -33,6 +33,9 @@ def own_parser() -> argparse.ArgumentParser:
     )
     add("--timeout", metavar="T", help="end it and all its processes after T, wherever it is")
     add("--grace", metavar="T", help="time to end politely before it is killed (default 5s)")
+    add("--interval", metavar="T", help="time between samples of host and devices (default 1s)")
+    add("--live", action="store_true", help="show it while it goes on (default on a terminal)")
+    add("--no-live", action="store_true", help="show nothing before its end")
     add("--no-auto", action="store_true", help="no voirfile for libraries (see inject voirfiles)")
     add("--workers", action="store_true", help="probe DataLoader workers as well")
     add(

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from injector.cli.beside import Beside
 from injector.errors import UserError
 from injector.launch import environment, supervisor
 from injector.launch.command import Command, split
@@ -61,8 +62,7 @@ class _Run:
         self.problems += place.problems
         path, argv = _program(self.command)
         try:
-            environ = self.environ(place.path)
-            ended = supervisor.run(path, argv, environ, self.prepare, self.limits())
+            ended = self.run(path, argv, place.path)
         except OSError as error:
             print(f"inject: {argv[0]}: {error.strerror}", file=sys.stderr)
             missing = isinstance(error, FileNotFoundError)
@@ -73,6 +73,20 @@ class _Run:
         if ended.timed_out:
             return supervisor.TIMED_OUT
         return supervisor.die(-ended.code) if ended.code < 0 else ended.code
+
+    def run(self, path: str, argv: list[str], folder: str | None) -> supervisor.Ended:
+        """The program, from its start until nothing is left of it."""
+        beside = Beside(self.command, folder, self.problems)
+
+        def meanwhile(pid: int) -> None:
+            beside.start(pid)
+            self.prepare()
+
+        environ = self.environ(folder)
+        try:
+            return supervisor.run(path, argv, environ, meanwhile, self.limits(), beside.apart)
+        finally:
+            beside.end()
 
     def limits(self) -> supervisor.Limits:
         given = self.command.limits
@@ -154,8 +168,9 @@ class _Run:
     def report(self, folder: str) -> None:
         try:
             from injector.report.terminal import render
+            from injector.report.text import encodable
 
-            sys.stderr.write(render(folder))
+            sys.stderr.write(encodable(render(folder), sys.stderr.encoding))
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 

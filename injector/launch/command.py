@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     Declared = Callable[["Command"], Mapping[str, object]]
 
-LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace")
+LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval")
 VALUED = ("--voirfile", "--config", "--runs", "--name", *LIMITS)
-FLAGS = ("--workers", "--strict", "--quiet", "--no-auto", "--help")
+FLAGS = ("--workers", "--strict", "--quiet", "--no-auto", "--live", "--no-live", "--help")
 SHORT = {"-h": "--help", "-q": "--quiet"}
 
 DEFAULT = "voirfile.py"

@@ -66,14 +66,14 @@ def run(
     path: str,
     words: list[str],
     environ: Mapping[str, str],
-    meanwhile: Callable[[], None],
+    meanwhile: Callable[[int], None],
     limits: Limits | None = None,
     apart: set[int] | None = None,
 ) -> Ended:
     """Start ``words`` from the file ``path``; returns when nothing that it started is left.
 
-    ``meanwhile`` is called once it has been started, and is not to take long. Processes in
-    ``apart`` are ours and live on. Raises OSError when the program cannot be started.
+    ``meanwhile(pid)`` is called once it has been started, and is not to take long. Processes in
+    ``apart``, to which it may add, are ours and live on. Raises OSError when the program cannot be started.
     """
     numbers = (*FORWARDED, *INTERRUPTS, *JOB_CONTROL)
     watched = {_signal.SIGCHLD, *(n for n in numbers if not _ignored(n))}
@@ -84,8 +84,8 @@ def run(
         # Python ignores these two from its start, which the program should not inherit.
         quiet = (_signal.SIGPIPE, _signal.SIGXFSZ)
         pid = os.posix_spawn(path, words, environ, setsigmask=before, setsigdef=quiet)
-        watch = _Watch(pid, started, limits or Limits(), apart or set())
-        meanwhile()
+        watch = _Watch(pid, started, limits or Limits(), set() if apart is None else apart)
+        meanwhile(pid)
         while not watch.over():
             watch.take(watch.wait(watched))
         return watch.ended
