@@ -20,9 +20,11 @@ from .text import (
     percent,
     short,
     table,
+    wrap,
 )
 
-_BAR = 10
+_BAR = 8
+_NOTE = 58
 _WORTH = 0.001
 """Of the run: what is shorter has no row of its own."""
 
@@ -36,23 +38,31 @@ def wall(stretches: Sequence[Stretch], total: float) -> list[str]:
     unit = Unit(total)
     if isfinite(rest) and abs(rest) * unit.scale >= 0.5 * 10**-unit.decimals:
         rows.append(Stretch("not accounted for", rest))
-    cells = [_row(row, total, unit) for row in rows]
+    cells = [line for row in rows for line in _rows(row, total, unit)]
     cells.append(["the run", unit(total), percent(1.0), "", ""])
     return table("wall time", [unit.name, "share", "", ""], cells)
 
 
-def _row(row: Stretch, total: float, unit: Unit) -> list[str]:
+def _rows(row: Stretch, total: float, unit: Unit) -> list[list[str]]:
+    """A row of the table; a second one where the note is long."""
     share = row.seconds / total if total > 0 else 0.0
-    filled = left(bar(share, _BAR), _BAR)
-    return [clean(row.name), unit(row.seconds), percent(share), filled, _where(row)]
+    first, *rest = _where(row) or [""]
+    cells = [
+        clean(row.name),
+        unit(row.seconds),
+        percent(share),
+        left(bar(share, _BAR), _BAR),
+        first,
+    ]
+    return [cells, *(["", "", "", "", more] for more in rest[:1])]
 
 
-def _where(row: Stretch) -> str:
-    """The note, and the line unless the note names it."""
-    note, place = clean(row.note), line(row.place)
-    if not note or not place:
-        return note or place
-    return note if at(row.place) in note else f"{note}, {place}"
+def _where(row: Stretch) -> list[str]:
+    """The note, wrapped, with the place, once; without a note the line of the program."""
+    note, place = clean(row.note), at(row.place)
+    if not note:
+        return [line(row.place)]
+    return wrap(note if place in note else f"{note}, {place}", _NOTE)
 
 
 def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:

@@ -102,6 +102,7 @@ def test_a_rank_is_longer_than_the_others_in_its_own_region() -> None:
 
 def test_the_stretches_add_up_to_the_run() -> None:
     rows = stretches.wall(PLAIN.stretches, PLAIN.wall)[1:-1]
+    assert len(rows) == 8
     figures = [float(row[2:].replace("the run", "run").split()[1]) for row in rows]
     assert math.isclose(sum(figures[:-1]), figures[-1])
     assert "  not accounted for" not in "\n".join(rows)
