@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .columns import Flags, Ints, Site
-from .intervals import counts
+from .intervals import among, counts
 from .lanes import Lane
 from .marks import Marks
 
@@ -77,7 +77,7 @@ class Loaders:
                 continue
             stream = self.stream(frozenset(group))
             trains = counts(self.busy, stream.start, stream.close) > 0
-            mine = self.key_of_fetch[np.isin(self.key_of_fetch, list(group))]
+            mine = self.key_of_fetch[among(self.key_of_fetch, group)]
             training = {key for key in group if trains[mine == key].mean() >= 0.1}
             found += [frozenset({key}) for key in group - training]
             if training:
@@ -87,18 +87,13 @@ class Loaders:
     def stream(self, keys: frozenset[int]) -> Stream:
         """The fetches of ``keys`` as one stream of batches."""
         lane = self.lane
-        rows = self.marks.fetches[_among(self.key_of_fetch, keys)]
-        ends = lane.start[self.marks.ends[_among(self.key_of_end, keys)]]
+        rows = self.marks.fetches[among(self.key_of_fetch, keys)]
+        ends = lane.start[self.marks.ends[among(self.key_of_end, keys)]]
         start = lane.start[rows]
         close = np.concatenate((start[1:], [OPEN])) if len(start) else start
         following = np.searchsorted(ends, start)
         limit = np.concatenate((ends, [OPEN]))[following]
         return Stream(keys, rows, start, np.minimum(close, limit), following)
-
-
-def _among(values: Ints, keys: frozenset[int]) -> Flags:
-    found: Flags = np.isin(values, list(keys))
-    return found
 
 
 def _keys(sites: dict[int, Site]) -> tuple[dict[int, int], list[Key]]:
