@@ -12,6 +12,7 @@ from .text import (
     Unit,
     bar,
     clean,
+    count,
     duration,
     figure,
     fit,
@@ -25,6 +26,9 @@ from .text import (
 
 _BAR = 8
 _NOTE = 58
+_SHORTER = "shorter ones"
+_LOOSE = ("gap", _SHORTER)
+"""What is left out where it rounds to nothing."""
 _WORTH = 0.001
 """Of the run: what is shorter has no row of its own."""
 
@@ -38,6 +42,8 @@ def wall(stretches: Sequence[Stretch], total: float) -> list[str]:
     unit = Unit(total)
     if isfinite(rest) and abs(rest) * unit.scale >= 0.5 * 10**-unit.decimals:
         rows.append(Stretch("not accounted for", rest))
+    nothing = (unit(0.0), unit(-0.0))
+    rows = [row for row in rows if row.name not in _LOOSE or unit(row.seconds) not in nothing]
     cells = [line for row in rows for line in _rows(row, total, unit)]
     cells.append(["the run", unit(total), percent(1.0), "", ""])
     return table("wall time", [unit.name, "share", "", ""], cells)
@@ -60,8 +66,8 @@ def _rows(row: Stretch, total: float, unit: Unit) -> list[list[str]]:
 def _where(row: Stretch) -> list[str]:
     """The note, wrapped, with the place, once; without a note the line of the program."""
     note, place = clean(row.note), at(row.place)
-    if not note:
-        return [line(row.place)]
+    if not note or row.name == _SHORTER:
+        return [note or line(row.place)]
     return wrap(note if place in note else f"{note}, {place}", _NOTE)
 
 
@@ -81,7 +87,7 @@ def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:
         return found
     kept = [one for one in found if id(one) not in small]
     rest = [one.seconds for one in found if id(one) in small]
-    return [*kept, Stretch(f"{len(rest)} shorter ones", sum(rest))]
+    return [*kept, Stretch(_SHORTER, sum(rest), count(len(rest), "stretch"))]
 
 
 def evaluations(found: Sequence[Evaluation]) -> list[str]:
@@ -105,8 +111,8 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
     return limited(table("evaluation", heads, rows[:LIMIT]), len(rows))
 
 
-def outside(nodes: Sequence[Node]) -> list[str]:
-    """Regions that belong to no step, as far as they are a part of the run worth a row."""
+def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:
+    """Regions that belong to no step, those that are a part of the run worth a row, or the ``whole``."""
     rows = [
         [
             clean(node.name) + (f" of {clean(node.what)}" if node.what else ""),
@@ -117,7 +123,7 @@ def outside(nodes: Sequence[Node]) -> list[str]:
             line(node.place),
         ]
         for node in nodes
-        if not node.share < _WORTH
+        if whole or not node.share < _WORTH
     ]
     heads = ["calls", "median", "p95", "total", ""]
     return limited(table("outside of steps", heads, rows[:LIMIT]), len(rows))
