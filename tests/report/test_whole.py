@@ -86,7 +86,7 @@ def test_what_libraries_lack_is_not_measured(
 @pytest.mark.parametrize(
     ("automatic", "why"),
     [
-        ([], "no library was imported that `inject voirfiles` lists, and no voirfile asked for"),
+        ([], "no library was imported that trains, and no voirfile asked for any"),
         ([{"library": "torch"}], "nothing was trained with torch, and no voirfile asked for any"),
     ],
 )
