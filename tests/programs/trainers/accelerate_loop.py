@@ -5,10 +5,12 @@ import json
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DataLoaderConfiguration
 from torch.utils.data import DataLoader, TensorDataset
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--accumulate", type=int, default=1)
+parser.add_argument("--dispatch", action="store_true", help="the first process reads for all")
 options = parser.parse_args()
 
 
@@ -18,7 +20,11 @@ def loader(rows):
 
 def main():
     torch.manual_seed(0)
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=options.accumulate)
+    accelerator = Accelerator(
+        cpu=True,
+        gradient_accumulation_steps=options.accumulate,
+        dataloader_config=DataLoaderConfiguration(dispatch_batches=options.dispatch or None),
+    )
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     model, optimizer, train, val = accelerator.prepare(model, optimizer, loader(40), loader(8))
