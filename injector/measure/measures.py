@@ -6,7 +6,9 @@ import sys
 from time import monotonic_ns
 
 from ..errors import UserError
+from ..probe import MISSING
 from . import loader as loaders
+from .asked import RESULT, Answer, variables
 from .regions import Region, RegionHooks, Spans
 from .turns import Loop
 
@@ -92,6 +94,32 @@ class Measures:
         """Record each value of ``where``; what lives on a device is read when the run ends."""
         series = "/".join(part for part in (task, name or _last_word(where)) if part)
         self._ask(where, store=Store(series, self._recorder, self._keep_late))
+
+    def got(self, where: Any, name: str | None, task: str | None, get: Any) -> tuple[str, Any]:
+        """The selector and its handler for values that ``get`` finds in the variables of a call."""
+        answer = Answer(get)
+        names = variables([answer])
+        begun = f"{where}({', '.join(names)})" if names else where
+        selector = f"{begun} as {RESULT}" if answer.late else f"{begun} > #enter"
+        find = answer.over((*names, RESULT))
+        stores: dict[str, Store] = {}
+
+        def deliver(data: dict[str, Any]) -> Any:
+            found = find(*[data.get(each) for each in names], data.get(RESULT))
+            if found is not None:
+                values = found if hasattr(found, "items") else {name: found}
+                for key, value in values.items():
+                    put(str(key), value)
+            return MISSING
+
+        def put(key: str, value: Any) -> None:
+            store = stores.get(key)
+            if store is None:
+                series = f"{task}/{key}" if task else key
+                store = stores[key] = Store(series, self._recorder, self._keep_late)
+            store.put(value)
+
+        return selector, deliver
 
     def region(self, where: Any, name: str, **said: Any) -> None:
         """Record each call of ``where`` as a span of the region ``name``.

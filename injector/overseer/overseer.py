@@ -145,9 +145,20 @@ class Overseer:
 
     # --- the fast ways -----------------------------------------------------------------------------
 
-    def value(self, where: Any, name: str | None = None, *, task: str | None = None) -> None:
-        """Record each value that ``where`` takes, as ``name``; device values are read late."""
-        self._measures.value(where, name, task)
+    def value(
+        self, where: Any, name: str | None = None, *, task: str | None = None, get: Any = None
+    ) -> None:
+        """Record each value that ``where`` takes, as ``name``; device values are read late.
+
+        ``get`` is a function of variables of the function ``where``, asked when it is called, or when it
+        returns if ``result`` is one of them: it gives the value, a mapping of several names to
+        values, or None for nothing.
+        """
+        if get is None:
+            self._measures.value(where, name, task)
+        else:
+            selector, deliver = self._measures.got(where, name, task, get)
+            self._add(selector, deliver=deliver)
 
     def region(
         self,

@@ -15,8 +15,12 @@ TESTED = ("1.0", "1.15")
 
 
 def instrument_log(ov: Any) -> None:
-    # Called on the main process only, with or without trackers.
-    ov.value("/accelerate.accelerator/Accelerator/log", task="train", get=lambda values: values)
+    # Its decorator calls it on the main process only, with or without trackers.
+    ov.value(
+        "/accelerate.accelerator/Accelerator/log",
+        task="train",
+        get=lambda args, kwargs: logged(args, kwargs),
+    )
 
 
 def instrument_loader(ov: Any) -> None:
@@ -28,3 +32,11 @@ def instrument_loader(ov: Any) -> None:
         what=lambda self: f"DataLoader of {type(self.dataset).__name__}",
         when=lambda self: self.state.process_index != 0,
     )
+
+
+def logged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The mapping that ``Accelerator.log`` was called with; none on other processes."""
+    accelerator, *rest = args
+    if not accelerator.is_main_process:
+        return None
+    return rest[0] if rest else kwargs.get("values")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import struct
@@ -9,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
 
 from injector.bus import series
 
@@ -37,7 +40,7 @@ class Process:
         self.events = [(record["event"], record["data"]) for record in records]
         sites = {data["site"]: data for name, data in self.events if name == "site"}
         self.spans = list(_spans(log.with_suffix(".spans"), sites))
-        self.values = dict(_values(log))
+        self.values = _values(log, self.events)
 
     def of(self, region: str, phase: str | None = None) -> list[Span]:
         """The spans of a region, on the host's clock, in order of their ends."""
@@ -83,9 +86,7 @@ def run(folder: Path, program: str, *args: str, options: tuple[str, ...] = ()) -
     command = [sys.executable, "-m", "injector", "run", "--runs", "runs", *options, *words]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     env = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=300, env=env
-    )
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, env=env)
     return Recorded(folder, done)
 
 
@@ -106,7 +107,20 @@ def _spans(path: Path, sites: dict[int, dict[str, Any]]) -> Any:
                 yield Span(start, end, payload & (1 << 24) - 1, sites[site])
 
 
-def _values(log: Path) -> Any:
+def _values(log: Path, events: list[tuple[str, Any]]) -> dict[str, list[Any]]:
+    """Values by series, in order: those in files of their own, and those in the log."""
+    found: dict[str, list[Any]] = {}
     for path in sorted(log.parent.glob(f"{log.stem}.*{series.SUFFIX}")):
         name, values = series.read(str(path))
-        yield name, [value for _, value in values]
+        found.setdefault(name, []).extend(value for _, value in values)
+    for name, data in events:
+        if name == "value":
+            found.setdefault(data["series"], []).append(data["value"])
+    return found
+
+
+def needs(*libraries: str) -> None:
+    """Skip a module whose libraries are not installed; they are not imported into this process."""
+    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed", allow_module_level=True)

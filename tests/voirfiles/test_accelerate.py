@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from recorded import on_two, run
+from recorded import needs, on_two, run
 
 PROGRAM = "trainers/accelerate_loop.py"
 
-pytest.importorskip("accelerate")
+needs("accelerate")
 
 
 def test_accumulation(tmp_path):

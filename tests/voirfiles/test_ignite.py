@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from recorded import run
+from recorded import needs, run
 
 PROGRAM = "trainers/ignite_engine.py"
 
-pytest.importorskip("ignite")
+needs("ignite")
 
 
 def test_engines(tmp_path):

@@ -1,13 +1,13 @@
-"""Keras 3 on PyTorch: its own layers and optimizers are seen as torch's are."""
+"""Keras 3 on PyTorch: its own optimizers are seen as torch's are."""
 
 from __future__ import annotations
 
 import pytest
-from recorded import run
+from recorded import needs, run
 
 PROGRAM = "trainers/keras_fit.py"
 
-pytest.importorskip("keras")
+needs("keras")
 
 
 def test_a_fit(tmp_path):
@@ -25,8 +25,9 @@ def test_a_fit(tmp_path):
     evaluations = process.of("evaluation")
     assert len(evaluations) == told["passes"] == 3
     evaluated = process.of("forward", "eval")
-    assert len(evaluated) == 3 * 2
-    assert all(any(one.holds(span) for one in evaluations) for span in evaluated)
+    assert sum(any(one.holds(span) for one in evaluations) for span in evaluated) == 3 * 2
+    # The others ask what shapes the model would give, before it is trained.
+    assert all(span.start < updates[0].start for span in evaluated[: -3 * 2])
 
     history = told["history"]
     assert process.values["train/epoch"] == [0, 1]

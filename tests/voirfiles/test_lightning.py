@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from recorded import on_two, run
+from recorded import needs, on_two, run
 
 FIT = "trainers/lightning_fit.py"
 FABRIC = "trainers/fabric_loop.py"
 
-pytest.importorskip("lightning")
+needs("lightning", "pytorch_lightning")
 
 
 @pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
 def test_a_fit(package, tmp_path):
-    pytest.importorskip(package)
     ran = run(tmp_path, FIT, "--package", package)
     told, [process] = ran.told[0], ran.processes.values()
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
@@ -28,7 +27,9 @@ def test_a_fit(package, tmp_path):
         assert update.holds(step) and update.holds(back) and step.end <= back.start
 
     evaluations, epochs = process.of("evaluation"), process.of("epoch")
-    assert len(evaluations) == told["passes"] == 4  # the sanity check, two validations, a prediction
+    assert (
+        len(evaluations) == told["passes"] == 4
+    )  # the sanity check, two validations, a prediction
     assert all(span.site["phase"] == "eval" for span in evaluations)
     evaluated = process.of("forward", "eval")
     assert len(evaluated) == 1 + 3 + 3 + 2
@@ -45,7 +46,7 @@ def test_a_fit(package, tmp_path):
 
 
 def test_accumulation_and_a_loader_without_a_length(tmp_path):
-    ran = run(tmp_path, FIT, "--accumulate", "2", "--no-length", "--check-every", "0.5")
+    ran = run(tmp_path, FIT, "--accumulate", "2", "--no-length")
     told, [process] = ran.told[0], ran.processes.values()
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
     assert len(process.of("optimizer")) == told["global_step"] == 10

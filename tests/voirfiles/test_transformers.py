@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from recorded import on_two, run
+from recorded import needs, on_two, run
 
 PROGRAM = "trainers/transformers_trainer.py"
 
-pytest.importorskip("transformers")
-pytest.importorskip("accelerate")
+needs("transformers", "accelerate")
 
 
 def test_accumulation_and_two_sets_to_evaluate(tmp_path):

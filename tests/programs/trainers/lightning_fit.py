@@ -96,6 +96,7 @@ def main():
         enable_model_summary=False,
     )
     trainer.fit(model, loader(40, length=not options.no_length), loader(12))
+    logged = {name: float(value) for name, value in trainer.logged_metrics.items()}
     trainer.predict(model, loader(8))
     told = {
         "rank": trainer.global_rank,
@@ -103,7 +104,7 @@ def main():
         "epochs": trainer.current_epoch,
         "passes": model.passes,
         "losses": model.losses,
-        "logged": {k: float(v) for k, v in trainer.logged_metrics.items()},
+        "logged": logged,
     }
     with open(f"told.{os.environ.get('LOCAL_RANK', '0')}.json", "w") as file:
         json.dump(told, file)
