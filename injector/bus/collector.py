@@ -27,6 +27,9 @@ def collect(
     program: dict[str, Any] | None = None,
     voirfiles: Iterable[str] = (),
     problems: Iterable[str] = (),
+    limits: dict[str, float] | None = None,
+    timed_out: bool = False,
+    outlived: Iterable[str] = (),
     out: str | None = None,
 ) -> dict[str, Any]:
     """Write ``NAME.D0.data`` and ``run.json`` into ``folder`` and return what ``run.json`` says.
@@ -34,8 +37,9 @@ def collect(
     ``exit`` is the program's exit code, negative for the signal it died by, None if unknown;
     ``started`` and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or
     ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
-    repeat. What cannot be written is one more of them: this raises nothing for want of space.
-    ``out`` is another folder to write to.
+    repeat; ``limits`` are the steps and seconds after which it was to end, ``timed_out`` whether its
+    time was up, ``outlived`` the commands of processes that outlived it. What cannot be written is one
+    more problem: this raises nothing for want of space. ``out`` is another folder to write to.
     """
     merged = Merged(folder)
     tally = Tally(merged.logs)
@@ -53,6 +57,9 @@ def collect(
             "code": exit if exit is not None and exit >= 0 else None,
             "signal": -exit if exit is not None and exit < 0 else None,
         },
+        "limits": dict(limits or {}),
+        "timed_out": timed_out,
+        "outlived": list(outlived),
         "problems": list(problems),
     }
     events = _stream(merged, tally, info, os.path.basename(folder), exit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..errors import UserError
-from ..measure import Measures
+from ..measure.measures import Measures
 from ..probe import StopProgram
 from .log import Log
 from .phases import Phases, Schedule
@@ -13,11 +13,12 @@ from .probes import Probe
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, NoReturn
 
     from ..measure.measures import Recorder, Store
-    from ..measure.regions import RegionHooks
+    from ..measure.pacing import Pacing
+    from ..measure.regions import CallHooks
     from .phases import Instrument, Phase, Running
 
 PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")
@@ -50,6 +51,7 @@ class Overseer:
         self._given: Any = None
         self._numbers = 0
         self._streams: list[Any] = []
+        self._pacing: Pacing | None = None
         self._measures = Measures(
             self._ask, recorder, lambda error: self._stream_failed("ov.loader", error)
         )
@@ -146,19 +148,23 @@ class Overseer:
     # --- the fast ways -----------------------------------------------------------------------------
 
     def value(
-        self, where: Any, name: str | None = None, *, task: str | None = None, get: Any = None
+        self,
+        where: Any,
+        name: str | None = None,
+        *,
+        task: str | None = None,
+        get: Callable[..., Any] | None = None,
     ) -> None:
         """Record each value that ``where`` takes, as ``name``; device values are read late.
 
-        ``get`` is a function of variables of the function ``where``, asked when it is called, or when it
-        returns if ``result`` is one of them: it gives the value, a mapping of several names to
-        values, or None for nothing.
+        With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
+        parameters are named like variables of ``where``, ``result`` is what it returns. Where it makes
+        None there is no value; a mapping is a value of each of its names, instead of ``name``.
+
+        Raises:
+            UserError: ``get`` names what ``where`` does not have.
         """
-        if get is None:
-            self._measures.value(where, name, task)
-        else:
-            selector, deliver = self._measures.got(where, name, task, get)
-            self._add(selector, deliver=deliver)
+        self._measures.value(where, name, task, get)
 
     def region(
         self,
@@ -221,9 +227,26 @@ class Overseer:
         """
         self._measures.loader(where, task, items, phase)
 
+    def span(
+        self,
+        name: str,
+        start_ns: int,
+        end_ns: int,
+        *,
+        nbytes: int | None = None,
+        what: str | None = None,
+    ) -> None:
+        """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
+
+        Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it.
+        """
+        self._measures.span(name, start_ns, end_ns, nbytes, what)
+
     def rank(self, rank: int, world: int, local: int | None = None) -> None:
         """Record which process of how many this one has turned out to be."""
         self._emit("rank", {"rank": rank, "world": world, "local": local})
+        if self._pacing is not None:
+            self._pacing.ranked(world)
 
     def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:
         """Call ``callback(module)`` once the module of that name has been imported."""
@@ -244,7 +267,7 @@ class Overseer:
         where: Any,
         variable: str | None = None,
         direct: Callable[[Any], Any] | None = None,
-        calls: RegionHooks | None = None,
+        calls: CallHooks | None = None,
         store: Store | None = None,
         override: bool = False,
     ) -> None:
@@ -297,7 +320,15 @@ class Overseer:
 
     def renew(self) -> None:
         """In the child of a fork: it measures for itself."""
-        self._measures.spans.renew()
+        self._measures.renew()
+        if self._pacing is not None:
+            self._pacing.renew()
+
+    def pace(self, asked: Mapping[str, Any], folder: str | None) -> None:
+        """Stop the program after so many steps; before any voirfile asks for some."""
+        from ..measure.pacing import Pacing
+
+        self._pacing = Pacing(self._measures.spans, asked, folder)
 
     def close(self) -> None:
         """Complete the streams: reductions give their result."""
@@ -305,7 +336,11 @@ class Overseer:
             self._guarded("a probe's stream", stream.complete)
         if self._given is not None:
             self._guarded("ov.given", lambda: self._given.__exit__(None, None, None))
-        self._measures.close()
+        self.close_measures()
+
+    def close_measures(self) -> None:
+        """Record what devices still hold, as far as they are done with it."""
+        self._guarded("the end of measuring", self._measures.close)
 
     def _guarded(self, name: str, action: Callable[[], Any]) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..probe import Point, points, stop
+from ..probe import Point, points, stop, undefine
 from ..rewrite.request import Miss
 from . import voirfile, workers
 from .automatic import Automatic
@@ -29,6 +29,7 @@ class Session:
         self._record = record
         self._probes: dict[str, Probe] = {}  # by hook
         self._labels: dict[Probe, str] = {}
+        self._met: set[str] = set()  # hooks that landed somewhere
         self._landed: dict[tuple[str, str], set[str]] = {}
         self._pending: list[Probe] | None = []
         self._failed: set[tuple[str, type[BaseException]]] = set()
@@ -39,7 +40,9 @@ class Session:
         points.on_failure = self._hook_failed
         points.on_first = self._first_fire
         points.on_define = engine.on_hook_defined
-        stop.on_stop = lambda: record.emit("stop", {})
+        stop.on_stop = self._stopping
+        if config.get("pace"):
+            self.overseer.pace(config["pace"], config.get("run"))
         stop.on_give_up = lambda: self.finish(None)
 
     def begin(self) -> None:
@@ -92,6 +95,7 @@ class Session:
 
     def leave_fork(self) -> None:
         """The forked child ends: what it saw."""
+        self.overseer.close_measures()
         self.count()
         self._record.close()
 
@@ -127,6 +131,12 @@ class Session:
         except BaseException as error:
             self._failure("phase finalize", error)
         overseer.let_go()
+
+    def _stopping(self) -> None:
+        """The program is being stopped, on purpose."""
+        said = getattr(stop.stopped_by, "value", None)  # of a pace; anything of ov.stop
+        nothing = {"task": None, "steps": None, "why": None}
+        self._record.emit("stop", said if isinstance(said, dict) and "why" in said else nothing)
 
     def _tell_voir(self) -> None:
         """``voir.log`` and ``voir.iterate`` in the program find the overseer through voir itself."""
@@ -185,7 +195,16 @@ class Session:
         if isinstance(found, Miss):
             data = {"selector": selector, "reason": found.reason, "nearest": list(found.nearest)}
             self._record.emit("miss", data)
+            if (
+                probe is not None
+                and found.request.variable == "#exit"
+                and probe.hooks[0] in self._met
+            ):
+                # A call that is entered and never left would stay open for good.
+                for hook in probe.hooks:
+                    undefine(hook)
             return
+        self._met.add(found.request.hook)
         landing = found._asdict()
         del landing["request"]
         self._landed.setdefault((found.file, found.function), set()).add(selector)
