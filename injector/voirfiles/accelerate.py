@@ -35,8 +35,10 @@ def instrument_loader(ov: Any) -> None:
 
 
 def logged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The mapping that ``Accelerator.log`` was called with; none on other processes."""
+    """What ``Accelerator.log`` was called with; none on other processes."""
     accelerator, *rest = args
     if not accelerator.is_main_process:
         return None
-    return rest[0] if rest else kwargs.get("values")
+    values = rest[0] if rest else kwargs["values"]
+    # Beside the loss that backward starts from, which is not the same.
+    return {"logged_loss" if name == "loss" else name: value for name, value in values.items()}

@@ -17,6 +17,7 @@ LIBRARY = "ignite"
 TESTED = ("0.5.0", "0.5.5")
 
 WORDS = ("eval", "valid", "test", "infer", "predict")
+"""What a word in the name of a process function begins with that evaluates."""
 
 
 def instrument_engines(ov: Any) -> None:
@@ -55,13 +56,6 @@ def instrument_engines(ov: Any) -> None:
             self.state.iteration if told(self, event_name, done, False) else None
         ),
     )
-    ov.value(
-        fire,
-        task="train",
-        get=lambda self, event_name: (
-            output_of(self) if told(self, event_name, done, False) else None
-        ),
-    )
     # Metrics are computed by handlers of the event: they are there when all have been called.
     for task, evaluating in (("train", False), ("eval", True)):
         ov.value(
@@ -75,8 +69,8 @@ def instrument_engines(ov: Any) -> None:
 
 def is_called_evaluation(engine: Any) -> bool:
     """Whether the name of what an engine does with a batch says that it evaluates."""
-    name = getattr(engine._process_function, "__qualname__", "").lower()
-    return any(word in name for word in WORDS)
+    name = getattr(engine._process_function, "__name__", "").lower()
+    return any(word.startswith(WORDS) for word in name.split("_"))
 
 
 def is_inner() -> bool:
@@ -89,15 +83,3 @@ def is_inner() -> bool:
             runs += 1
         frame = frame.f_back  # type: ignore[assignment]
     return runs > 1
-
-
-def output_of(engine: Any) -> Any:
-    """What a process function returned, as a mapping of names; a supervised trainer's is its loss."""
-    output = engine.state.output
-    if hasattr(output, "items"):
-        return output
-    return (
-        {"loss": output}
-        if "supervised" in engine._process_function.__qualname__
-        else {"output": output}
-    )

@@ -41,7 +41,7 @@ def instrument_values(ov: Any) -> None:
     # What `fit` tells its callbacks.
     tell = "/keras.src.callbacks.callback_list/CallbackList"
     ov.value(f"{tell}/on_epoch_begin", "epoch", task="train", get=lambda epoch: epoch)
-    ov.value(f"{tell}/on_train_batch_end", task="train", get=lambda logs: logs)
+    ov.value(f"{tell}/on_train_batch_end", task="train", get=lambda logs: trained(logs))
     ov.value(f"{tell}/on_epoch_end", task="eval", get=lambda logs: validated(logs))
 
 
@@ -49,6 +49,13 @@ def updates(optimizer: Any) -> bool:
     """Whether this call updates the weights or only adds to the gradients."""
     every = getattr(optimizer, "gradient_accumulation_steps", None)
     return not every or (int(optimizer._iterations.value) + 1) % every == 0
+
+
+def trained(logs: dict[str, Any] | None) -> dict[str, Any]:
+    """The metrics of a batch: its loss is a mean over the epoch so far."""
+    return {
+        "logged_loss" if name == "loss" else name: value for name, value in (logs or {}).items()
+    }
 
 
 def validated(logs: dict[str, Any] | None) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 Fetches, forward, backward and updates are torch's and come from its voirfile: Lightning hands the
 whole training step to ``optimizer.step`` as its closure, so that forward and backward lie inside of
-the update. Added here: which passes are validation, test and prediction, epochs, the count of updates,
-losses, and what the program logs.
+the update. Added here: which passes are validation, test and prediction, epochs, the trainer's count of
+updates, and what the program logs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ def instrument_trainer(ov: Any) -> None:
 
 
 def instrument_fabric(ov: Any) -> None:
-    # Its `log` ends in `log_dict`.
-    ov.value("/lightning.fabric.fabric/Fabric/log_dict", task="train", get=lambda metrics: metrics)
+    follow_fabric(ov, "lightning.fabric")
 
 
 def follow_trainer(ov: Any, package: str) -> None:
@@ -40,22 +39,22 @@ def follow_trainer(ov: Any, package: str) -> None:
     turn = f"{loops}.training_epoch_loop/_TrainingEpochLoop/advance"
     ov.value(turn, "global_step", task="train", get=lambda self, result: self.global_step)
 
-    for place in ("automatic/ClosureResult", "manual/ManualResult"):
-        step = f"{loops}.optimization.{place}/from_training_step_output"
+    log = f"/{package}.trainer.connectors.logger_connector.logger_connector/_LoggerConnector"
+    for task, training in (("train", True), ("eval", False)):
         ov.value(
-            step,
-            "loss",
-            task="train",
-            get=lambda training_step_output: loss_of(training_step_output),
+            f"{log}/log_metrics",
+            task=task,
+            get=lambda self, metrics, training=training: (
+                named(metrics) if self.trainer.training is training else None
+            ),
         )
 
-    log = f"/{package}.trainer.connectors.logger_connector.logger_connector/_LoggerConnector/log_metrics"
-    ov.value(
-        log, task="train", get=lambda self, metrics: metrics if self.trainer.training else None
-    )
-    ov.value(log, task="eval", get=lambda self, metrics: None if self.trainer.training else metrics)
+
+def follow_fabric(ov: Any, package: str) -> None:
+    """Ask for what the Fabric of ``package`` is told to log; its ``log`` ends in its ``log_dict``."""
+    ov.value(f"/{package}.fabric/Fabric/log_dict", task="train", get=lambda metrics: named(metrics))
 
 
-def loss_of(output: Any) -> Any:
-    """The loss in what a ``training_step`` returned: the loss itself, a dict that holds it, or none."""
-    return output.get("loss") if hasattr(output, "get") else output
+def named(metrics: dict[str, Any]) -> dict[str, Any]:
+    """What a program logs; its losses beside those that backward starts from, which are not the same."""
+    return {"logged_loss" if name == "loss" else name: value for name, value in metrics.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from injector.voirfiles.lightning import follow_trainer
+from injector.voirfiles.lightning import follow_fabric, follow_trainer
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -17,5 +17,4 @@ def instrument_trainer(ov: Any) -> None:
 
 
 def instrument_fabric(ov: Any) -> None:
-    # The Fabric of this package has a third name.
-    ov.value("/lightning_fabric.fabric/Fabric/log_dict", task="train", get=lambda metrics: metrics)
+    follow_fabric(ov, "lightning_fabric")  # a third name, for a part of the same package

@@ -35,10 +35,12 @@ def instrument_trainer(ov: Any) -> None:
 
 
 def trained(logs: dict[str, Any]) -> dict[str, Any]:
-    """What was logged of the training; the epoch that stands beside it is known already."""
-    return {
-        name: value for name, value in logs.items() if not name.startswith(EVAL) and name != "epoch"
-    }
+    """What was logged of the training: its loss is a mean since it was last logged."""
+    found = {name: value for name, value in logs.items() if not name.startswith(EVAL)}
+    found.pop("epoch", None)  # known already
+    if "loss" in found:
+        found["logged_loss"] = found.pop("loss")
+    return found
 
 
 def evaluated(logs: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def test_accumulation_and_two_sets_to_evaluate(tmp_path):
 
     assert process.values["train/global_step"] == list(range(1, 11))
     assert process.values["train/epoch"][-1] == told["epoch"] == 2
-    assert process.values["train/loss"] == pytest.approx(told["losses"])
+    assert process.values["train/logged_loss"] == pytest.approx(told["losses"])
     assert len(process.values["eval/a_loss"]) == len(process.values["eval/b_loss"]) == 2
 
 
