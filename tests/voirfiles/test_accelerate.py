@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from recorded import needs, on_two, run
+from trained import needs, on_two, run
 
 PROGRAM = "trainers/accelerate_loop.py"
 

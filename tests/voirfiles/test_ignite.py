@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from recorded import needs, run
+from trained import needs, run
 
 PROGRAM = "trainers/ignite_engine.py"
 

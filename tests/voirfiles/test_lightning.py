@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from recorded import needs, on_two, run
+from trained import needs, on_two, run
 
 FIT = "trainers/lightning_fit.py"
 FABRIC = "trainers/fabric_loop.py"
