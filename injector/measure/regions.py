@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..bus.spans import pack
+from ..bus.spans import ITEMS, pack
 from ..errors import UserError
 from ..probe import MISSING, Call, Calls, Point, Room, observer, publish_calls
 from .asked import RESULT, Answer, variables
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 FETCH = "io"
 """The region of which a call that ends with an exception is told apart, as ``io.end``."""
 EXHAUSTED = FETCH + ".end"
-_MOST = (1 << 63) - 1
 
 
 class Spans:
@@ -127,7 +126,11 @@ class Region:
             call.phase = None if self._phase.empty else self._phase.over(names)
         if not self._late_load:
             call.payload = self._load(names)
-        if "#value" in self.variables():
+        if self._tokens.empty and self._nbytes.empty:
+            call.most = ITEMS
+        if self._late_load and not (self._late_kind or self._when.late):
+            call.late_payload = self._load((RESULT, *self.late_captures))
+        elif "#value" in self.variables():
             call.late = self._answers()
 
     def _load(self, names: tuple[str, ...]) -> Function | None:
@@ -135,11 +138,10 @@ class Region:
         if all(one.empty for one in self._loads):
             return None
         if not self._nbytes.empty:
-            size = self._nbytes.over(names)
-            return lambda *values: min(max(int(size(*values) or 0), 0), _MOST)
-        items, tokens = self._items.over(names), self._tokens.over(names)
+            return self._nbytes.over(names)
         if self._tokens.empty:
-            return lambda *values: pack(int(items(*values) or 0), 0)
+            return self._items.over(names)
+        items, tokens = self._items.over(names), self._tokens.over(names)
         return lambda *values: pack(int(items(*values) or 0), int(tokens(*values) or 0))
 
     def _answers(self) -> Function:
@@ -167,6 +169,8 @@ class CallHooks:
     what: str
     variables: tuple[str, ...]
     """What hooks there are: ``"#enter"``, ``"#exit"``, …; the calls of the first are counted."""
+    gives: str | None = None
+    """What is recorded: ``region:forward``, ``value:train/loss``."""
     gate: str | None = None
     """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
 
@@ -221,6 +225,7 @@ class RegionHooks(CallHooks):
     def __init__(self, region: Region, spans: Spans) -> None:
         self.region = region
         self.what = f"region {region.name!r}"
+        self.gives = f"region:{region.name}"
         self.variables = ("#enter", *region.variables())
         self._spans = spans
 
@@ -240,9 +245,9 @@ class RegionHooks(CallHooks):
 
 
 class ValueHooks(CallHooks):
-    """A hook that hands ``put`` what ``get`` makes of each call."""
+    """A hook that stores what ``get`` makes of each call; ``store(name)`` gives what stores it."""
 
-    def __init__(self, get: Function, put: Callable[[Any], None]) -> None:
+    def __init__(self, get: Function, store: Callable[[str], Function]) -> None:
         """Raises TypeError when ``get`` does not say what its parameters are called."""
         answer = Answer(get)
         self.what = "value"
@@ -251,7 +256,7 @@ class ValueHooks(CallHooks):
         names = (RESULT, *self._captures) if answer.late else self._captures
         self._get = answer.over(names)
         self._late = answer.late
-        self._put = put
+        self._store = store
 
     def captures(self, variable: str) -> tuple[str, ...]:
         return self._captures
@@ -260,7 +265,7 @@ class ValueHooks(CallHooks):
         self, names: dict[str, str], asked: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         [(variable, name)] = names.items()
-        get, put = self._get, self._put
+        get, put = self._get, self._store(name + "=")
 
         def early(_: Any, *values: Any) -> None:
             put(get(*values))
