@@ -54,7 +54,7 @@ class Region:
         what: Any = None,
         when: Any = None,
         task: str | None = None,
-        outermost: bool = False,
+        outermost: bool | str = False,
         device: bool = False,
     ) -> None:
         self.name = name
@@ -108,7 +108,9 @@ class Region:
         self._fill(call)
         if name == FETCH:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
-        call.outermost = self.outermost
+        call.outermost = bool(self.outermost)
+        if isinstance(self.outermost, str):
+            call.level = f"outermost {self.outermost}"
         call.device = device
         return call
 

@@ -61,6 +61,8 @@ class Call:
         self.device: Any = None
         """Marks moments of a device: ``mark()``, ``span(begin, payload, site)``."""
         self.outermost = False
+        self.level = region
+        """Regions of one level share a stack: ``outermost`` is about all of them."""
 
 
 class Calls:
@@ -72,9 +74,9 @@ class Calls:
         self._forget: list[Callable[[], None]] = []
         self._pid = os.getpid()
 
-    def stacks(self, region: str) -> Stacks:
-        """The stacks that all regions of this name share."""
-        return self._stacks.setdefault(region, Stacks())
+    def stacks(self, level: str) -> Stacks:
+        """The stacks that all regions of this level share."""
+        return self._stacks.setdefault(level, Stacks())
 
     def forget(self) -> None:
         """An object has died: its identity may soon be another one's."""
@@ -119,7 +121,7 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
     simple = not (outermost or device or when or get_of or get_phase or get_payload)
     add = calls.room.add
     clock, getframe = perf_counter_ns, sys._getframe
-    local = calls.stacks(call.region)
+    local = calls.stacks(call.level)
     fired = 0
     told = False
     walks = (
@@ -317,7 +319,7 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
     def renew() -> None:
         nonlocal local
         calls.renew()
-        local = calls.stacks(call.region)
+        local = calls.stacks(call.level)
         opened.clear()
         forget()
 

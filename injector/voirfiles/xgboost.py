@@ -12,7 +12,11 @@ RECORDS = "boosting rounds as steps, evaluation and its metrics, fit, predict, d
 
 def instrument_rounds(ov):
     for function in ("update", "boost"):
-        ov.step(f"/xgboost.core/Booster/{function}", items=lambda dtrain: dtrain.num_row())
+        ov.step(
+            f"/xgboost.core/Booster/{function}",
+            items=lambda dtrain: dtrain.num_row(),
+            outermost="round",  # `update` with a custom objective calls `boost`
+        )
 
 
 def instrument_evaluation(ov):
