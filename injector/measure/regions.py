@@ -60,6 +60,8 @@ class Region:
         self.name = name
         self.task = task
         self.outermost = outermost
+        self.level = f"outermost {outermost}" if isinstance(outermost, str) else name
+        """Regions of one level nest in each other."""
         self.device = device
         self.payload = "bytes" if nbytes is not None else None
         if items is not None or tokens is not None:
@@ -109,8 +111,7 @@ class Region:
         if name == FETCH:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
         call.outermost = bool(self.outermost)
-        if isinstance(self.outermost, str):
-            call.level = f"outermost {self.outermost}"
+        call.level = self.level
         call.device = device
         return call
 
@@ -169,6 +170,8 @@ class RegionHooks:
         """What hooks there are."""
         self._spans = spans
         self._device = device
+        self.gate: str | None = None
+        """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
 
     def captures(self, variable: str) -> tuple[str, ...]:
         """What the hook on ``variable`` wants to know besides."""
@@ -202,6 +205,8 @@ class RegionHooks:
         ``module`` is that of the function; ``guard(variable, hook)`` is what stands in for a hook
         where the selector has conditions, which are on the variables ``beside``.
         """
+        if self.region.outermost and active is None and guard is None:
+            self.gate = self._spans.calls.gate(self.region.level).name
         point = Point(names["#enter"])
         call = self.region.call(self._spans, asked, module.partition(".")[0], self._device)
         made = self._spans.calls.hooks(point, call).by_variable

@@ -90,21 +90,25 @@ def instrument_fit(ov):
         wrapper,
         when=lambda fit_method: fit_method.__name__ == "partial_fit",
         items=known["items"],
-        outermost=WHOLE,
+        outermost="partial_fit",
     )
 
 
 def instrument_transform(ov):
-    # Every `transform` and `fit_transform` of what has `set_output` is wrapped by this one.
-    wrapped = "/sklearn.utils._set_output/_wrap_method_output/wrapped"
     known = {
         "items": lambda X: rows(X),
         "of": lambda self: type(self),
         "what": lambda self: type(self).__name__,
         "outermost": WHOLE,
     }
-    for name, method in (("fit", "fit_transform"), ("transform", "transform")):
-        ov.region(wrapped, name, when=named(method), **known)
+    ov.region("/sklearn.base/TransformerMixin/fit_transform", "fit", **known)
+    # Every `transform` of what has `set_output` is wrapped by this one, and so is `fit_transform`.
+    ov.region(
+        "/sklearn.utils._set_output/_wrap_method_output/wrapped",
+        "transform",
+        when=lambda method: method == "transform",
+        **known,
+    )
 
 
 def instrument_predict(ov):
@@ -151,11 +155,6 @@ def instrument_networks(ov):
         of=lambda self: self,
         what=lambda self: type(self).__name__,
     )
-
-
-def named(wanted):
-    """Whether the wrapped method is the one named ``wanted``."""
-    return lambda method: method == wanted
 
 
 def rows(data):
