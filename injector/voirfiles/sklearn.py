@@ -90,7 +90,7 @@ def instrument_fit(ov):
         wrapper,
         when=lambda fit_method: fit_method.__name__ == "partial_fit",
         items=known["items"],
-        outermost="partial_fit",
+        outermost=WHOLE,
     )
 
 
