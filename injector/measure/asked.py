@@ -44,7 +44,8 @@ class Answer:
         if function is None:
             return lambda *_: constant
         if self.names == captures:
-            return function
+            whole: Function = function
+            return whole
         where = [captures.index(name) if name in captures else -1 for name in self.names]
 
         def picked(*values: Any) -> Any:
@@ -59,12 +60,11 @@ def parameters(function: Function) -> tuple[str, ...]:
 
     Raises TypeError where it has none to be known by, as many that are written in C.
     """
-    bound = 0
     inner: Any = function
-    if not hasattr(inner, "__code__") and hasattr(type(inner), "__call__"):
-        inner = inner if hasattr(inner, "__func__") else getattr(inner, "__call__", inner)
-    if hasattr(inner, "__func__"):
-        inner, bound = inner.__func__, 1
+    if not hasattr(inner, "__code__") and not hasattr(inner, "__func__"):
+        inner = getattr(inner, "__call__", None)  # noqa: B004 - an object of a class of its own
+    bound = hasattr(inner, "__func__")
+    inner = getattr(inner, "__func__", inner)
     code = getattr(inner, "__code__", None)
     if code is None:
         raise TypeError(f"{function!r} does not say what its parameters are called")

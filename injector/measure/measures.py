@@ -8,8 +8,12 @@ from os import getpid
 from time import monotonic_ns
 
 from ..errors import UserError
+from ..probe import points
 from . import loader as loaders
-from .regions import Region, RegionHooks, Spans
+from . import user
+from .late import Late
+from .late import number as single
+from .regions import Region, RegionHooks, Spans, ValueHooks
 from .turns import Loop
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -32,10 +36,6 @@ if TYPE_CHECKING:
         def spans(self) -> Any: ...
 
         def lose(self, records: int, error: Exception) -> None: ...
-
-
-_LATE = 4096
-"""Values still on a device that are kept before the oldest are read."""
 
 
 class Store:
@@ -71,11 +71,37 @@ class Store:
         if device is not None and getattr(device, "type", device) != "cpu":
             self._late(self._series, value)
             return None
-        found = _number(value)
+        found = single(value)
         if isinstance(found, float):
             return found
         self._recorder.emit_values(self._series, monotonic_ns(), found)
         return None
+
+
+class Several:
+    """Where the values of one ``get`` go: of a mapping each under its key, ``None`` nowhere."""
+
+    def __init__(self, series: str, prefix: str, store: Callable[[str], Store]) -> None:
+        self._series = series
+        self._prefix = prefix
+        self._store = store
+        self._stores: dict[str, Store] = {}
+
+    def put(self, value: Any) -> None:
+        """Store a value, or a mapping of names to values."""
+        if type(value) is not dict:
+            self._put(self._series, value)
+            return
+        for key, each in value.items():
+            self._put(f"{self._prefix}/{key}" if self._prefix else str(key), each)
+
+    def _put(self, series: str, value: Any) -> None:
+        if value is None:
+            return
+        store = self._stores.get(series)
+        if store is None:
+            store = self._stores[series] = self._store(series)
+        store.put(value)
 
 
 class Measures:
@@ -88,13 +114,31 @@ class Measures:
         self._recorder = recorder
         self._failed = failed
         self.spans = Spans(recorder)
-        self._late: list[tuple[str, int, Any]] = []
         self._timed: dict[tuple[object, ...], int] = {}
+        self.late = Late(self._write_late, recorder.lose, failed)
+        self._regions = user.Recorder(self.spans)
+        user.record(self._regions)
+        points.on_silence = lambda: user.record(None)
 
-    def value(self, where: Any, name: str | None, task: str | None) -> None:
-        """Record each value of ``where``; what lives on a device is read when the run ends."""
+    def value(
+        self, where: Any, name: str | None, task: str | None, get: Callable[..., Any] | None = None
+    ) -> None:
+        """Record each value of ``where``, or what ``get`` makes of each call; a device's is read late.
+
+        Raises UserError when ``get`` does not say what its parameters are called.
+        """
         series = "/".join(part for part in (task, name or _last_word(where)) if part)
-        self._ask(where, store=Store(series, self._recorder, self._keep_late))
+        if get is None:
+            self._ask(where, store=self._store(series))
+            return
+        named = "/".join(part for part in (task, name) if part)
+        try:
+            self._ask(where, calls=ValueHooks(get, Several(series, named, self._store).put))
+        except TypeError as error:
+            raise UserError(f"value {series!r} of {where!r}: {error}") from None
+
+    def _store(self, series: str) -> Store:
+        return Store(series, self._recorder, self.late.keep)
 
     def region(self, where: Any, name: str, **said: Any) -> None:
         """Record each call of ``where`` as a span of the region ``name``.
@@ -130,19 +174,19 @@ class Measures:
             )
         self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
 
+    def _write_late(self, series: str, t_ns: int, value: Any) -> None:
+        self._recorder.emit_values(series, t_ns, value)
+
+    def renew(self) -> None:
+        """In the child of a fork: it measures for itself."""
+        self.spans.renew()
+        self.late.renew()
+        self._regions.renew()
+
     def close(self) -> None:
-        """Read what was left on devices."""
-        while self._late:
-            self._read_late()
-
-    def _keep_late(self, series: str, value: Any) -> None:
-        self._late.append((series, monotonic_ns(), _detached(value)))
-        if len(self._late) > _LATE:
-            self._read_late()
-
-    def _read_late(self) -> None:
-        series, when, value = self._late.pop(0)
-        self._recorder.emit_values(series, when, _number(value))
+        """Record what was left on devices."""
+        self.late.close()
+        self.spans.marks.close()
 
 
 def _is_traced(value: Any) -> bool:
@@ -154,19 +198,6 @@ def _is_traced(value: Any) -> bool:
         return True
     tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
     return tracing is not None and tracing() is not None
-
-
-def _detached(value: Any) -> Any:
-    """Without its graph: a loss kept for later must not keep a whole step's activations alive."""
-    return value.detach() if hasattr(value, "detach") else value
-
-
-def _number(value: Any) -> Any:
-    """A single number as such; anything else as it is shown."""
-    try:
-        return float(_detached(value))
-    except (TypeError, ValueError, RuntimeError):
-        return repr(value)[:200]
 
 
 def _last_word(where: Any) -> str:

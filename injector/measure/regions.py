@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..bus.spans import pack
 from ..errors import UserError
-from ..probe import MISSING, Call, Calls, Point, Room, publish_calls
+from ..probe import MISSING, Call, Calls, Point, Room, observer, publish_calls
 from .asked import RESULT, Answer, variables
+from .marks import Marks
 from .sites import Sites
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -29,11 +30,13 @@ class Spans:
         self.room = Room(recorder.spans().grow, recorder.lose)
         self.calls = Calls(self.room)
         self.sites = Sites(recorder.emit, self.calls.forget)
+        self.marks = Marks(self.room.add, self.sites, recorder.lose)
 
     def renew(self) -> None:
         """In the child of a fork."""
         self.calls.renew()
         self.sites.renew()
+        self.marks.renew()
 
 
 class Region:
@@ -96,7 +99,7 @@ class Region:
             found.append("#error")
         return found
 
-    def call(self, spans: Spans, asked: str, library: str, device: Any) -> Call:
+    def call(self, spans: Spans, asked: str, library: str) -> Call:
         """How its hooks ask, and what they ask for."""
         what = self._what.over((RESULT, *self.late_captures) if self._late_kind else self.captures)
         sites, name, data = spans.sites, self.name, self._data(asked)
@@ -112,7 +115,7 @@ class Region:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
         call.outermost = bool(self.outermost)
         call.level = self.level
-        call.device = device
+        call.device = spans.marks if self.device else None
         return call
 
     def _data(self, asked: str) -> dict[str, Any]:
@@ -161,23 +164,24 @@ class Region:
         return late
 
 
-class RegionHooks:
-    """Defines the hooks of one region, as the probe that asks for it finds out where they go."""
+class CallHooks:
+    """Hooks around the calls of a function, defined as the probe that asks finds out where they go."""
 
-    def __init__(self, region: Region, spans: Spans, device: Any = None) -> None:
-        self.region = region
-        self.variables = ("#enter", *region.variables())
-        """What hooks there are."""
-        self._spans = spans
-        self._device = device
-        self.gate: str | None = None
-        """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
+    what: str
+    variables: tuple[str, ...]
+    """What hooks there are: ``"#enter"``, ``"#exit"``, …; the calls of the first are counted."""
+    gate: str | None = None
+    """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
 
     def captures(self, variable: str) -> tuple[str, ...]:
-        """What the hook on ``variable`` wants to know besides."""
-        if variable == "#enter":
-            return self.region.captures
-        return self.region.late_captures if variable == "#value" else ()
+        """Variables of the function that the hook on ``variable`` wants besides."""
+        raise NotImplementedError
+
+    def make(
+        self, names: dict[str, str], asked: str, library: str
+    ) -> tuple[Point, dict[str, Function]]:
+        """The counted point, and the hooks by variable."""
+        raise NotImplementedError
 
     def check(self, function: Any) -> None:
         """Raises UserError when a variable that is wanted is none of ``function``."""
@@ -185,11 +189,13 @@ class RegionHooks:
         if code is None:
             return
         known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-        for name in (*self.region.captures, *self.region.late_captures):
+        for name in [name for variable in self.variables for name in self.captures(variable)]:
             if name not in known:
-                raise UserError(
-                    f"region {self.region.name!r}: {code.co_name} has no variable {name!r}"
-                )
+                raise UserError(f"{self.what}: {code.co_name} has no variable {name!r}")
+
+    def closed(self) -> str | None:
+        """The gate of calls that are all alike in not being seen."""
+        return None
 
     def define(
         self,
@@ -197,22 +203,80 @@ class RegionHooks:
         asked: str,
         module: str,
         active: Callable[[], object] | None = None,
-        guard: Callable[[str, Function], Function] | None = None,
+        guard: Callable[[Function], Function] | None = None,
         beside: tuple[str, ...] = (),
     ) -> None:
         """Define hooks under ``names`` (:attr:`variables` to names in builtins).
 
-        ``module`` is that of the function; ``guard(variable, hook)`` is what stands in for a hook
-        where the selector has conditions, which are on the variables ``beside``.
+        ``module`` is that of the function; ``guard(hook)`` is what stands in for a hook where the
+        selector has conditions, which are on the variables ``beside``.
         """
-        if self.region.outermost and active is None and guard is None:
-            self.gate = self._spans.calls.gate(self.region.level).name
-        point = Point(names["#enter"])
-        call = self.region.call(self._spans, asked, module.partition(".")[0], self._device)
-        made = self._spans.calls.hooks(point, call).by_variable
+        if active is None and guard is None:
+            self.gate = self.closed()
+        point, made = self.make(names, asked, module.partition(".")[0])
         captures = {name: beside + self.captures(variable) for variable, name in names.items()}
         hooks = {
-            name: made[variable] if guard is None else guard(variable, made[variable])
+            name: made[variable] if guard is None else guard(made[variable])
             for variable, name in names.items()
         }
         publish_calls(hooks, point, captures, active)
+
+
+class RegionHooks(CallHooks):
+    """The hooks of one region."""
+
+    def __init__(self, region: Region, spans: Spans) -> None:
+        self.region = region
+        self.what = f"region {region.name!r}"
+        self.variables = ("#enter", *region.variables())
+        self._spans = spans
+
+    def captures(self, variable: str) -> tuple[str, ...]:
+        if variable == "#enter":
+            return self.region.captures
+        return self.region.late_captures if variable == "#value" else ()
+
+    def closed(self) -> str | None:
+        if not self.region.outermost:
+            return None
+        return self._spans.calls.gate(self.region.level).name
+
+    def make(
+        self, names: dict[str, str], asked: str, library: str
+    ) -> tuple[Point, dict[str, Function]]:
+        point = Point(names["#enter"])
+        call = self.region.call(self._spans, asked, library)
+        return point, self._spans.calls.hooks(point, call).by_variable
+
+
+class ValueHooks(CallHooks):
+    """A hook that hands ``put`` what ``get`` makes of each call."""
+
+    def __init__(self, get: Function, put: Callable[[Any], None]) -> None:
+        """Raises TypeError when ``get`` does not say what its parameters are called."""
+        answer = Answer(get)
+        self.what = "value"
+        self.variables = ("#value" if answer.late else "#enter",)
+        self._captures = variables([answer])
+        names = (RESULT, *self._captures) if answer.late else self._captures
+        self._get = answer.over(names)
+        self._late = answer.late
+        self._put = put
+
+    def captures(self, variable: str) -> tuple[str, ...]:
+        return self._captures
+
+    def make(
+        self, names: dict[str, str], asked: str, library: str
+    ) -> tuple[Point, dict[str, Function]]:
+        [(variable, name)] = names.items()
+        get, put = self._get, self._put
+
+        def early(_: Any, *values: Any) -> None:
+            put(get(*values))
+
+        def late(*values: Any) -> None:
+            put(get(*values))
+
+        point, hook = observer(name, late if self._late else early)
+        return point, {variable: hook}

@@ -124,7 +124,7 @@ class Hooks:
 
 
 def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
-    me = object()
+    me = call
     inside: Entry = (me, INSIDE, 0, 0, None)
     outside: Entry = (me, OUTSIDE, 0, 0, None)
     find, outermost, device = call.find, call.outermost, call.device

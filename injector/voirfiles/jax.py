@@ -11,9 +11,7 @@ TESTED = ("0.4.26", "0.10.2")
 
 
 def instrument_compile(ov):
-    ov.region(
-        "/jax._src.interpreters.partial_eval/trace_to_jaxpr_dynamic", "trace", outermost=True
-    )
+    ov.region("/jax._src.interpreters.partial_eval/trace_to_jaxpr_dynamic", "trace", outermost=True)
     ov.region("/jax._src.compiler/compile_or_get_cached", "compile", outermost=True)
 
 

@@ -18,9 +18,7 @@ def instrument_trials(ov):
 
 
 def instrument_reports(ov):
-    ov.value(
-        "/optuna.trial._trial/Trial/report", "reported", task="trial", get=lambda value: value
-    )
+    ov.value("/optuna.trial._trial/Trial/report", "reported", task="trial", get=lambda value: value)
 
 
 def told(trial, result):
@@ -30,5 +28,7 @@ def told(trial, result):
     """
     state, values = result[:2] if isinstance(result, tuple) else (result.state, result.values)
     found = {"number": getattr(trial, "number", trial), "state": state.name}
-    names = ["value"] if len(values or ()) == 1 else [f"value_{n}" for n in range(len(values or ()))]
+    names = (
+        ["value"] if len(values or ()) == 1 else [f"value_{n}" for n in range(len(values or ()))]
+    )
     return {**found, **dict(zip(names, values or ()))}
