@@ -1,4 +1,4 @@
-"""Optuna: each trial of a study, and in the order in which they end their numbers, values and states.
+"""Optuna: each trial of a study; as it ends its number, its value, whether it was pruned or failed.
 
 A trial is what `Study.optimize` runs; between `Study.ask` and `Study.tell` there is no call to measure, so
 that of such trials only what they ended with is recorded.
@@ -22,13 +22,17 @@ def instrument_reports(ov):
 
 
 def told(trial, result):
-    """Number, state and value of a trial; several values are `value_0`, `value_1`, …
+    """Number of a trial, whether it was pruned or failed, its value; several are `value_0`, …
 
     ``result`` is ``(state, values, …)``, of older versions an object that has them.
     """
     state, values = result[:2] if isinstance(result, tuple) else (result.state, result.values)
-    found = {"number": getattr(trial, "number", trial), "state": state.name}
-    names = (
-        ["value"] if len(values or ()) == 1 else [f"value_{n}" for n in range(len(values or ()))]
-    )
-    return {**found, **dict(zip(names, values or ()))}
+    found = {
+        "number": getattr(trial, "number", trial),
+        "pruned": int(state.name == "PRUNED"),
+        "failed": int(state.name == "FAIL"),
+    }
+    values = values or ()
+    if len(values) == 1:
+        return {**found, "value": values[0]}
+    return {**found, **{f"value_{at}": value for at, value in enumerate(values)}}
