@@ -205,9 +205,9 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         try:
             stack = local.stack
             entry = take(getframe(1), stack) if apart or not stack else stack.pop()
-            owner, site, start, payload, mark = entry
-            if owner is not me:
-                _, site, start, payload, mark = unwind(stack, entry)
+            if entry[0] is not me:
+                entry = unwind(stack, entry)
+            _owner, site, start, payload, mark = entry
             if inside_now is not None and not (stack and stack[-1][1] >= 0):
                 inside_now(False)
             if site > 0:
