@@ -7,6 +7,7 @@ steps, epochs and validation follow from them is found out afterwards, from who 
 
 from __future__ import annotations
 
+import os
 from time import perf_counter_ns
 from typing import Any
 from weakref import WeakSet
@@ -80,7 +81,12 @@ def instrument_ranks(ov: Any) -> None:
 
     def initialised(result: Any) -> Any:
         distributed = torch.distributed
-        ov.rank(distributed.get_rank(), distributed.get_world_size())
+        local = os.environ.get("LOCAL_RANK", "")
+        ov.rank(
+            distributed.get_rank(),
+            distributed.get_world_size(),
+            int(local) if local.isdecimal() else None,
+        )
         if not joined:
             joined.append(True)
             _watch_collectives(ov)
