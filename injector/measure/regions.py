@@ -109,7 +109,7 @@ class Region:
             shown = None if kind is None and of is None else kind or type(of).__name__
             return sites.at(frame, library, of, region=name, phase=phase, what=shown, **data)
 
-        call = Call(name, find)
+        call = Call(name, find, sites.program)
         self._fill(call)
         if name == FETCH:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
