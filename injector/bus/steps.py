@@ -63,10 +63,11 @@ def _rate(amount: int, seconds: float) -> float | None:
 
 
 class Task:
-    """The steps of one task in the order of their ends, of which at most :data:`MOST` groups are made."""
+    """The steps of one task in the order of their ends, in at most ``most`` groups, an even number."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
         self.groups: list[Group] = []
+        self._most = most
         self._steps = 0
         self._size = 1
 
@@ -77,7 +78,7 @@ class Task:
         if self.groups and self.groups[-1].count < self._size:
             self.groups[-1].add(step)
             return
-        if len(self.groups) == MOST:
+        if len(self.groups) == self._most:
             self._halve()
         self.groups.append(step)
 

@@ -92,6 +92,7 @@ class Late:
         limit = monotonic_ns() + PATIENCE_NS
         while self._open or self._closed:
             self._glance(clock)
+            self._glance(clock)  # what the first one marked may be ready already
             if not (self._open or self._closed) or monotonic_ns() > limit:
                 break
             sleep(0.001)

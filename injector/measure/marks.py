@@ -44,6 +44,13 @@ class Timeline:
         self._event = event
         self._host = host_ns
 
+    def span(self, begin: Mark, end: Mark, seen: int) -> tuple[int, int]:
+        """When the device passed two events; what lies between them is as the device says."""
+        length = max(self._clock.elapsed_ns(begin[0], end[0]), 0)
+        self.at(*begin, seen)
+        stop = self.at(*end, seen)
+        return stop - length, stop
+
     def at(self, event: Any, asked: int, seen: int) -> int:
         """When ``event`` was passed; it is freed as soon as it is not needed here."""
         away = self._clock.elapsed_ns(self._event, event)
@@ -121,8 +128,7 @@ class Marks:
         line = self._timelines.get(name)
         if line is None:
             line = self._timelines[name] = Timeline(clock, *begin)
-        seen = perf_counter_ns()
-        start, stop = line.at(*begin, seen), line.at(*end, seen)
+        start, stop = line.span(begin, end, perf_counter_ns())
         self._add(start, stop, payload, self._sites.like(site, clock="device", device=name))
 
     def close(self) -> None:
