@@ -193,10 +193,6 @@ class CallHooks:
             if name not in known:
                 raise UserError(f"{self.what}: {code.co_name} has no variable {name!r}")
 
-    def closed(self) -> str | None:
-        """The gate of calls that are all alike in not being seen."""
-        return None
-
     def define(
         self,
         names: dict[str, str],
@@ -211,9 +207,9 @@ class CallHooks:
         ``module`` is that of the function; ``guard(hook)`` is what stands in for a hook where the
         selector has conditions, which are on the variables ``beside``.
         """
-        if active is None and guard is None:
-            self.gate = self.closed()
         point, made = self.make(names, asked, module.partition(".")[0])
+        if not (active is None and guard is None):
+            self.gate = None
         captures = {name: beside + self.captures(variable) for variable, name in names.items()}
         hooks = {
             name: made[variable] if guard is None else guard(made[variable])
@@ -236,15 +232,12 @@ class RegionHooks(CallHooks):
             return self.region.captures
         return self.region.late_captures if variable == "#value" else ()
 
-    def closed(self) -> str | None:
-        if not self.region.outermost:
-            return None
-        return self._spans.calls.gate(self.region.level).name
-
     def make(
         self, names: dict[str, str], asked: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         point = Point(names["#enter"])
+        if self.region.outermost:
+            self.gate = self._spans.calls.gate(self.region.level).name
         call = self.region.call(self._spans, asked, library)
         return point, self._spans.calls.hooks(point, call).by_variable
 

@@ -58,7 +58,7 @@ def instrument_gradients(ov: Any) -> None:
     tensor = "/torch._tensor/Tensor/backward"
     for where in (tensor, "/torch.autograd/backward", "/torch.autograd/grad"):
         ov.region(where, "backward", outermost=True, device=True)
-    ov.value(f"{tensor} > self", "loss", task="train")
+    ov.value(tensor, "loss", task="train", get=lambda self: self if self.numel() == 1 else None)
 
 
 def instrument_optimizers(ov: Any) -> None:
