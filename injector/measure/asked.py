@@ -46,13 +46,20 @@ class Answer:
         if self.names == captures:
             whole: Function = function
             return whole
-        where = [captures.index(name) if name in captures else -1 for name in self.names]
+        return _picking(function, [captures.index(n) if n in captures else -1 for n in self.names])
 
-        def picked(*values: Any) -> Any:
-            assert function is not None
-            return function(*[None if at < 0 else values[at] for at in where])
 
-        return picked
+def _picking(function: Function, where: list[int]) -> Function:
+    """``function`` of those among many values whose places are ``where``; -1 stands for None."""
+    if not where:
+        return lambda *values: function()
+    if len(where) == 1 and where[0] >= 0:
+        first = where[0]
+        return lambda *values: function(values[first])
+    if len(where) == 2 and min(where) >= 0:
+        first, second = where
+        return lambda *values: function(values[first], values[second])
+    return lambda *values: function(*[None if at < 0 else values[at] for at in where])
 
 
 def parameters(function: Function) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..bus.spans import pack
+from ..bus.spans import ITEMS, pack
 from ..errors import UserError
 from ..probe import MISSING, Call, Calls, Point, Room, observer, publish_calls
 from .asked import RESULT, Answer, variables
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 FETCH = "io"
 """The region of which a call that ends with an exception is told apart, as ``io.end``."""
 EXHAUSTED = FETCH + ".end"
-_MOST = (1 << 63) - 1
 
 
 class Spans:
@@ -130,7 +129,11 @@ class Region:
             call.phase = None if self._phase.empty else self._phase.over(names)
         if not self._late_load:
             call.payload = self._load(names)
-        if "#value" in self.variables():
+        if self._tokens.empty and self._nbytes.empty:
+            call.most = ITEMS
+        if self._late_load and not (self._late_kind or self._when.late):
+            call.late_payload = self._load((RESULT, *self.late_captures))
+        elif "#value" in self.variables():
             call.late = self._answers()
 
     def _load(self, names: tuple[str, ...]) -> Function | None:
@@ -138,11 +141,10 @@ class Region:
         if all(one.empty for one in self._loads):
             return None
         if not self._nbytes.empty:
-            size = self._nbytes.over(names)
-            return lambda *values: min(max(int(size(*values) or 0), 0), _MOST)
-        items, tokens = self._items.over(names), self._tokens.over(names)
+            return self._nbytes.over(names)
         if self._tokens.empty:
-            return lambda *values: pack(int(items(*values) or 0), 0)
+            return self._items.over(names)
+        items, tokens = self._items.over(names), self._tokens.over(names)
         return lambda *values: pack(int(items(*values) or 0), int(tokens(*values) or 0))
 
     def _answers(self) -> Function:

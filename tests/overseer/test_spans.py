@@ -107,7 +107,7 @@ def test_conditions_of_selectors(inject):
         """
         def instrument_a(ov):
             ov.region("//f(kind=1)", "one", items=lambda kind: kind + 5)
-            ov.region("//f > g", "inside", items=lambda kind: kind)
+            ov.region("//f > //g", "inside", items=lambda kind: kind)
         """,
     )
     assert run.exit == 0, run.err
