@@ -211,7 +211,11 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
                 push(getframe(1), stack, of, phase, payload, rest)
         except BaseException as error:
             failed(point, error)
-            push(getframe(1), stack, *answers(getframe(1), rest), rest)
+            try:
+                push(getframe(1), stack, *answers(getframe(1), rest), rest)
+            except BaseException as again:
+                failed(point, again)
+                stack.append(outside)
         return value
 
     def leave(value: Any, *_: Any) -> Any:
