@@ -6,13 +6,34 @@ program: it is not recorded. Steps are known where optax updates parameters outs
 recorded, `jax.block_until_ready(x)` is.
 """
 
+from time import perf_counter_ns
+
 LIBRARY = "jax"
 TESTED = ("0.4.26", "0.10.2")
 
 
+TIMED = {
+    "/jax/core/compile/jaxpr_trace_duration": "trace",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
+    "/jax/core/compile/backend_compile_duration": "compile",
+}
+"""What JAX itself measures, and what it is called here."""
+
+
 def instrument_compile(ov):
-    ov.region("/jax._src.interpreters.partial_eval/trace_to_jaxpr_dynamic", "trace", outermost=True)
-    ov.region("/jax._src.compiler/compile_or_get_cached", "compile", outermost=True)
+    def listen(_):
+        from jax import monitoring
+
+        monitoring.register_event_duration_secs_listener(ended)
+
+    def ended(event, duration, **about):
+        name = TIMED.get(event)
+        if name is not None:
+            end = perf_counter_ns()
+            what = about.get("fun_name")
+            ov.span(name, end - int(duration * 1e9), end, what=what and str(what))
+
+    ov.after_import("jax.monitoring", listen)
 
 
 def instrument_copies(ov):

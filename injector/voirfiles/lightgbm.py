@@ -27,7 +27,7 @@ def instrument_evaluation(ov):
     )
     ov.region(f"{booster}/eval", "evaluation", items=lambda data: rows(data), **how)
     for function in ("eval_train", "eval_valid", "eval"):
-        ov.value(f"{booster}/{function}", task="evaluation", get=lambda result: metrics(result))
+        ov.value(f"{booster}/{function}", task="eval", get=lambda result: metrics(result))
 
 
 def instrument_models(ov):

@@ -30,7 +30,7 @@ def instrument_evaluation(ov):
     )
     ov.value(
         "/xgboost.callback/CallbackContainer/_update_history",
-        task="evaluation",
+        task="eval",
         get=lambda score: {each[0]: each[1] for each in score},
     )
 

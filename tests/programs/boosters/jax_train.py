@@ -53,7 +53,10 @@ def by_hand():
 
 
 def shapes():
-    double = jax.jit(lambda x: x * 2)
+    @jax.jit
+    def double(x):
+        return x * 2
+
     return [double(np.ones(n, np.float32)).shape[0] for n in (3, 4, 4, 5)]
 
 

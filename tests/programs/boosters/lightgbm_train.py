@@ -61,6 +61,13 @@ def by_hand():
     return booster.current_iteration()
 
 
+def two():
+    params = {**QUIET, "objective": "binary"}
+    first = lgb.train(params, lgb.Dataset(*data(90)), 3)
+    second = lgb.train(params, lgb.Dataset(*data(80)), 2)
+    return first.current_iteration(), second.current_iteration()
+
+
 def api():
     from sklearn.model_selection import GridSearchCV
 

@@ -37,6 +37,21 @@ def search():
     return len(found.cv_results_["params"])
 
 
+def parallel():
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+
+    x, y = data(200)
+    found = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=3, n_jobs=2, refit=False)
+    return len(found.fit(x, y).cv_results_["params"])
+
+
+def incremental():
+    from sklearn.decomposition import IncrementalPCA
+
+    return IncrementalPCA(2, batch_size=20).fit(data(60)[0]).n_samples_seen_
+
+
 def partial():
     from sklearn.linear_model import SGDClassifier
 
