@@ -15,7 +15,7 @@ def main():
     began = perf_counter()
     for x, y in queries:  #: io pace
         loss = (model(x) - y).pow(2).mean()  #: forward
-        for a, b in support:  #: inner
+        for a, b in support:  #: io
             loss = loss + (model.body(a) - b).pow(2).mean()
         optimizer.zero_grad()
         loss.backward()  #: backward

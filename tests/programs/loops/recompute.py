@@ -24,7 +24,7 @@ began = perf_counter()
 for x, y in DataLoader(Rows(80), 4):  #: io pace
     loss = (model(x) - y).pow(2).mean()  #: forward
     optimizer.zero_grad()
-    loss.backward()  #: backward
+    loss.backward()  #: backward forward?
     optimizer.step()  #: optimizer
 seconds = perf_counter() - began
 naps = {"forward": 0.004, "backward": 0.006}

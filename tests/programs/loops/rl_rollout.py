@@ -38,6 +38,7 @@ def main():
     tell(
         dict(steps=48, items=[4] * 48, fetches=0, updates=1, seconds=learning, naps={"backward": 0.004}, paced="optimizer"),
         rollout=playing,
+        gaps=3 * 16 * 0.005,
         verdict=None,
     )
 

@@ -14,7 +14,7 @@ seconds = perf_counter() - began
 naps = {"io": 0.02, "forward": 0.002, "backward": 0.002}
 tell(
     dict(steps=20, items=[4] * 20, fetches=1, updates=1, seconds=seconds, naps=naps, paced="loader"),
-    evaluation=dict(passes=2, batches=4, items=16, seconds=None),
+    evaluation=dict(passes=2, batches=4, items=16, seconds=seconds, least=0.008, inside=True),
     verdict="input-bound",
     lines="little_trainer.py",
 )

@@ -25,7 +25,7 @@ def inference():
         for x, _ in DataLoader(Rows(30), 3):  #: eval
             print(model(x).sum().item())  #: eval
     seconds = perf_counter() - began
-    tell(evaluation=dict(passes=1, batches=10, items=30, seconds=seconds), verdict="none")
+    tell(evaluation=dict(passes=1, batches=10, items=30, seconds=seconds, least=0.1), verdict="none")
 
 
 globals()[sys.argv[1]]()
