@@ -11,11 +11,9 @@ to 2 ns in a machine that has been up for 100 days.
 from __future__ import annotations
 
 import os
-from time import monotonic_ns
 
-from .event import line
-from .window import Window
-from .writer import allocate
+from . import mapped
+from .mapped import FIRST, HEADER, RETRY_NS
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -24,13 +22,10 @@ if TYPE_CHECKING:
 
     from .writer import Writer
 
-HEADER = 1024
-"""Bytes at the start of the first chunk: a JSON line that names the series, then NUL."""
-FIRST = 1 << 16
-"""Bytes of the first chunk, its header included; each further one is twice as long, to a limit."""
+__all__ = ["FIRST", "HEADER", "LARGEST", "RETRY_NS", "SUFFIX", "Series", "read"]
+
 LARGEST = 1 << 23
-RETRY_NS = 1_000_000_000
-"""After room could not be had, the next attempt waits this long: it costs system calls."""
+"""Bytes of the largest chunk."""
 SUFFIX = ".values"
 
 
@@ -39,75 +34,15 @@ class Series:
 
     def __init__(self, writer: Writer, name: str) -> None:
         self.name = name
-        self._writer = writer
-        self._reset()
-
-    def _reset(self) -> None:
-        self._path: str | None = None
-        self._pid = os.getpid()
-        self._chunks = 0
-        self._window: Window | None = None
-        self._retry_at = 0
+        title = {"series": name}
+        self._file = mapped.Mapped(writer, SUFFIX, "series", title, LARGEST, several=True)
 
     def grow(self) -> tuple[Any, Any]:
         """Room for more: views of times (monotonic seconds) and values, all 0.
 
         Raises OSError or ValueError when there is none to be had.
         """
-        if self._pid != os.getpid():
-            self._reset()  # the parent's file is the parent's; its window stays mapped, unused
-        now = monotonic_ns()
-        if now < self._retry_at:
-            raise OSError("there was no room a moment ago")
-        try:
-            return self._next_chunk()
-        except (OSError, ValueError):
-            self._retry_at = now + RETRY_NS
-            raise
-
-    def _next_chunk(self) -> tuple[Any, Any]:
-        start, length = _extent(self._chunks)
-        fd = self._open()
-        try:
-            allocate(fd, start, length)
-            old, self._window = self._window, Window(fd, start, length)
-            if old is not None:
-                old.release(fd)
-        finally:
-            os.close(fd)
-        head = HEADER if self._chunks == 0 else 0
-        if head:
-            title = line("series", {"series": self.name}, monotonic_ns())[: HEADER - 1]
-            self._window.map[: len(title)] = title
-        self._chunks += 1
-        return _views(memoryview(self._window.map)[head:])
-
-    def _open(self) -> int:
-        if self._path is not None:
-            return os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        if self._writer.path is None:  # its first record makes it
-            self._writer.emit("series", {"series": self.name})
-        if self._writer.path is None:
-            raise OSError("the process has no log")
-        stem = self._writer.path[: -len(".log")]
-        number = 0
-        while True:
-            path = f"{stem}.{number}{SUFFIX}"
-            try:
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            except FileExistsError:
-                number += 1
-                continue
-            self._path = path
-            return fd
-
-
-def _extent(chunk: int) -> tuple[int, int]:
-    """Where chunk number ``chunk`` starts in the file, and how long it is; bytes."""
-    start, length = 0, FIRST
-    for _ in range(chunk):
-        start, length = start + length, min(2 * length, LARGEST)
-    return start, length
+        return _views(self._file.grow())
 
 
 def _views(room: memoryview) -> tuple[Any, Any]:
@@ -134,10 +69,10 @@ def read(path: str) -> tuple[str, Iterator[tuple[float, float]]]:
 def _values(path: str) -> Iterator[tuple[float, float]]:
     with open(path, "rb") as file:
         chunk = 0
-        while content := file.read(_extent(chunk)[1]):
+        while content := file.read(mapped.extent(chunk, LARGEST)[1]):
             room = memoryview(content)[HEADER if chunk == 0 else 0 :]
             # A file cut short in the middle of a chunk has lost where its values begin.
-            if len(content) == _extent(chunk)[1]:
+            if len(content) == mapped.extent(chunk, LARGEST)[1]:
                 times, values = _views(room)
                 for when, value in zip(times, values, strict=True):
                     if when:

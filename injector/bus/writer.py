@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .series import Series as SeriesType
+    from .spans import Spans as SpansType
 
 FIRST = 1 << 16
 """Bytes of the first window; each further one is twice as long, up to :data:`LARGEST`."""
@@ -95,6 +96,20 @@ class Writer:
         from .series import Series
 
         return Series(self, name)
+
+    def spans(self) -> SpansType:
+        """The file of spans beside the log, for whoever stores them without a call."""
+        from .spans import Spans
+
+        return Spans(self)
+
+    def lose(self, records: int, error: Exception) -> None:
+        """Count ``records`` that somebody else could not store, because of ``error``."""
+        try:
+            self.lost += records - 1
+            self._lose(error)
+        except Exception:  # no room left on the stack to go there
+            self.lost += 1
 
     def close(self) -> None:
         """Give back unused space. A later record opens the file again."""

@@ -8,29 +8,44 @@ is of a class derived from the loader's own, with the loader's own attributes.
 from __future__ import annotations
 
 from operator import itemgetter
+from sys import _getframe
 from time import perf_counter_ns
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from types import FrameType
+    from typing import Any, Protocol
 
-    OnStep = Callable[[int, int, Any], None]
-    """``on_step(io_ns, step_ns, batch)``: the wait for the batch, wait and body, the batch."""
+    class Turns(Protocol):
+        """Is told of one pass over a loader; times in nanoseconds, ``frame`` draws from it."""
+
+        def fetched(self, start: int, end: int, batch: Any, frame: FrameType) -> None: ...
+
+        def ended(self, start: int, end: int, frame: FrameType) -> None: ...
+
+        def stepped(self, start: int, end: int) -> None: ...
+
+    OnStep = Callable[[Any], Turns]
+    """``on_step(loader)``: who is told of the pass that begins."""
 
 
-def timed(iterator: Iterator[Any], on_step: OnStep) -> Iterator[Any]:
-    """Yield from ``iterator``; tell ``on_step`` of each fetch and the loop body that it fed."""
+def timed(iterator: Iterator[Any], on_step: OnStep, loader: Any = None) -> Iterator[Any]:
+    """Yield from ``iterator``; tell ``on_step`` of each fetch and of the loop body that it fed."""
+    told = on_step(iterator if loader is None else loader)
     while True:
         start = perf_counter_ns()
         try:
             batch = next(iterator)
-        except StopIteration:
-            return
-        fetched = perf_counter_ns()
+        except BaseException as error:
+            told.ended(start, perf_counter_ns(), _getframe(1))
+            if isinstance(error, StopIteration):
+                return
+            raise
+        told.fetched(start, perf_counter_ns(), batch, _getframe(1))
         # A body that is left early (break, an exception) was no whole step and is not told.
         yield batch
-        on_step(fetched - start, perf_counter_ns() - start, batch)
+        told.stepped(start, perf_counter_ns())
 
 
 def _like(loader: Any, on_step: OnStep) -> Any:
@@ -52,7 +67,7 @@ def _timed_class(base: Any, on_step: OnStep) -> Any:
     draw = base.__iter__
 
     def __iter__(self: Any) -> Iterator[Any]:
-        return timed(draw(self), on_step)
+        return timed(draw(self), on_step, self)
 
     def plain(self: Any) -> Any:
         made = object.__new__(base)
@@ -97,7 +112,8 @@ class TimedLoader:
         return self._injector_loader.__dict__
 
     def __iter__(self) -> Iterator[Any]:
-        return timed(iter(self._injector_loader), self._injector_on_step)
+        loader = self._injector_loader
+        return timed(iter(loader), self._injector_on_step, loader)
 
     def __len__(self) -> int:
         return len(self._injector_loader)

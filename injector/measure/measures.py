@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from _thread import get_ident
-from time import monotonic_ns, perf_counter_ns
+from time import monotonic_ns
 
+from ..errors import UserError
 from . import loader as loaders
-from .items import counter
+from .regions import Region, RegionHooks, Spans
+from .turns import Loop
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     Ask = Callable[..., None]
-    """``ask(where, variable, direct, end, store, override)`` of the overseer, most of them optional."""
+    """``ask(where, variable, direct, calls, store, override)`` of the overseer, most of them optional."""
 
     class Recorder(Protocol):
         """Where measurements go: the writer of this process."""
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
         def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
 
         def series(self, name: str) -> Any: ...
+
+        def spans(self) -> Any: ...
+
+        def lose(self, records: int, error: Exception) -> None: ...
 
 
 _LATE = 4096
@@ -74,9 +79,13 @@ class Store:
 class Measures:
     """The measurements of one process."""
 
-    def __init__(self, ask: Ask, recorder: Recorder) -> None:
+    def __init__(
+        self, ask: Ask, recorder: Recorder, failed: Callable[[BaseException], None]
+    ) -> None:
         self._ask = ask
         self._recorder = recorder
+        self._failed = failed
+        self.spans = Spans(recorder)
         self._late: list[tuple[str, int, Any]] = []
 
     def value(self, where: Any, name: str | None, task: str | None) -> None:
@@ -84,60 +93,33 @@ class Measures:
         series = "/".join(part for part in (task, name or _last_word(where)) if part)
         self._ask(where, store=Store(series, self._recorder, self._keep_late))
 
-    def region(self, where: Any, name: str) -> None:
-        """Record the seconds of each call of ``where`` as the region ``name``."""
-        emit = self._recorder.emit
+    def region(self, where: Any, name: str, **said: Any) -> None:
+        """Record each call of ``where`` as a span of the region ``name``.
 
-        def ended(seconds: float) -> None:
-            emit("region", {"region": name, "seconds": seconds})
+        Raises UserError when a function does not say what its parameters are called.
+        """
+        try:
+            region = Region(name, **said)
+        except TypeError as error:
+            raise UserError(f"region {name!r} of {where!r}: {error}") from None
+        self._ask(where, calls=RegionHooks(region, self.spans))
 
-        self._ask_calls(where, ended)
+    def step(self, where: Any, task: str, items: Any, phase: Any, device: bool) -> None:
+        """Each call of ``where`` is a step, of ``items`` items where that is said."""
+        self.region(where, "step", task=task, items=items, phase=phase, device=device)
 
-    def step(self, where: Any, task: str, items: Any) -> None:
-        """Each call of ``where`` is a step: its rate is items (else steps) by seconds."""
-        count = counter(items) if items is not None else None
-
-        def ended(seconds: float) -> None:
-            self._rate(task, count(None) if count else None, seconds)
-
-        self._ask_calls(where, ended)
-
-    def loader(self, where: Any, task: str, items: Any) -> None:
-        """Time the steps of the loop that ``where`` feeds: the wait for a batch and the body."""
-        count = counter(items)
-
-        def ended(io_ns: int, step_ns: int, batch: Any) -> None:
-            self._rate(task, count(batch), step_ns / 1e9, io_ns / 1e9)
-
-        self._ask(where, direct=lambda found: loaders.wrap(found, ended), override=True)
+    def loader(self, where: Any, task: str, items: Any, phase: str | None) -> None:
+        """Record the turns of the loop that ``where`` feeds: the wait for a batch, and the step."""
+        asked = where if isinstance(where, str) else _last_word(where)
+        loop = Loop(
+            self.spans, task=task, items=items, phase=phase, asked=asked, failed=self._failed
+        )
+        self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
 
     def close(self) -> None:
         """Read what was left on devices."""
         while self._late:
             self._read_late()
-
-    def _ask_calls(self, where: Any, ended: Callable[[float], None]) -> None:
-        """Tell ``ended`` of the seconds of each call of the function ``where``, per thread."""
-        begun: dict[int, list[int]] = {}
-
-        def enter(_: Any) -> None:
-            begun.setdefault(get_ident(), []).append(perf_counter_ns())
-
-        def leave(_: Any) -> None:
-            end = perf_counter_ns()
-            ended((end - begun[get_ident()].pop()) / 1e9)
-
-        self._ask(where, direct=enter, end=leave)
-
-    def _rate(self, task: str, items: int | None, seconds: float, io: float | None = None) -> None:
-        data: dict[str, Any] = {"task": task, "elapsed": seconds}
-        if items is None:
-            data.update(rate=1 / seconds, units="steps/s")
-        else:
-            data.update(rate=items / seconds, units="items/s", batch_size=items)
-        if io is not None:
-            data["io"] = io
-        self._recorder.emit("data", data)
 
     def _keep_late(self, series: str, value: Any) -> None:
         self._late.append((series, monotonic_ns(), _detached(value)))

@@ -44,7 +44,12 @@ class _Nothing:
     def series(self, name: str) -> _Nothing:
         return self
 
-    def grow(self) -> tuple[Any, Any]:
+    def spans(self) -> _Nothing:
+        return self
+
+    def lose(self, records: int, error: Exception) -> None: ...
+
+    def grow(self) -> Any:
         raise OSError
 
     def close(self) -> None: ...

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from ..measure.measures import Recorder, Store
+    from ..measure.regions import RegionHooks
     from .phases import Instrument, Phase, Running
 
 PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")
@@ -35,7 +36,9 @@ class Overseer:
         recorder: Recorder,
         install: Callable[[Probe], None],
         on_error: Callable[[str, BaseException], None],
+        after_import: Callable[[str, Callable[[Any], None]], None],
     ) -> None:
+        self._after_import = after_import
         self.phases = Phases(*PHASES)
         self.options: Any = None
         self.log = Log(recorder.emit)
@@ -47,7 +50,9 @@ class Overseer:
         self._given: Any = None
         self._numbers = 0
         self._streams: list[Any] = []
-        self._measures = Measures(self._ask, recorder)
+        self._measures = Measures(
+            self._ask, recorder, lambda error: self._stream_failed("ov.loader", error)
+        )
 
     # --- instruments and phases --------------------------------------------------------------------
 
@@ -144,17 +149,78 @@ class Overseer:
         """Record each value that ``where`` takes, as ``name``; device values are read late."""
         self._measures.value(where, name, task)
 
-    def region(self, where: Any, name: str) -> None:
-        """Record how long each call of the function ``where`` takes, as the region ``name``."""
-        self._measures.region(where, name)
+    def region(
+        self,
+        where: Any,
+        name: str,
+        *,
+        items: Any = None,
+        tokens: Any = None,
+        nbytes: Any = None,
+        phase: Any = None,
+        device: bool = False,
+        of: Any = None,
+        what: Any = None,
+        when: Any = None,
+        outermost: bool = False,
+    ) -> None:
+        """Record each call of the function ``where`` as a span of the region ``name``.
 
-    def step(self, where: Any, *, task: str = "train", items: Any = None) -> None:
+        ``items``, ``tokens``, ``nbytes``, ``phase`` (``"train"`` or ``"eval"``), ``of`` (the object that
+        the call works on), ``what`` (its name) and ``when`` (whether the call counts) are constants, or
+        functions whose parameters are named like variables of ``where``; ``result`` is what it
+        returns. ``outermost`` leaves out calls inside of another call of a region of that name;
+        ``device`` asks for the time of the device as well.
+
+        Raises:
+            UserError: a function names what ``where`` does not have.
+        """
+        self._measures.region(
+            where,
+            name,
+            items=items,
+            tokens=tokens,
+            nbytes=nbytes,
+            phase=phase,
+            device=device,
+            of=of,
+            what=what,
+            when=when,
+            outermost=outermost,
+        )
+
+    def step(
+        self,
+        where: Any,
+        *,
+        task: str = "train",
+        items: Any = None,
+        phase: Any = None,
+        device: bool = False,
+    ) -> None:
         """Each call of the function ``where`` is a step of ``task`` that processes ``items`` items."""
-        self._measures.step(where, task, items)
+        self._measures.step(where, task, items, phase, device)
 
-    def loader(self, where: Any, *, task: str = "train", items: Any = None) -> None:
-        """``where`` is (or returns) the iterable that drives the loop of ``task``: times its steps."""
-        self._measures.loader(where, task, items)
+    def loader(
+        self, where: Any, *, task: str = "train", items: Any = None, phase: str | None = None
+    ) -> None:
+        """``where`` is (or returns) the iterable that drives the loop of ``task``: times its steps.
+
+        ``items`` is a number or a function of the batch; by default the batch's size is looked for.
+        """
+        self._measures.loader(where, task, items, phase)
+
+    def rank(self, rank: int, world: int, local: int | None = None) -> None:
+        """Record which process of how many this one has turned out to be."""
+        self._emit("rank", {"rank": rank, "world": world, "local": local})
+
+    def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:
+        """Call ``callback(module)`` once the module of that name has been imported."""
+
+        def guarded(found: Any) -> None:
+            self._guarded(f"after_import({module!r})", lambda: callback(found))
+
+        self._after_import(module, guarded)
 
     def override(self, where: Any, function: Callable[..., Any]) -> None:
         """Replace each value that ``where`` takes by ``function(value)``."""
@@ -167,11 +233,16 @@ class Overseer:
         where: Any,
         variable: str | None = None,
         direct: Callable[[Any], Any] | None = None,
-        end: Callable[[Any], Any] | None = None,
+        calls: RegionHooks | None = None,
         store: Store | None = None,
         override: bool = False,
     ) -> None:
-        how: dict[str, Any] = {"direct": direct, "end": end, "store": store, "override": override}
+        how: dict[str, Any] = {
+            "direct": direct,
+            "calls": calls,
+            "store": store,
+            "override": override,
+        }
         self._add(where, variable=variable, **how)
 
     def _add(self, where: Any, *, env: Any = None, **how: Any) -> None:
@@ -212,6 +283,10 @@ class Overseer:
     def let_go(self) -> None:
         """The last phase has ended: keep nothing of the program alive."""
         self._schedule.let_go()
+
+    def renew(self) -> None:
+        """In the child of a fork: it measures for itself."""
+        self._measures.spans.renew()
 
     def close(self) -> None:
         """Complete the streams: reductions give their result."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..measure.measures import Store
+    from ..measure.regions import RegionHooks
 
     Deliver = Callable[[dict[str, Any]], Any]
 
@@ -34,7 +35,7 @@ class Target:
 class Probe:
     """One selector of a voirfile: what it asks for, and what it gives when it fires.
 
-    ``direct`` and ``end`` together are for calls: the one is told of the begin, the other of the end.
+    ``calls`` defines hooks of its own around the calls of ``where``, which is a function then.
     ``deliver`` is given a mapping of captured names to values. ``direct`` is given the focus variable's
     value alone: the fast way, without a mapping in between wherever the selector allows it. ``store``
     keeps numbers, by the hook itself where the selector allows that.
@@ -49,14 +50,14 @@ class Probe:
         number: Callable[[], int],
         deliver: Deliver | None = None,
         direct: Callable[[Any], Any] | None = None,
-        end: Callable[[Any], Any] | None = None,
+        calls: RegionHooks | None = None,
         store: Store | None = None,
         variable: str | None = None,
         override: bool = False,
         raw: bool = False,
         total: bool = False,
     ) -> None:
-        self.selector = _shown(where, variable) if end is None else _named(where)
+        self.selector = _shown(where, variable) if calls is None else _named(where)
         self.place = place
         self.override = override
         self.targets: list[Target] = []
@@ -72,18 +73,50 @@ class Probe:
         self._raw = raw
         self._number = number
         self._count = self._event
-        if end is None:
+        if calls is None:
             self._ask_for(where, variable, total)
         else:
-            self._ask_for(where, "#enter", total)
-            self._ask_end(where, end)
+            self._ask_calls(where, calls)
 
-    def _ask_end(self, where: Any, end: Callable[[Any], Any]) -> None:
-        """Ask for the ends of calls, whose begins are the events."""
-        counted = list(self.counted)
-        self._direct, self._count = end, _nothing
-        self._ask_for(where, "#exit", False)
-        self.counted = counted
+    def _ask_calls(self, where: Any, calls: RegionHooks) -> None:
+        """Ask for the begins and ends of calls."""
+        names = {variable: self._hook() for variable in calls.variables}
+        self.counted.append(names["#enter"])
+        if isinstance(where, str):
+            self._ask_calls_of(where, calls, names)
+            return
+        calls.check(where)
+        module = getattr(where, "__module__", None) or ""
+        calls.define(names, self.selector, module)
+        for variable, hook in names.items():
+            request = _request_for(where, self.selector, hook, variable, False)
+            captures = calls.captures(variable)
+            self.targets.append(Target(request._replace(captures=captures), where))
+
+    def _ask_calls_of(self, selector: str, calls: RegionHooks, names: dict[str, str]) -> None:
+        chain = _chain_to_focus(_parse(_shown(selector, "#enter"), self.place), self.selector)
+        outer, scope = self._ask_outer(chain[:-1])
+        inner = chain[-1]
+        [focus] = [element for element in inner.captures if element.focus]
+        others = [element for element in inner.captures if not element.focus]
+        gather = _Gather(focus, others, outer, False, self._matcher)
+        beside = tuple(other.name for other in others if other.name)
+
+        def guard(_: str, hook: Callable[..., Any]) -> Callable[..., Any]:
+            """``hook`` where the selector's conditions hold."""
+
+            def guarded(value: Any, *rest: Any) -> Any:
+                if gather(value, rest[: len(beside)]) is not None:
+                    hook(value, *rest[len(beside) :])
+                return value
+
+            return guarded
+
+        active = None if scope is None else scope.active
+        library = inner.module or ""
+        calls.define(names, self.selector, library, active, None if gather.plain else guard, beside)
+        for variable, hook in names.items():
+            self._target(inner, hook, variable, beside + calls.captures(variable))
 
     def _ask_for(self, where: Any, variable: str | None, total: bool) -> None:
         if isinstance(where, str):

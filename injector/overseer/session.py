@@ -33,7 +33,7 @@ class Session:
         self._failed: set[tuple[str, type[BaseException]]] = set()
         self._finished = False
         self._before_fork: dict[str, int] = {}
-        self.overseer = Overseer(record, self._install, self._failure)
+        self.overseer = Overseer(record, self._install, self._failure, engine.after_import)
         points.on_failure = self._hook_failed
         points.on_first = self._first_fire
         points.on_define = engine.on_hook_defined
@@ -80,6 +80,7 @@ class Session:
         """In the child of a fork: the phases end in the parent; hooks count from zero here."""
         self._finished = True
         self._before_fork = self._counts()
+        self.overseer.renew()
         for point in points.defined.values():
             point.renew()
 

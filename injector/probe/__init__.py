@@ -7,18 +7,24 @@ program. This room knows nothing of selectors, files or run folders.
 
 from __future__ import annotations
 
-from .points import MISSING, Point, define, define_raw, defined, silence, undefine
+from .calls import Call, Calls
+from .points import MISSING, Point, define, define_raw, defined, publish_calls, silence, undefine
+from .room import Room
 from .stop import StopProgram, request_stop
 from .stored import define_stored
 
 __all__ = [
     "MISSING",
+    "Call",
+    "Calls",
     "Point",
+    "Room",
     "StopProgram",
     "define",
     "define_raw",
     "define_stored",
     "defined",
+    "publish_calls",
     "request_stop",
     "silence",
     "undefine",

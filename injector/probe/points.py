@@ -107,6 +107,25 @@ def publish(
     _publish_plain(name + "@", _delegating(name, receives))
 
 
+def publish_calls(
+    hooks: dict[str, Hook],
+    counted: Point,
+    captures: dict[str, tuple[str, ...]],
+    active: Callable[[], object] | None = None,
+) -> None:
+    """Put hooks around calls, by their names, into builtins; they look for the frames themselves.
+
+    ``counted`` is the point of one of them; ``captures`` says what each is given besides its value.
+    """
+    for name, hook in hooks.items():
+        defined[name] = counted if name == counted.name else Point(name)
+        if active is not None:
+            hook = _while(active, hook)
+        _publish_plain(name, hook)
+        _publish_plain(name + "?", _reading_frame(hook, captures.get(name, ())))
+        _publish_plain(name + "!", _current_error(hook))
+
+
 def define_raw(name: str, hook: Hook) -> None:
     """Put ``hook`` itself under ``name``, uncounted; its exceptions are the caller's to guard."""
     _publish_plain(name, hook)
@@ -219,10 +238,13 @@ def _general(override: bool) -> Callable[[Handler, Point], tuple[Hook, Callable[
     return make
 
 
-def failed(point: Point, error: BaseException) -> None:
-    """Let a stop through; keep everything else from the program, and say it once."""
+def failed(point: Point, error: BaseException, frame: FrameType | None = None) -> None:
+    """Let a stop through; keep everything else from the program, and say it once.
+
+    ``frame`` is where the program is stopped; by default, that of whoever called who calls this.
+    """
     if is_stop(error):
-        request_stop(error, sys._getframe(2))
+        request_stop(error, frame or sys._getframe(2))
     if type(error) in point.failures:
         return
     point.failures.add(type(error))

@@ -1,0 +1,78 @@
+"""Constants and functions that say what a call is: functions name the call's variables.
+
+``of=lambda self: self.dataset`` is called with the variable ``self`` of the function that is hooked.
+``result`` is what the function returns; a function that takes it is asked when the call ends. A
+parameter that has a default, or is called ``_``, is no variable.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    Function = Callable[..., Any]
+
+RESULT = "result"
+_KEYWORDS = 0x08 | 0x04
+
+
+class Answer:
+    """One constant or function: its ``names`` are the variables that it wants."""
+
+    __slots__ = ("constant", "function", "names")
+
+    def __init__(self, given: Any) -> None:
+        self.function = given if callable(given) else None
+        self.constant = None if callable(given) else given
+        self.names = () if self.function is None else parameters(self.function)
+
+    @property
+    def late(self) -> bool:
+        """Whether it needs the result."""
+        return RESULT in self.names
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was said."""
+        return self.function is None and self.constant is None
+
+    def over(self, captures: tuple[str, ...]) -> Function:
+        """A function of all the variables ``captures``."""
+        function, constant = self.function, self.constant
+        if function is None:
+            return lambda *_: constant
+        if self.names == captures:
+            return function
+        where = [captures.index(name) if name in captures else -1 for name in self.names]
+
+        def picked(*values: Any) -> Any:
+            assert function is not None
+            return function(*[None if at < 0 else values[at] for at in where])
+
+        return picked
+
+
+def parameters(function: Function) -> tuple[str, ...]:
+    """The names of the parameters that a function must be called with.
+
+    Raises TypeError where it has none to be known by, as many that are written in C.
+    """
+    bound = 0
+    inner: Any = function
+    if not hasattr(inner, "__code__") and hasattr(type(inner), "__call__"):
+        inner = inner if hasattr(inner, "__func__") else getattr(inner, "__call__", inner)
+    if hasattr(inner, "__func__"):
+        inner, bound = inner.__func__, 1
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        raise TypeError(f"{function!r} does not say what its parameters are called")
+    count = code.co_argcount - len(inner.__defaults__ or ())
+    return tuple(code.co_varnames[bound:count])
+
+
+def variables(answers: Iterable[Answer]) -> tuple[str, ...]:
+    """The variables that all of them want, each once, without the result."""
+    names = dict.fromkeys(name for answer in answers for name in answer.names)
+    return tuple(name for name in names if name not in (RESULT, "_"))

@@ -1,0 +1,92 @@
+"""The line of the program that a call belongs to."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+    from typing import Any
+
+_LARGEST = 1 << 23
+"""Bytes of a source file that is still read for the text of a line."""
+_SITE = ("site-packages", "dist-packages")
+
+
+class Finder:
+    """Finds the program's frame among those that called."""
+
+    def __init__(self) -> None:
+        self._library = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+        folders = {os.path.join(prefix, "bin") + os.sep for prefix in (sys.prefix, sys.base_prefix)}
+        self._scripts = tuple(folders)
+        self._kinds: dict[str, str] = {}
+
+    def place(self, frame: FrameType | None, library: str = "") -> dict[str, Any] | None:
+        """Where the nearest frame of the program is: ``file line function text``.
+
+        The program is what lies outside of the standard library, of site-packages and of this package.
+        If nothing of it called, it is what lies outside of the package ``library``.
+        """
+        outside = None
+        while frame is not None:
+            kind = self._kind(frame)
+            if kind == "program":
+                return _place(frame)
+            if outside is None and kind == "package" and _package(frame) != library:
+                outside = frame
+            frame = frame.f_back
+        return None if outside is None else _place(outside)
+
+    def _kind(self, frame: FrameType) -> str:
+        if _package(frame) == "injector":
+            return "ours"
+        file = frame.f_code.co_filename
+        if file[:1] == "<":  # made by a library, unless it is what `python -c` runs
+            name = frame.f_globals.get("__name__")
+            return "program" if name in ("__main__", "__mp_main__") else "made"
+        found = self._kinds.get(file)
+        if found is None:
+            found = self._kinds[file] = self._kind_of(os.path.abspath(file))
+        return found
+
+    def _kind_of(self, file: str) -> str:
+        parts = file.split(os.sep)
+        if any(name in parts for name in _SITE):
+            return "package"
+        if file.startswith((self._library, *self._scripts)):
+            return "library"
+        return "program"
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__") or "").partition(".")[0]
+
+
+def _place(frame: FrameType) -> dict[str, Any]:
+    code = frame.f_code
+    line = frame.f_lineno or code.co_firstlineno
+    file = code.co_filename
+    if file[:1] != "<":
+        file = os.path.abspath(file)
+    return {"file": file, "line": line, "function": _name(code), "text": _text(file, line)}
+
+
+def _name(code: CodeType) -> str:
+    return getattr(code, "co_qualname", code.co_name)
+
+
+def _text(file: str, line: int) -> str:
+    """The line itself, stripped; ``""`` when it cannot be read."""
+    try:
+        if os.path.getsize(file) > _LARGEST:
+            return ""
+        with open(file, "rb") as source:
+            for number, text in enumerate(source, 1):
+                if number == line:
+                    return text.strip().decode("utf-8", "replace")[:200]
+    except (OSError, ValueError):
+        pass
+    return ""

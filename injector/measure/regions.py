@@ -1,0 +1,211 @@
+"""``ov.region`` and ``ov.step``: what is said about a call becomes the site and payload of its span."""
+
+from __future__ import annotations
+
+from ..bus.spans import pack
+from ..errors import UserError
+from ..probe import MISSING, Call, Calls, Point, Room, publish_calls
+from .asked import RESULT, Answer, variables
+from .sites import Sites
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+    Function = Callable[..., Any]
+
+FETCH = "io"
+"""The region of which a call that ends with an exception is told apart, as ``io.end``."""
+EXHAUSTED = FETCH + ".end"
+_MOST = (1 << 63) - 1
+
+
+class Spans:
+    """The spans of one process: the room for them, their sites, the hooks that measure them."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.room = Room(recorder.spans().grow, recorder.lose)
+        self.calls = Calls(self.room)
+        self.sites = Sites(recorder.emit, self.calls.forget)
+
+    def renew(self) -> None:
+        """In the child of a fork."""
+        self.calls.renew()
+        self.sites.renew()
+
+
+class Region:
+    """What one ``ov.region`` or ``ov.step`` says of each call.
+
+    Raises TypeError when a function does not say what its parameters are called.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        items: Any = None,
+        tokens: Any = None,
+        nbytes: Any = None,
+        phase: Any = None,
+        of: Any = None,
+        what: Any = None,
+        when: Any = None,
+        task: str | None = None,
+        outermost: bool = False,
+        device: bool = False,
+    ) -> None:
+        self.name = name
+        self.task = task
+        self.outermost = outermost
+        self.device = device
+        self.payload = "bytes" if nbytes is not None else None
+        if items is not None or tokens is not None:
+            self.payload = "items"
+        self._when, self._items, self._tokens = Answer(when), Answer(items), Answer(tokens)
+        self._nbytes, self._phase = Answer(nbytes), Answer(phase)
+        self._of, self._what = Answer(of), Answer(what)
+        self._loads = (self._items, self._tokens, self._nbytes)
+        self._kinds = (self._of, self._phase, self._what)
+        self._late_load = any(one.late for one in self._loads)
+        self._late_kind = any(one.late for one in self._kinds)
+        self.captures = variables(self._early())
+        """Variables to be captured when the function is entered."""
+        self.late_captures = variables(self._late())
+        """Variables to be captured when it returns."""
+
+    def _early(self) -> list[Answer]:
+        when = [] if self._when.late else [self._when]
+        kinds = () if self._late_kind else self._kinds
+        return [*when, *kinds, *(() if self._late_load else self._loads)]
+
+    def _late(self) -> list[Answer]:
+        early = self._early()
+        return [one for one in (self._when, *self._kinds, *self._loads) if one not in early]
+
+    def variables(self) -> list[str]:
+        """What ``#exit`` and its like have to be asked for, besides ``#enter``."""
+        found = ["#exit"]
+        if self._late_load or self._late_kind or self._when.late:
+            found.append("#value")
+        if self.name == FETCH:
+            found.append("#error")
+        return found
+
+    def call(self, spans: Spans, asked: str, library: str, device: Any) -> Call:
+        """How its hooks ask, and what they ask for."""
+        what = self._what.over((RESULT, *self.late_captures) if self._late_kind else self.captures)
+        sites, name, data = spans.sites, self.name, self._data(asked)
+
+        def find(frame: FrameType | None, of: Any, phase: Any, values: Any) -> int:
+            kind = what(*values)
+            shown = None if kind is None and of is None else kind or type(of).__name__
+            return sites.at(frame, library, of, region=name, phase=phase, what=shown, **data)
+
+        call = Call(name, find)
+        self._fill(call)
+        if name == FETCH:
+            call.raised = lambda site: sites.like(site, region=EXHAUSTED)
+        call.outermost = self.outermost
+        call.device = device
+        return call
+
+    def _data(self, asked: str) -> dict[str, Any]:
+        return {"task": self.task, "payload": self.payload, "asked": asked}
+
+    def _fill(self, call: Call) -> None:
+        names = self.captures
+        if not self._when.empty and not self._when.late:
+            call.when = self._when.over(names)
+        if not self._late_kind:
+            call.of = None if self._of.empty else self._of.over(names)
+            call.phase = None if self._phase.empty else self._phase.over(names)
+        if not self._late_load:
+            call.payload = self._load(names)
+        if "#value" in self.variables():
+            call.late = self._answers()
+
+    def _load(self, names: tuple[str, ...]) -> Function | None:
+        """Items and tokens, or bytes, as one number."""
+        if all(one.empty for one in self._loads):
+            return None
+        if not self._nbytes.empty:
+            size = self._nbytes.over(names)
+            return lambda *values: min(max(int(size(*values) or 0), 0), _MOST)
+        items, tokens = self._items.over(names), self._tokens.over(names)
+        if self._tokens.empty:
+            return lambda *values: pack(int(items(*values) or 0), 0)
+        return lambda *values: pack(int(items(*values) or 0), int(tokens(*values) or 0))
+
+    def _answers(self) -> Function:
+        names = (RESULT, *self.late_captures)
+        when = self._when.over(names) if self._when.late else None
+        of, phase = self._of.over(names), self._phase.over(names)
+        load = self._load(names) if self._late_load else None
+        late_kind = self._late_kind
+
+        def late(result: Any, values: Any) -> tuple[bool, Any, Any, Any]:
+            every = (result, *values)
+            return (
+                when is None or bool(when(*every)),
+                of(*every) if late_kind else MISSING,
+                phase(*every) if late_kind else MISSING,
+                load(*every) if load is not None else MISSING,
+            )
+
+        return late
+
+
+class RegionHooks:
+    """Defines the hooks of one region, as the probe that asks for it finds out where they go."""
+
+    def __init__(self, region: Region, spans: Spans, device: Any = None) -> None:
+        self.region = region
+        self.variables = ("#enter", *region.variables())
+        """What hooks there are."""
+        self._spans = spans
+        self._device = device
+
+    def captures(self, variable: str) -> tuple[str, ...]:
+        """What the hook on ``variable`` wants to know besides."""
+        if variable == "#enter":
+            return self.region.captures
+        return self.region.late_captures if variable == "#value" else ()
+
+    def check(self, function: Any) -> None:
+        """Raises UserError when a variable that is wanted is none of ``function``."""
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if code is None:
+            return
+        known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        for name in (*self.region.captures, *self.region.late_captures):
+            if name not in known:
+                raise UserError(
+                    f"region {self.region.name!r}: {code.co_name} has no variable {name!r}"
+                )
+
+    def define(
+        self,
+        names: dict[str, str],
+        asked: str,
+        module: str,
+        active: Callable[[], object] | None = None,
+        guard: Callable[[str, Function], Function] | None = None,
+        beside: tuple[str, ...] = (),
+    ) -> None:
+        """Define hooks under ``names`` (:attr:`variables` to names in builtins).
+
+        ``module`` is that of the function; ``guard(variable, hook)`` is what stands in for a hook
+        where the selector has conditions, which are on the variables ``beside``.
+        """
+        point = Point(names["#enter"])
+        call = self.region.call(self._spans, asked, module.partition(".")[0], self._device)
+        made = self._spans.calls.hooks(point, call).by_variable
+        captures = {name: beside + self.captures(variable) for variable, name in names.items()}
+        hooks = {
+            name: made[variable] if guard is None else guard(variable, made[variable])
+            for variable, name in names.items()
+        }
+        publish_calls(hooks, point, captures, active)

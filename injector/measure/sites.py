@@ -1,0 +1,125 @@
+"""What spans are of: numbered combinations of a region, a line of the program, an object, a phase."""
+
+from __future__ import annotations
+
+import os
+from _thread import get_ident
+
+from .places import Finder
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+    Emit = Callable[[str, object], None]
+
+MOST = 10_000
+"""Sites of one process; more come of objects that are made anew all the time, and are told apart no more."""
+
+
+class Objects:
+    """Small numbers for objects, which are not kept alive. ``on_death`` hears of each that dies."""
+
+    def __init__(self, on_death: Callable[[], None]) -> None:
+        self._on_death = on_death
+        self._known: dict[int, tuple[int, type, Any]] = {}
+        self._last = 0
+
+    def number(self, found: Any) -> int | None:
+        """The number of ``found``; None for None."""
+        if found is None:
+            return None
+        key = id(found)
+        known = self._known.get(key)
+        if known is not None and known[1] is type(found):
+            return known[0]
+        self._last += 1
+        self._known[key] = self._last, type(found), self._watch(found, key)
+        return self._last
+
+    def _watch(self, found: Any, key: int) -> Any:
+        from _weakref import ref
+
+        known, on_death = self._known, self._on_death
+
+        def died(_: Any) -> None:
+            known.pop(key, None)
+            on_death()
+
+        try:
+            return ref(found, died)
+        except TypeError:  # a list, a number: another one of its type may take its place unnoticed
+            return None
+
+
+class Sites:
+    """The sites of one process, told to ``emit`` before they are first used."""
+
+    def __init__(self, emit: Emit, on_death: Callable[[], None]) -> None:
+        self._emit = emit
+        self._on_death = on_death
+        self._finder = Finder()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._told: list[dict[str, Any]] = []
+        self._threads: dict[int, int] = {}
+        self.objects = Objects(self._on_death)
+
+    def renew(self) -> None:
+        """In the child of a fork: its files are its own. Once a process."""
+        if self._pid != os.getpid():
+            self._reset()
+
+    def at(self, frame: FrameType | None, library: str, of: Any, **what: Any) -> int:
+        """The number of the site of a call from ``frame`` into ``library``; ``what`` is its data."""
+        place = self.place(frame, library)
+        return self.number(place=place, of=self.objects.number(of), **what)
+
+    def place(self, frame: FrameType | None, library: str = "") -> dict[str, Any] | None:
+        """The line of the program that a call from ``frame`` into ``library`` belongs to."""
+        return self._finder.place(frame, library)
+
+    def number(self, *, place: dict[str, Any] | None, of: int | None, **what: Any) -> int:
+        """The number of a site by its data."""
+        here = self._threads.setdefault(get_ident(), len(self._threads))
+        data = {"thread": here, "place": place, "of": of, **_DEFAULTS, **what}
+        return self._number(data)
+
+    def like(self, site: int, **changes: Any) -> int:
+        """The number of a site that differs from ``site`` by ``changes``."""
+        return self._number({**self._told[site - 1], **changes})
+
+    def _number(self, data: dict[str, Any]) -> int:
+        key = _key(data)
+        number = self._numbers.get(key)
+        if number is None:
+            if len(self._told) >= MOST and data["of"] is not None:
+                return self._number({**data, "of": None})
+            data["site"] = number = len(self._told) + 1
+            self._told.append(data)
+            self._emit("site", data)
+            self._numbers[key] = number
+        return number
+
+
+_DEFAULTS = {
+    "clock": "host",
+    "what": None,
+    "phase": None,
+    "task": None,
+    "payload": None,
+    "asked": "",
+    "device": None,
+}
+
+
+def _key(data: dict[str, Any]) -> tuple[object, ...]:
+    place = data["place"] or {}
+    names = ("region", "clock", "thread", "of", "phase", "task", "asked", "device")
+    at = (place.get("file"), place.get("line"), place.get("function"))
+    return (*at, *(data[name] for name in names))

@@ -1,0 +1,326 @@
+"""Hooks around calls: each call of a function becomes a span, with what is known of it.
+
+A call is two hooks, ``enter`` and ``leave``, and up to two more: ``given`` sees what it returns,
+``raised`` that it raises. All regions of one name share a stack in each thread; what stands on it is
+``(owner, site, start, payload, mark)``. A site of 0 is a call that is not recorded, since it lies
+inside of another one; a site of -1 is one that does not count at all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import _local
+from itertools import count
+from time import perf_counter_ns
+
+from . import points
+from .frames import hooked, is_generator, is_ours
+from .points import MISSING, Point, failed
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any
+
+    from .room import Room
+
+    Function = Callable[..., Any]
+    Entry = tuple[object, int, int, int, Any]
+
+INSIDE, OUTSIDE = 0, -1
+_MOST_PLACES = 10_000
+_numbers = count(1)
+
+
+class Stacks(_local):
+    """The open spans of one region: a stack for each thread, and a number for each stack."""
+
+    def __init__(self) -> None:
+        self.stack: list[Entry] = []
+        self.number = next(_numbers)
+
+
+class Call:
+    """What is asked about each call of a region, and who answers."""
+
+    def __init__(self, region: str, find: Function) -> None:
+        self.region = region
+        self.find = find
+        """``find(frame, of, phase, variables)``: the number of the site; ``frame`` is the caller's."""
+        self.when: Function | None = None
+        self.of: Function | None = None
+        self.phase: Function | None = None
+        self.payload: Function | None = None
+        """These are called with the captured variables."""
+        self.late: Function | None = None
+        """``late(result, variables)``: whether it counts, of, phase, payload; MISSING: as it was."""
+        self.raised: Callable[[int], int] | None = None
+        """The site, in place of this one, of a call that ends with an exception."""
+        self.device: Any = None
+        """Marks moments of a device: ``mark()``, ``span(begin, payload, site)``."""
+        self.outermost = False
+
+
+class Calls:
+    """The regions of one process, and the room for their spans."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self._stacks: dict[str, Stacks] = {}
+        self._forget: list[Callable[[], None]] = []
+        self._pid = os.getpid()
+
+    def stacks(self, region: str) -> Stacks:
+        """The stacks that all regions of this name share."""
+        return self._stacks.setdefault(region, Stacks())
+
+    def forget(self) -> None:
+        """An object has died: its identity may soon be another one's."""
+        for forget in self._forget:
+            forget()
+
+    def renew(self) -> None:
+        """In the child of a fork: what was open is the parent's, and so is the room. Once a process."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._stacks = {}
+            self.room.renew()
+
+    def hooks(self, point: Point, call: Call) -> Hooks:
+        """The hooks of one region; ``point`` counts its calls."""
+        made = _hooks(self, point, call)
+        self._forget.append(made.forget)
+        return made
+
+
+class Hooks:
+    """What is called where the function of a region is entered and left."""
+
+    def __init__(
+        self,
+        enter: Function,
+        leave: Function,
+        given: Function,
+        raised: Function,
+        forget: Callable[[], None],
+    ) -> None:
+        self.by_variable = {"#enter": enter, "#exit": leave, "#value": given, "#error": raised}
+        self.forget = forget
+
+
+def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
+    me = object()
+    inside: Entry = (me, INSIDE, 0, 0, None)
+    outside: Entry = (me, OUTSIDE, 0, 0, None)
+    find, outermost, device = call.find, call.outermost, call.device
+    when, get_of, get_phase, get_payload = call.when, call.of, call.phase, call.payload
+    simple = not (outermost or device or when or get_of or get_phase or get_payload)
+    add = calls.room.add
+    clock, getframe = perf_counter_ns, sys._getframe
+    local = calls.stacks(call.region)
+    fired = 0
+    told = False
+    walks = (
+        False  # frames of ours lie between the hook and the function: its caller is searched for
+    )
+    apart = False  # the function is a generator, whose span does not nest
+    opened: dict[int, Entry] = {}
+    places: dict[tuple[object, ...], tuple[int, CodeType]] = {}
+    last_code: CodeType | None = None
+    last_lasti = last_of = last_site = 0
+    last_phase: Any = None
+    last_stack: list[Entry] | None = None
+
+    def enter_simply(value: Any, *rest: Any) -> Any:
+        nonlocal fired
+        fired += 1
+        try:
+            stack = local.stack
+            frame = getframe(2)
+            if frame.f_lasti == last_lasti and frame.f_code is last_code and stack is last_stack:
+                stack.append((me, last_site, clock(), 0, None))
+            else:
+                push(getframe(1), stack, None, None, 0, rest)
+        except ValueError:  # nobody calls what a thread begins with
+            push(getframe(1), local.stack, None, None, 0, rest)
+        except BaseException as error:
+            failed(point, error)
+        return value
+
+    def enter(value: Any, *rest: Any) -> Any:
+        nonlocal fired
+        fired += 1
+        stack = local.stack
+        if outermost and stack and stack[-1][1] >= 0:
+            stack.append(inside)
+            return value
+        try:
+            if when is not None and not when(*rest):
+                skip(stack, getframe(1))
+                return value
+            of = None if get_of is None else get_of(*rest)
+            phase = None if get_phase is None else get_phase(*rest)
+            payload = 0 if get_payload is None else get_payload(*rest)
+            try:
+                frame = getframe(2)
+            except ValueError:  # nobody calls what a thread begins with
+                push(getframe(1), stack, of, phase, payload, rest)
+                return value
+            if (
+                frame.f_lasti == last_lasti
+                and frame.f_code is last_code
+                and id(of) == last_of
+                and phase == last_phase
+                and stack is last_stack
+            ):
+                mark = None if device is None else device.mark()
+                stack.append((me, last_site, clock(), payload, mark))
+            else:
+                push(getframe(1), stack, of, phase, payload, rest)
+        except BaseException as error:
+            failed(point, error)
+            push(getframe(1), stack, *answers(getframe(1), rest), rest)
+        return value
+
+    def leave(value: Any, *_: Any) -> Any:
+        end = clock()
+        try:
+            stack = local.stack
+            entry = take(getframe(1), stack) if apart or not stack else stack.pop()
+            owner, site, start, payload, mark = entry
+            if owner is not me:
+                _, site, start, payload, mark = unwind(stack, entry)
+            if site > 0:
+                add(start, end, payload, site)
+                if mark is not None:
+                    device.span(mark, payload, site)
+        except BaseException as error:
+            failed(point, error)
+        return value
+
+    def given(result: Any, *rest: Any) -> Any:
+        try:
+            exchange(getframe(1), lambda entry, caller: answered(entry, caller, result, rest))
+        except BaseException as error:
+            failed(point, error)
+        return result
+
+    def raised(error: Any) -> Any:
+        try:
+            exchange(getframe(1), lambda entry, _: otherwise(entry))
+        except BaseException as mistake:
+            failed(point, mistake)
+        return error
+
+    # What follows is not called for every span.
+
+    def push(
+        here: FrameType, stack: list[Entry], of: Any, phase: Any, payload: int, rest: Any
+    ) -> None:
+        nonlocal walks, apart, told
+        function, caller = hooked(here)
+        if is_ours(here):
+            walks = True
+            forget()
+        if not told:
+            told = True
+            points.on_first(point)
+        site = look(caller, stack, of, phase, rest)
+        mark = None if device is None else device.mark()
+        entry = (me, site, clock(), payload, mark)
+        if is_generator(function):
+            apart = walks = True
+            forget()
+            opened[id(function)] = entry
+        else:
+            stack.append(entry)
+
+    def look(caller: FrameType | None, stack: list[Entry], of: Any, phase: Any, rest: Any) -> int:
+        nonlocal last_code, last_lasti, last_of, last_phase, last_stack, last_site
+        if caller is None:
+            return find(None, of, phase, rest)  # type: ignore[no-any-return]
+        code, lasti, same = caller.f_code, caller.f_lasti, id(of)
+        key = (id(code), lasti, same, phase, local.number)
+        known = places.get(key)
+        if known is None:
+            if len(places) >= _MOST_PLACES:
+                places.clear()
+            known = places[key] = (find(caller, of, phase, rest), code)
+        if not walks:  # in these lines no other thread runs: there is no call
+            last_code, last_lasti, last_of = code, lasti, same
+            last_phase, last_stack, last_site = phase, stack, known[0]
+        return known[0]
+
+    def skip(stack: list[Entry], here: FrameType) -> None:
+        """A call that does not count; of a generator, nothing is left to be found at its end."""
+        if not is_generator(hooked(here)[0]):
+            stack.append(inside if stack and stack[-1][1] >= 0 else outside)
+
+    def answers(here: FrameType, rest: Any) -> tuple[Any, Any, int]:
+        """What can be known although one of the functions that were asked raised."""
+        known: list[Any] = []
+        for function in (get_of, get_phase, get_payload):
+            try:
+                known.append(None if function is None else function(*rest))
+            except BaseException as error:
+                failed(point, error, here)
+                known.append(None)
+        return known[0], known[1], known[2] or 0
+
+    def take(here: FrameType, stack: list[Entry]) -> Entry:
+        """The entry of a call whose end has come, wherever it is kept."""
+        function = hooked(here)[0] if apart else None
+        if is_generator(function):
+            return opened.pop(id(function), outside)
+        return stack.pop() if stack else outside
+
+    def unwind(stack: list[Entry], entry: Entry) -> Entry:
+        """The topmost of this region's own entries; what lies above it has never been left."""
+        stack.append(entry)
+        for at in range(len(stack) - 1, -1, -1):
+            if stack[at][0] is me:
+                found = stack[at]
+                del stack[at:]
+                return found
+        return outside
+
+    def exchange(here: FrameType, new: Callable[[Entry, FrameType | None], Entry]) -> None:
+        """Replace the entry of the call that ``here`` is in, if it is recorded."""
+        function, caller = hooked(here)
+        stack = local.stack
+        if apart and id(function) in opened:
+            opened[id(function)] = new(opened[id(function)], caller)
+        elif stack and stack[-1][0] is me and stack[-1][1] > 0:
+            stack[-1] = new(stack[-1], caller)
+
+    def answered(entry: Entry, caller: FrameType | None, result: Any, rest: Any) -> Entry:
+        assert call.late is not None
+        counts, of, phase, payload = call.late(result, rest)
+        _, site, start, known, mark = entry
+        if not counts:
+            return inside
+        if of is not MISSING:
+            site = look(caller, local.stack, of, phase, (result, *rest))
+        return me, site, start, known if payload is MISSING else payload, mark
+
+    def otherwise(entry: Entry) -> Entry:
+        _, site, start, payload, mark = entry
+        return me, site if call.raised is None else call.raised(site), start, payload, mark
+
+    def forget() -> None:
+        nonlocal last_code, last_stack
+        last_code = last_stack = None
+        places.clear()
+
+    def renew() -> None:
+        nonlocal local
+        calls.renew()
+        local = calls.stacks(call.region)
+        opened.clear()
+        forget()
+
+    point.read = lambda: fired
+    point.renew = renew
+    return Hooks(enter_simply if simple else enter, leave, given, raised, forget)
