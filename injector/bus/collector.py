@@ -112,6 +112,7 @@ def _summarise(info: dict[str, Any], tally: Tally) -> None:
         probes=tally.probes(),
         misses=tally.misses(),
         failures=list(tally.failures.values()),
+        automatic=tally.automatic(),
     )
     info["records"] = sum(process["records"] for process in info["processes"])
     info["lost"] = sum(process["lost"] for process in info["processes"])

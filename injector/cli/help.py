@@ -26,6 +26,7 @@ def own_parser() -> argparse.ArgumentParser:
     add("--config", metavar="FILE", help="YAML that sets options of voirfiles (repeats)")
     add("--runs", metavar="DIR", help="folder for run folders ($INJECT_RUNS, .inject/runs)")
     add("--name", metavar="NAME", help="what the run is called")
+    add("--no-auto", action="store_true", help="no voirfile for libraries (see inject voirfiles)")
     add("--workers", action="store_true", help="probe DataLoader workers as well")
     add(
         "--strict",

@@ -10,6 +10,7 @@ from injector.launch import environment, supervisor
 from injector.launch.command import Command, split
 from injector.launch.settings import encode
 from injector.store.place import create
+from injector.voirfiles import automatic
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class _Run:
             "strict": "--strict" in command.flags,
             "pythonpath": original,
             "main": command.name,
+            "auto": automatic() if command.automatic else {},
         }
         environ.update(environment.variables(encode(settings), original))
         return environ
@@ -118,7 +120,7 @@ class _Run:
         )
         if not self.quiet:
             self.report(folder)
-        return bool(info["warnings"])
+        return any(warning["kind"] != "auto-missed" for warning in info["warnings"])
 
     def report(self, folder: str) -> None:
         try:

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     Declared = Callable[["Command"], Mapping[str, object]]
 
 VALUED = ("--voirfile", "--config", "--runs", "--name")
-FLAGS = ("--workers", "--strict", "--quiet", "--help")
+FLAGS = ("--workers", "--strict", "--quiet", "--no-auto", "--help")
 SHORT = {"-h": "--help", "-q": "--quiet"}
 
 DEFAULT = "voirfile.py"
+AUTO = "auto"
+"""As a voirfile: the shipped ones, each when the program imports its library."""
 LONGEST = 1 << 22
 """Bytes of a script that are searched for an option."""
 
@@ -53,6 +55,11 @@ class Command:
         """Sentences for the report, about words that could have been ours."""
 
     @property
+    def automatic(self) -> bool:
+        """Whether shipped voirfiles act in processes that import their libraries."""
+        return AUTO in self.voirfiles or "--no-auto" not in self.flags
+
+    @property
     def name(self) -> str:
         """What the run is called: the script's stem, the module's or the command's name."""
         if self.given_name:
@@ -72,7 +79,7 @@ class Command:
     def all_voirfiles(self) -> list[str]:
         """The voirfiles, absolute: those asked for, else the one beside the script."""
         if self.voirfiles:
-            return [os.path.abspath(path) for path in self.voirfiles]
+            return [os.path.abspath(path) for path in self.voirfiles if path != AUTO]
         folder = ""
         if self.kind == "script":
             folder = self.target if os.path.isdir(self.target) else os.path.dirname(self.target)

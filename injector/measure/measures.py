@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
+from os import getpid
 from time import monotonic_ns
 
 from ..errors import UserError
@@ -87,6 +89,7 @@ class Measures:
         self._failed = failed
         self.spans = Spans(recorder)
         self._late: list[tuple[str, int, Any]] = []
+        self._timed: dict[tuple[object, ...], int] = {}
 
     def value(self, where: Any, name: str | None, task: str | None) -> None:
         """Record each value of ``where``; what lives on a device is read when the run ends."""
@@ -115,6 +118,17 @@ class Measures:
             self.spans, task=task, items=items, phase=phase, asked=asked, failed=self._failed
         )
         self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
+
+    def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any) -> None:
+        """Record a span of the region ``name`` that somebody has timed."""
+        key = (name, what, nbytes is None, get_ident(), getpid())
+        site = self._timed.get(key)
+        if site is None:
+            payload = None if nbytes is None else "bytes"
+            site = self._timed[key] = self.spans.sites.at(
+                sys._getframe(1), "", None, region=name, what=what, payload=payload
+            )
+        self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
 
     def close(self) -> None:
         """Read what was left on devices."""

@@ -167,6 +167,8 @@ class RegionHooks:
         """What hooks there are."""
         self._spans = spans
         self._device = device
+        self.gate: str | None = None
+        """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
 
     def captures(self, variable: str) -> tuple[str, ...]:
         """What the hook on ``variable`` wants to know besides."""
@@ -200,6 +202,8 @@ class RegionHooks:
         ``module`` is that of the function; ``guard(variable, hook)`` is what stands in for a hook
         where the selector has conditions, which are on the variables ``beside``.
         """
+        if self.region.outermost and active is None and guard is None:
+            self.gate = self._spans.calls.gate(self.region.name).name
         point = Point(names["#enter"])
         call = self.region.call(self._spans, asked, module.partition(".")[0], self._device)
         made = self._spans.calls.hooks(point, call).by_variable

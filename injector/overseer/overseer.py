@@ -210,6 +210,21 @@ class Overseer:
         """
         self._measures.loader(where, task, items, phase)
 
+    def span(
+        self,
+        name: str,
+        start_ns: int,
+        end_ns: int,
+        *,
+        nbytes: int | None = None,
+        what: str | None = None,
+    ) -> None:
+        """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
+
+        Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it.
+        """
+        self._measures.span(name, start_ns, end_ns, nbytes, what)
+
     def rank(self, rank: int, world: int, local: int | None = None) -> None:
         """Record which process of how many this one has turned out to be."""
         self._emit("rank", {"rank": rank, "world": world, "local": local})

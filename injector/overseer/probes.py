@@ -77,6 +77,9 @@ class Probe:
             self._ask_for(where, variable, total)
         else:
             self._ask_calls(where, calls)
+            for target in self.targets:
+                if target.request.variable != "#scope":
+                    target.request = target.request._replace(gate=calls.gate)
 
     def _ask_calls(self, where: Any, calls: RegionHooks) -> None:
         """Ask for the begins and ends of calls."""

@@ -16,6 +16,7 @@ from time import perf_counter_ns
 
 from . import points
 from .frames import hooked, is_generator, is_ours
+from .gates import Gate
 from .points import MISSING, Point, failed
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -69,8 +70,16 @@ class Calls:
     def __init__(self, room: Room) -> None:
         self.room = room
         self._stacks: dict[str, Stacks] = {}
+        self._gates: dict[str, Gate] = {}
         self._forget: list[Callable[[], None]] = []
         self._pid = os.getpid()
+
+    def gate(self, region: str) -> Gate:
+        """The gate that all regions of this name share."""
+        known = self._gates.get(region)
+        if known is None:
+            known = self._gates[region] = Gate(region)
+        return known
 
     def stacks(self, region: str) -> Stacks:
         """The stacks that all regions of this name share."""
@@ -86,6 +95,8 @@ class Calls:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._stacks = {}
+            for gate in self._gates.values():
+                gate.set(False)
             self.room.renew()
 
     def hooks(self, point: Point, call: Call) -> Hooks:
@@ -120,6 +131,7 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
     add = calls.room.add
     clock, getframe = perf_counter_ns, sys._getframe
     local = calls.stacks(call.region)
+    inside_now = calls.gate(call.region).set if outermost else None
     fired = 0
     told = False
     walks = (
@@ -175,6 +187,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
                 and phase == last_phase
                 and stack is last_stack
             ):
+                if inside_now is not None and last_site >= 0:
+                    inside_now(True)
                 mark = None if device is None else device.mark()
                 stack.append((me, last_site, clock(), payload, mark))
             else:
@@ -192,6 +206,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             owner, site, start, payload, mark = entry
             if owner is not me:
                 _, site, start, payload, mark = unwind(stack, entry)
+            if inside_now is not None and not (stack and stack[-1][1] >= 0):
+                inside_now(False)
             if site > 0:
                 add(start, end, payload, site)
                 if mark is not None:
@@ -228,6 +244,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             told = True
             points.on_first(point)
         site = look(caller, stack, of, phase, rest)
+        if inside_now is not None and site >= 0:
+            inside_now(True)
         mark = None if device is None else device.mark()
         entry = (me, site, clock(), payload, mark)
         if is_generator(function):
