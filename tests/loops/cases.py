@@ -26,7 +26,7 @@ class Case(NamedTuple):
         return next(word for word in self.words.split() if word.endswith(".py"))
 
 
-TORCHRUN = "-m torch.distributed.run --nproc-per-node 2 --master-port 0"
+TORCHRUN = "-m torch.distributed.run --standalone --nproc-per-node 2"
 
 LOADERS = [
     Case("loader_for.py"),
