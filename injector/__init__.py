@@ -10,9 +10,11 @@ from ._version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .errors import UserError
+    from .measure.timer import Timer
+    from .measure.user import region
     from .probe.stop import StopProgram
 
-__all__ = ["StopProgram", "UserError", "__version__"]
+__all__ = ["StopProgram", "Timer", "UserError", "__version__", "region"]
 
 
 def __getattr__(name: str) -> object:
@@ -25,4 +27,12 @@ def __getattr__(name: str) -> object:
         from .errors import UserError
 
         return UserError
+    if name == "Timer":
+        from .measure.timer import Timer
+
+        return Timer
+    if name == "region":
+        from .measure.user import region
+
+        return region
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -102,7 +102,7 @@ def test_nothing_that_runs_in_the_program_imports_torch():
 
 
 def test_the_public_names_are_these():
-    assert injector.__all__ == ["StopProgram", "UserError", "__version__"]
+    assert injector.__all__ == ["StopProgram", "Timer", "UserError", "__version__", "region"]
     assert injector.__all__ == sorted(injector.__all__)
     for name in injector.__all__:
         assert getattr(injector, name) is not None

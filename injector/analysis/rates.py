@@ -12,6 +12,7 @@ from ..store.folder import Damage, Run, read_events
 NO_TASK = ""
 CONTEXT = frozenset(
     {"task", "rate", "units", "time", "process", "rank", "host", "progress", "batch_id", "elapsed"}
+    | {"io", "items", "of"}
 )
 """Keys of a ``data`` event that say what its values belong to, and are none themselves."""
 

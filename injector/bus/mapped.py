@@ -45,6 +45,7 @@ class Mapped:
         self._chunks = 0
         self._window: Window | None = None
         self._retry_at = 0
+        self._why = 0
 
     def grow(self) -> memoryview:
         """Room for more: the bytes of the next chunk, all 0.
@@ -55,11 +56,12 @@ class Mapped:
             self._reset()  # the parent's file is the parent's; its window stays mapped, unused
         now = monotonic_ns()
         if now < self._retry_at:
-            raise OSError("there was no room a moment ago")
+            raise OSError(self._why, "there was no room a moment ago")
         try:
             return self._next_chunk()
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
             self._retry_at = now + RETRY_NS
+            self._why = getattr(error, "errno", None) or 0
             raise
 
     def _next_chunk(self) -> memoryview:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..store.folder import Damage, check_schema, read_records
-from . import series
+from . import series, spans
+from .steps import Steps
 
 
 class Record(NamedTuple):
@@ -71,6 +72,17 @@ class RawLog:
             data = {"series": name, "value": value}
             yield Record(unix + (seconds - monotonic / 1e9), index, "value", data)
 
+    def steps(self, index: int, clock: tuple[float, int]) -> Iterator[Record]:
+        """Its steps as records, timed by ``clock``; all its spans are counted."""
+        unix, monotonic = clock
+        path = self.path[: -len(".log")] + spans.SUFFIX
+        if not os.path.exists(path):
+            return
+        found = Steps(path, self.path)
+        self.records += found.rows
+        for end, data in found.events():
+            yield Record(unix + (end - monotonic) / 1e9, index, "data", data)
+
     def series(self) -> list[str]:
         """The files of its series."""
         folder, name = os.path.split(self.path)
@@ -116,6 +128,7 @@ class Merged:
         for index, log in enumerate(self.logs):
             clock = clocks[log.process.get("host")]
             streams.append(_rising(log.read(index, clock)))
+            streams.append(_rising(log.steps(index, clock)))
             streams += [_rising(log.values(path, index, clock)) for path in log.series()]
         return (record for _, _, _, record in heapq.merge(*streams, key=_moment))
 

@@ -24,6 +24,7 @@ class Tally:
         self.compiled: set[str] = set()
         self.places: dict[str, dict[tuple[Any, ...], set[int]]] = {}
         self.missed: dict[str, dict[int, dict[str, Any]]] = {}
+        self.ranks: dict[int, dict[str, Any]] = {}
         self.failures: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.voirfiles: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.auto_missed: dict[tuple[str, str], dict[str, Any]] = {}
@@ -72,6 +73,12 @@ class Tally:
         selectors = data.get("selectors")
         self.compiled.update(map(str, selectors if isinstance(selectors, list) else ()))
 
+    def _rank(self, process: int, data: dict[str, Any]) -> None:
+        self.ranks[process] = data
+
+    def _nothing(self, process: int, data: dict[str, Any]) -> None:
+        """For who reads the raw files."""
+
     def _failure(self, process: int, data: dict[str, Any]) -> None:
         key = (str(data.get("where")), str(data.get("type")), str(data.get("message")))
         failure = self.failures.setdefault(key, {**data, "processes": []})
@@ -98,6 +105,7 @@ class Tally:
         return [
             {
                 **{key: log.process.get(key) for key in kept},
+                **self._learned(index),
                 "ended": index in self.ended,
                 "records": log.records,
                 "lost": log.lost,
@@ -106,6 +114,11 @@ class Tally:
             }
             for index, log in enumerate(self.logs)
         ]
+
+    def _learned(self, index: int) -> dict[str, Any]:
+        """The rank that a process learned after its start."""
+        rank = self.ranks.get(index, {}).get("rank")
+        return {"rank": rank} if isinstance(rank, int) else {}
 
     def probes(self) -> list[dict[str, Any]]:
         """Each selector with its places, and how often it fired over all processes.
@@ -185,6 +198,9 @@ _NOTES = {
     "compiled": Tally._compiled,
     "voirfile": Tally._voirfile,
     "auto-missed": Tally._auto_missed,
+    "rank": Tally._rank,
+    "site": Tally._nothing,
+    "spans": Tally._nothing,
 }
 
 

@@ -44,14 +44,22 @@ class Answer:
         if function is None:
             return lambda *_: constant
         if self.names == captures:
-            return function
-        where = [captures.index(name) if name in captures else -1 for name in self.names]
+            whole: Function = function
+            return whole
+        return _picking(function, [captures.index(n) if n in captures else -1 for n in self.names])
 
-        def picked(*values: Any) -> Any:
-            assert function is not None
-            return function(*[None if at < 0 else values[at] for at in where])
 
-        return picked
+def _picking(function: Function, where: list[int]) -> Function:
+    """``function`` of those among many values whose places are ``where``; -1 stands for None."""
+    if not where:
+        return lambda *values: function()
+    if len(where) == 1 and where[0] >= 0:
+        first = where[0]
+        return lambda *values: function(values[first])
+    if len(where) == 2 and min(where) >= 0:
+        first, second = where
+        return lambda *values: function(values[first], values[second])
+    return lambda *values: function(*[None if at < 0 else values[at] for at in where])
 
 
 def parameters(function: Function) -> tuple[str, ...]:
@@ -59,12 +67,11 @@ def parameters(function: Function) -> tuple[str, ...]:
 
     Raises TypeError where it has none to be known by, as many that are written in C.
     """
-    bound = 0
     inner: Any = function
-    if not hasattr(inner, "__code__") and hasattr(type(inner), "__call__"):
-        inner = inner if hasattr(inner, "__func__") else getattr(inner, "__call__", inner)
-    if hasattr(inner, "__func__"):
-        inner, bound = inner.__func__, 1
+    if not hasattr(inner, "__code__") and not hasattr(inner, "__func__"):
+        inner = getattr(inner, "__call__", None)  # noqa: B004 - an object of a class of its own
+    bound = hasattr(inner, "__func__")
+    inner = getattr(inner, "__func__", inner)
     code = getattr(inner, "__code__", None)
     if code is None:
         raise TypeError(f"{function!r} does not say what its parameters are called")

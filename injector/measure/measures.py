@@ -8,8 +8,12 @@ from os import getpid
 from time import monotonic_ns
 
 from ..errors import UserError
+from ..probe import points
 from . import loader as loaders
-from .regions import Region, RegionHooks, Spans
+from . import user
+from .late import Late
+from .late import number as single
+from .regions import Region, RegionHooks, Spans, ValueHooks
 from .turns import Loop
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -34,10 +38,6 @@ if TYPE_CHECKING:
         def lose(self, records: int, error: Exception) -> None: ...
 
 
-_LATE = 4096
-"""Values still on a device that are kept before the oldest are read."""
-
-
 class Store:
     """Where the values of one series go: numbers into mapped memory, the rest into the log."""
 
@@ -48,7 +48,9 @@ class Store:
         self.grow = recorder.series(series).grow
 
     def put(self, value: Any) -> None:
-        """Store ``value`` from where the hook could not do it itself."""
+        """Store ``value`` from where the hook could not do it itself; None is no value."""
+        if value is None:
+            return
         found = self.number(value)
         if found is not None:
             self.keep(found)
@@ -71,7 +73,7 @@ class Store:
         if device is not None and getattr(device, "type", device) != "cpu":
             self._late(self._series, value)
             return None
-        found = _number(value)
+        found = single(value)
         if isinstance(found, float):
             return found
         self._recorder.emit_values(self._series, monotonic_ns(), found)
@@ -88,13 +90,28 @@ class Measures:
         self._recorder = recorder
         self._failed = failed
         self.spans = Spans(recorder)
-        self._late: list[tuple[str, int, Any]] = []
         self._timed: dict[tuple[object, ...], int] = {}
+        self.late = Late(self._write_late, recorder.lose, failed)
+        self._regions = user.Recorder(self.spans)
+        user.record(self._regions)
+        points.on_silence = lambda: user.record(None)
 
-    def value(self, where: Any, name: str | None, task: str | None) -> None:
-        """Record each value of ``where``; what lives on a device is read when the run ends."""
+    def value(
+        self, where: Any, name: str | None, task: str | None, get: Callable[..., Any] | None = None
+    ) -> None:
+        """Record each value of ``where``, or what ``get`` makes of each call; a device's is read late.
+
+        Raises UserError when ``get`` does not say what its parameters are called.
+        """
         series = "/".join(part for part in (task, name or _last_word(where)) if part)
-        self._ask(where, store=Store(series, self._recorder, self._keep_late))
+        store = Store(series, self._recorder, self.late.keep)
+        if get is None:
+            self._ask(where, store=store)
+            return
+        try:
+            self._ask(where, calls=ValueHooks(get, store.put))
+        except TypeError as error:
+            raise UserError(f"value {series!r} of {where!r}: {error}") from None
 
     def region(self, where: Any, name: str, **said: Any) -> None:
         """Record each call of ``where`` as a span of the region ``name``.
@@ -130,19 +147,19 @@ class Measures:
             )
         self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
 
+    def _write_late(self, series: str, t_ns: int, value: Any) -> None:
+        self._recorder.emit_values(series, t_ns, value)
+
+    def renew(self) -> None:
+        """In the child of a fork: it measures for itself."""
+        self.spans.renew()
+        self.late.renew()
+        self._regions.renew()
+
     def close(self) -> None:
-        """Read what was left on devices."""
-        while self._late:
-            self._read_late()
-
-    def _keep_late(self, series: str, value: Any) -> None:
-        self._late.append((series, monotonic_ns(), _detached(value)))
-        if len(self._late) > _LATE:
-            self._read_late()
-
-    def _read_late(self) -> None:
-        series, when, value = self._late.pop(0)
-        self._recorder.emit_values(series, when, _number(value))
+        """Record what was left on devices."""
+        self.late.close()
+        self.spans.marks.close()
 
 
 def _is_traced(value: Any) -> bool:
@@ -154,19 +171,6 @@ def _is_traced(value: Any) -> bool:
         return True
     tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
     return tracing is not None and tracing() is not None
-
-
-def _detached(value: Any) -> Any:
-    """Without its graph: a loss kept for later must not keep a whole step's activations alive."""
-    return value.detach() if hasattr(value, "detach") else value
-
-
-def _number(value: Any) -> Any:
-    """A single number as such; anything else as it is shown."""
-    try:
-        return float(_detached(value))
-    except (TypeError, ValueError, RuntimeError):
-        return repr(value)[:200]
 
 
 def _last_word(where: Any) -> str:

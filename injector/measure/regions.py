@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..bus.spans import pack
+from ..bus.spans import ITEMS, pack
 from ..errors import UserError
-from ..probe import MISSING, Call, Calls, Point, Room, publish_calls
+from ..probe import MISSING, Call, Calls, Point, Room, observer, publish_calls
 from .asked import RESULT, Answer, variables
+from .marks import Marks
 from .sites import Sites
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 FETCH = "io"
 """The region of which a call that ends with an exception is told apart, as ``io.end``."""
 EXHAUSTED = FETCH + ".end"
-_MOST = (1 << 63) - 1
 
 
 class Spans:
@@ -29,11 +29,13 @@ class Spans:
         self.room = Room(recorder.spans().grow, recorder.lose)
         self.calls = Calls(self.room)
         self.sites = Sites(recorder.emit, self.calls.forget)
+        self.marks = Marks(self.room.add, self.sites, recorder.lose)
 
     def renew(self) -> None:
         """In the child of a fork."""
         self.calls.renew()
         self.sites.renew()
+        self.marks.renew()
 
 
 class Region:
@@ -94,7 +96,7 @@ class Region:
             found.append("#error")
         return found
 
-    def call(self, spans: Spans, asked: str, library: str, device: Any) -> Call:
+    def call(self, spans: Spans, asked: str, library: str) -> Call:
         """How its hooks ask, and what they ask for."""
         what = self._what.over((RESULT, *self.late_captures) if self._late_kind else self.captures)
         sites, name, data = spans.sites, self.name, self._data(asked)
@@ -109,7 +111,7 @@ class Region:
         if name == FETCH:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
         call.outermost = self.outermost
-        call.device = device
+        call.device = spans.marks if self.device else None
         return call
 
     def _data(self, asked: str) -> dict[str, Any]:
@@ -124,7 +126,11 @@ class Region:
             call.phase = None if self._phase.empty else self._phase.over(names)
         if not self._late_load:
             call.payload = self._load(names)
-        if "#value" in self.variables():
+        if self._tokens.empty and self._nbytes.empty:
+            call.most = ITEMS
+        if self._late_load and not (self._late_kind or self._when.late):
+            call.late_payload = self._load((RESULT, *self.late_captures))
+        elif "#value" in self.variables():
             call.late = self._answers()
 
     def _load(self, names: tuple[str, ...]) -> Function | None:
@@ -132,11 +138,10 @@ class Region:
         if all(one.empty for one in self._loads):
             return None
         if not self._nbytes.empty:
-            size = self._nbytes.over(names)
-            return lambda *values: min(max(int(size(*values) or 0), 0), _MOST)
-        items, tokens = self._items.over(names), self._tokens.over(names)
+            return self._nbytes.over(names)
         if self._tokens.empty:
-            return lambda *values: pack(int(items(*values) or 0), 0)
+            return self._items.over(names)
+        items, tokens = self._items.over(names), self._tokens.over(names)
         return lambda *values: pack(int(items(*values) or 0), int(tokens(*values) or 0))
 
     def _answers(self) -> Function:
@@ -158,23 +163,24 @@ class Region:
         return late
 
 
-class RegionHooks:
-    """Defines the hooks of one region, as the probe that asks for it finds out where they go."""
+class CallHooks:
+    """Hooks around the calls of a function, defined as the probe that asks finds out where they go."""
 
-    def __init__(self, region: Region, spans: Spans, device: Any = None) -> None:
-        self.region = region
-        self.variables = ("#enter", *region.variables())
-        """What hooks there are."""
-        self._spans = spans
-        self._device = device
-        self.gate: str | None = None
-        """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
+    what: str
+    variables: tuple[str, ...]
+    """What hooks there are: ``"#enter"``, ``"#exit"``, …; the calls of the first are counted."""
+    gate: str | None = None
+    """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
 
     def captures(self, variable: str) -> tuple[str, ...]:
-        """What the hook on ``variable`` wants to know besides."""
-        if variable == "#enter":
-            return self.region.captures
-        return self.region.late_captures if variable == "#value" else ()
+        """Variables of the function that the hook on ``variable`` wants besides."""
+        raise NotImplementedError
+
+    def make(
+        self, names: dict[str, str], asked: str, library: str
+    ) -> tuple[Point, dict[str, Function]]:
+        """The counted point, and the hooks by variable."""
+        raise NotImplementedError
 
     def check(self, function: Any) -> None:
         """Raises UserError when a variable that is wanted is none of ``function``."""
@@ -182,11 +188,9 @@ class RegionHooks:
         if code is None:
             return
         known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-        for name in (*self.region.captures, *self.region.late_captures):
+        for name in [name for variable in self.variables for name in self.captures(variable)]:
             if name not in known:
-                raise UserError(
-                    f"region {self.region.name!r}: {code.co_name} has no variable {name!r}"
-                )
+                raise UserError(f"{self.what}: {code.co_name} has no variable {name!r}")
 
     def define(
         self,
@@ -194,22 +198,77 @@ class RegionHooks:
         asked: str,
         module: str,
         active: Callable[[], object] | None = None,
-        guard: Callable[[str, Function], Function] | None = None,
+        guard: Callable[[Function], Function] | None = None,
         beside: tuple[str, ...] = (),
     ) -> None:
         """Define hooks under ``names`` (:attr:`variables` to names in builtins).
 
-        ``module`` is that of the function; ``guard(variable, hook)`` is what stands in for a hook
-        where the selector has conditions, which are on the variables ``beside``.
+        ``module`` is that of the function; ``guard(hook)`` is what stands in for a hook where the
+        selector has conditions, which are on the variables ``beside``.
         """
-        if self.region.outermost and active is None and guard is None:
-            self.gate = self._spans.calls.gate(self.region.name).name
-        point = Point(names["#enter"])
-        call = self.region.call(self._spans, asked, module.partition(".")[0], self._device)
-        made = self._spans.calls.hooks(point, call).by_variable
+        point, made = self.make(names, asked, module.partition(".")[0])
+        if not (active is None and guard is None):
+            self.gate = None
         captures = {name: beside + self.captures(variable) for variable, name in names.items()}
         hooks = {
-            name: made[variable] if guard is None else guard(variable, made[variable])
+            name: made[variable] if guard is None else guard(made[variable])
             for variable, name in names.items()
         }
         publish_calls(hooks, point, captures, active)
+
+
+class RegionHooks(CallHooks):
+    """The hooks of one region."""
+
+    def __init__(self, region: Region, spans: Spans) -> None:
+        self.region = region
+        self.what = f"region {region.name!r}"
+        self.variables = ("#enter", *region.variables())
+        self._spans = spans
+
+    def captures(self, variable: str) -> tuple[str, ...]:
+        if variable == "#enter":
+            return self.region.captures
+        return self.region.late_captures if variable == "#value" else ()
+
+    def make(
+        self, names: dict[str, str], asked: str, library: str
+    ) -> tuple[Point, dict[str, Function]]:
+        point = Point(names["#enter"])
+        if self.region.outermost:
+            self.gate = self._spans.calls.gate(self.region.name).name
+        call = self.region.call(self._spans, asked, library)
+        return point, self._spans.calls.hooks(point, call).by_variable
+
+
+class ValueHooks(CallHooks):
+    """A hook that hands ``put`` what ``get`` makes of each call."""
+
+    def __init__(self, get: Function, put: Callable[[Any], None]) -> None:
+        """Raises TypeError when ``get`` does not say what its parameters are called."""
+        answer = Answer(get)
+        self.what = "value"
+        self.variables = ("#value" if answer.late else "#enter",)
+        self._captures = variables([answer])
+        names = (RESULT, *self._captures) if answer.late else self._captures
+        self._get = answer.over(names)
+        self._late = answer.late
+        self._put = put
+
+    def captures(self, variable: str) -> tuple[str, ...]:
+        return self._captures
+
+    def make(
+        self, names: dict[str, str], asked: str, library: str
+    ) -> tuple[Point, dict[str, Function]]:
+        [(variable, name)] = names.items()
+        get, put = self._get, self._put
+
+        def early(_: Any, *values: Any) -> None:
+            put(get(*values))
+
+        def late(*values: Any) -> None:
+            put(get(*values))
+
+        point, hook = observer(name, late if self._late else early)
+        return point, {variable: hook}

@@ -84,10 +84,13 @@ class Sites:
         """The line of the program that a call from ``frame`` into ``library`` belongs to."""
         return self._finder.place(frame, library)
 
+    def thread(self) -> int:
+        """A small number for the present thread; 0 for the first that had a site."""
+        return self._threads.setdefault(get_ident(), len(self._threads))
+
     def number(self, *, place: dict[str, Any] | None, of: int | None, **what: Any) -> int:
         """The number of a site by its data."""
-        here = self._threads.setdefault(get_ident(), len(self._threads))
-        data = {"thread": here, "place": place, "of": of, **_DEFAULTS, **what}
+        data = {"thread": self.thread(), "place": place, "of": of, **_DEFAULTS, **what}
         return self._number(data)
 
     def like(self, site: int, **changes: Any) -> int:

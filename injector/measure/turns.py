@@ -77,8 +77,7 @@ class Turns:
         key = id(frame.f_code), frame.f_lasti
         known = self._known.get(key)
         if known is None:
-            of, what = self._of, self._what
-            data = {"of": of, "what": what, **self._loop.data}
+            data: dict[str, Any] = {"of": self._of, "what": self._what, **self._loop.data}
             place = self._sites.place(frame)
             fetch = self._sites.number(place=place, region=FETCH, **data)
             step = self._sites.number(place=place, region="step", **data)

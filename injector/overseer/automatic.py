@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _frozen_importlib as importing
 import _frozen_importlib_external as files
+import gc
 import os
 import sys
 
@@ -51,12 +52,18 @@ class Automatic:
         version = getattr(library, "__version__", None)
         told: dict[str, Any] = {"name": name, "library": library.__name__, "tested": None}
         told["version"] = None if version is None else str(version)
+        collects = gc.isenabled()
+        gc.disable()  # what the library has just made is much, and is to be searched when it would be
         try:
             module = _run(f"__voir_{name}__", path)
             told["tested"] = list(getattr(module, "TESTED", ())) or None
             self._overseer.start([(path, each) for each in voirfile.instruments(vars(module))])
         except Exception as error:
             self.missed(path, name, f"{type(error).__name__}: {error}")
+        finally:
+            gc.collect(1)  # our own garbage shall not be what sets off a search of everything
+            if collects:
+                gc.enable()
         self._record.emit("voirfile", told)
 
     def owner(self, file: str) -> str | None:

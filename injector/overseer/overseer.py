@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..errors import UserError
-from ..measure import Measures
+from ..measure.measures import Measures
 from ..probe import StopProgram
 from .log import Log
 from .phases import Phases, Schedule
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from ..measure.measures import Recorder, Store
-    from ..measure.regions import RegionHooks
+    from ..measure.regions import CallHooks
     from .phases import Instrument, Phase, Running
 
 PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")
@@ -145,9 +145,23 @@ class Overseer:
 
     # --- the fast ways -----------------------------------------------------------------------------
 
-    def value(self, where: Any, name: str | None = None, *, task: str | None = None) -> None:
-        """Record each value that ``where`` takes, as ``name``; device values are read late."""
-        self._measures.value(where, name, task)
+    def value(
+        self,
+        where: Any,
+        name: str | None = None,
+        *,
+        task: str | None = None,
+        get: Callable[..., Any] | None = None,
+    ) -> None:
+        """Record each value that ``where`` takes, as ``name``; device values are read late.
+
+        With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
+        parameters are named like variables of ``where``, ``result`` is what it returns.
+
+        Raises:
+            UserError: ``get`` names what ``where`` does not have.
+        """
+        self._measures.value(where, name, task, get)
 
     def region(
         self,
@@ -248,7 +262,7 @@ class Overseer:
         where: Any,
         variable: str | None = None,
         direct: Callable[[Any], Any] | None = None,
-        calls: RegionHooks | None = None,
+        calls: CallHooks | None = None,
         store: Store | None = None,
         override: bool = False,
     ) -> None:
@@ -301,7 +315,7 @@ class Overseer:
 
     def renew(self) -> None:
         """In the child of a fork: it measures for itself."""
-        self._measures.spans.renew()
+        self._measures.renew()
 
     def close(self) -> None:
         """Complete the streams: reductions give their result."""
@@ -309,7 +323,11 @@ class Overseer:
             self._guarded("a probe's stream", stream.complete)
         if self._given is not None:
             self._guarded("ov.given", lambda: self._given.__exit__(None, None, None))
-        self._measures.close()
+        self.close_measures()
+
+    def close_measures(self) -> None:
+        """Record what devices still hold, as far as they are done with it."""
+        self._guarded("the end of measuring", self._measures.close)
 
     def _guarded(self, name: str, action: Callable[[], Any]) -> None:
         try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..measure.measures import Store
-    from ..measure.regions import RegionHooks
+    from ..measure.regions import CallHooks
 
     Deliver = Callable[[dict[str, Any]], Any]
 
@@ -50,7 +50,7 @@ class Probe:
         number: Callable[[], int],
         deliver: Deliver | None = None,
         direct: Callable[[Any], Any] | None = None,
-        calls: RegionHooks | None = None,
+        calls: CallHooks | None = None,
         store: Store | None = None,
         variable: str | None = None,
         override: bool = False,
@@ -81,10 +81,10 @@ class Probe:
                 if target.request.variable != "#scope":
                     target.request = target.request._replace(gate=calls.gate)
 
-    def _ask_calls(self, where: Any, calls: RegionHooks) -> None:
+    def _ask_calls(self, where: Any, calls: CallHooks) -> None:
         """Ask for the begins and ends of calls."""
         names = {variable: self._hook() for variable in calls.variables}
-        self.counted.append(names["#enter"])
+        self.counted.append(names[calls.variables[0]])
         if isinstance(where, str):
             self._ask_calls_of(where, calls, names)
             return
@@ -96,7 +96,7 @@ class Probe:
             captures = calls.captures(variable)
             self.targets.append(Target(request._replace(captures=captures), where))
 
-    def _ask_calls_of(self, selector: str, calls: RegionHooks, names: dict[str, str]) -> None:
+    def _ask_calls_of(self, selector: str, calls: CallHooks, names: dict[str, str]) -> None:
         chain = _chain_to_focus(_parse(_shown(selector, "#enter"), self.place), self.selector)
         outer, scope = self._ask_outer(chain[:-1])
         inner = chain[-1]
@@ -105,7 +105,7 @@ class Probe:
         gather = _Gather(focus, others, outer, False, self._matcher)
         beside = tuple(other.name for other in others if other.name)
 
-        def guard(_: str, hook: Callable[..., Any]) -> Callable[..., Any]:
+        def guard(hook: Callable[..., Any]) -> Callable[..., Any]:
             """``hook`` where the selector's conditions hold."""
 
             def guarded(value: Any, *rest: Any) -> Any:

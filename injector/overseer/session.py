@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..probe import Point, points, stop
+from ..probe import Point, points, stop, undefine
 from ..rewrite.request import Miss
 from . import voirfile, workers
 from .automatic import Automatic
@@ -29,6 +29,7 @@ class Session:
         self._record = record
         self._probes: dict[str, Probe] = {}  # by hook
         self._labels: dict[Probe, str] = {}
+        self._met: set[str] = set()  # hooks that landed somewhere
         self._landed: dict[tuple[str, str], set[str]] = {}
         self._pending: list[Probe] | None = []
         self._failed: set[tuple[str, type[BaseException]]] = set()
@@ -92,6 +93,7 @@ class Session:
 
     def leave_fork(self) -> None:
         """The forked child ends: what it saw."""
+        self.overseer.close_measures()
         self.count()
         self._record.close()
 
@@ -185,7 +187,16 @@ class Session:
         if isinstance(found, Miss):
             data = {"selector": selector, "reason": found.reason, "nearest": list(found.nearest)}
             self._record.emit("miss", data)
+            if (
+                probe is not None
+                and found.request.variable == "#exit"
+                and probe.hooks[0] in self._met
+            ):
+                # A call that is entered and never left would stay open for good.
+                for hook in probe.hooks:
+                    undefine(hook)
             return
+        self._met.add(found.request.hook)
         landing = found._asdict()
         del landing["request"]
         self._landed.setdefault((found.file, found.function), set()).add(selector)

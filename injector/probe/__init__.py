@@ -8,7 +8,17 @@ program. This room knows nothing of selectors, files or run folders.
 from __future__ import annotations
 
 from .calls import Call, Calls
-from .points import MISSING, Point, define, define_raw, defined, publish_calls, silence, undefine
+from .points import (
+    MISSING,
+    Point,
+    define,
+    define_raw,
+    defined,
+    observer,
+    publish_calls,
+    silence,
+    undefine,
+)
 from .room import Room
 from .stop import StopProgram, request_stop
 from .stored import define_stored
@@ -24,6 +34,7 @@ __all__ = [
     "define_raw",
     "define_stored",
     "defined",
+    "observer",
     "publish_calls",
     "request_stop",
     "silence",

@@ -54,7 +54,9 @@ class Call:
         self.of: Function | None = None
         self.phase: Function | None = None
         self.payload: Function | None = None
-        """These are called with the captured variables."""
+        """These are called with the captured variables. A payload is a number, or None."""
+        self.late_payload: Function | None = None
+        """Called with the result and the variables, where that is all the result is asked for."""
         self.late: Function | None = None
         """``late(result, variables)``: whether it counts, of, phase, payload; MISSING: as it was."""
         self.raised: Callable[[int], int] | None = None
@@ -62,6 +64,8 @@ class Call:
         self.device: Any = None
         """Marks moments of a device: ``mark()``, ``span(begin, payload, site)``."""
         self.outermost = False
+        self.most = (1 << 63) - 1
+        """The largest payload."""
 
 
 class Calls:
@@ -122,10 +126,11 @@ class Hooks:
 
 
 def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
-    me = object()
+    me = call
     inside: Entry = (me, INSIDE, 0, 0, None)
     outside: Entry = (me, OUTSIDE, 0, 0, None)
-    find, outermost, device = call.find, call.outermost, call.device
+    find, outermost, device, most = call.find, call.outermost, call.device, call.most
+    late_payload = call.late_payload
     when, get_of, get_phase, get_payload = call.when, call.of, call.phase, call.payload
     simple = not (outermost or device or when or get_of or get_phase or get_payload)
     add = calls.room.add
@@ -175,6 +180,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             of = None if get_of is None else get_of(*rest)
             phase = None if get_phase is None else get_phase(*rest)
             payload = 0 if get_payload is None else get_payload(*rest)
+            if type(payload) is not int or not 0 <= payload <= most:
+                payload = cleaned(payload)
             try:
                 frame = getframe(2)
             except ValueError:  # nobody calls what a thread begins with
@@ -195,7 +202,11 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
                 push(getframe(1), stack, of, phase, payload, rest)
         except BaseException as error:
             failed(point, error)
-            push(getframe(1), stack, *answers(getframe(1), rest), rest)
+            try:
+                push(getframe(1), stack, *answers(getframe(1), rest), rest)
+            except BaseException as again:
+                failed(point, again)
+                stack.append(outside)
         return value
 
     def leave(value: Any, *_: Any) -> Any:
@@ -203,9 +214,9 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         try:
             stack = local.stack
             entry = take(getframe(1), stack) if apart or not stack else stack.pop()
-            owner, site, start, payload, mark = entry
-            if owner is not me:
-                _, site, start, payload, mark = unwind(stack, entry)
+            if entry[0] is not me:
+                entry = unwind(stack, entry)
+            _owner, site, start, payload, mark = entry
             if inside_now is not None and not (stack and stack[-1][1] >= 0):
                 inside_now(False)
             if site > 0:
@@ -218,7 +229,16 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
 
     def given(result: Any, *rest: Any) -> Any:
         try:
-            exchange(getframe(1), lambda entry, caller: answered(entry, caller, result, rest))
+            if late_payload is not None and not apart:
+                stack = local.stack
+                if stack and stack[-1][0] is me and stack[-1][1] > 0:
+                    payload = late_payload(result, *rest)
+                    if type(payload) is not int or not 0 <= payload <= most:
+                        payload = cleaned(payload)
+                    _, site, start, _, mark = stack[-1]
+                    stack[-1] = (me, site, start, payload, mark)
+            else:
+                exchange(getframe(1), lambda entry, caller: answered(entry, caller, result, rest))
         except BaseException as error:
             failed(point, error)
         return result
@@ -285,7 +305,11 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             except BaseException as error:
                 failed(point, error, here)
                 known.append(None)
-        return known[0], known[1], known[2] or 0
+        return known[0], known[1], cleaned(known[2])
+
+    def cleaned(payload: Any) -> int:
+        """A payload that fits into a row; 0 for None."""
+        return min(max(int(payload or 0), 0), most)
 
     def take(here: FrameType, stack: list[Entry]) -> Entry:
         """The entry of a call whose end has come, wherever it is kept."""
@@ -314,14 +338,16 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             stack[-1] = new(stack[-1], caller)
 
     def answered(entry: Entry, caller: FrameType | None, result: Any, rest: Any) -> Entry:
+        _, site, start, known, mark = entry
+        if late_payload is not None:
+            return me, site, start, cleaned(late_payload(result, *rest)), mark
         assert call.late is not None
         counts, of, phase, payload = call.late(result, rest)
-        _, site, start, known, mark = entry
         if not counts:
             return inside
         if of is not MISSING:
             site = look(caller, local.stack, of, phase, (result, *rest))
-        return me, site, start, known if payload is MISSING else payload, mark
+        return me, site, start, known if payload is MISSING else cleaned(payload), mark
 
     def otherwise(entry: Entry) -> Entry:
         _, site, start, payload, mark = entry

@@ -42,6 +42,9 @@ on_first: Callable[[Point], None] = lambda point: None
 on_define: Callable[[Hook], None] = lambda hook: None
 """Called with each hook defined; the rewriter makes it transparent to ``torch.compile``."""
 
+on_silence: Callable[[], None] = lambda: None
+"""Called when every hook of the process is silenced."""
+
 defined: dict[str, Point] = {}
 """Every point of this process by its name."""
 
@@ -87,6 +90,13 @@ def define(
     hook, point.read = make(handler, point)
     publish(point, hook, captures, receives, active)
     return point
+
+
+def observer(name: str, handler: Handler) -> tuple[Point, Hook]:
+    """A hook that counts, guards, and hands ``handler`` what it is called with; not yet published."""
+    point = Point(name)
+    hook, point.read = _general(False)(handler, point)
+    return point, hook
 
 
 def publish(
@@ -147,6 +157,7 @@ def silence() -> None:
     """Make every hook of this process do nothing: this is a worker, whose time is not the program's."""
     for name in list(defined):
         undefine(name)
+    on_silence()
 
 
 def _identity(value: Any, *_: Any) -> Any:

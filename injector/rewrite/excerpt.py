@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .places import find
@@ -33,6 +33,7 @@ class Excerpt:
         self.names = names
         self.plain = plain
         self.requests: list[Request] = []
+        self._tree: ast.Module | None = None
 
     def weave(self, requests: Sequence[Request]) -> tuple[CodeType | None, list[Landing]]:
         """The function's code with ``requests`` beside those from before; where all of them landed."""
@@ -40,8 +41,10 @@ class Excerpt:
 
         wanted = [*self.requests, *(r for r in requests if r not in self.requests)]
         sheet = self.sheet
-        with Quiet(sheet.filename):
-            tree = ast.parse(self.source, sheet.filename)
+        tree, self._tree = (
+            self._tree or self._parsed(),
+            None,
+        )  # what is woven into a tree changes it
         landings, _ = explain(
             tree, wanted, module=sheet.module, filename=sheet.filename, source=self.source
         )
@@ -53,6 +56,10 @@ class Excerpt:
         self._remember(code)
         return code, landings
 
+    def _parsed(self) -> ast.Module:
+        with Quiet(self.sheet.filename):
+            return ast.parse(self.source, self.sheet.filename)
+
     def _compiled(self, tree: ast.Module) -> CodeType | None:
         flags = self.plain.co_flags & 0x1FE0000  # __future__ features
         with Quiet(self.sheet.filename):
@@ -62,7 +69,8 @@ class Excerpt:
     def matches(self) -> bool:
         """Whether the text is that of the code that is loaded."""
         try:
-            return self._compiled(ast.parse(self.source, self.sheet.filename)) == self.plain
+            self._tree = self._parsed()
+            return self._compiled(self._tree) == self.plain
         except (SyntaxError, ValueError):
             return False
 
@@ -134,20 +142,23 @@ def _excerpt(sheet: Sheet, function: FunctionType) -> Excerpt | None:
         or names[-1] != code.co_name
     ):
         return None
-    for imports in _imports(sheet.source, code):
-        for source in _texts(sheet.source, code, names, imports):
+    for imports in _imports(sheet.source, code, function.__globals__):
+        for source in _texts(sheet.lines, code, names, imports):
             excerpt = Excerpt(sheet, source, names, code)
             if excerpt.matches():
                 return excerpt
     return None
 
 
-def _imports(source: str, code: CodeType) -> Iterator[str]:
+def _imports(source: str, code: CodeType, namespace: dict[str, Any]) -> Iterator[str]:
     """A line that imports what the module does: calls of such names are compiled in another way.
 
-    First what is imported at the margin, then what is imported anywhere.
+    First what seems to come from elsewhere, then what the text imports at its margin, then anywhere.
     """
     used = {name for _, inner in walk(code) for name in inner.co_names}
+    foreign = frozenset(name for name in used if _foreign(namespace.get(name), namespace))
+    tried = {foreign}
+    yield _importing(foreign)
     margin: set[str] = set()
     anywhere: set[str] = set()
     for found in _IMPORT.finditer(source):
@@ -156,8 +167,22 @@ def _imports(source: str, code: CodeType) -> Iterator[str]:
         anywhere |= names
         if not found["indent"]:
             margin |= names
-    for names in dict.fromkeys((frozenset(margin), frozenset(anywhere))):
-        yield "import " + ", ".join(sorted(names)) if names else ""
+    for guess in (frozenset(margin), frozenset(anywhere)):
+        if guess not in tried:
+            tried.add(guess)
+            yield _importing(guess)
+
+
+def _importing(names: frozenset[str]) -> str:
+    return "import " + ", ".join(sorted(names)) if names else ""
+
+
+def _foreign(value: object, namespace: dict[str, Any]) -> bool:
+    """Whether a name of a module means something that was made in another one."""
+    if isinstance(value, ModuleType):
+        return True
+    made = isinstance(value, (type, FunctionType, BuiltinFunctionType))
+    return made and getattr(value, "__module__", None) != namespace.get("__name__")
 
 
 _IMPORT = re.compile(
@@ -173,12 +198,11 @@ def _bound(part: str) -> str:
     return words[-1] if len(words) == 3 else words[0].partition(".")[0]
 
 
-def _texts(source: str, code: CodeType, names: tuple[str, ...], imports: str) -> Iterator[str]:
+def _texts(lines: list[str], code: CodeType, names: tuple[str, ...], imports: str) -> Iterator[str]:
     """The lines of a function where they stand in the file, inside empty classes; longer and longer.
 
     The last line of its code need not be the last of its text.
     """
-    lines = source.split("\n")
     first, depth = code.co_firstlineno, len(names) - 1
     if first <= depth + 1 or first > len(lines):
         return

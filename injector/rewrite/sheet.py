@@ -57,10 +57,18 @@ class Sheet:
         self.pinned: dict[Path, list[Request]] = {}
         self.hoped: dict[Request, int] = {}
         self.excerpts: dict[CodeType, tuple[Excerpt, CodeType]] = {}
+        self._lines: list[str] | None = None
         self._plain = plain
         self._asked: list[Request] = []
         self._overriding: CodeType | None = None
         self._index: dict[CodeType, Path] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the text, without their ends."""
+        if self._lines is None:
+            self._lines = self.source.split("\n")
+        return self._lines
 
     @property
     def plain(self) -> CodeType:

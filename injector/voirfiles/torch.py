@@ -7,6 +7,7 @@ steps, epochs and validation follow from them is found out afterwards, from who 
 
 from __future__ import annotations
 
+import os
 from time import perf_counter_ns
 from typing import Any
 from weakref import WeakSet
@@ -19,6 +20,8 @@ TESTED = ("2.4", "2.13")
 LOADER = "/torch.utils.data.dataloader"
 OPTIMIZER = "/torch.optim.optimizer/Optimizer"
 COLLECTIVES = "/torch.distributed.distributed_c10d"
+
+_jit: Any = torch.jit
 
 
 def instrument_loaders(ov: Any) -> None:
@@ -57,7 +60,7 @@ def instrument_gradients(ov: Any) -> None:
     tensor = "/torch._tensor/Tensor/backward"
     for where in (tensor, "/torch.autograd/backward", "/torch.autograd/grad"):
         ov.region(where, "backward", outermost=True, device=True)
-    ov.value(f"{tensor} > self", "loss", task="train")
+    ov.value(tensor, "loss", task="train", get=lambda self: self if self.numel() == 1 else None)
 
 
 def instrument_optimizers(ov: Any) -> None:
@@ -80,7 +83,12 @@ def instrument_ranks(ov: Any) -> None:
 
     def initialised(result: Any) -> Any:
         distributed = torch.distributed
-        ov.rank(distributed.get_rank(), distributed.get_world_size())
+        local = os.environ.get("LOCAL_RANK", "")
+        ov.rank(
+            distributed.get_rank(),
+            distributed.get_world_size(),
+            int(local) if local.isdecimal() else None,
+        )
         if not joined:
             joined.append(True)
             _watch_collectives(ov)
@@ -96,9 +104,11 @@ def instrument_ranks(ov: Any) -> None:
 def _name_of(module: Any) -> str:
     """Of what wraps a model (compiled, distributed), the model's name as well."""
     name = type(module).__name__
-    modules = vars(module).get("_modules", {})
-    inner = modules.get("_orig_mod") or modules.get("module") or modules.get("_fsdp_wrapped_module")
-    return name if inner is None else f"{name} of {_name_of(inner)}"
+    for attribute in ("_orig_mod", "module", "_fsdp_wrapped_module"):
+        inner = getattr(module, attribute, None)
+        if isinstance(inner, torch.nn.Module) and inner is not module:
+            return f"{name} of {_name_of(inner)}"
+    return name
 
 
 def _phase_of(module: Any) -> str | None:
@@ -111,7 +121,7 @@ def _phase_of(module: Any) -> str | None:
 def _items(args: Any, kwargs: Any) -> int:
     """The leading dimension of the first tensor that a model is called with, 0 if there is none."""
     first = _first_tensor(args, kwargs)
-    if first is None or torch.jit.is_tracing():  # looking at a shape would stand in the graph
+    if first is None or _jit.is_tracing():  # looking at a shape would stand in the graph
         return 0
     size = first.shape[0]
     return size if type(size) is int else 0
@@ -120,7 +130,7 @@ def _items(args: Any, kwargs: Any) -> int:
 def _tokens(args: Any, kwargs: Any) -> int:
     """The number of elements, where the model is called with a table of integers."""
     first = _first_tensor(args, kwargs)
-    if first is None or first.dtype not in _INTEGERS or first.dim() != 2 or torch.jit.is_tracing():
+    if first is None or first.dtype not in _INTEGERS or first.dim() != 2 or _jit.is_tracing():
         return 0
     size = first.numel()
     return size if type(size) is int else 0
@@ -227,7 +237,8 @@ def _watch_replicas(ov: Any) -> None:
             size = sum(_gradients(model, sizes) for model in synced)
             ov.span("comm", start, perf_counter_ns(), nbytes=size, what="DDP's gradients")
 
-        handle = loss.register_hook(arrived)
+        register: Any = loss.register_hook
+        handle = register(arrived)
         return loss
 
     ov.override("/torch.nn.parallel.distributed/DistributedDataParallel/__init__ > self", made)

@@ -29,9 +29,34 @@ class Loader:
         return (len(self.data) + self.size - 1) // self.size
 
 
+class Told:
+    """What was told of one pass: batches and times."""
+
+    def __init__(self, steps: list[Any]) -> None:
+        self.steps = steps
+
+    def fetched(self, start: int, end: int, batch: Any, frame: Any) -> None:
+        self.fetch = end - start, batch
+        assert frame is not None
+
+    def stepped(self, start: int, end: int) -> None:
+        io, batch = self.fetch
+        self.steps.append((io, end - start, batch))
+
+    def ended(self, start: int, end: int, frame: Any) -> None:
+        assert start <= end
+
+
+class Batches(list[Any]):
+    """Only the batches of the steps."""
+
+    def append(self, step: Any) -> None:
+        super().append(step[2])
+
+
 def told() -> tuple[list[Any], Any]:
-    batches: list[Any] = []
-    return batches, lambda io, step, batch: batches.append(batch)
+    batches = Batches()
+    return batches, lambda loader: Told(batches)
 
 
 def test_steps_are_told() -> None:
@@ -114,7 +139,7 @@ class Endless:
 
 def steps(loader):
     told = []
-    return wrap(loader, lambda io, step, batch: told.append((io, step, batch))), told
+    return wrap(loader, lambda loader: Told(told)), told
 
 
 def test_each_whole_body_is_a_step():

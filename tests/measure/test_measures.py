@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from injector.bus import spans
+from injector.errors import UserError
+from injector.measure import device, user
 from injector.measure.measures import Measures
+from injector.probe import points
 
 
 class Recorder:
     def __init__(self):
         self.events = []
+        self.lost = 0
+        self.memory = bytearray(1 << 12)
 
     def emit(self, event, data):
         self.events.append((event, data))
@@ -24,6 +30,25 @@ class Recorder:
 
         return Full
 
+    def spans(self):
+        memory = self.memory
+
+        class Once:
+            grow = staticmethod(lambda: memoryview(memory))
+
+        return Once
+
+    def lose(self, records, error):
+        self.lost += records
+
+    @property
+    def rows(self):
+        """Start, end, payload, and what was told of the site."""
+        sites = {data["site"]: data for event, data in self.events if event == "site"}
+        rows = memoryview(self.memory).cast("q")
+        found = [rows[at : at + 4].tolist() for at in range(0, len(rows), 4)]
+        return [(*row[:3], sites[row[3]]) for row in found if row[3]]
+
 
 @pytest.fixture
 def recorder():
@@ -31,11 +56,18 @@ def recorder():
 
 
 @pytest.fixture
-def asked(recorder):
-    """Measures, with what they asked for."""
+def asked(recorder, monkeypatch):
+    """Measures, with what they asked for; what went wrong is an event of the recorder's."""
     found = []
-    measures = Measures(lambda where, **how: found.append((where, how)), recorder)
-    return measures, found
+    monkeypatch.setattr(points, "on_silence", lambda: None)
+    measures = Measures(
+        lambda where, **how: found.append((where, how)),
+        recorder,
+        lambda error: recorder.events.append(("failure", str(error))),
+    )
+    yield measures, found
+    user.record(None)
+    device.use(None)
 
 
 class Device:
@@ -81,7 +113,7 @@ def test_values_of_all_kinds(asked, recorder):
     ]  # fmt: skip
 
 
-def test_what_is_on_a_device_is_read_when_the_run_ends(asked, recorder):
+def test_what_is_on_a_device_without_a_clock_is_read_when_the_run_ends(asked, recorder):
     measures, found = asked
     measures.value("//f > x", None, None)
     there = Device(5, "cuda")
@@ -91,40 +123,75 @@ def test_what_is_on_a_device_is_read_when_the_run_ends(asked, recorder):
     assert (recorder.events, there.reads) == ([("x", 5.0)], 1)
 
 
-def test_a_region_is_one_event_a_call(asked, recorder):
+def test_a_value_out_of_calls(asked, recorder):
     measures, found = asked
-    measures.region("//f", "forward")
+    measures.value("//f", "norm", "train", lambda self, result: self * result)
+    [(_, how)] = found
+    calls = how["calls"]
+    assert calls.variables == ("#value",) and calls.captures("#value") == ("self",)
+    _, hooks = calls.make({"#value": "injector:value"}, "//f", "")
+    assert hooks["#value"](3, 4) == 3
+    measures.value("//f", "size", None, lambda self: self)
+    _, hooks = found[1][1]["calls"].make({"#enter": "injector:enter"}, "//f", "")
+    hooks["#enter"](True, 7)
+    assert recorder.events == [("train/norm", 12.0), ("size", 7.0)]
+    with pytest.raises(UserError, match="value 'x' of '//f': <built-in function len> does not say"):
+        measures.value("//f", "x", None, len)
+
+
+def test_a_step_is_a_region_with_a_task(asked):
+    measures, found = asked
+    measures.step("//f", "train", 32, "train", False)
     [(where, how)] = found
-    assert where == "//f"
-    how["direct"](True)
-    how["direct"](True)  # it calls itself
-    how["end"](True)
-    how["end"](True)
-    inner, outer = (data["seconds"] for _, data in recorder.events)
-    assert 0 < inner < outer
-    assert {data["region"] for _, data in recorder.events} == {"forward"}
-
-
-@pytest.mark.parametrize(("items", "units"), [(None, "steps/s"), (32, "items/s")])
-def test_a_step_has_a_rate(items, units, asked, recorder):
-    measures, found = asked
-    measures.step("//f", "train", items)
-    found[0][1]["direct"](True)
-    found[0][1]["end"](True)
-    [(event, data)] = recorder.events
-    assert (event, data["task"], data["units"]) == ("data", "train", units)
-    assert data["rate"] == pytest.approx((items or 1) / data["elapsed"])
+    region = how["calls"].region
+    assert (where, region.name, region.task) == ("//f", "step", "train")
+    with pytest.raises(UserError, match="region 'forward' of '//f'"):
+        measures.region("//f", "forward", items=len)
 
 
 def test_a_loaders_steps(asked, recorder):
     measures, found = asked
-    measures.loader("//main > loader", "train", None)
+    measures.loader("//main > loader", "train", None, None)
     [(_, how)] = found
     assert how["override"]
-    for _ in how["direct"]([[1, 2], [3, 4]]):
+    loader = how["direct"]([[1, 2], [3, 4]])
+    for _ in loader:
         pass
-    for _, data in recorder.events:
-        assert data["batch_size"] == 2 and data["units"] == "items/s"
-        assert 0 <= data["io"] <= data["elapsed"]
-        assert data["rate"] == pytest.approx(2 / data["elapsed"])
-    assert len(recorder.events) == 2
+    rows = recorder.rows
+    assert [row[3]["region"] for row in rows] == ["io", "step", "io", "step", "io.end"]
+    for fetch, step in (rows[:2], rows[2:4]):
+        assert fetch[0] == step[0] <= fetch[1] <= step[1]
+        assert spans.unpack(fetch[2]) == spans.unpack(step[2]) == (2, 0)
+    assert {row[3]["place"]["text"] for row in rows} == {"for _ in loader:"}
+    assert {(row[3]["of"], row[3]["what"], row[3]["task"]) for row in rows} == {
+        (1, "list", "train")
+    }
+
+
+def test_a_body_that_is_left_is_no_step(asked, recorder):
+    measures, found = asked
+    measures.loader("//main > loader", "train", None, "eval")
+    for _ in found[0][1]["direct"]([[1, 2], [3, 4]]):
+        break
+    assert [(row[3]["region"], row[3]["phase"]) for row in recorder.rows] == [("io", "eval")]
+
+
+def test_a_batch_that_cannot_be_counted(asked, recorder):
+    measures, found = asked
+    measures.loader("//main > loader", "train", lambda batch: batch["n"], None)
+    assert list(found[0][1]["direct"]([1, {"n": 3}])) == [1, {"n": 3}]
+    assert [spans.unpack(row[2])[0] for row in recorder.rows] == [0, 0, 3, 3, 0]
+    assert ("failure", "'int' object is not subscriptable") in recorder.events
+
+
+def test_a_broken_loader_says_what_it_said(asked, recorder):
+    measures, found = asked
+    measures.loader("//main > loader", "train", None, None)
+
+    def broken():
+        yield [1]
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        list(found[0][1]["direct"](broken()))
+    assert [row[3]["region"] for row in recorder.rows] == ["io", "step", "io.end"]

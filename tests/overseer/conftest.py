@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from injector.bus import spans
+from injector.bus.steps import read_sites
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,6 +35,34 @@ class Run:
         [file] = self.folder.glob("*.data")
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         return [line["data"] for line in lines if line["event"] == name]
+
+    @property
+    def sites(self) -> dict[tuple[str, int], dict]:
+        """What was told of sites, by log and number."""
+        return {
+            (log.name[:-4], n): site
+            for log in self.logs
+            for n, site in read_sites(str(log)).items()
+        }
+
+    @property
+    def logs(self) -> list[Path]:
+        return sorted((self.folder / "raw").glob("*.log"))
+
+    def rows(self, region: str | None = None) -> list[tuple[int, int, int, dict]]:
+        """Start, end, payload and site of each span, of all processes, by their ends."""
+        sites = self.sites
+        found = [
+            (start, end, payload, sites[path.name[:-6], site])
+            for path in sorted((self.folder / "raw").glob("*.spans"))
+            for start, end, payload, site in spans.read(str(path))
+        ]
+        found = [row for row in found if region in (None, row[3]["region"])]
+        return sorted(found, key=lambda row: row[1])
+
+    def spans(self, region: str) -> list[tuple[int, int, int]]:
+        """Start, end and payload of the spans of one region."""
+        return [row[:3] for row in self.rows(region)]
 
     @property
     def fired(self) -> dict[str, int]:

@@ -1,0 +1,175 @@
+"""The steps among the spans of a process, as events in milabench's form.
+
+A run of any length gives a bounded number of events: neighbouring steps are added up where there are
+too many. Sums stay exact.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from json import loads
+from typing import Any, NamedTuple
+
+from . import spans
+
+MOST = 4_096
+"""Events for one task of one process."""
+_BLOCK = 1 << 20
+
+
+class Group:
+    """Neighbouring steps, added up. Times are nanoseconds."""
+
+    __slots__ = ("count", "elapsed", "end", "first", "io", "items", "known")
+
+    def __init__(self, first: int, elapsed: int, io: int | None, items: int, end: int) -> None:
+        self.first = first
+        self.count = 1
+        self.elapsed = elapsed
+        self.io = io
+        self.items = items
+        self.known = items > 0
+        self.end = end
+
+    def add(self, other: Group) -> None:
+        """Take in the steps that follow."""
+        self.count += other.count
+        self.elapsed += other.elapsed
+        self.items += other.items
+        self.known = self.known and other.known
+        self.end = other.end
+        if other.io is not None:
+            self.io = (self.io or 0) + other.io
+
+    def data(self, task: str) -> dict[str, Any]:
+        """As the data of an event: elapsed and io are seconds, of all its steps together."""
+        seconds = self.elapsed / 1e9
+        found: dict[str, Any] = {"task": task, "batch_id": self.first, "elapsed": seconds}
+        if self.known:
+            found.update(rate=_rate(self.items, seconds), units="items/s", items=self.items)
+            found["batch_size"] = self.items / self.count if self.count > 1 else self.items
+        else:
+            found.update(rate=_rate(self.count, seconds), units="steps/s")
+        if self.io is not None:
+            found["io"] = self.io / 1e9
+        if self.count > 1:
+            found["of"] = {"count": self.count}
+        return found
+
+
+def _rate(amount: int, seconds: float) -> float | None:
+    return amount / seconds if seconds > 0 else None
+
+
+class Task:
+    """The steps of one task in the order of their ends, in at most ``most`` groups, an even number."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.groups: list[Group] = []
+        self._most = most
+        self._steps = 0
+        self._size = 1
+
+    def add(self, elapsed: int, io: int | None, items: int, end: int) -> None:
+        """One more step."""
+        step = Group(self._steps, elapsed, io, items, end)
+        self._steps += 1
+        if self.groups and self.groups[-1].count < self._size:
+            self.groups[-1].add(step)
+            return
+        if len(self.groups) == self._most:
+            self._halve()
+        self.groups.append(step)
+
+    def _halve(self) -> None:
+        for first, second in zip(self.groups[::2], self.groups[1::2], strict=True):
+            first.add(second)
+        self.groups = self.groups[::2]
+        self._size *= 2
+
+
+class Step(NamedTuple):
+    """What an event says, and when, in nanoseconds of the monotonic clock."""
+
+    end: int
+    data: dict[str, Any]
+
+
+class Steps:
+    """Reads the spans in ``path``, whose sites are told in the log ``log``. Raises OSError.
+
+    ``rows`` is how many spans there are.
+    """
+
+    def __init__(self, path: str, log: str) -> None:
+        self._sites = read_sites(log)
+        self._tasks: dict[str, Task] = {}
+        self._fetches: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self.rows = 0
+        wanted = {n for n, site in self._sites.items() if _is_step(site) or _is_fetch(site)}
+        for row in self._read(path, wanted):
+            self._take(*row)
+
+    def events(self) -> list[Step]:
+        """The events in the order of their times."""
+        found = [
+            Step(group.end, group.data(task))
+            for task, steps in self._tasks.items()
+            for group in steps.groups
+        ]
+        return sorted(found, key=lambda step: step.end)
+
+    def _read(self, path: str, wanted: set[int]) -> Iterator[tuple[int, int, int, int]]:
+        with open(path, "rb") as file:
+            file.seek(spans.HEADER)
+            while content := file.read(_BLOCK):
+                rows = array("q")
+                rows.frombytes(content[: len(content) // spans.ROW * spans.ROW])
+                sites = rows[3::4]
+                self.rows += len(sites) - sites.count(0)
+                if wanted.isdisjoint(sites):
+                    continue
+                for at, site in enumerate(sites):
+                    if site in wanted:
+                        start, end, payload = rows[4 * at : 4 * at + 3]
+                        yield start, end, payload, site
+
+    def _take(self, start: int, end: int, payload: int, number: int) -> None:
+        site = self._sites[number]
+        place = site.get("place")
+        line = place.get("line") if isinstance(place, dict) else None
+        loader = (site.get("of"), site.get("thread"), line, site.get("task"))
+        if _is_fetch(site):
+            self._fetches[loader] = start, end - start
+            return
+        began, waited = self._fetches.get(loader, (-1, 0))
+        io = waited if began == start else None
+        items = spans.unpack(payload)[0] if site.get("payload") == "items" else 0
+        task = str(site.get("task") or "train")
+        if site.get("phase") == "eval" and task == "train":
+            task = "evaluation"
+        self._tasks.setdefault(task, Task()).add(end - start, io, items, end)
+
+
+def read_sites(log: str) -> dict[int, dict[str, Any]]:
+    """The sites that the log of a process tells, by their numbers. Raises OSError."""
+    sites: dict[int, dict[str, Any]] = {}
+    with open(log, "rb") as file:
+        for line in file:
+            if b'"site"' not in line[:24]:
+                continue
+            try:
+                data = loads(line)["data"]
+                sites[int(data["site"])] = data
+            except (ValueError, KeyError, TypeError):
+                pass  # torn: its spans are counted, and belong to nothing
+    return sites
+
+
+def _is_step(site: dict[str, Any]) -> bool:
+    return site.get("region") == "step" and site.get("clock") == "host"
+
+
+def _is_fetch(site: dict[str, Any]) -> bool:
+    return site.get("region") == "io" and site.get("clock") == "host"

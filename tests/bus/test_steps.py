@@ -1,0 +1,71 @@
+"""Spans of steps become events of the run, with what a loader's turn waited."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from raw import data_lines, gather
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from spans import loop, payload, site, write_process
+
+STEP = {"task": "train", "payload": "items", "line": 7, "of": 1}
+
+
+def steps(folder: Path) -> list[dict[str, Any]]:
+    return [line["data"] for line in data_lines(folder) if line["event"] == "data"]
+
+
+def test_steps_of_a_loader(tmp_path: Path) -> None:
+    sites = [site(1, "io", **STEP), site(2, "step", **STEP), site(3, "forward")]
+    rows = []
+    for start in (1_000, 2_000):
+        rows += [(start, start + 100, payload(8), 1), (start + 100, start + 700, 0, 3)]
+        rows.append((start, start + 900, payload(8), 2))
+    rows.insert(3, (0, 0, 0, 0))  # a place that was taken and never written
+    write_process(tmp_path, sites, rows, events=[("rank", {"rank": 3, "world": 4, "local": 1}, 5)])
+    info = gather(tmp_path)
+    first, second = steps(tmp_path)
+    assert first == {
+        "task": "train",
+        "batch_id": 0,
+        "elapsed": 900 / 1e9,
+        "rate": 8 / (900 / 1e9),
+        "units": "items/s",
+        "items": 8,
+        "batch_size": 8,
+        "io": 100 / 1e9,
+        "time": 100.0 + 1_900 / 1e9,
+    }
+    assert second["batch_id"] == 1
+    [process] = info["processes"]
+    assert process["records"] == 6 + 5  # of the log: process, three sites, the rank
+    assert process["rank"] == 3
+
+
+def test_steps_without_items(tmp_path: Path) -> None:
+    sites = [site(1, "step", task="train"), site(2, "step", task="train", phase="eval")]
+    write_process(tmp_path, sites, loop(3, [(1, 500), (2, 100), (0, 50)], start=1))
+    gather(tmp_path)
+    found = steps(tmp_path)
+    assert [data["task"] for data in found] == ["train", "evaluation"] * 3
+    assert {(data["rate"], data["units"]) for data in found} == {(2e6, "steps/s"), (1e7, "steps/s")}
+    assert not any("io" in data or "items" in data for data in found)
+
+
+def test_a_step_that_took_no_time(tmp_path: Path) -> None:
+    write_process(tmp_path, [site(1, "step", task="t")], [(5, 5, 0, 1)])
+    gather(tmp_path)
+    [data] = steps(tmp_path)
+    assert data["rate"] is None and data["elapsed"] == 0
+
+
+def test_spans_without_their_sites(tmp_path: Path) -> None:
+    write_process(tmp_path, [], loop(3, [(1, 500)], start=1))
+    with (tmp_path / "raw" / "h.1.log").open("a") as log:
+        log.write('{"event":"site","data":{"site":')
+    info = gather(tmp_path)
+    assert steps(tmp_path) == []
+    assert (info["records"], info["torn"]) == (4, 1)

@@ -1,0 +1,42 @@
+"""Functions that name what they want to know."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from injector.measure.asked import Answer, parameters, variables
+
+
+class Asking:
+    def __call__(self, model, args):
+        return model, args
+
+    def method(self, batch):
+        return batch
+
+
+def test_parameters():
+    assert parameters(lambda self, x=3, *more, k=4, **rest: 0) == ("self",)
+    assert parameters(Asking()) == ("model", "args")
+    assert parameters(Asking().method) == ("batch",)
+    assert parameters(lambda: 0) == ()
+    for unknown in (len, partial(print), 3):
+        with pytest.raises(TypeError):
+            parameters(unknown)
+
+
+def test_variables_are_wanted_once():
+    answers = [Answer(lambda b, a: 0), Answer(lambda a, result, _: 0), Answer(7), Answer(None)]
+    assert variables(answers) == ("b", "a")
+    assert [answer.late for answer in answers] == [False, True, False, False]
+    assert [answer.empty for answer in answers] == [False, False, False, True]
+
+
+def test_each_function_gets_its_own():
+    assert Answer(lambda b: b).over(("a", "b", "c"))(1, 2, 3) == 2
+    assert Answer(lambda _, a: (a, _)).over(("a", "b"))(1, 2) == (1, None)
+    assert Answer(5).over(("a",))(1) == 5
+    function = lambda a, b: 0
+    assert Answer(function).over(("a", "b")) is function

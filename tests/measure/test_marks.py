@@ -1,0 +1,263 @@
+"""Device time: rows like others, once the device has passed their events; nobody waits."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import pytest
+
+from injector.measure import device, late, marks
+from injector.measure.late import Late
+from injector.measure.marks import Timeline
+
+PLAIN = """
+def work(x=None):
+    try:
+        ENTER
+        x()
+        return None
+    finally:
+        EXIT
+"""
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch):
+    monkeypatch.setattr(marks, "PATIENCE_NS", 0)
+    monkeypatch.setattr(late, "PATIENCE_NS", 0)
+
+
+def on_device(measured):
+    return [row for row in measured.rows() if row[3]["clock"] == "device"]
+
+
+def test_a_span_of_the_device(measured, gpu):
+    work = measured.function(PLAIN, "forward", device=True, items=8)
+    for nanoseconds in (500, 2_000):
+        work(partial(gpu.work, nanoseconds))
+    assert on_device(measured) == []
+    gpu.finish()
+    measured.spans.marks.close()
+    [first, second] = on_device(measured)
+    host = [row for row in measured.rows() if row[3]["clock"] == "host"]
+    assert first[3] == {**host[0][3], "site": 2, "clock": "device", "device": "fake:0"}
+    assert (first[1] - first[0], second[1] - second[0]) == (500, 2_000)
+    assert first[2] == second[2] == host[0][2]
+    assert measured.writer.lost == 0
+
+
+def test_what_is_never_ready_is_counted(measured, gpu):
+    work = measured.function(PLAIN, "forward", device=True)
+    for _ in range(3):
+        work(lambda: gpu.work(1))
+    gpu.passed = gpu.now - 1  # all but the last
+    measured.spans.marks.close()
+    assert len(on_device(measured)) == 2
+    assert (measured.writer.lost, measured.writer.why) == (1, "NotReadyError")
+
+
+def test_waiting_spans_are_bounded(measured, gpu, monkeypatch):
+    monkeypatch.setattr(marks, "MOST", 10)
+    work = measured.function(PLAIN, "forward", device=True)
+    for _ in range(25):
+        work(lambda: gpu.work(1))
+    gpu.finish()
+    measured.spans.marks.close()
+    assert len(on_device(measured)) == 10
+    assert measured.writer.lost == 15
+
+
+def test_they_are_written_while_the_program_runs(measured, gpu):
+    work = measured.function(PLAIN, "forward", device=True)
+    for _ in range(100):
+        work(lambda: gpu.work(5))
+        gpu.finish()
+    assert len(on_device(measured)) >= 60
+    assert len(gpu.freed) >= 2 * 60 - 1
+
+
+def test_without_a_device_there_is_only_the_host(measured):
+    work = measured.function(PLAIN, "forward", device=True)
+    work(lambda: None)
+    measured.spans.marks.close()
+    assert [row[3]["clock"] for row in measured.rows()] == ["host"]
+
+
+def test_a_broken_or_busy_device_stops_nothing(measured, gpu):
+    work = measured.function(PLAIN, "forward", device=True)
+    gpu.busy = True  # a graph is captured
+    work(lambda: None)
+    gpu.busy = False
+    work(lambda: gpu.work(1))
+    gpu.broken = True
+    work(lambda: None)
+    measured.spans.marks.close()
+    gpu.broken = False
+    measured.spans.marks.close()
+    assert len(measured.rows()) == 3
+    assert measured.failures == []
+    assert measured.writer.lost == 1
+
+
+def test_the_devices_time_on_the_hosts_clock(gpu):
+    line = Timeline(gpu, [1_000], 50_000)
+    assert line.at([1_000], 50_000, 99_000) == 50_000
+    assert line.at([3_000], 51_000, 99_000) == 52_000
+    # It cannot have been passed before it was asked for: the first event was passed later than thought.
+    assert line.at([3_500], 60_000, 99_000) == 60_000
+    assert line.at([3_600], 50_000, 99_000) == 60_100
+    # Nor after it was seen to have been passed.
+    assert line.at([9_000], 50_000, 61_000) == 61_000
+    assert line.at([9_000 + 10**9], 50_000, 2 * 10**9) == 61_000 + 10**9
+    assert gpu.freed[-1] == [1_000]  # the far one has become the anchor
+    assert line.at([9_100 + 10**9], 50_000, 2 * 10**9) == 61_100 + 10**9
+
+
+def test_a_clock_is_only_found_where_a_device_is_used(monkeypatch):
+    import sys
+    from types import SimpleNamespace as Space
+
+    monkeypatch.setattr(device, "_found", [])
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert device.clock() is None
+    cuda = Space(is_initialized=lambda: used, Event=object)
+    monkeypatch.setitem(sys.modules, "torch", Space(cuda=cuda))
+    used = False
+    assert device.clock() is None
+    used = True
+    found = device.clock()
+    assert isinstance(found, device.TorchClock) and device.clock() is found
+    device.forget()
+    used = False
+    assert device.clock() is None
+
+
+def test_events_of_torch_are_used_again():
+    class Event:
+        made = 0
+
+        def __init__(self, enable_timing):
+            assert enable_timing
+            Event.made += 1
+
+        def record(self):
+            self.at = 5
+
+        def query(self):
+            return True
+
+        def elapsed_time(self, other):
+            return 0.25
+
+    class Backend:
+        @staticmethod
+        def current_device():
+            return 1
+
+        @staticmethod
+        def is_current_stream_capturing():
+            return capturing
+
+    Backend.Event = Event
+    clock = device.TorchClock("cuda", Backend)
+    capturing = False
+    first, second = clock.mark(), clock.mark()
+    assert clock.ready(first) and clock.elapsed_ns(first, second) == 250_000
+    assert clock.device(first) == "cuda:1"
+    clock.free(first)
+    clock.free(second)
+    clock.mark()
+    assert Event.made == 2
+    capturing = True
+    assert clock.mark() is None
+
+
+class Value:
+    """A tensor of one element."""
+
+    def __init__(self, value):
+        self.value = value
+        self._version = 0
+
+    def detach(self):
+        return self
+
+    def __float__(self):
+        return float(self.value)
+
+
+@pytest.fixture
+def values(monkeypatch):
+    monkeypatch.setattr(late, "_GLANCE_NS", -1)
+    written, lost, failures = [], [], []
+    made = Late(
+        lambda series, t_ns, value: written.append((series, value)),
+        lambda records, error: lost.append(records),
+        failures.append,
+    )
+    made.written, made.lost, made.failures = written, lost, failures
+    return made
+
+
+def test_values_are_read_when_the_device_has_passed_them(values, gpu):
+    for n in range(3):
+        gpu.work(1)
+        values.keep("loss", Value(n))
+    assert values.written == []
+    gpu.passed = 1_001  # the first
+    values.keep("loss", Value(3))
+    assert values.written == [("loss", 0.0)]
+    gpu.finish()
+    values.close()
+    assert values.written == [("loss", float(n)) for n in range(4)]
+    assert values.lost == []
+
+
+def test_values_that_never_come_are_counted(values, gpu):
+    gpu.work(1)
+    values.keep("loss", Value(1))
+    values.close()
+    assert (values.written, values.lost) == ([], [1])
+
+
+def test_a_value_that_was_changed_in_place(values, gpu):
+    total = Value(1)
+    values.keep("total", total)
+    total._version += 1
+    gpu.finish()
+    values.close()
+    assert values.written == []
+    assert [str(e) for e in values.failures] == [
+        "a value was changed in place before it could be read"
+    ]
+
+
+def test_waiting_values_are_bounded(values, gpu, monkeypatch):
+    monkeypatch.setattr(late, "MOST", 5)
+    gpu.work(1)
+    for n in range(10):
+        values.keep("loss", Value(n))
+    gpu.finish()
+    values.close()
+    assert len(values.written) == 6  # five waited for an event to come, one for its own
+    assert values.lost == [1] * 4
+
+
+def test_a_broken_device_is_a_failure_once_it_is_asked(values, gpu):
+    values.keep("loss", Value(1))
+    gpu.broken = True
+    values.keep("loss", Value(2))
+    values.close()
+    assert values.written == []
+    assert values.failures and sum(values.lost) == 2
+
+
+def test_in_a_forked_child_nothing_waits(measured, gpu):
+    work = measured.function(PLAIN, "forward", device=True)
+    work(lambda: gpu.work(1))
+    child = os.fork()
+    if not child:
+        measured.spans.renew()
+        os._exit(len(measured.spans.marks._waiting))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,275 @@
+"""Regions in real runs: rewritten functions, objects, forks, children, sudden ends."""
+
+from __future__ import annotations
+
+from injector.bus.spans import unpack
+
+PROGRAM = """
+import time
+
+class Model:
+    def forward(self, batch):
+        time.sleep(0.001)
+        return batch
+
+    def __call__(self, batch):
+        return self.forward(batch)
+
+class Loader:
+    def __init__(self, data):
+        self.data = iter(data)
+
+    def __next__(self):
+        return next(self.data)
+
+    def __iter__(self):
+        return self
+
+def main():
+    model, other = Model(), Model()
+    for batch in Loader([[1, 2], [3]]):
+        model(batch)
+        other(batch)
+    print("done")
+
+main()
+"""
+
+
+def test_what_a_library_voirfile_asks_for(inject):
+    run = inject(
+        PROGRAM,
+        """
+        def instrument_a(ov):
+            yield ov.phases.load_script
+            ov.region("//Loader/__next__", "io", of=lambda self: self, items=lambda result: len(result))
+            ov.region("//Model/__call__", "forward", of=lambda self: self, items=lambda batch: len(batch),
+                      phase=lambda: "train", what=lambda self: type(self).__name__ + "!")
+            ov.rank(2, 4, local=0)
+        """,
+    )
+    assert (run.exit, run.out) == (0, "done\n"), run.err
+    assert run.record["failures"] == []
+    rows = run.rows()
+    assert [row[3]["region"] for row in rows] == ["io", "forward", "forward"] * 2 + ["io.end"]
+    assert [unpack(row[2])[0] for row in rows] == [2, 2, 2, 1, 1, 1, 0]
+    assert [row[3]["of"] for row in rows] == [1, 2, 3, 1, 2, 3, 1]
+    assert {row[3]["what"] for row in rows} == {"Loader", "Model!"}
+    texts = [row[3]["place"]["text"] for row in rows[:3]]
+    assert texts == ["for batch in Loader([[1, 2], [3]]):", "model(batch)", "other(batch)"]
+    assert {row[3]["place"]["function"] for row in rows} == {"main"}
+    assert run.fired == {"//Loader/__next__": 3, "//Model/__call__": 4}
+    assert run.record["processes"][0]["rank"] == 2
+    [process] = run.record["processes"]
+    assert process["lost"] == 0
+
+
+def test_objects(inject):
+    run = inject(
+        """
+        import json, math
+        class A:
+            def f(self, n):
+                return n
+        a, b = A(), A()
+        for n in range(3):
+            a.f(n), b.f(n), json.dumps(n), math.sqrt(n)
+        """,
+        """
+        import json, math
+        def instrument_a(ov):
+            yield ov.phases.load_script
+            ov.region(json.dumps, "dump", items=lambda obj: 1 + obj)
+            ov.region(math.sqrt, "root")
+            ov.region(json.JSONEncoder.encode, "encode", when=lambda o: o > 1)
+        def instrument_bound(ov):
+            ov.region("//a/f", "bound", items=lambda n: n)
+        """,
+    )
+    assert run.exit == 0, run.err
+    assert run.record["failures"] == []
+    assert [unpack(payload)[0] for _, _, payload in run.spans("dump")] == [1, 2, 3]
+    assert len(run.spans("root")) == 3
+    assert len(run.spans("encode")) == 1
+    lines = {row[3]["place"]["line"] for row in run.rows("dump") + run.rows("root")}
+    assert lines == {8}
+
+
+def test_conditions_of_selectors(inject):
+    run = inject(
+        """
+        def f(kind):
+            return g(kind)
+        def g(kind):
+            return kind
+        f(1), g(2), f(3), f(1)
+        """,
+        """
+        def instrument_a(ov):
+            ov.region("//f(kind=1)", "one", items=lambda kind: kind + 5)
+            ov.region("//f > //g", "inside", items=lambda kind: kind)
+        """,
+    )
+    assert run.exit == 0, run.err
+    assert run.record["failures"] == []
+    assert [unpack(payload)[0] for _, _, payload in run.spans("one")] == [6, 6]
+    assert [unpack(payload)[0] for _, _, payload in run.spans("inside")] == [1, 3, 1]
+    assert {row[3]["place"]["text"] for row in run.rows("inside")} == {"return g(kind)"}
+
+
+def test_a_variable_that_an_object_does_not_have_is_bad_input(inject):
+    run = inject(
+        "print('runs')",
+        """
+        import json
+        def instrument_a(ov):
+            yield ov.phases.load_script
+            ov.region(json.dumps, "dump", of=lambda model: model)
+        """,
+    )
+    assert run.exit == 2
+    assert "dumps has no variable 'model'" in run.err
+
+
+def test_a_variable_that_a_selector_does_not_have_is_a_miss(inject):
+    run = inject(
+        "def f(x):\n    return x\nprint(f(3))\n",
+        'def instrument_a(ov):\n    ov.region("//f", "f", of=lambda model: model)\n',
+    )
+    assert (run.exit, run.out) == (0, "3\n")
+    [miss] = run.record["misses"]
+    assert miss["reason"] == "f has no variable model"
+    assert run.rows() == []
+
+
+def test_values_out_of_calls(inject):
+    run = inject(
+        """
+        class Optimizer:
+            rate = 0.5
+            def step(self, closure=None):
+                self.rate /= 2
+                return self.rate
+        optimizer = Optimizer()
+        for _ in range(3):
+            optimizer.step()
+        """,
+        """
+        def instrument_a(ov):
+            ov.value("//Optimizer/step", "lr", task="train", get=lambda self: self.rate)
+            ov.value("//Optimizer/step", "after", get=lambda result, self: result + self.rate)
+        """,
+    )
+    assert run.exit == 0, run.err
+    values = run.events("data")
+    assert [d["lr"] for d in values if "lr" in d] == [0.5, 0.25, 0.125]
+    assert [d["after"] for d in values if "after" in d] == [0.5, 0.25, 0.125]
+
+
+CHILDREN = """
+import multiprocessing, os, sys
+import injector
+
+def work(n):
+    with injector.region("part"):
+        return n
+
+def child(n):
+    for _ in range(n):
+        work(n)
+
+def main():
+    work(0)
+    if sys.argv[1] == "fork":
+        if os.fork() == 0:
+            child(2)
+            os._exit(0)
+        os.wait()
+    else:
+        process = multiprocessing.get_context(sys.argv[1]).Process(target=child, args=(2,))
+        process.start()
+        process.join()
+    work(0)
+
+if __name__ == "__main__":
+    main()
+"""
+WORK = 'def instrument_a(ov):\n    ov.region("//work", "work", items=lambda n: n)\n'
+
+
+def test_forked_children(inject):
+    run = inject(CHILDREN, WORK, args=["fork"])
+    assert run.exit == 0, run.err
+    check_children(run)
+
+
+def test_spawned_children(inject):
+    run = inject(CHILDREN, WORK, args=["spawn"])
+    assert run.exit == 0, run.err
+    check_children(run)
+
+
+def check_children(run):
+    for region in ("work", "part"):
+        assert len(run.rows(region)) == 4
+    assert sorted(unpack(row[2])[0] for row in run.rows("work")) == [0, 0, 2, 2]
+    logs = {log for log, _ in run.sites}
+    assert len(logs) == 2
+    assert all(site["place"] for site in run.sites.values())
+    assert run.fired == {"//work": 4}
+
+
+def test_sudden_ends(inject):
+    for end in ("os._exit(3)", "os.kill(os.getpid(), 9)", "os.execv('/bin/true', ['true'])"):
+        run = inject(
+            f"""
+            import os
+            def work(n):
+                return n
+            for n in range(1000):
+                work(n)
+            {end}
+            """,
+            WORK,
+        )
+        assert [unpack(row[2])[0] for row in run.rows("work")] == list(range(1000))
+        assert len({row[3]["site"] for row in run.rows("work")}) == 1
+
+
+def test_what_a_region_calls_may_stop_the_program(inject):
+    run = inject(
+        """
+        def work(n):
+            return n
+        for n in range(10):
+            work(n)
+        print("never")
+        """,
+        """
+        import injector
+        def instrument_a(ov):
+            def items(n):
+                if n == 5:
+                    raise injector.StopProgram
+                return n
+            ov.region("//work", "work", items=items)
+        """,
+    )
+    assert (run.exit, run.out) == (0, ""), run.err
+    assert run.record["stopped"]
+    assert [unpack(payload)[0] for _, _, payload in run.spans("work")][:5] == [0, 1, 2, 3, 4]
+
+
+def test_after_import(inject):
+    run = inject(
+        "import colorsys\nprint(colorsys.rgb_to_hsv(0, 0, 0))\n",
+        """
+        def instrument_a(ov):
+            ov.after_import("colorsys", lambda module: ov.region(module.rgb_to_hsv, "hsv"))
+            ov.after_import("colorsys", lambda module: 1 // 0)
+        """,
+    )
+    assert (run.exit, run.out) == (0, "(0.0, 0.0, 0)\n"), run.err
+    assert len(run.spans("hsv")) == 1
+    [failure] = run.record["failures"]
+    assert failure["where"] == "after_import('colorsys')"
