@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from _thread import get_ident
 from os import getpid
 from time import monotonic_ns
 
 from ..errors import UserError
-from ..probe import points
+from ..probe import define_stored, points
 from . import loader as loaders
 from . import user
 from .late import Late
@@ -43,6 +44,7 @@ class Store:
 
     def __init__(self, series: str, recorder: Recorder, late: Callable[[str, Any], None]) -> None:
         self._series = series
+        self.gives = f"value:{series}"
         self._recorder = recorder
         self._late = late
         self.grow = recorder.series(series).grow
@@ -54,6 +56,12 @@ class Store:
         found = self.number(value)
         if found is not None:
             self.keep(found)
+
+    def under(self, name: str) -> Callable[[Any], Any]:
+        """What stores a value in memory as a hook does; ``name`` is its name among the hooks."""
+        define_stored(name, self.grow, self.number, self.keep)
+        hooks = vars(builtins)
+        return lambda value: hooks[name](value)
 
     def keep(self, value: float) -> None:
         """Store a number in the log: there is no room in memory."""
@@ -67,6 +75,8 @@ class Store:
         """
         if isinstance(value, (int, float)):
             return float(value)
+        if value is None:
+            return None
         if _is_traced(value):
             return None
         device = getattr(value, "device", None)
@@ -109,7 +119,9 @@ class Measures:
             self._ask(where, store=store)
             return
         try:
-            self._ask(where, calls=ValueHooks(get, store.put))
+            hooks = ValueHooks(get, store.under)
+            hooks.gives = store.gives
+            self._ask(where, calls=hooks)
         except TypeError as error:
             raise UserError(f"value {series!r} of {where!r}: {error}") from None
 
