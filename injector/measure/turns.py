@@ -57,6 +57,7 @@ class Turns:
         self._what = type(loader).__name__
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
         self._step = self._load = 0
+        self._age = self._sites.age
 
     def fetched(self, start: int, end: int, batch: Any, frame: FrameType) -> None:
         """A batch was drawn by ``frame``; ``start`` and ``end`` are nanoseconds."""
@@ -71,9 +72,14 @@ class Turns:
 
     def stepped(self, start: int, end: int) -> None:
         """The body that the batch was for has ended."""
-        self._add(start, end, self._load, self._step)
+        if self._age == self._sites.age:
+            self._add(start, end, self._load, self._step)
 
     def _at(self, frame: FrameType) -> tuple[int, int]:
+        if self._age != self._sites.age:  # the pass goes on in the child of a fork
+            self._age = self._sites.age
+            self._of = None
+            self._known.clear()
         key = id(frame.f_code), frame.f_lasti
         known = self._known.get(key)
         if known is None:
