@@ -26,6 +26,8 @@ class Tally:
         self.missed: dict[str, dict[int, dict[str, Any]]] = {}
         self.ranks: dict[int, dict[str, Any]] = {}
         self.failures: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.voirfiles: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.auto_missed: dict[tuple[str, str], dict[str, Any]] = {}
 
     def take(self, record: Record) -> bool:
         """Note ``record``; whether it is one that the run's stream of events has no use for."""
@@ -82,6 +84,20 @@ class Tally:
         failure = self.failures.setdefault(key, {**data, "processes": []})
         if process not in failure["processes"]:
             failure["processes"].append(process)
+
+    def _voirfile(self, process: int, data: dict[str, Any]) -> None:
+        key = (data.get("name"), data.get("version"))
+        self.voirfiles.setdefault(key, {**data, "processes": []})["processes"].append(process)
+
+    def _auto_missed(self, process: int, data: dict[str, Any]) -> None:
+        self.auto_missed.setdefault((str(data.get("voirfile")), str(data.get("what"))), data)
+
+    def automatic(self) -> list[dict[str, Any]]:
+        """The shipped voirfiles that acted: ``name library version tested processes missed``."""
+        return [
+            {**told, "missed": [d for (n, _), d in self.auto_missed.items() if n == told["name"]]}
+            for told in self.voirfiles.values()
+        ]
 
     def processes(self) -> list[dict[str, Any]]:
         """One entry a process, in the order in which they began."""
@@ -180,6 +196,8 @@ _NOTES = {
     "fired": Tally._fired,
     "failure": Tally._failure,
     "compiled": Tally._compiled,
+    "voirfile": Tally._voirfile,
+    "auto-missed": Tally._auto_missed,
     "rank": Tally._rank,
     "site": Tally._nothing,
     "spans": Tally._nothing,
@@ -190,7 +208,7 @@ def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
     """What a reader of the run must know: misses, silent probes, failures, losses.
 
     Each is ``{"kind": …, "text": …}`` with kind ``missed unattached never-fired failure lost torn
-    problem``; the text is one or more lines.
+    problem auto-missed``; the last is no mistake of anybody's. The text is one or more lines.
     """
     found = [{"kind": "problem", "text": text} for text in info.get("problems", ())]
     if info["voirfiles"] and not info["processes"] and info["exit"]["code"] == 0:
@@ -201,6 +219,9 @@ def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
         if probe["fired"] == 0 and probe["selector"] not in missed:
             found.append(_silent_probe(probe))
     found += [{"kind": "failure", "text": _failure_text(failure)} for failure in info["failures"]]
+    for told in info.get("automatic", ()):
+        if told["missed"]:
+            found.append({"kind": "auto-missed", "text": _auto_missed_text(told)})
     for process in info["processes"]:
         who = f"process {process['pid']} on {process['host']}"
         if process["lost"]:
@@ -224,6 +245,13 @@ def _miss_text(miss: dict[str, Any]) -> str:
     if miss["nearest"]:
         text += "\nnearest: " + ", ".join(str(name) for name in miss["nearest"])
     return text
+
+
+def _auto_missed_text(told: dict[str, Any]) -> str:
+    names = ", ".join(str(miss.get("what")) for miss in told["missed"])
+    tested = " – ".join(dict.fromkeys(map(str, told.get("tested") or ()))) or "no version"
+    version = f"{told['library']} {told['version'] or ''}".strip()
+    return f"{version} has not what its voirfile looks for (tested with {tested}): {names}"
 
 
 def _silent_probe(probe: dict[str, Any]) -> dict[str, str]:

@@ -54,6 +54,7 @@ class Process:
         try:
             self.session.begin()
             self.session.load()
+            self.session.expect(self.config.get("auto") or {})
         except UserError as error:
             say(str(error))
             return BAD_INPUT
@@ -80,13 +81,40 @@ class Process:
             sys.stderr.flush()
             os._exit(code)  # site would make a fatal error of SystemExit
 
-    def open(self) -> None:
-        """Import what the phases need, where there is something to probe."""
-        if self.session is None and (self.config["voirfiles"] or self.config["configs"]):
-            try:
+    def open(self, folder: str = "") -> None:
+        """Import what the phases need, where there is something to probe.
+
+        Where only libraries are to be probed that wait until the program imports one; but not if a
+        neighbour of the program in ``folder`` could then be taken for what we need.
+        """
+        if self.session is not None:
+            return
+        libraries = self.config.get("auto")
+        try:
+            if self.config["voirfiles"] or self.config["configs"]:
                 self._open()
-            except Exception as error:
-                say(f"not probing: {type(error).__name__}: {error}")
+            elif libraries:
+                from injector.launch import automatic, shadows
+
+                if folder and shadows.names(folder):
+                    self._open()
+                else:
+                    automatic.Watch(libraries, self.open_now).start()
+        except Exception as error:
+            say(f"not probing: {type(error).__name__}: {error}")
+
+    def open_now(self) -> None:
+        """In the middle of the program: it is about to import a library that is to be probed."""
+        known = set(sys.path_importer_cache)
+        try:
+            self._open()
+        except Exception as error:
+            say(f"not probing: {type(error).__name__}: {error}")
+        if self.engine is not None:
+            self.engine.main_met = True
+        self.phases()
+        for entry in set(sys.path_importer_cache) - known:
+            del sys.path_importer_cache[entry]
 
     def _open(self) -> None:
         from injector.bus.writer import Writer
@@ -99,7 +127,8 @@ class Process:
         self.session = Session(self.config, self.engine, writer)
         self.engine._report = self.session.report
         self.engine.install()
-        self.spare = _spare_builtins()
+        self.owner = os.getpid()
+        self.spare = self.spare or _spare_builtins()
         os.register_at_fork(after_in_child=self.session.after_fork)
         self.children.on_exec = self.before_exec
 
@@ -234,7 +263,8 @@ def start(settings: str, path: str | None) -> Callable[[], None]:
     children = Children(settings)
     children.install()
     process = Process(config, children)
-    if config["voirfiles"] or config["configs"]:
+    if config["voirfiles"] or config["configs"] or config.get("auto"):
+        process.spare = _spare_builtins()
         atexit.register(process.at_exit)
         os._exit = posix._exit = native(os._exit, process.before_exit)
     program = sys.argv[0] if sys.argv else ""

@@ -16,6 +16,7 @@ import sys
 
 from injector.errors import UserError
 from injector.launch.environment import find
+from injector.launch.limits import limit
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 
     Declared = Callable[["Command"], Mapping[str, object]]
 
-VALUED = ("--voirfile", "--config", "--runs", "--name")
-FLAGS = ("--workers", "--strict", "--quiet", "--help")
+LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval")
+VALUED = ("--voirfile", "--config", "--runs", "--name", *LIMITS)
+FLAGS = ("--workers", "--strict", "--quiet", "--no-auto", "--live", "--no-live", "--help")
 SHORT = {"-h": "--help", "-q": "--quiet"}
 
 DEFAULT = "voirfile.py"
+AUTO = "auto"
+"""As a voirfile: the shipped ones, each when the program imports its library."""
 LONGEST = 1 << 22
 """Bytes of a script that are searched for an option."""
 
@@ -42,6 +46,8 @@ class Command:
         """Words for the options that the voirfiles declare."""
         self.runs: str | None = None
         self.given_name: str | None = None
+        self.limits: dict[str, float] = {}
+        """Steps or seconds, by option: after how many to stop."""
         self.flags: set[str] = set()
         self.kind = ""
         """``script`` ``module`` ``stdin`` ``command``, or nothing if no program was named."""
@@ -51,6 +57,11 @@ class Command:
         self.arguments: list[str] = []
         self.notes: list[str] = []
         """Sentences for the report, about words that could have been ours."""
+
+    @property
+    def automatic(self) -> bool:
+        """Whether shipped voirfiles act in processes that import their libraries."""
+        return AUTO in self.voirfiles or "--no-auto" not in self.flags
 
     @property
     def name(self) -> str:
@@ -72,7 +83,7 @@ class Command:
     def all_voirfiles(self) -> list[str]:
         """The voirfiles, absolute: those asked for, else the one beside the script."""
         if self.voirfiles:
-            return [os.path.abspath(path) for path in self.voirfiles]
+            return [os.path.abspath(path) for path in self.voirfiles if path != AUTO]
         folder = ""
         if self.kind == "script":
             folder = self.target if os.path.isdir(self.target) else os.path.dirname(self.target)
@@ -182,6 +193,8 @@ def _take_own(command: Command, rest: list[str]) -> None:
         command.configs.append(value)
     elif option == "--runs":
         command.runs = value
+    elif option in LIMITS:
+        command.limits[option] = limit(option, value)
     else:
         command.given_name = value
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
+from _thread import get_ident
+from os import getpid
 from time import monotonic_ns
 
 from ..errors import UserError
-from ..probe import points
+from ..probe import define_stored, points
 from . import loader as loaders
 from . import user
 from .late import Late
@@ -41,15 +44,24 @@ class Store:
 
     def __init__(self, series: str, recorder: Recorder, late: Callable[[str, Any], None]) -> None:
         self._series = series
+        self.gives = f"value:{series}"
         self._recorder = recorder
         self._late = late
         self.grow = recorder.series(series).grow
 
     def put(self, value: Any) -> None:
-        """Store ``value`` from where the hook could not do it itself."""
+        """Store ``value`` from where the hook could not do it itself; None is no value."""
+        if value is None:
+            return
         found = self.number(value)
         if found is not None:
             self.keep(found)
+
+    def under(self, name: str) -> Callable[[Any], Any]:
+        """What stores a value in memory as a hook does; ``name`` is its name among the hooks."""
+        define_stored(name, self.grow, self.number, self.keep)
+        hooks = vars(builtins)
+        return lambda value: hooks[name](value)
 
     def keep(self, value: float) -> None:
         """Store a number in the log: there is no room in memory."""
@@ -63,6 +75,8 @@ class Store:
         """
         if isinstance(value, (int, float)):
             return float(value)
+        if value is None:
+            return None
         if _is_traced(value):
             return None
         device = getattr(value, "device", None)
@@ -86,6 +100,7 @@ class Measures:
         self._recorder = recorder
         self._failed = failed
         self.spans = Spans(recorder)
+        self._timed: dict[tuple[object, ...], int] = {}
         self.late = Late(self._write_late, recorder.lose, failed)
         self._regions = user.Recorder(self.spans)
         user.record(self._regions)
@@ -104,7 +119,9 @@ class Measures:
             self._ask(where, store=store)
             return
         try:
-            self._ask(where, calls=ValueHooks(get, store.put))
+            hooks = ValueHooks(get, store.under)
+            hooks.gives = store.gives
+            self._ask(where, calls=hooks)
         except TypeError as error:
             raise UserError(f"value {series!r} of {where!r}: {error}") from None
 
@@ -130,6 +147,17 @@ class Measures:
             self.spans, task=task, items=items, phase=phase, asked=asked, failed=self._failed
         )
         self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
+
+    def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any) -> None:
+        """Record a span of the region ``name`` that somebody has timed."""
+        key = (name, what, nbytes is None, get_ident(), getpid())
+        site = self._timed.get(key)
+        if site is None:
+            payload = None if nbytes is None else "bytes"
+            site = self._timed[key] = self.spans.sites.at(
+                sys._getframe(1), "", None, region=name, what=what, payload=payload
+            )
+        self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
 
     def _write_late(self, series: str, t_ns: int, value: Any) -> None:
         self._recorder.emit_values(series, t_ns, value)

@@ -41,7 +41,7 @@ class Finder:
         return None if outside is None else _place(outside)
 
     def _kind(self, frame: FrameType) -> str:
-        if _package(frame) == "injector":
+        if _package(frame) == "injector" or _package(frame).startswith("__voir"):
             return "ours"
         file = frame.f_code.co_filename
         if file[:1] == "<":  # made by a library, unless it is what `python -c` runs

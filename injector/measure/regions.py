@@ -169,6 +169,10 @@ class CallHooks:
     what: str
     variables: tuple[str, ...]
     """What hooks there are: ``"#enter"``, ``"#exit"``, …; the calls of the first are counted."""
+    gives: str | None = None
+    """What is recorded: ``region:forward``, ``value:train/loss``."""
+    gate: str | None = None
+    """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
 
     def captures(self, variable: str) -> tuple[str, ...]:
         """Variables of the function that the hook on ``variable`` wants besides."""
@@ -205,6 +209,8 @@ class CallHooks:
         selector has conditions, which are on the variables ``beside``.
         """
         point, made = self.make(names, asked, module.partition(".")[0])
+        if not (active is None and guard is None):
+            self.gate = None
         captures = {name: beside + self.captures(variable) for variable, name in names.items()}
         hooks = {
             name: made[variable] if guard is None else guard(made[variable])
@@ -219,6 +225,7 @@ class RegionHooks(CallHooks):
     def __init__(self, region: Region, spans: Spans) -> None:
         self.region = region
         self.what = f"region {region.name!r}"
+        self.gives = f"region:{region.name}"
         self.variables = ("#enter", *region.variables())
         self._spans = spans
 
@@ -231,14 +238,16 @@ class RegionHooks(CallHooks):
         self, names: dict[str, str], asked: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         point = Point(names["#enter"])
+        if self.region.outermost:
+            self.gate = self._spans.calls.gate(self.region.name).name
         call = self.region.call(self._spans, asked, library)
         return point, self._spans.calls.hooks(point, call).by_variable
 
 
 class ValueHooks(CallHooks):
-    """A hook that hands ``put`` what ``get`` makes of each call."""
+    """A hook that stores what ``get`` makes of each call; ``store(name)`` gives what stores it."""
 
-    def __init__(self, get: Function, put: Callable[[Any], None]) -> None:
+    def __init__(self, get: Function, store: Callable[[str], Function]) -> None:
         """Raises TypeError when ``get`` does not say what its parameters are called."""
         answer = Answer(get)
         self.what = "value"
@@ -247,7 +256,7 @@ class ValueHooks(CallHooks):
         names = (RESULT, *self._captures) if answer.late else self._captures
         self._get = answer.over(names)
         self._late = answer.late
-        self._put = put
+        self._store = store
 
     def captures(self, variable: str) -> tuple[str, ...]:
         return self._captures
@@ -256,7 +265,7 @@ class ValueHooks(CallHooks):
         self, names: dict[str, str], asked: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         [(variable, name)] = names.items()
-        get, put = self._get, self._put
+        get, put = self._get, self._store(name + "=")
 
         def early(_: Any, *values: Any) -> None:
             put(get(*values))

@@ -10,7 +10,21 @@ if TYPE_CHECKING:
     Emit = Callable[[str, Any], None]
 
 
-OURS = frozenset(("process", "asked", "probe", "miss", "fired", "first", "failure", "lost", "end"))
+OURS = frozenset(
+    (
+        "process",
+        "asked",
+        "probe",
+        "miss",
+        "fired",
+        "first",
+        "failure",
+        "lost",
+        "end",
+        "voirfile",
+        "auto-missed",
+    )
+)
 """Events that the record itself is made of; a voirfile's own of such a name are put into ``event``."""
 
 

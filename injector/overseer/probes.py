@@ -60,6 +60,8 @@ class Probe:
         self.selector = _shown(where, variable) if calls is None else _named(where)
         self.place = place
         self.override = override
+        self.gives = getattr(calls if calls is not None else store, "gives", None)
+        """What it records, if it records by itself: ``region:forward``, ``value:train/loss``."""
         self.targets: list[Target] = []
         self.counted: list[str] = []
         """Hooks each of whose calls is an event."""
@@ -77,6 +79,9 @@ class Probe:
             self._ask_for(where, variable, total)
         else:
             self._ask_calls(where, calls)
+            for target in self.targets:
+                if target.request.variable != "#scope":
+                    target.request = target.request._replace(gate=calls.gate)
 
     def _ask_calls(self, where: Any, calls: CallHooks) -> None:
         """Ask for the begins and ends of calls."""

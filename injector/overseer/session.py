@@ -7,15 +7,16 @@ import sys
 from ..probe import Point, points, stop, undefine
 from ..rewrite.request import Miss
 from . import voirfile, workers
+from .automatic import Automatic
 from .overseer import Overseer
 from .probes import Probe
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..rewrite.request import Landing
+    from ..rewrite.request import Landing, Request
     from .rooms import Record, Rewriter
 
 
@@ -35,10 +36,13 @@ class Session:
         self._finished = False
         self._before_fork: dict[str, int] = {}
         self.overseer = Overseer(record, self._install, self._failure, engine.after_import)
+        self._automatic = Automatic(self.overseer, engine, record)
         points.on_failure = self._hook_failed
         points.on_first = self._first_fire
         points.on_define = engine.on_hook_defined
-        stop.on_stop = lambda: record.emit("stop", {})
+        stop.on_stop = self._stopping
+        if config.get("pace"):
+            self.overseer.pace(config["pace"], config.get("run"))
         stop.on_give_up = lambda: self.finish(None)
 
     def begin(self) -> None:
@@ -63,6 +67,10 @@ class Session:
             pass
         pending, self._pending = self._pending or [], None
         self._arm(pending)
+
+    def expect(self, libraries: Mapping[str, Sequence[str]]) -> None:
+        """Run shipped voirfiles (paths) when the program imports the library they are about."""
+        self._automatic.expect(libraries)
 
     def finish(self, exception: BaseException | None = None) -> None:
         """End ``run_script`` and ``finalize``, complete the streams, write the last words. Once."""
@@ -124,6 +132,12 @@ class Session:
             self._failure("phase finalize", error)
         overseer.let_go()
 
+    def _stopping(self) -> None:
+        """The program is being stopped, on purpose."""
+        said = getattr(stop.stopped_by, "value", None)  # of a pace; anything of ov.stop
+        nothing = {"task": None, "steps": None, "why": None}
+        self._record.emit("stop", said if isinstance(said, dict) and "why" in said else nothing)
+
     def _tell_voir(self) -> None:
         """``voir.log`` and ``voir.iterate`` in the program find the overseer through voir itself."""
         loaded = sys.modules.get("voir.helpers")
@@ -137,12 +151,15 @@ class Session:
     # --- probes ------------------------------------------------------------------------------------
 
     def _install(self, probe: Probe) -> None:
+        if not self._automatic.admits(probe):
+            return
         label = probe.selector
         if any(label == other for other in self._labels.values()):
             # Two probes may ask for the same; the record tells them apart by where they ask.
             label = f"{label} ({probe.place[0]}:{probe.place[1]}, no. {len(self._labels) + 1})"
         self._labels[probe] = label
-        probe.on_first = lambda: self._record.emit("first", {"selector": label})
+        if self._automatic.owner(probe.place[0]) is None:
+            probe.on_first = lambda: self._record.emit("first", {"selector": label})
         for hook in probe.hooks:
             self._probes[hook] = probe
         if self._pending is not None:
@@ -151,29 +168,32 @@ class Session:
             self._arm([probe])
 
     def _arm(self, probes: list[Probe]) -> None:
-        named = []
+        named: list[Request] = []
+        late: list[Request] = []
         for probe in probes:
-            self._record.emit(
-                "asked",
-                {
-                    "selector": self._labels[probe],
-                    "file": probe.place[0],
-                    "line": probe.place[1],
-                },
-            )
+            file, line = probe.place
+            automatic = self._automatic.owner(file) is not None
+            if not automatic:
+                told = {"selector": self._labels[probe], "file": file, "line": line}
+                self._record.emit("asked", told)
             for target in probe.targets:
-                request, found = target.request, target.found
-                if found is None:
-                    named.append(request)
+                if target.found is None:
+                    (late if automatic else named).append(target.request)
                 else:
-                    self._engine.attach(found, request)
+                    self._engine.attach(target.found, target.request)
         if named:
             self._engine.add(named)
+        if late:
+            self._engine.add_late(late)
 
     def report(self, found: Landing | Miss) -> None:
         """What the engine tells of a request: where it landed, or that it found nothing."""
         probe = self._probes.get(found.request.hook)
         selector = self._labels[probe] if probe else ""
+        if probe is not None and self._automatic.owner(probe.place[0]) is not None:
+            if isinstance(found, Miss):
+                self._automatic.missed(probe.place[0], probe.selector, found.reason)
+            return
         if isinstance(found, Miss):
             data = {"selector": selector, "reason": found.reason, "nearest": list(found.nearest)}
             self._record.emit("miss", data)
@@ -200,7 +220,11 @@ class Session:
         return {key: count - before.get(key, 0) for key, count in self._counts().items()}
 
     def _counts(self) -> dict[str, int]:
-        return {label: probe.fired for probe, label in self._labels.items()}
+        return {
+            label: probe.fired
+            for probe, label in self._labels.items()
+            if self._automatic.owner(probe.place[0]) is None
+        }
 
     def _first_fire(self, point: Point) -> None:
         probe = self._probes.get(point.name)

@@ -16,6 +16,7 @@ from time import perf_counter_ns
 
 from . import points
 from .frames import hooked, is_generator, is_ours
+from .gates import Gate
 from .points import MISSING, Point, failed
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -73,8 +74,16 @@ class Calls:
     def __init__(self, room: Room) -> None:
         self.room = room
         self._stacks: dict[str, Stacks] = {}
+        self._gates: dict[str, Gate] = {}
         self._forget: list[Callable[[], None]] = []
         self._pid = os.getpid()
+
+    def gate(self, region: str) -> Gate:
+        """The gate that all regions of this name share."""
+        known = self._gates.get(region)
+        if known is None:
+            known = self._gates[region] = Gate(region)
+        return known
 
     def stacks(self, region: str) -> Stacks:
         """The stacks that all regions of this name share."""
@@ -90,6 +99,8 @@ class Calls:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._stacks = {}
+            for gate in self._gates.values():
+                gate.set(False)
             self.room.renew()
 
     def hooks(self, point: Point, call: Call) -> Hooks:
@@ -125,6 +136,7 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
     add = calls.room.add
     clock, getframe = perf_counter_ns, sys._getframe
     local = calls.stacks(call.region)
+    inside_now = calls.gate(call.region).set if outermost else None
     fired = 0
     told = False
     walks = (
@@ -182,13 +194,19 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
                 and phase == last_phase
                 and stack is last_stack
             ):
+                if inside_now is not None and last_site >= 0:
+                    inside_now(True)
                 mark = None if device is None else device.mark()
                 stack.append((me, last_site, clock(), payload, mark))
             else:
                 push(getframe(1), stack, of, phase, payload, rest)
         except BaseException as error:
             failed(point, error)
-            push(getframe(1), stack, *answers(getframe(1), rest), rest)
+            try:
+                push(getframe(1), stack, *answers(getframe(1), rest), rest)
+            except BaseException as again:
+                failed(point, again)
+                stack.append(outside)
         return value
 
     def leave(value: Any, *_: Any) -> Any:
@@ -199,6 +217,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             if entry[0] is not me:
                 entry = unwind(stack, entry)
             _owner, site, start, payload, mark = entry
+            if inside_now is not None and not (stack and stack[-1][1] >= 0):
+                inside_now(False)
             if site > 0:
                 add(start, end, payload, site)
                 if mark is not None:
@@ -244,6 +264,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             told = True
             points.on_first(point)
         site = look(caller, stack, of, phase, rest)
+        if inside_now is not None and site >= 0:
+            inside_now(True)
         mark = None if device is None else device.mark()
         entry = (me, site, clock(), payload, mark)
         if is_generator(function):

@@ -46,6 +46,7 @@ class Engine:
         self._requests: dict[str, list[Request]] = {}
         self._done: dict[str, set[Request]] = {}
         self._pending: dict[str, list[Request]] = {}
+        self._late: dict[str, list[Request]] = {}
         self._sheets: dict[str, Sheet] = {}
         self._callbacks: dict[str, list[Callback]] = {}
         self.derived: dict[object, Request] = {}
@@ -94,6 +95,42 @@ class Engine:
             from .reaching import exchange
 
             exchange(self, ready)
+
+    def add_late(self, requests: Iterable[Request]) -> None:
+        """Weave ``requests`` into functions of modules once those have been loaded.
+
+        For libraries: costs little where modules are big, and misses what happens during their import.
+        """
+        names: dict[str, None] = {}
+        with self._lock:
+            for request in requests:
+                self._late.setdefault(request.module, []).append(request)
+                self.names.add(request.module)
+                names[request.module] = None
+        for name in names:
+            if self._is_ready(name) or (
+                not self._import_hook.expect(name) and self._is_ready(name)
+            ):
+                self._reach_late(name)
+
+    def _reach_late(self, name: str) -> None:
+        ready = self._tools(name)
+        if not ready and _thread.get_ident() in self._tooling:
+            return  # it is loaded for the rewriter itself, and reached when that is done
+        with self._lock:
+            late = self._late.pop(name, [])
+        if not ready:
+            self.miss(late, self._tool_error)
+        elif late:
+            from .excerpt import reach
+
+            reach(self, name, sys.modules[name], late)
+
+    def met(self, name: str, requests: Iterable[Request]) -> None:
+        """Remember requests that are woven in: who rewrites the whole module weaves them again."""
+        with self._lock:
+            self._requests.setdefault(name, []).extend(requests)
+            self._done.setdefault(name, set()).update(requests)
 
     def attach(self, target: object, request: Request) -> None:
         """Weave ``request`` into the object ``target``: its module and path are not looked at."""
@@ -166,14 +203,14 @@ class Engine:
     def note_compiled(self, code: CodeType) -> None:
         """Remember that a compiler was given the code as written: no hook of it will be called."""
         for sheet in self._sheets_of(code):
-            path = sheet.place(code)
-            if path is not None:
-                self.compiled.add((sheet.filename, ".".join(step[0] for step in path)))
+            name = sheet.name_of(code)
+            if name is not None:
+                self.compiled.add((sheet.filename, name))
 
     def _sheets_of(self, code: CodeType) -> list[Sheet]:
         with self._lock:
             sheets = list(self._sheets.values())
-        return [s for s in sheets if s.versions and s.filename == code.co_filename]
+        return [s for s in sheets if (s.versions or s.excerpts) and s.filename == code.co_filename]
 
     # -- hooks -----------------------------------------------------------------------------------
 
@@ -255,6 +292,8 @@ class Engine:
 
             exchange(self, [name] if late else [])
             find_on(self, module, unmet)
+        if name in self._late:
+            self._reach_late(name)
         for callback in callbacks:
             _call(callback, module)
 

@@ -35,6 +35,9 @@ class Request(NamedTuple):
     """Whether the hook's return value replaces the variable's."""
     category: str | None = None
     """Only variables annotated with this tag."""
+    gate: str | None = None
+    """Name of a callable in builtins that says, without arguments, that the function may run as it was
+    written. It is asked where all of a function's hooks have the same gate and nothing is defined in it."""
 
 
 class Landing(NamedTuple):

@@ -17,6 +17,8 @@ from .request import ANYWHERE, Landing, Request
 if TYPE_CHECKING:
     import ast
 
+    from .excerpt import Excerpt
+
 Step = tuple[str, int, int]
 """One code object inside its parent: name, first line, how many alike came before."""
 Path = tuple[Step, ...]
@@ -34,6 +36,8 @@ class Sheet:
     turns a tree into the module's code where the module's loader has its own way of doing so.
     ``flags`` are future features that the text does not ask for itself.
     ``hoped`` are requests for names that an ``import *`` may bring, with the line of the last one.
+    ``excerpts`` has each code object that was rewritten by itself, from the lines of one function, with
+    the one as it was written.
     """
 
     def __init__(
@@ -52,10 +56,19 @@ class Sheet:
         self.versions: list[CodeType] = []
         self.pinned: dict[Path, list[Request]] = {}
         self.hoped: dict[Request, int] = {}
+        self.excerpts: dict[CodeType, tuple[Excerpt, CodeType]] = {}
+        self._lines: list[str] | None = None
         self._plain = plain
         self._asked: list[Request] = []
         self._overriding: CodeType | None = None
         self._index: dict[CodeType, Path] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the text, without their ends."""
+        if self._lines is None:
+            self._lines = self.source.split("\n")
+        return self._lines
 
     @property
     def plain(self) -> CodeType:
@@ -156,16 +169,29 @@ class Sheet:
         if not self._index or (self.versions and self.versions[-1] not in self._index):
             roots = (*self.versions, self.plain)
             self._index = {found: path for root in roots for path, found in walk(root)}
-        return self._index.get(code)
+        known = self.excerpts.get(code)
+        return self._index.get(code if known is None else known[1])
+
+    def name_of(self, code: CodeType) -> str | None:
+        """The qualified name, without ``<locals>``, of the function that ``code`` is a form of."""
+        if code in self.excerpts and not self.versions:
+            excerpt, _ = self.excerpts[code]
+            return ".".join(excerpt.names)
+        path = self.place(code) if self.versions else None
+        return None if path is None else ".".join(step[0] for step in path)
 
     def original(self, code: CodeType) -> CodeType | None:
         """The code as written of which ``code`` is a rewritten form, or None."""
-        path = self.place(code)
+        if code in self.excerpts:
+            return self.excerpts[code][1]
+        path = self.place(code) if self.versions else None
         return None if path is None else follow(self.plain, path)
 
     def overriding(self, code: CodeType) -> CodeType | None:
         """The code as written with only those requests that override values, or None."""
-        path = self.place(code)
+        if code in self.excerpts and not self.versions:
+            return self.excerpts[code][1]
+        path = self.place(code) if self.versions else None
         if path is None:
             return None
         if self._overriding is None:

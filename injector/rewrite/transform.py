@@ -26,6 +26,7 @@ from .nodes import (
     FUNCTIONS,
     NOWHERE,
     Spot,
+    call,
     constant,
     docstring_end,
     entry,
@@ -37,12 +38,14 @@ from .nodes import (
 from .paths import Place, find, imports
 from .plan import Hook, Plan, Record
 from .request import ANYWHERE, Landing, Request
+from .scope import COMPREHENSIONS
 from .weave import Weaver, guarded
 
 MOST_BLOCKS = 20
 """So many blocks may be nested in one function, says the compiler."""
 
 _SURROUNDING = ("#exit", "#error", "#scope")
+_UNSHARED = (*FUNCTIONS, ast.ClassDef, ast.Lambda, *COMPREHENSIONS, ast.Yield, ast.YieldFrom)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -106,9 +109,12 @@ class _Scope(Weaver):
         if not rest and not kept:
             return
         where = entry(rest, node)
+        plain = self.gated(node, rest)
         body = self.block(rest)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             body = self.function(node, body, where)
+            if plain is not None:
+                body = [put(ast.If(test=plain[0], body=plain[1], orelse=body), where)]
         elif isinstance(node, ast.Module):
             body = self.surrounded(self.start(where) + body, where, 1)
         else:
@@ -116,6 +122,19 @@ class _Scope(Weaver):
         if not isinstance(node, FUNCTIONS):
             body = self.declaration(where) + body
         node.body = kept + body
+
+    def gated(self, node: ast.AST, body: list[ast.stmt]) -> tuple[ast.expr, list[ast.stmt]] | None:
+        """The test of the function's gate and its body as it was written; None if there is no gate."""
+        gates = {request.gate for request in self.plan.place.requests}
+        gate = gates.pop() if len(gates) == 1 else None
+        if gate is None or not body or not isinstance(node, ast.FunctionDef):
+            return None
+        if any(isinstance(inner, _UNSHARED) for part in body for inner in ast.walk(part)):
+            return None  # its code would be there twice, and nobody could tell which is which
+        from copy import deepcopy
+
+        where = entry(body, node)
+        return call(gate, [], where, where), deepcopy(body)
 
     def limit(
         self, node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,0 +1,41 @@
+"""``inject voirfiles``: what acts by itself when a program imports a library."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from ..voirfiles import Shipped, shipped
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's own options."""
+    result = argparse.ArgumentParser(
+        prog="inject voirfiles",
+        description="List the shipped voirfiles: each acts in a process that imports its library, "
+        "unless `inject run --no-auto` says otherwise.",
+    )
+    result.add_argument("--json", action="store_true", help="the same as JSON")
+    return result
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the list."""
+    options = parser().parse_args(argv)
+    found = shipped()
+    if options.json:
+        print(json.dumps([one._asdict() for one in found], indent=2))
+        return 0
+    rows = [(one.name, ", ".join(one.libraries), _versions(one), one.about) for one in found]
+    rows.insert(0, ("name", "library", "tested", "records"))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        print("  ".join([*cells, row[3]]).rstrip())
+    return 0
+
+
+def _versions(one: Shipped) -> str:
+    oldest, newest = one.tested
+    return oldest if oldest == newest else f"{oldest} – {newest}"

@@ -1,0 +1,263 @@
+"""Single functions of big modules: only their own lines are parsed, when the module has been loaded.
+
+A module of a library may have thousands of lines of which one function is wanted. Parsing all of them
+costs tens of milliseconds; the lines of one function cost less than one. What its lines compile to
+must equal the code that is loaded, else nothing is done here, and the whole text decides.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from .places import find
+from .request import Landing, Request
+from .sheet import Quiet, Sheet, follow, is_function, walk
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+_CHUNKS = 8
+"""How often more lines are taken when those taken are not yet a whole function."""
+
+
+class Excerpt:
+    """The text of one function, and the requests that are woven into it."""
+
+    def __init__(self, sheet: Sheet, source: str, names: tuple[str, ...], plain: CodeType) -> None:
+        self.sheet = sheet
+        self.source = source
+        self.names = names
+        self.plain = plain
+        self.requests: list[Request] = []
+        self._tree: ast.Module | None = None
+
+    def weave(self, requests: Sequence[Request]) -> tuple[CodeType | None, list[Landing]]:
+        """The function's code with ``requests`` beside those from before; where all of them landed."""
+        from .transform import explain
+
+        wanted = [*self.requests, *(r for r in requests if r not in self.requests)]
+        sheet = self.sheet
+        tree, self._tree = (
+            self._tree or self._parsed(),
+            None,
+        )  # what is woven into a tree changes it
+        landings, _ = explain(
+            tree, wanted, module=sheet.module, filename=sheet.filename, source=self.source
+        )
+        landed = {landing.request for landing in landings}
+        code = self._compiled(tree)
+        if code is None or code.co_freevars != self.plain.co_freevars or not landed:
+            return None, []
+        self.requests = [request for request in wanted if request in landed]
+        self._remember(code)
+        return code, landings
+
+    def _parsed(self) -> ast.Module:
+        with Quiet(self.sheet.filename):
+            return ast.parse(self.source, self.sheet.filename)
+
+    def _compiled(self, tree: ast.Module) -> CodeType | None:
+        flags = self.plain.co_flags & 0x1FE0000  # __future__ features
+        with Quiet(self.sheet.filename):
+            whole = compile(tree, self.sheet.filename, "exec", flags, dont_inherit=True)
+        return _named(whole, self.names)
+
+    def matches(self) -> bool:
+        """Whether the text is that of the code that is loaded."""
+        try:
+            self._tree = self._parsed()
+            return self._compiled(self._tree) == self.plain
+        except (SyntaxError, ValueError):
+            return False
+
+    def _remember(self, code: CodeType) -> None:
+        """For every code object in ``code``, the one that it was made from."""
+        for path, inner in walk(code):
+            plain = follow(self.plain, path)
+            if plain is not None:
+                self.sheet.excerpts[inner] = (self, plain)
+
+
+def weave_excerpt(
+    engine: Engine, sheet: Sheet, module: ModuleType, path: tuple[str, ...], requests: list[Request]
+) -> list[Request]:
+    """Weave ``requests``, all for ``path``, into a loaded function; those that could not be.
+
+    Which objects were made by a function that encloses the one at ``path`` is not looked for: what it
+    makes from now on has the hooks.
+    """
+    function, inside = _function_at(module, path)
+    if function is None or function.__globals__ is not vars(module):
+        return requests
+    excerpt = _excerpt(sheet, function)
+    if excerpt is None:
+        return requests
+    aim = (*excerpt.names, *inside)
+    aimed = {request._replace(path=aim): request for request in requests}
+    code, landings = excerpt.weave(list(aimed))
+    if code is None:
+        return requests
+    function.__code__ = code
+    landed = {landing.request for landing in landings}
+    for landing in landings:
+        if landing.request in aimed:
+            engine.say(landing._replace(request=aimed[landing.request]))
+    return [request for aim_, request in aimed.items() if aim_ not in landed]
+
+
+def _function_at(
+    module: ModuleType, path: tuple[str, ...]
+) -> tuple[FunctionType | None, tuple[str, ...]]:
+    """The function on the way along ``path``, and what of the path lies inside it."""
+    from .attaching import _inside
+
+    holder: Any = module
+    for depth, name in enumerate(path):
+        place = find(holder, name) if isinstance(holder, (ModuleType, type)) else None
+        if place is None:
+            return None, ()
+        holder = place.raw
+        inner = _inside(holder)
+        if isinstance(inner, FunctionType):
+            # What was inherited concerns one class only: it needs a test that is not made here.
+            own = place.owner is None or place.owner is place.holder
+            return (inner if own else None), path[depth + 1 :]
+    return None, ()
+
+
+def _excerpt(sheet: Sheet, function: FunctionType) -> Excerpt | None:
+    """The excerpt that ``function`` is made from, from before or read now."""
+    code = function.__code__
+    if code in sheet.excerpts:
+        known, plain = sheet.excerpts[code]
+        return known if plain is known.plain else None
+    names = tuple(function.__qualname__.split("."))
+    if (
+        "<" in function.__qualname__
+        or code.co_filename != sheet.filename
+        or names[-1] != code.co_name
+    ):
+        return None
+    for imports in _imports(sheet.source, code, function.__globals__):
+        for source in _texts(sheet.lines, code, names, imports):
+            excerpt = Excerpt(sheet, source, names, code)
+            if excerpt.matches():
+                return excerpt
+    return None
+
+
+def _imports(source: str, code: CodeType, namespace: dict[str, Any]) -> Iterator[str]:
+    """A line that imports what the module does: calls of such names are compiled in another way.
+
+    First what seems to come from elsewhere, then what the text imports at its margin, then anywhere.
+    """
+    used = {name for _, inner in walk(code) for name in inner.co_names}
+    foreign = frozenset(name for name in used if _foreign(namespace.get(name), namespace))
+    tried = {foreign}
+    yield _importing(foreign)
+    margin: set[str] = set()
+    anywhere: set[str] = set()
+    for found in _IMPORT.finditer(source):
+        listed = found["many"] or found["one"]
+        names = {_bound(part) for part in _COMMENT.sub("", listed).split(",")} & used
+        anywhere |= names
+        if not found["indent"]:
+            margin |= names
+    for guess in (frozenset(margin), frozenset(anywhere)):
+        if guess not in tried:
+            tried.add(guess)
+            yield _importing(guess)
+
+
+def _importing(names: frozenset[str]) -> str:
+    return "import " + ", ".join(sorted(names)) if names else ""
+
+
+def _foreign(value: object, namespace: dict[str, Any]) -> bool:
+    """Whether a name of a module means something that was made in another one."""
+    if isinstance(value, ModuleType):
+        return True
+    made = isinstance(value, (type, FunctionType, BuiltinFunctionType))
+    return made and getattr(value, "__module__", None) != namespace.get("__name__")
+
+
+_IMPORT = re.compile(
+    r"^(?P<indent>[ \t]*)(?:from\s+[\w.]+\s+)?import\s+(?:\((?P<many>[^)]*)\)|(?P<one>[^\n(]*))",
+    re.MULTILINE,
+)
+_COMMENT = re.compile("#.*")
+
+
+def _bound(part: str) -> str:
+    """The name that one part of an import statement binds."""
+    words = part.split() or [""]
+    return words[-1] if len(words) == 3 else words[0].partition(".")[0]
+
+
+def _texts(lines: list[str], code: CodeType, names: tuple[str, ...], imports: str) -> Iterator[str]:
+    """The lines of a function where they stand in the file, inside empty classes; longer and longer.
+
+    The last line of its code need not be the last of its text.
+    """
+    first, depth = code.co_firstlineno, len(names) - 1
+    if first <= depth + 1 or first > len(lines):
+        return
+    head = [" " * level + f"class {name}:" for level, name in enumerate(names[:-1])]
+    start = [imports, *[""] * (first - 2 - depth), *head]
+    indent = _indent(lines[first - 1])
+    end = max(line for _, inner in walk(code) for _, _, line in inner.co_lines() if line)
+    for _ in range(_CHUNKS):
+        while end < len(lines) and not _ends(lines[end], indent):
+            end += 1
+        yield "\n".join([*start, *lines[first - 1 : end], ""])
+        if end >= len(lines):
+            return
+        end += 1
+
+
+def _ends(line: str, indent: int) -> bool:
+    """Whether a line may be the first one behind a function's text."""
+    text = line.lstrip()
+    return bool(text) and _indent(line) <= indent and text[0] not in ")]}#"
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _named(code: CodeType, names: Sequence[str]) -> CodeType | None:
+    """The function called ``names`` inside ``code``, if there is one of that name."""
+    found: CodeType | None = code
+    for name in names:
+        inside = found.co_consts if found is not None else ()
+        found = next((c for c in inside if isinstance(c, CodeType) and c.co_name == name), None)
+    return found if found is not None and is_function(found) else None
+
+
+def reach(engine: Engine, name: str, module: ModuleType, requests: Sequence[Request]) -> None:
+    """Meet requests for the functions of a loaded module, each in its own lines where that is possible."""
+    sheet = engine.sheet_of(name, None, vars(module))
+    by_path: dict[tuple[str, ...], list[Request]] = {}
+    for request in requests:
+        by_path.setdefault(request.path, []).append(request)
+    rest: list[Request] = []
+    for path, group in by_path.items():
+        left = group
+        if sheet is not None and not sheet.versions and path:
+            try:
+                left = weave_excerpt(engine, sheet, module, path, group)
+            except Exception as error:
+                engine.miss(group, f"could not be rewritten: {error!r}")
+                continue
+        rest += left
+    engine.met(name, [request for request in requests if request not in rest])
+    if rest and sheet is not None and sheet.versions:
+        engine.add(rest)
+    elif rest:
+        from .reaching import find_on
+
+        find_on(engine, module, rest)

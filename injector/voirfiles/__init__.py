@@ -1,0 +1,75 @@
+"""The shipped voirfiles, one per library, and what can be known of them without running them.
+
+A voirfile here is a voirfile like anybody's, with two constants of plain text at its margin:
+``LIBRARY``, the top-level name under which programs import the library (or a tuple of such names), and
+``TESTED``, the oldest and the newest version it was tested with. It is run in a process as soon as
+that process imports the library, and in no other.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any, NamedTuple
+else:
+    from injector.rewrite.records import NamedTuple
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+class Shipped(NamedTuple):
+    """One shipped voirfile."""
+
+    name: str
+    path: str
+    libraries: tuple[str, ...]
+    """Names by which a program imports what it is about."""
+    tested: tuple[str, str]
+    """Oldest and newest version that it was tested with."""
+    about: str
+    """The first sentence of its text: what it records."""
+
+
+def shipped(folder: str = FOLDER) -> list[Shipped]:
+    """The shipped voirfiles by name. Nothing of them is run."""
+    found = []
+    for entry in sorted(os.listdir(folder)):
+        stem, _, ending = entry.partition(".")
+        if ending == "py" and not stem.startswith("_"):
+            path = os.path.join(folder, entry)
+            with open(path, encoding="utf-8") as file:
+                found.append(_described(stem, path, file.read()))
+    return found
+
+
+def automatic(folder: str = FOLDER) -> dict[str, list[str]]:
+    """For each library the files of the voirfiles that are run when a program imports it."""
+    by_library: dict[str, list[str]] = {}
+    try:
+        for one in shipped(folder):
+            for library in one.libraries:
+                by_library.setdefault(library, []).append(one.path)
+    except OSError:
+        pass  # an installation without them: there is nothing to activate
+    return by_library
+
+
+def _described(name: str, path: str, text: str) -> Shipped:
+    libraries = _words(_constant(text, "LIBRARY"))
+    oldest, *_, newest = [*_words(_constant(text, "TESTED")), "", ""][:2]
+    about = text.partition('"""')[2].partition('"""')[0].strip().partition("\n\n")[0]
+    return Shipped(name, path, libraries, (oldest, newest), " ".join(about.split()))
+
+
+def _constant(text: str, name: str) -> str:
+    """What stands to the right of ``NAME =`` at the margin, up to the end of its line."""
+    _, found, rest = ("\n" + text).partition(f"\n{name} = ")
+    return rest.partition("\n")[0] if found else ""
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """The quoted words of a line."""
+    parts: list[Any] = text.replace("'", '"').split('"')
+    return tuple(parts[1::2])
