@@ -21,6 +21,8 @@ LOADER = "/torch.utils.data.dataloader"
 OPTIMIZER = "/torch.optim.optimizer/Optimizer"
 COLLECTIVES = "/torch.distributed.distributed_c10d"
 
+_jit: Any = torch.jit
+
 
 def instrument_loaders(ov: Any) -> None:
     """``io``: the wait for each batch; ``io.start``: workers being started, samplers drawn up."""
@@ -102,9 +104,11 @@ def instrument_ranks(ov: Any) -> None:
 def _name_of(module: Any) -> str:
     """Of what wraps a model (compiled, distributed), the model's name as well."""
     name = type(module).__name__
-    modules = vars(module).get("_modules", {})
-    inner = modules.get("_orig_mod") or modules.get("module") or modules.get("_fsdp_wrapped_module")
-    return name if inner is None else f"{name} of {_name_of(inner)}"
+    for attribute in ("_orig_mod", "module", "_fsdp_wrapped_module"):
+        inner = getattr(module, attribute, None)
+        if isinstance(inner, torch.nn.Module) and inner is not module:
+            return f"{name} of {_name_of(inner)}"
+    return name
 
 
 def _phase_of(module: Any) -> str | None:
@@ -117,7 +121,7 @@ def _phase_of(module: Any) -> str | None:
 def _items(args: Any, kwargs: Any) -> int:
     """The leading dimension of the first tensor that a model is called with, 0 if there is none."""
     first = _first_tensor(args, kwargs)
-    if first is None or torch.jit.is_tracing():  # looking at a shape would stand in the graph
+    if first is None or _jit.is_tracing():  # looking at a shape would stand in the graph
         return 0
     size = first.shape[0]
     return size if type(size) is int else 0
@@ -126,7 +130,7 @@ def _items(args: Any, kwargs: Any) -> int:
 def _tokens(args: Any, kwargs: Any) -> int:
     """The number of elements, where the model is called with a table of integers."""
     first = _first_tensor(args, kwargs)
-    if first is None or first.dtype not in _INTEGERS or first.dim() != 2 or torch.jit.is_tracing():
+    if first is None or first.dtype not in _INTEGERS or first.dim() != 2 or _jit.is_tracing():
         return 0
     size = first.numel()
     return size if type(size) is int else 0
@@ -187,13 +191,12 @@ _COLLECTIVES: tuple[tuple[str, Any], ...] = (
     ("all_gather", lambda tensor_list: _size(tensor_list)),
     ("all_gather_into_tensor all_gather_single", lambda output_tensor: _size(output_tensor)),
     ("reduce_scatter", lambda input_list: _size(input_list)),
-    ("reduce_scatter_tensor all_to_all_single", lambda input: _size(input)),
+    ("reduce_scatter_tensor reduce_scatter_single all_to_all_single", lambda input: _size(input)),
     ("all_to_all", lambda input_tensor_list: _size(input_tensor_list)),
     ("gather", lambda tensor: _size(tensor)),
     ("scatter", lambda tensor: _size(tensor)),
     ("all_reduce_coalesced", lambda tensors: _size(tensors)),
     ("all_gather_coalesced", lambda output_tensor_lists: _size(output_tensor_lists)),
-    ("reduce_scatter_single", 0),
     ("batch_isend_irecv", 0),
     ("barrier monitored_barrier", 0),
     ("all_gather_object gather_object broadcast_object_list scatter_object_list", 0),
@@ -233,7 +236,8 @@ def _watch_replicas(ov: Any) -> None:
             size = sum(_gradients(model, sizes) for model in synced)
             ov.span("comm", start, perf_counter_ns(), nbytes=size, what="DDP's gradients")
 
-        handle = loss.register_hook(arrived)
+        register: Any = loss.register_hook
+        handle = register(arrived)
         return loss
 
     ov.override("/torch.nn.parallel.distributed/DistributedDataParallel/__init__ > self", made)

@@ -1,0 +1,263 @@
+"""What the voirfile for PyTorch sees of programs that know nothing of it."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+LOADERS = """
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.arange(6.0))
+
+def main():
+    data = TensorDataset(torch.arange(8.0))
+    plain = DataLoader(data, batch_size=2)
+    for batch in plain: pass                                           # 4
+    iterator = iter(plain)
+    while True:
+        try: batch = next(iterator)                                    # 4
+        except StopIteration: break
+    for number, batch in enumerate(DataLoader(data)): pass             # 8
+    for first, second in zip(plain, DataLoader(data, batch_size=4)): pass   # 3 and 2
+    for batch in DataLoader(Stream(), batch_size=3): pass              # 2
+    for outer in DataLoader(data, batch_size=4):                       # 2
+        for inner in DataLoader(data, batch_size=8): pass              # 1 a turn
+    many = DataLoader(data, batch_size=4, num_workers=2, persistent_workers=True)
+    for epoch in range(2):
+        for batch in many: pass                                        # 2 an epoch
+    iterator = iter(plain)
+    next(iterator)                                                     # 1, left in the middle
+    assert type(iter(plain)).__name__ == "_SingleProcessDataLoaderIter"
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_every_way_to_draw_from_a_loader(run):
+    process = run(LOADERS).only
+    by_line: dict[int, list[int]] = {}
+    for span in process.named("io", "io.end"):
+        by_line.setdefault(span.line, [0, 0])[span.region == "io.end"] += 1
+    first = LOADERS[: LOADERS.index("    for batch in plain")].count("\n") + 1
+    found = {line - first: tuple(counts) for line, counts in by_line.items()}
+    # zip asks the first once more than the second has
+    assert found[0] == (4, 1) and found[3] == (4, 1) and found[5] == (8, 1)
+    assert found[6] == (3 + 2, 1) and found[7] == (2, 1)
+    assert found[8] == (2, 1) and found[9] == (2, 2)
+    assert found[12] == (4, 2) and found[14] == (1, 0)
+    assert len(found) == 9
+    assert {span.what for span in process.named("io")} == {
+        "DataLoader of TensorDataset",
+        "DataLoader of Stream",
+    }
+    assert process.counts()["io.start"] == 13
+    assert all(span.end >= span.start for span in process.spans)
+
+
+LOOPS = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Linear(4, 4) for _ in range(5)])
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+model, loss_of = Blocks(), nn.MSELoss()
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(6):                                    # accumulation: three make an update
+    loss = loss_of(model(torch.ones(3, 4)), torch.zeros(3, 4))
+    loss.backward()
+    if step % 3 == 2:
+        optimizer.step()
+        optimizer.zero_grad()
+model.eval()
+with torch.no_grad():
+    model(torch.ones(7, 4))
+with torch.inference_mode():
+    model(torch.ones(7, 4))
+
+generator, critic = nn.Linear(2, 4), nn.Linear(4, 1)     # a GAN
+first = torch.optim.SGD(generator.parameters(), lr=0.1)
+second = torch.optim.SGD(critic.parameters(), lr=0.1)
+for _ in range(2):
+    second.zero_grad()
+    critic(generator(torch.ones(5, 2)).detach()).sum().backward()
+    second.step()
+    first.zero_grad()
+    critic(generator(torch.ones(5, 2))).sum().backward()
+    first.step()
+
+embedding = nn.Embedding(10, 3)                          # tokens
+embedding(torch.ones(2, 9, dtype=torch.long))
+embedding(input=torch.ones(2, 9, dtype=torch.long))
+x = torch.ones(3, requires_grad=True)
+torch.autograd.grad((x * 2).sum(), x)
+torch.autograd.backward([(x * 2).sum()])
+(x * 2).backward(torch.ones(3))                          # no loss of one number
+
+def closure():
+    lbfgs.zero_grad()
+    loss = (generator(torch.ones(1, 2)) ** 2).sum()
+    loss.backward()
+    return loss
+lbfgs = torch.optim.LBFGS(generator.parameters(), max_iter=2)
+lbfgs.step(closure)
+
+class Own(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+        self.inner = torch.optim.SGD(self.param_groups[0]["params"], lr=0.1)
+    def step(self, closure=None):
+        self.inner.step()
+Own(generator.parameters()).step()
+"""
+
+
+def test_models_gradients_and_optimizers(run):
+    done = run(LOOPS)
+    process = done.only
+    forwards = process.named("forward")
+
+    def of(what, phase):
+        return [s.items for s in forwards if (s.what, s.phase) == (what, phase)]
+
+    assert of("Blocks", "train") == [3] * 6 and of("Blocks", "eval") == [7] * 2
+    assert of("MSELoss", None) == [3] * 6
+    linear = [span for span in forwards if span.what == "Linear"]
+    assert [span.items for span in linear][:8] == [5] * 8 and len({s.of for s in linear}) == 2
+    assert [(s.items, s.tokens) for s in forwards if s.what == "Embedding"] == [(2, 18)] * 2
+    closures = len([span for span in linear if span.items == 1])
+    assert len(process.named("backward")) == 6 + 4 + 3 + closures and closures >= 2
+    optimizers = [span.what for span in process.named("optimizer")]
+    assert optimizers == ["AdamW"] * 2 + ["SGD"] * 4 + ["LBFGS", "Own"]
+    assert len({span.of for span in process.named("optimizer")}) == 5
+    assert len(process.named("zero_grad")) == 2 + 4 + closures
+    [loss] = list(done.folder.glob("raw/*.values"))
+    assert loss.stat().st_size > 0
+    assert not done.info["warnings"] and done.info["automatic"][0]["missed"] == []
+
+
+def test_what_is_inside_lies_inside(run):
+    process = run(LOOPS).only
+    [lbfgs] = [span for span in process.named("optimizer") if span.what == "LBFGS"]
+    inside = [s for s in process.spans if lbfgs.start <= s.start and s.end <= lbfgs.end]
+    assert {span.region for span in inside} == {"optimizer", "zero_grad", "forward", "backward"}
+
+
+ODD = """
+import copy, pickle, threading, torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+    def forward(self, batch, scale: float = 1.0):
+        return self.layer(batch) * scale
+
+class Batch:
+    def __init__(self, x):
+        self.name, self.x = "b", x
+
+class Nested(Net):
+    def forward(self, batch):
+        return super().forward(batch["deep"][0].x)
+
+net = Net()
+scripted = torch.jit.script(Net())
+scripted(torch.ones(4, 3))
+traced = torch.jit.trace(net, torch.ones(4, 3))
+assert "size" not in str(traced.graph), traced.graph
+traced(torch.ones(6, 3))
+Nested()({"id": "no", "deep": (Batch(torch.ones(5, 3)),)})
+copy.deepcopy(net)(torch.ones(2, 3))
+pickle.loads(pickle.dumps(net))(torch.ones(2, 3))
+threads = [threading.Thread(target=net, args=(torch.ones(8, 3),)) for _ in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+nn.DataParallel(net)(torch.ones(9, 3))
+from torch.func import functional_call, vmap
+functional_call(net, dict(net.named_parameters()), (torch.ones(7, 3),))
+assert torch.fx.symbolic_trace(net)(torch.ones(1, 3)).shape == (1, 2)
+try:
+    net(torch.ones(1, 1))
+except RuntimeError:
+    pass
+net(torch.ones(10, 3))
+net(torch.tensor(1.0) * torch.ones(11, 3))
+print(type(net).__call__ is nn.Module.__call__, "forward" in vars(net), sorted(vars(net))[:3])
+"""
+
+
+def test_odd_ways_to_call_a_model(run):
+    done = run(ODD)
+    process = done.only
+    assert done.out.split()[:2] == ["True", "False"]
+    seen = [(span.what, span.items) for span in process.named("forward")]
+    threads = [s.thread for s in process.named("forward") if s.items == 8]
+    assert len(threads) == 3 and 0 not in threads
+    assert ("RecursiveScriptModule", 4) in seen and ("Nested", 5) in seen
+    assert seen.count(("Net", 2)) == 2 and ("DataParallel of Net", 9) in seen
+    for items in (1, 7, 10, 11):
+        assert ("Net", items) in seen
+    assert not done.info["failures"] and not done.info["warnings"]
+
+
+COMPILED = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+    def forward(self, x):
+        return self.layers(x)
+
+graphs = []
+def backend(module, inputs):
+    graphs.append([node.op + node.name for node in module.graph.nodes])
+    return module.forward
+
+torch.manual_seed(0)
+net = Net()
+compiled = torch.compile(net, backend=backend, fullgraph=True)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    compiled(torch.ones(4, 3)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+@torch.compile(backend=backend, fullgraph=True)
+def step(x):
+    return net(x).sum()
+step(torch.ones(4, 3))
+inplace = Net()
+inplace.compile(backend=backend, fullgraph=True)
+inplace(torch.ones(2, 3))
+print(len(graphs), graphs)
+"""
+
+
+def test_compiled_models_have_the_same_graphs(run):
+    with_us = run(COMPILED)
+    without = run(COMPILED, "--no-auto")
+    assert with_us.out == without.out
+    process = with_us.only
+    assert [(s.what, s.items) for s in process.named("forward")][:3] == [
+        ("OptimizedModule of Net", 4)
+    ] * 3
+    assert len(process.named("backward")) == len(process.named("optimizer")) == 3
+    assert not with_us.info["failures"]
