@@ -56,12 +56,14 @@ class Region:
         what: Any = None,
         when: Any = None,
         task: str | None = None,
-        outermost: bool = False,
+        outermost: bool | str = False,
         device: bool = False,
     ) -> None:
         self.name = name
         self.task = task
         self.outermost = outermost
+        self.level = f"outermost {outermost}" if isinstance(outermost, str) else name
+        """Regions of one level nest in each other."""
         self.device = device
         self.payload = "bytes" if nbytes is not None else None
         if items is not None or tokens is not None:
@@ -106,11 +108,12 @@ class Region:
             shown = None if kind is None and of is None else kind or type(of).__name__
             return sites.at(frame, library, of, region=name, phase=phase, what=shown, **data)
 
-        call = Call(name, find)
+        call = Call(name, find, sites.program)
         self._fill(call)
         if name == FETCH:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
-        call.outermost = self.outermost
+        call.outermost = bool(self.outermost)
+        call.level = self.level
         call.device = spans.marks if self.device else None
         return call
 
@@ -169,6 +172,8 @@ class CallHooks:
     what: str
     variables: tuple[str, ...]
     """What hooks there are: ``"#enter"``, ``"#exit"``, …; the calls of the first are counted."""
+    gives: str | None = None
+    """What is recorded: ``region:forward``, ``value:train/loss``."""
     gate: str | None = None
     """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
 
@@ -223,6 +228,7 @@ class RegionHooks(CallHooks):
     def __init__(self, region: Region, spans: Spans) -> None:
         self.region = region
         self.what = f"region {region.name!r}"
+        self.gives = f"region:{region.name}"
         self.variables = ("#enter", *region.variables())
         self._spans = spans
 
@@ -236,15 +242,15 @@ class RegionHooks(CallHooks):
     ) -> tuple[Point, dict[str, Function]]:
         point = Point(names["#enter"])
         if self.region.outermost:
-            self.gate = self._spans.calls.gate(self.region.name).name
+            self.gate = self._spans.calls.gate(self.region.level).name
         call = self.region.call(self._spans, asked, library)
         return point, self._spans.calls.hooks(point, call).by_variable
 
 
 class ValueHooks(CallHooks):
-    """A hook that hands ``put`` what ``get`` makes of each call."""
+    """A hook that stores what ``get`` makes of each call; ``store(name)`` gives what stores it."""
 
-    def __init__(self, get: Function, put: Callable[[Any], None]) -> None:
+    def __init__(self, get: Function, store: Callable[[str], Function]) -> None:
         """Raises TypeError when ``get`` does not say what its parameters are called."""
         answer = Answer(get)
         self.what = "value"
@@ -253,7 +259,7 @@ class ValueHooks(CallHooks):
         names = (RESULT, *self._captures) if answer.late else self._captures
         self._get = answer.over(names)
         self._late = answer.late
-        self._put = put
+        self._store = store
 
     def captures(self, variable: str) -> tuple[str, ...]:
         return self._captures
@@ -262,7 +268,7 @@ class ValueHooks(CallHooks):
         self, names: dict[str, str], asked: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         [(variable, name)] = names.items()
-        get, put = self._get, self._put
+        get, put = self._get, self._store(name + "=")
 
         def early(_: Any, *values: Any) -> None:
             put(get(*values))

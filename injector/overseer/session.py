@@ -151,6 +151,8 @@ class Session:
     # --- probes ------------------------------------------------------------------------------------
 
     def _install(self, probe: Probe) -> None:
+        if not self._automatic.admits(probe):
+            return
         label = probe.selector
         if any(label == other for other in self._labels.values()):
             # Two probes may ask for the same; the record tells them apart by where they ask.

@@ -7,10 +7,14 @@ import signal
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 
 import pytest
 
-from ..launch.supervised import belong
+sys.path.append(str(Path(__file__).parents[1] / "launch"))
+
+from supervised import belong
+
 from .faulty import PATIENCE, ROOT, STEPS, VOIRFILE, Run, report
 
 

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from injector.bus import collector, series, spans
+from injector.store.folder import Damage, read_records
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120
@@ -53,6 +54,8 @@ class Process:
             for file in sorted(log.parent.glob(f"{log.stem}.*{series.SUFFIX}"))
             for _, value in series.read(str(file))[1]
         ]
+        self.late = sum(record["event"] == "value" for record in read_records(str(log), Damage()))
+        """Values that had no room in their own file and went to the log."""
         file = log.with_suffix(spans.SUFFIX)
         self.steps = len(list(spans.read(str(file)))) if file.exists() else 0
 
