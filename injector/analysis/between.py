@@ -10,6 +10,9 @@ from .profile import Place
 from .timeline import line_of
 from .units import Thread, Unit
 
+SAMPLE = 20_000
+"""Steps to both sides of the middle one that are looked at."""
+
 
 class Between(NamedTuple):
     """Two lines between which most of a step's ``other`` passes."""
@@ -28,26 +31,31 @@ def between_of(thread: Thread, unit: Unit) -> Between | None:
     top = np.array([len(path) == 1 for path in pieces.paths], np.bool_)
     if not top.any():
         return None
-    kept = pieces.whole & top[pieces.path[pieces.row]] & (pieces.path[pieces.row] >= 0)
-    row = np.sort(pieces.row[kept])
-    first = int(np.searchsorted(thread.steps.start, unit.start[0]))
-    step = pieces.step_of[row]
-    mine = (step >= first) & np.isin(thread.steps.start[step], unit.start)
-    row, step = row[mine], step[mine]
+    middle = len(unit.start) // 2
+    sample = slice(max(0, middle - SAMPLE), middle + SAMPLE)
+    first, last = np.searchsorted(lane.start, (unit.start[sample][0], unit.end[sample][-1]))
+    row = np.arange(first, last)
+    step, path = pieces.step_of[row], pieces.path[row]
+    steps = np.searchsorted(thread.steps.start, unit.start[sample])
+    mine = np.zeros(len(thread.steps) + 1, np.bool_)
+    mine[steps] = True
+    kept = mine[step] & (path >= 0)
+    kept[kept] = top[path[kept]]
+    row, step = row[kept], step[kept]
     if not len(row):
         return None
     begin = np.concatenate(([True], step[1:] != step[:-1]))
-    last = np.concatenate((begin[1:], [True]))
+    final = np.concatenate((begin[1:], [True]))
     start = np.concatenate((thread.steps.start[step[begin]], lane.end[row]))
     end = np.empty(len(row), np.int64)
     end[:-1] = lane.start[row[1:]]
-    end[last] = thread.steps.end[step[last]]
+    end[final] = thread.steps.end[step[final]]
     end = np.concatenate((lane.start[row[begin]], end))
     site = lane.site[row].astype(np.int64)
     one = np.concatenate((np.zeros(int(begin.sum()), np.int64), site))
     two = np.empty(len(row), np.int64)
     two[:-1] = site[1:]
-    two[last] = 0
+    two[final] = 0
     two = np.concatenate((site[begin], two))
     length = np.maximum(end - start - holes.within(start, end), 0)
     width = 1 + int(site.max())

@@ -81,7 +81,8 @@ def _by_loader(marks: Marks, turns: Turns) -> list[_Atoms]:
         return found
     pacing = lane.start[turns.pacing]
     for stream in Loaders(marks).streams([]):
-        if np.isin(stream.rows[0], turns.pacing):
+        at = int(np.searchsorted(turns.pacing, stream.rows[0]))
+        if at < len(turns.pacing) and turns.pacing[at] == stream.rows[0]:
             continue
         found.append(_of_stream(marks, stream, pacing))
     return found

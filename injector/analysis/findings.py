@@ -104,7 +104,7 @@ def _items(thread: Thread, rows: Ints) -> tuple[float | None, int]:
 
 def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
     lane = thread.lane
-    structure = lane.table(lambda site: site.region in STRUCTURE) == 1
+    structure = lane.flags(lambda site: site.region in STRUCTURE)
     rows = lane.outermost(np.flatnonzero(inside & ~structure))
     lengths = (lane.end[rows] - lane.start[rows]) / SECOND
     found: dict[str, float] = {}
@@ -118,7 +118,7 @@ def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
 def _outside(thread: Thread, main: bool) -> Outside:
     """Spans in no step and no evaluation."""
     lane = thread.lane
-    outside = lane.table(lambda site: site.region in STRUCTURE - {"epoch"}) == 0
+    outside = ~lane.flags(lambda site: site.region in STRUCTURE - {"epoch"})
     outside[thread.pieces.row] = False
     outside &= ~thread.passes.holes().hold(lane.start)
     rows = np.flatnonzero(outside)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from .columns import Flags, Ints
@@ -69,3 +71,12 @@ def runs(values: Ints) -> tuple[Ints, Ints]:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
     return first, np.diff(np.concatenate((first, [len(values)])))
+
+
+def among(values: Ints, few: Iterable[int]) -> Flags:
+    """Whether each value, a small number or -1, is one of ``few``: faster than sorting them."""
+    keys = list(few)
+    table = np.zeros(max(int(values.max(initial=0)), max(keys, default=0)) + 2, np.bool_)
+    table[keys] = True
+    found: Flags = table[values]
+    return found

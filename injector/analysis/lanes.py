@@ -57,6 +57,11 @@ class Lane:
         """A number for each row, that its site stands for."""
         return lookup(self.sites, of, otherwise)[self.site]
 
+    def flags(self, test: Callable[[Site], bool]) -> Flags:
+        """Whether the site of each row passes ``test``."""
+        found: Flags = lookup(self.sites, test).astype(np.bool_)[self.site]
+        return found
+
     def where(self, test: Callable[[Site], bool]) -> Ints:
         """The rows whose sites pass ``test``, in order."""
         passing = np.zeros(1 + max(self.sites, default=0), np.bool_)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .columns import Flags, Ints, Site
-from .intervals import counts
+from .intervals import among, counts
 from .lanes import Lane
 from .marks import Marks
 
@@ -43,13 +43,14 @@ class Loaders:
     def __init__(self, marks: Marks) -> None:
         self.lane = lane = marks.lane
         self.marks = marks
-        fetching = {n: s for n, s in lane.sites.items() if s.region in ("io", "io.end")}
+        fetching = {n: s for n, s in lane.sites.items() if s.region in ("io", "io.start", "io.end")}
         keys, self.numbers = _keys(fetching)
         table = np.full(1 + max(lane.sites, default=0), -1, np.int64)
         for number, key in keys.items():
             table[number] = key
         self.key_of_fetch = table[lane.site[marks.fetches]]
         self.key_of_end = table[lane.site[marks.ends]]
+        self.key_of_start = table[lane.site[marks.starts]]
         self.busy = np.sort(
             np.concatenate((lane.start[marks.updates], lane.start[marks.backward])), kind="stable"
         )
@@ -77,7 +78,7 @@ class Loaders:
                 continue
             stream = self.stream(frozenset(group))
             trains = counts(self.busy, stream.start, stream.close) > 0
-            mine = self.key_of_fetch[np.isin(self.key_of_fetch, list(group))]
+            mine = self.key_of_fetch[among(self.key_of_fetch, group)]
             training = {key for key in group if trains[mine == key].mean() >= 0.1}
             found += [frozenset({key}) for key in group - training]
             if training:
@@ -87,18 +88,26 @@ class Loaders:
     def stream(self, keys: frozenset[int]) -> Stream:
         """The fetches of ``keys`` as one stream of batches."""
         lane = self.lane
-        rows = self.marks.fetches[_among(self.key_of_fetch, keys)]
-        ends = lane.start[self.marks.ends[_among(self.key_of_end, keys)]]
+        rows = self.marks.fetches[among(self.key_of_fetch, keys)]
+        ends = lane.start[self.marks.ends[among(self.key_of_end, keys)]]
         start = lane.start[rows]
+        begun = lane.start[self.marks.starts[among(self.key_of_start, keys)]]
+        if len(begun) > len(rows) / 2:
+            start = _since(start, begun)  # next(iter(loader)): each batch waits for that as well
+        elif len(begun):
+            ends = np.sort(np.concatenate((ends, begun)))
         close = np.concatenate((start[1:], [OPEN])) if len(start) else start
         following = np.searchsorted(ends, start)
         limit = np.concatenate((ends, [OPEN]))[following]
         return Stream(keys, rows, start, np.minimum(close, limit), following)
 
 
-def _among(values: Ints, keys: frozenset[int]) -> Flags:
-    found: Flags = np.isin(values, list(keys))
-    return found
+def _since(start: Ints, begun: Ints) -> Ints:
+    """The fetches together with the loader's start, where one has just been made."""
+    last = np.searchsorted(begun, start) - 1
+    made = begun[np.maximum(last, 0)]
+    before = np.concatenate(([np.iinfo(np.int64).min], start[:-1]))
+    return np.where((last >= 0) & (made > before), made, start)
 
 
 def _keys(sites: dict[int, Site]) -> tuple[dict[int, int], list[Key]]:

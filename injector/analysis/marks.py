@@ -27,6 +27,7 @@ class Marks:
         self.passes = lane.outermost(lane.where(_is_pass))
         self.fetches = lane.region("io")
         self.ends = lane.region("io.end")
+        self.starts = lane.region("io.start")
         self.backward = lane.region("backward")
         forward = lane.region("forward")
         evaluating = lane.table(lambda site: site.phase == "eval") == 1 if len(forward) else None

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..errors import UserError
 
 Columns = dict[str, Any]
-"""Name → numpy array or list; all equally long."""
+"""Name → numpy array, list or :class:`Words`; all equally long. NaN in an array of floats is null."""
 View = Callable[[], Columns]
+
+
+class Words(NamedTuple):
+    """A column of few different texts: ``codes`` number ``words``, and -1 is null."""
+
+    codes: Any
+    words: list[str]
+
+    @staticmethod
+    def joined(columns: Sequence[Words]) -> Words:
+        """One after the other."""
+        words = list(dict.fromkeys(word for column in columns for word in column.words))
+        codes = []
+        for column in columns:
+            new = np.array([*(words.index(word) for word in column.words), -1], np.int32)
+            codes.append(new[column.codes])  # -1 is the last, and stays -1
+        return Words(np.concatenate(codes), words)
 
 
 def run_query(sql: str, views: Mapping[str, View]) -> dict[str, list[Any]]:
@@ -57,7 +76,12 @@ def _add(connection: Any, name: str, columns: Columns) -> None:
 
 
 def _arrow(pyarrow: Any, values: Any) -> Any:
-    return pyarrow.array(values)
+    if isinstance(values, Words):
+        codes = pyarrow.array(values.codes, mask=values.codes < 0)
+        return pyarrow.DictionaryArray.from_arrays(
+            codes, pyarrow.array(values.words, pyarrow.string())
+        )
+    return pyarrow.array(values, from_pandas=isinstance(values, np.ndarray))
 
 
 def _unique(names: list[str]) -> list[str]:

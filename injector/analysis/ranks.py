@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .profile import Straggler, Throughput, Track
-from .samples import statistics_of
+from .samples import median_of, statistics_of
 from .tables import Seconds
 from .tree import measured_from
 from .units import Unit
@@ -88,13 +88,9 @@ def track_of(unit: Unit, warmup: int) -> Track:
         steps=len(unit.start),
         step=statistics_of(unit.table.seconds[first:]),
         throughput=throughput_of([unit], warmup, together=False),
-        waits=_median(unit.waits[first:]),
-        regions={name: _median(each[first:]) for name, each in unit.table.regions().items()},
+        waits=median_of(unit.waits[first:]),
+        regions={name: median_of(each[first:]) for name, each in unit.table.regions().items()},
     )
-
-
-def _median(values: Seconds) -> float:
-    return float(np.median(values)) if len(values) else 0.0
 
 
 def ranked(units: list[Unit]) -> list[Unit]:
@@ -118,13 +114,13 @@ def straggler_of(units: list[Unit], warmup: int) -> Straggler | None:
         return None
     aligned = slice(min(warmup, n // 2), n)
     waits = np.stack([each[aligned] for each in _waits(ranks, n)])
-    typical = np.median(waits, axis=1)
+    typical = np.array([median_of(each) for each in waits])
     culprit = int(typical.argmin())
     others = [i for i in range(len(ranks)) if i != culprit]
     lack = np.median(waits[others], axis=0) - waits[culprit]
     step = np.median(np.stack([unit.table.seconds[aligned] for unit in ranks]), axis=0)
-    whole = float(np.median(step))
-    wait = float(np.median(lack))
+    whole = median_of(step)
+    wait = median_of(lack)
     if whole <= 0 or wait <= 0:
         return None
     slow_at, excess = _reason(ranks, culprit, aligned)
@@ -155,11 +151,11 @@ def _reason(ranks: list[Unit], culprit: int, aligned: slice) -> tuple[str | None
         if name == "comm":
             continue
         theirs = [
-            _median(each[name][aligned]) if name in each else 0.0
+            median_of(each[name][aligned]) if name in each else 0.0
             for number, each in enumerate(regions)
             if number != culprit
         ]
-        excess = _median(mine[aligned]) - float(np.median(theirs))
+        excess = median_of(mine[aligned]) - float(np.median(theirs))
         if excess > best[1]:
             best = (name, excess)
     return best

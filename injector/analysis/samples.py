@@ -18,20 +18,20 @@ def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
         return Statistics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     mean = float(values.mean(dtype=np.float64))
     std = float(values.std(ddof=1, dtype=np.float64)) if n > 1 else 0.0
-    middle, late = _percentiles(values, (0.5, 0.95))
-    return Statistics(n, mean, middle, late, std, float(values.min()), float(values.max()))
+    ordered = np.sort(values)  # of single floats that takes half of what a partition does
+    middle, late = _at(ordered, 0.5), _at(ordered, 0.95)
+    return Statistics(n, mean, middle, late, std, float(ordered[0]), float(ordered[-1]))
 
 
-def _percentiles(values: npt.NDArray[np.floating], fractions: tuple[float, ...]) -> list[float]:
-    places = [(len(values) - 1) * fraction for fraction in fractions]
-    wanted = {min(int(place) + more, len(values) - 1) for place in places for more in (0, 1)}
-    parted = np.partition(values, sorted(wanted))
-    found = []
-    for place in places:
-        low = float(parted[int(place)])
-        high = float(parted[min(int(place) + 1, len(values) - 1)])
-        found.append(low + (high - low) * (place - int(place)))
-    return found
+def median_of(values: npt.NDArray[np.floating]) -> float:
+    """0 of nothing."""
+    return _at(np.sort(values), 0.5) if len(values) else 0.0
+
+
+def _at(ordered: npt.NDArray[np.floating], fraction: float) -> float:
+    place = (len(ordered) - 1) * fraction
+    low, high = float(ordered[int(place)]), float(ordered[min(int(place) + 1, len(ordered) - 1)])
+    return low + (high - low) * (place - int(place))
 
 
 def typical_share(part: npt.NDArray[np.floating], whole: npt.NDArray[np.floating]) -> float:
@@ -60,6 +60,6 @@ def warmup_of(seconds: npt.NDArray[np.floating]) -> int:
     most = min(max(1, n // 10), n // 2)
     if n < 5:
         return 0
-    usual = float(np.median(seconds[most:]))
+    usual = median_of(seconds[most:])
     slow = seconds[:most] > 1.5 * usual
     return max(1, most if slow.all() else int(slow.argmin()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -113,20 +114,17 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
     """Which spans of ``lane`` lie in which of ``steps``."""
     first = np.searchsorted(lane.start, steps.start)
     last = np.searchsorted(lane.start, steps.end)
-    owner = np.full(len(lane), -1, np.int64)
-    owner[np.repeat(first, last - first) + _counting(last - first)] = np.repeat(
-        np.arange(len(steps)), last - first
-    )
-    structure = lane.table(lambda site: site.region in STRUCTURE) == 1
+    owner = _owners(first, last, len(lane))
+    structure = lane.flags(lambda site: site.region in STRUCTURE)
     part = (owner >= 0) & ~structure
     if len(holes):
         part &= ~holes.hold(lane.start)
-    inside = part.copy()
-    inside[part] = lane.end[part] <= steps.end[owner[part]]
-    row, step = np.flatnonzero(inside), owner[inside]
-    start, end = lane.start[row], lane.end[row]
+    # Where the owner is -1 this looks at any step: part has decided already.
+    inside = part & (lane.end <= steps.end[owner]) if len(steps) else part
+    row = np.flatnonzero(inside)
+    step, start, end = owner[row], lane.start[row], lane.end[row]
     whole = np.ones(len(row), np.bool_)
-    odd = np.flatnonzero(~inside & ~structure)
+    odd = np.flatnonzero(~(inside | structure))
     if len(odd) and len(steps):
         extra = _split(lane, steps, owner, odd)
         row, step = np.concatenate((row, extra[0])), np.concatenate((step, extra[1]))
@@ -141,10 +139,14 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
     return Pieces(row, step, length / SECOND, whole, path, paths, step_of)
 
 
-def _counting(lengths: Ints) -> Ints:
-    """0, 1, … for each length."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+def _owners(first: Ints, last: Ints, n: int) -> Ints:
+    """For each of ``n`` rows the number of the pair that it lies between; -1 for none."""
+    edges = np.empty(2 * len(first) + 2, np.int64)
+    edges[0], edges[-1] = 0, n
+    edges[1:-1:2], edges[2:-1:2] = first, last
+    numbers = np.full(2 * len(first) + 1, -1, np.int64)
+    numbers[1::2] = np.arange(len(first))
+    return np.repeat(numbers, np.diff(edges))
 
 
 def _split(
@@ -182,10 +184,13 @@ def _paths(lane: Lane, part: Flags) -> tuple[Ints, list[Path]]:
     called = _names(lane, part)
     names = list(dict.fromkeys(called.values()))
     code = lane.table(lambda site: names.index(called[site.number]))
+    deepest = int(lane.depth.max()) if len(lane) else 0
+    if not deepest:  # nothing lies in anything
+        return np.where(part, code, -1), [(name,) for name in names]
     path = np.full(len(lane), -1, np.int64)
     paths: list[Path] = []
     above = np.full(len(lane), -1, np.int64)  # the path that what lies in a row is inside of
-    for level in range(int(lane.depth.max()) + 1 if len(lane) else 0):
+    for level in range(deepest + 1):
         rows = np.flatnonzero(lane.depth == level)
         parent = lane.parent[rows]
         inside = np.where(parent >= 0, above[parent], -1)
@@ -206,16 +211,20 @@ def _paths(lane: Lane, part: Flags) -> tuple[Ints, list[Path]]:
 
 def _names(lane: Lane, part: Flags) -> dict[int, tuple[str, Place | None]]:
     """What the spans of each site are shown as: of a region at many lines, the longest apart."""
+    sites = lane.sites.values()
+    lines = Counter(region for region, _ in {(site.region, site.place) for site in sites})
+    if all(number <= LINES for number in lines.values()):
+        return {site.number: (site.region, site.place) for site in sites}
     number = 1 + max(lane.sites, default=0)
     length = np.where(part, lane.end - lane.start, 0)
     total = np.bincount(lane.site, length, number)
     weights: dict[str, dict[Place | None, float]] = {}
     for site in lane.sites.values():
-        lines = weights.setdefault(site.region, {})
-        lines[site.place] = lines.get(site.place, 0.0) + float(total[site.number])
+        mine = weights.setdefault(site.region, {})
+        mine[site.place] = mine.get(site.place, 0.0) + float(total[site.number])
     kept = {
-        region: sorted(lines, key=lambda place: -lines[place])[:LINES]
-        for region, lines in weights.items()
+        region: sorted(mine, key=lambda place: -mine[place])[:LINES]
+        for region, mine in weights.items()
     }  # fmt: skip
     return {
         n: (site.region, site.place if site.place in kept[site.region] else None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .columns import SECOND, Site
 from .evaluating import Passes
-from .intervals import Holes, counts
+from .intervals import Holes, among, counts
 from .profile import Place, Stretch
 from .units import Thread, Unit
 
@@ -108,7 +108,7 @@ def _gaps(thread: Thread, covered: Holes) -> list[Sum]:
     calls = counts(lane.start[thread.marks.forward], start, end) > 0
     loose = {i for i, pace in enumerate(thread.steps.paces) if pace.paced_by == "optimizer"}
     following = np.searchsorted(thread.steps.start, end)
-    paced = np.isin(thread.steps.pace, list(loose))
+    paced = among(thread.steps.pace, loose)
     played = calls & np.concatenate((paced, [False]))[following]
     kind = np.stack((lane.site[before].astype(np.int64), lane.site[after].astype(np.int64),
                      played.astype(np.int64)), axis=1)  # fmt: skip

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .columns import SECOND, Ints, Rows, Source
 from .evaluating import Passes, passes_of
-from .intervals import NOTHING, Holes, owners
+from .intervals import NOTHING, Holes, among, owners
 from .items import items_of
 from .lanes import Lane, split
 from .marks import Marks
@@ -131,7 +131,7 @@ def _units(thread: Thread, table: Table, holes: Holes, device: str | None) -> li
     keys = _keys(steps)
     units = []
     for key in dict.fromkeys(keys):
-        mine = np.flatnonzero(np.isin(steps.pace, [i for i, k in enumerate(keys) if k == key]))
+        mine = np.flatnonzero(among(steps.pace, [i for i, k in enumerate(keys) if k == key]))
         if not len(mine):
             continue
         alone = len(mine) == len(steps)

@@ -140,7 +140,8 @@ def _work(marks: Marks, since: Ints, until: Ints, holes: Holes) -> Ints:
     """
     lane = marks.lane
     found: Ints = until.copy()
-    rows = np.sort(np.concatenate((marks.learnt, marks.backward, marks.updates, marks.fetches,
+    called = marks.trained if len(marks.trained) else marks.learnt
+    rows = np.sort(np.concatenate((called, marks.backward, marks.updates, marks.fetches,
                                    lane.region("h2d"))))  # fmt: skip
     start = lane.start[rows]
     rows = rows[~holes.hold(start)]
@@ -148,7 +149,7 @@ def _work(marks: Marks, since: Ints, until: Ints, holes: Holes) -> Ints:
     first = np.searchsorted(start, since)
     some = first < len(rows)
     found[some] = np.minimum(start[first[some]], until[some])
-    if not len(marks.backward):
+    if not len(marks.backward) or len(marks.trained):
         return found
     back = lane.start[marks.backward]
     at = np.searchsorted(back, since)

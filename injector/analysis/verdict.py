@@ -24,7 +24,7 @@ GROWTH = 1 << 30
 """Bytes."""
 LEAST_STEPS = 150
 """Of three bands of 50 each, in which memory has to grow."""
-COMPUTING = ("forward", "backward", "optimizer")
+COMPUTING = ("forward", "backward", "optimizer", "zero_grad")
 NOTHING_TRAINED = "no steps were seen: the program trained nothing that injector knows"
 
 Memory = Mapping[int, tuple[Sequence[float], Sequence[float]]]
@@ -53,6 +53,7 @@ def shares_of(units: list[Unit], warmup: int) -> dict[str, float]:
         first = measured_from(unit, warmup)
         whole = unit.table.seconds[first:]
         for name, seconds in unit.table.regions().items():
+            name = "io" if name == "io.start" else name
             found.setdefault(name, []).append(typical_share(seconds[first:], whole))
     return {name: float(np.sum(each)) / len(units) for name, each in found.items()}
 
@@ -142,7 +143,7 @@ def _facts(evidence: Evidence, name: str) -> tuple[str, ...]:
     facts = [
         f"{name} takes {_percent(evidence.shares[name])} of a typical step of {_ms(loop.step.median)}"
     ]
-    if node is not None and node.host.n:
+    if node is not None and node.place is not None:
         facts.append(f"{name} at {line_of(node.place)}: median {_ms(node.host.median)}, "
                      f"95th percentile {_ms(node.host.p95)} a step")  # fmt: skip
     measured = loop.step.n

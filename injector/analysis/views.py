@@ -13,6 +13,7 @@ from . import monitored
 from .query import Columns, View
 from .rates import CONTEXT, number
 from .runs import Listed, listed, one
+from .spanviews import regions, steps
 
 VIEWS = ("steps", "regions", "values", "devices", "host", "events", "runs")
 
@@ -24,13 +25,15 @@ def views(path: str, runs: str | None = None) -> dict[str, View]:
     """
     run = open_run(path)
     makers = {
+        "steps": partial(steps, run),
+        "regions": partial(regions, run),
         "values": partial(_values, run),
         "devices": partial(_devices, run),
         "host": partial(_host, run),
         "events": partial(_events, run),
         "runs": partial(_runs, run, runs),
     }
-    return {name: makers[name] for name in VIEWS if name in makers}
+    return {name: makers[name] for name in VIEWS}
 
 
 class _Rows:

@@ -159,9 +159,9 @@ class Measures:
             raise UserError(f"region {name!r} of {where!r}: {error}") from None
         self._ask(where, calls=RegionHooks(region, self.spans))
 
-    def step(self, where: Any, task: str, items: Any, phase: Any, device: bool) -> None:
+    def step(self, where: Any, task: str, **said: Any) -> None:
         """Each call of ``where`` is a step, of ``items`` items where that is said."""
-        self.region(where, "step", task=task, items=items, phase=phase, device=device)
+        self.region(where, "step", task=task, **said)
 
     def loader(self, where: Any, task: str, items: Any, phase: str | None) -> None:
         """Record the turns of the loop that ``where`` feeds: the wait for a batch, and the step."""

@@ -60,6 +60,7 @@ class Turns:
         self._what = type(loader).__name__
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
         self._step = self._load = 0
+        self._age = self._sites.age
 
     def fetched(self, start: int, end: int, batch: Any, frame: FrameType) -> None:
         """A batch was drawn by ``frame``; ``start`` and ``end`` are nanoseconds."""
@@ -74,7 +75,8 @@ class Turns:
 
     def stepped(self, start: int, end: int) -> None:
         """The body that the batch was for has ended."""
-        self._add(start, end, self._load, self._step, _getframe(2))
+        if self._age == self._sites.age:
+            self._add(start, end, self._load, self._step, _getframe(2))
 
     def _add(self, start: int, end: int, payload: int, site: int, frame: FrameType) -> None:
         try:
@@ -83,6 +85,10 @@ class Turns:
             request_stop(enough, frame)
 
     def _at(self, frame: FrameType) -> tuple[int, int]:
+        if self._age != self._sites.age:  # the pass goes on in the child of a fork
+            self._age = self._sites.age
+            self._of = None
+            self._known.clear()
         key = id(frame.f_code), frame.f_lasti
         known = self._known.get(key)
         if known is None:

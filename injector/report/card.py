@@ -12,6 +12,6 @@ def lines(profile: Profile) -> list[str]:
         *verdict.lines(profile.verdict),
         *loops.lines(profile.loops),
         *stretches.evaluations(profile.evaluations),
-        *stretches.outside(profile.others),
+        *stretches.outside(profile.others, whole=not profile.loops),
         *stretches.wall(profile.stretches, profile.wall),
     ]

@@ -107,10 +107,11 @@ def _throughput(loop: Loop) -> list[str]:
         facts.insert(0, f"{figure(found.tokens)} tokens/s")
     if found.items is not None:
         facts.insert(0, f"{figure(found.items)} items/s")
-    if loop.items_per_step:
-        facts.append(f"{amount(loop.items_per_step)} items a step")
-    if loop.tokens_per_step:
-        facts.append(f"{amount(loop.tokens_per_step)} tokens a step")
+    each = "a step and rank" if len(loop.tracks) > 1 else "a step"
+    sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
+    parts = [f"{amount(size)} {thing}" for size, thing in sizes if size]
+    if parts:
+        facts.append(f"{', '.join(parts)} {each}")
     return [*labelled("throughput", [" · ".join(facts)], width=12), *_no_items(found)]
 
 

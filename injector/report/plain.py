@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from math import isfinite, isnan
 from typing import Any
 
+from ..analysis.machines import machines
 from ..analysis.profile import Profile
 from ..analysis.rates import Summary, summarise
 from ..store.folder import Run
@@ -21,11 +22,13 @@ def as_data(run: Run) -> dict[str, Any]:
     or ``"-Infinity"``, as in ``.data`` files. Raises OSError.
     """
     summary: Summary = summarise(run)
-    profile: Profile | None = profile_of(run)
+    watched = machines(run)
+    profile: Profile | None = profile_of(run, watched)
     return {
         "run": run.path,
         **{key: run.info.get(key) for key in _KEYS},
         "profile": plain(profile),
+        "machines": plain(watched),
         "summary": plain(summary),
         "warnings": run.info.get("warnings") or [],
     }

@@ -91,8 +91,8 @@ def _longest(track: Track, tracks: Sequence[Track]) -> str:
 def _named(straggler: Straggler | None) -> list[str]:
     if straggler is None or not straggler.score >= _NAMED:
         return []
-    text = f"the others wait for rank {straggler.rank}: {percent(straggler.score)} of a step"
+    text = f"the others wait for rank {straggler.rank}, {percent(straggler.score)} of a step"
     if straggler.slow_at:
-        text += f"; it is slow at {clean(straggler.slow_at)}, {short(straggler.excess)} longer"
-        text += " than their median"
+        excess = short(straggler.excess)
+        text += f"; slow at {clean(straggler.slow_at)}, {excess} over their median"
     return labelled("", [text], indent=4, width=0)

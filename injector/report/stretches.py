@@ -12,6 +12,7 @@ from .text import (
     Unit,
     bar,
     clean,
+    count,
     duration,
     figure,
     fit,
@@ -20,9 +21,14 @@ from .text import (
     percent,
     short,
     table,
+    wrap,
 )
 
-_BAR = 10
+_BAR = 8
+_NOTE = 58
+_SHORTER = "shorter ones"
+_LOOSE = ("gap", _SHORTER)
+"""What is left out where it rounds to nothing."""
 _WORTH = 0.001
 """Of the run: what is shorter has no row of its own."""
 
@@ -36,23 +42,33 @@ def wall(stretches: Sequence[Stretch], total: float) -> list[str]:
     unit = Unit(total)
     if isfinite(rest) and abs(rest) * unit.scale >= 0.5 * 10**-unit.decimals:
         rows.append(Stretch("not accounted for", rest))
-    cells = [_row(row, total, unit) for row in rows]
+    nothing = (unit(0.0), unit(-0.0))
+    rows = [row for row in rows if row.name not in _LOOSE or unit(row.seconds) not in nothing]
+    cells = [line for row in rows for line in _rows(row, total, unit)]
     cells.append(["the run", unit(total), percent(1.0), "", ""])
     return table("wall time", [unit.name, "share", "", ""], cells)
 
 
-def _row(row: Stretch, total: float, unit: Unit) -> list[str]:
+def _rows(row: Stretch, total: float, unit: Unit) -> list[list[str]]:
+    """A row of the table; a second one where the note is long."""
     share = row.seconds / total if total > 0 else 0.0
-    filled = left(bar(share, _BAR), _BAR)
-    return [clean(row.name), unit(row.seconds), percent(share), filled, _where(row)]
+    first, *rest = _where(row) or [""]
+    cells = [
+        clean(row.name),
+        unit(row.seconds),
+        percent(share),
+        left(bar(share, _BAR), _BAR),
+        first,
+    ]
+    return [cells, *(["", "", "", "", more] for more in rest[:1])]
 
 
-def _where(row: Stretch) -> str:
-    """The note, and the line unless the note names it."""
-    note, place = clean(row.note), line(row.place)
-    if not note or not place:
-        return note or place
-    return note if at(row.place) in note else f"{note}, {place}"
+def _where(row: Stretch) -> list[str]:
+    """The note, wrapped, with the place, once; without a note the line of the program."""
+    note, place = clean(row.note), at(row.place)
+    if not note or row.name == _SHORTER:
+        return [note or line(row.place)]
+    return wrap(note if place in note else f"{note}, {place}", _NOTE)
 
 
 def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:
@@ -71,7 +87,7 @@ def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:
         return found
     kept = [one for one in found if id(one) not in small]
     rest = [one.seconds for one in found if id(one) in small]
-    return [*kept, Stretch(f"{len(rest)} shorter ones", sum(rest))]
+    return [*kept, Stretch(_SHORTER, sum(rest), count(len(rest), "stretch"))]
 
 
 def evaluations(found: Sequence[Evaluation]) -> list[str]:
@@ -95,8 +111,8 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
     return limited(table("evaluation", heads, rows[:LIMIT]), len(rows))
 
 
-def outside(nodes: Sequence[Node]) -> list[str]:
-    """Regions that belong to no step, as far as they are a part of the run worth a row."""
+def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:
+    """Regions that belong to no step, those that are a part of the run worth a row, or the ``whole``."""
     rows = [
         [
             clean(node.name) + (f" of {clean(node.what)}" if node.what else ""),
@@ -107,7 +123,7 @@ def outside(nodes: Sequence[Node]) -> list[str]:
             line(node.place),
         ]
         for node in nodes
-        if not node.share < _WORTH
+        if whole or not node.share < _WORTH
     ]
     heads = ["calls", "median", "p95", "total", ""]
     return limited(table("outside of steps", heads, rows[:LIMIT]), len(rows))

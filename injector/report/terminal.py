@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
+from ..analysis.machines import Machine, machines, memory_of
 from ..analysis.profile import Profile
 from ..analysis.rates import summarise
 from ..store.folder import Run, open_run
-from . import card, header, probes, values
+from . import card, header, machine, probes, values
 from .text import WIDTH, bullets, clean, crop
 
 
@@ -19,22 +20,26 @@ def render(run: Run | str) -> str:
     run = open_run(run) if isinstance(run, str) else run
     summary = summarise(run)
     problem = ""
+    profile: Profile | None = None
+    watched: list[Machine] = []
     try:
-        profile = profile_of(run)
+        watched = machines(run)
+        profile = profile_of(run, watched)
     except Exception as error:
-        profile, problem = None, f"no profile: {type(error).__name__}: {error}"
+        problem = f"no profile: {type(error).__name__}: {error}"
     lines = [
         *header.lines(run, summary, profile),
         "",
         *([crop(problem, WIDTH), ""] if problem else []),
         *(card.lines(profile) if profile else []),
+        *machine.lines(watched, profile),
         *values.rates(run, summary),
         *(values.no_rates(run, summary) if not (summary.rates or profile) else []),
         *values.losses(summary),
         *values.values(summary),
         *values.regions(summary),
         *probes.probes(run),
-        *_unmeasured(run, profile),
+        *_unmeasured(run, profile, watched),
         *probes.warnings(run, summary),
         # A path that is cut could not be pasted.
         f"run: {clean(run.path)}",
@@ -42,13 +47,14 @@ def render(run: Run | str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _unmeasured(run: Run, profile: Profile | None) -> list[str]:
+def _unmeasured(run: Run, profile: Profile | None, watched: list[Machine]) -> list[str]:
     """What could not be measured, and why."""
-    texts = profile.unmeasured if profile else probes.auto_missed(run)
+    texts = list(profile.unmeasured if profile else probes.auto_missed(run))
+    texts += [problem for each in watched for problem in each.problems]
     return ["not measured", *bullets(texts), ""] if texts else []
 
 
-def profile_of(run: Run) -> Profile | None:
+def profile_of(run: Run, watched: list[Machine]) -> Profile | None:
     """What the spans of ``run`` say; None when it has none."""
     try:
         names = os.listdir(os.path.join(run.path, "raw"))
@@ -59,4 +65,4 @@ def profile_of(run: Run) -> Profile | None:
     # numpy is only loaded for runs that need it.
     from ..analysis.profiling import profile
 
-    return profile(run)
+    return profile(run, memory_of(watched, run.info))

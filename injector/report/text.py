@@ -207,8 +207,8 @@ def table(
     last = widths.pop() if notes else 0
     gaps = 2 * (len(widths) + notes)
     wanted = max(columns(title) - indent, *(columns(clean(row[0])) for row in rows))
-    # The notes give way first, but keep a third of the line; then the first column.
-    room = WIDTH - indent - sum(widths) - gaps - min(last, WIDTH // 3)
+    # The notes give way first, but keep a fifth of the line; then the first column.
+    room = WIDTH - indent - sum(widths) - gaps - min(last, WIDTH // 5)
     first = min(wanted, max(room, 8))
     spare = max(WIDTH - indent - first - sum(widths) - gaps, 0)
     begin = left(crop(title, first + indent), first + indent)

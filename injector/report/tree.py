@@ -11,7 +11,6 @@ from .text import (
     UNKNOWN,
     WIDTH,
     Unit,
-    amount,
     bar,
     clean,
     columns,
@@ -108,16 +107,21 @@ def _cells(row: _Row, unit: Unit, device: bool, moved: bool) -> list[str]:
         return [""] * (5 + device + moved)
     width = _NARROW if device or moved else _BAR
     on_device = unit(node.device.median) if node.device else UNKNOWN
-    calls = amount(round(node.calls, 1)) if abs(node.calls) < 1e7 else UNKNOWN
     return [
         unit(node.host.median),
         unit(node.host.p95),
         *([on_device] if device else []),
         percent(node.share),
         left(bar(node.share, width), width),
-        "" if node.name == OTHER else calls,
+        "" if node.name == OTHER else _calls(node.calls),
         *([_bytes(node.nbytes)] if moved else []),
     ]
+
+
+def _calls(number: float) -> str:
+    if not abs(number) < 1e7:
+        return UNKNOWN
+    return f"{number:.2f}".removesuffix(".00")
 
 
 def _bytes(number: float | None) -> str:

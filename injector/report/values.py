@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..analysis.rates import Rate, Series, Statistics, Summary, number
 from ..store.folder import Run
-from .text import LIMIT, WIDTH, clean, duration, figure, fit, limited, short, table, wrap
+from .text import LIMIT, clean, duration, figure, fit, limited, short, table
 
 
 def rates(run: Run, summary: Summary) -> list[str]:
@@ -37,14 +39,9 @@ def _who(run: Run, index: int) -> str:
 def no_rates(run: Run, summary: Summary) -> list[str]:
     """Say why there are no rates, as far as it is known."""
     info = run.info
-    acted = [str(each.get("library")) for each in info.get("automatic") or ()]
     if info and not info.get("voirfiles"):
-        why = "no voirfile asked for any (see `inject functions`)"
-        if acted:
-            why = f"nothing was trained with {', '.join(acted)}, and {why}"
-        elif info.get("automatic") is not None:
-            why = f"no library was imported that `inject voirfiles` lists, and {why}"
-    elif info and not info.get("processes"):
+        return [f"{_not_trained(info)} (see `inject functions`)", ""]
+    if info and not info.get("processes"):
         why = "no Python process of the program recorded anything"
     elif info and not info.get("probes") and not info.get("misses"):
         why = "nothing asked for any: no probe was set"
@@ -54,7 +51,18 @@ def no_rates(run: Run, summary: Summary) -> list[str]:
         why = "no probe gave a rate"
     else:
         why = "no probe gave anything"
-    return [*wrap(f"no rates were recorded: {why}", WIDTH), ""]
+    return [f"no rates were recorded: {why}", ""]
+
+
+def _not_trained(info: dict[str, Any]) -> str:
+    """Of a program that nobody asked about, why its libraries tell nothing."""
+    asked = "no voirfile asked for any"
+    if info.get("automatic") is None:
+        return f"no rates were recorded: {asked}"
+    libraries = [str(each.get("library")) for each in info["automatic"]]
+    if libraries:
+        return f"nothing was trained with {fit(', '.join(libraries), 30)}, and {asked}"
+    return f"no library was imported that trains, and {asked}"
 
 
 def losses(summary: Summary) -> list[str]:

@@ -412,3 +412,27 @@ def test_a_region_around_each_turn(tmp_path: Path) -> None:
     assert loop.steps == 20 and loop.step.median == ms(9e-3)
     [iteration] = [n for n in loop.tree.children if n.name == "iteration"]
     assert iteration.calls == ms(1, abs=0.06) and iteration.host.median == ms(9e-3)
+
+
+def test_a_new_iterator_for_each_batch(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        p.span("io.start", 5, of=1, line=10)
+        p.turn()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.step.max) == (20, ms(13e-3))
+    assert found.verdict.kind == "input-bound" and "46 %" in found.verdict.sentence
+
+
+def test_an_epoch_that_is_left_early(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(3):
+        p.span("io.start", 5, of=1, line=10)
+        for _ in range(10):
+            p.turn()
+        p.wait(30)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    # What it does after an epoch is no part of its last step, as far as that can be told.
+    assert (loop.steps, stretch(found, "gap")) == (30, ms(10))

@@ -165,15 +165,15 @@ def test_a_regular_loop_is_found_exactly(
             if loader:
                 p.io(io)
             p.forward(forward + 0.5)
-            p.backward(backward)
+            p.backward(backward + 0.25)
         p.wait(other)
         p.update(update + 0.5)
     with tempfile.TemporaryDirectory() as folder:
         loop = only(report(Path(folder) / "r", p))
     assert loop.steps == steps
     assert loop.paced_by == ("loader" if loader and steps > 1 else loop.paced_by)
-    length = accumulate * ((io if loader else 0) + forward + 0.5 + backward) + other + update + 0.5
+    length = accumulate * ((io if loader else 0) + forward + 0.75 + backward) + other + update + 0.5
     assert loop.step.max == ms(length / 1e3, rel=1e-5) and loop.step.min == ms(
         length / 1e3, rel=1e-5
     )
-    assert loop.items_per_step == (8 * accumulate if backward or accumulate == 1 or loader else 8)
+    assert loop.items_per_step == 8 * accumulate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 
 import pytest
@@ -92,17 +93,17 @@ def test_control_z_in_a_terminal(handled, inject, environ, tmp_path):
                 signal.signal(signal.SIGTTOU, signal.SIG_DFL)
                 os.execve(words[0], words, environ)
             _, status = os.waitpid(job, os.WUNTRACED)
-            print("job", "stopped" if os.WIFSTOPPED(status) else status, flush=True)
+            os.write(1, b"job stopped" if os.WIFSTOPPED(status) else b"job %d" % status)
             os.killpg(job, signal.SIGCONT)
             _, status = os.waitpid(job, 0)
-            print("job", os.waitstatus_to_exitcode(status), flush=True)
+            os.write(1, b"job %d" % os.waitstatus_to_exitcode(status))
         finally:
             os._exit(0)
     output = b""
     asked = {b"ready": b"\x1a", b"job stopped": None}
     program = 0
     try:
-        while True:
+        while select.select([terminal], [], [], PATIENCE)[0]:
             try:
                 output += os.read(terminal, 4096)
             except OSError:
@@ -114,9 +115,12 @@ def test_control_z_in_a_terminal(handled, inject, environ, tmp_path):
                 del asked[b"job stopped"]
                 until(running(program))
                 os.kill(program, signal.SIGTERM)
-        os.waitpid(shell, 0)
     finally:
-        os.close(terminal)
+        os.close(terminal)  # hangs up
+        if program and alive(program):
+            os.kill(program, signal.SIGKILL)
+        os.kill(shell, signal.SIGKILL)
+        os.waitpid(shell, 0)
     assert b"job stopped" in output
     assert b"job 7" in output
     assert (b"got SIGCONT" in output) == handled

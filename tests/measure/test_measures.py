@@ -141,7 +141,7 @@ def test_a_value_out_of_calls(asked, recorder):
 
 def test_a_step_is_a_region_with_a_task(asked):
     measures, found = asked
-    measures.step("//f", "train", 32, "train", False)
+    measures.step("//f", "train", items=32, phase="train", device=False)
     [(where, how)] = found
     region = how["calls"].region
     assert (where, region.name, region.task) == ("//f", "step", "train")

@@ -92,7 +92,7 @@ def test_many_ranks_show_the_ends_and_the_culprit() -> None:
     text = "\n".join(ranks.lines(loop))
     assert "rank 0 " in text and "rank 100 " in text and "rank 255 " in text
     assert "… and 239 ranks between these" in text
-    assert "the others wait for rank 100: 30.0 % of a step; it is slow at io" in text
+    assert "the others wait for rank 100, 30.0 % of a step; slow at io" in text
 
 
 def test_a_rank_is_longer_than_the_others_in_its_own_region() -> None:
@@ -102,6 +102,7 @@ def test_a_rank_is_longer_than_the_others_in_its_own_region() -> None:
 
 def test_the_stretches_add_up_to_the_run() -> None:
     rows = stretches.wall(PLAIN.stretches, PLAIN.wall)[1:-1]
+    assert len(rows) == 8
     figures = [float(row[2:].replace("the run", "run").split()[1]) for row in rows]
     assert math.isclose(sum(figures[:-1]), figures[-1])
     assert "  not accounted for" not in "\n".join(rows)
@@ -114,7 +115,7 @@ def test_many_stretches_are_joined_and_still_add_up() -> None:
     total = sum(each.seconds for each in many)
     rows = stretches.wall(many, total)
     assert len(rows) == 15
-    assert any(row.startswith("  89 shorter ones") for row in rows)
+    assert any(row.startswith("  shorter ones") for row in rows)
     assert not any("not accounted for" in row for row in rows)
 
 

@@ -19,7 +19,7 @@ from injector.report.text import encodable
 
 
 def given(monkeypatch: pytest.MonkeyPatch, profile: Profile | Exception | None) -> None:
-    def found(run: object) -> Profile | None:
+    def found(run: object, watched: object) -> Profile | None:
         if isinstance(profile, Exception):
             raise profile
         return profile
@@ -86,7 +86,7 @@ def test_what_libraries_lack_is_not_measured(
 @pytest.mark.parametrize(
     ("automatic", "why"),
     [
-        ([], "no library was imported that `inject voirfiles` lists, and no voirfile asked for"),
+        ([], "no library was imported that trains, and no voirfile asked for any"),
         ([{"library": "torch"}], "nothing was trained with torch, and no voirfile asked for any"),
     ],
 )
