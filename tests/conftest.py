@@ -7,6 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is, and nothing about us.
+settings.register_profile("any-machine", deadline=None)
+settings.load_profile("any-machine")
 
 ROOT = Path(__file__).parents[1]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
 
 from .rates import Statistics
 
@@ -20,7 +21,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Node:
-    """A region of a step, or the step itself. A node's children and its ``other`` add up to it."""
+    """A region of a step, or the step itself.
+
+    Where a node has children, they add up to it: what none of them covers is the last child, of the
+    name ``other``. The same region at several lines is several nodes.
+    """
 
     name: str
     place: Place | None
@@ -36,6 +41,7 @@ class Node:
     """Bytes moved in a step, on average."""
     children: tuple[Node, ...] = ()
     what: str | None = None
+    """What it works on (``"DataLoader of MNIST"``); of ``other``, between which lines most of it lies."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class Track:
     waits: float
     """Median seconds of a step spent waiting for other ranks."""
     regions: dict[str, float]
-    """Median seconds of each region of a step."""
+    """Median seconds of each region of a step without the regions inside it, ``other`` included."""
 
 
 @dataclass(frozen=True)
@@ -178,3 +184,19 @@ class Profile:
     """Regions outside of any step (``fit`` of a library, …), by name, over the whole run."""
     unmeasured: tuple[str, ...] = ()
     """What could not be measured, and why, as sentences."""
+
+
+def as_dict(profile: Profile) -> dict[str, Any]:
+    """``profile`` as dicts, lists, strings and numbers, for JSON."""
+    plain: dict[str, Any] = _plain(profile)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Statistics):
+        return value._asdict()
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, (tuple, list)) else value

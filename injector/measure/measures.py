@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from _thread import get_ident
 from os import getpid
 from time import monotonic_ns
 
 from ..errors import UserError
-from ..probe import points
+from ..probe import define_stored, points
 from . import loader as loaders
 from . import user
 from .late import Late
@@ -43,6 +44,7 @@ class Store:
 
     def __init__(self, series: str, recorder: Recorder, late: Callable[[str, Any], None]) -> None:
         self._series = series
+        self.gives = f"value:{series}"
         self._recorder = recorder
         self._late = late
         self.grow = recorder.series(series).grow
@@ -54,6 +56,12 @@ class Store:
         found = self.number(value)
         if found is not None:
             self.keep(found)
+
+    def under(self, name: str) -> Callable[[Any], Any]:
+        """What stores a value in memory as a hook does; ``name`` is its name among the hooks."""
+        define_stored(name, self.grow, self.number, self.keep)
+        hooks = vars(builtins)
+        return lambda value: hooks[name](value)
 
     def keep(self, value: float) -> None:
         """Store a number in the log: there is no room in memory."""
@@ -67,6 +75,8 @@ class Store:
         """
         if isinstance(value, (int, float)):
             return float(value)
+        if value is None:
+            return None
         if _is_traced(value):
             return None
         device = getattr(value, "device", None)
@@ -81,29 +91,31 @@ class Store:
 
 
 class Several:
-    """Where the values of one ``get`` go: of a mapping each under its key, ``None`` nowhere."""
+    """Where the values of one ``get`` go: of a dict each under its key, ``None`` nowhere."""
 
     def __init__(self, series: str, prefix: str, store: Callable[[str], Store]) -> None:
         self._series = series
         self._prefix = prefix
         self._store = store
-        self._stores: dict[str, Store] = {}
 
-    def put(self, value: Any) -> None:
-        """Store a value, or a mapping of names to values."""
-        if type(value) is not dict:
-            self._put(self._series, value)
-            return
-        for key, each in value.items():
-            self._put(f"{self._prefix}/{key}" if self._prefix else str(key), each)
+    def under(self, name: str) -> Callable[[Any], Any]:
+        """What stores a value, or a dict of them; ``name`` begins their names among the hooks."""
+        puts: dict[str, Callable[[Any], Any]] = {}
 
-    def _put(self, series: str, value: Any) -> None:
-        if value is None:
-            return
-        store = self._stores.get(series)
-        if store is None:
-            store = self._stores[series] = self._store(series)
-        store.put(value)
+        def put(value: Any) -> None:
+            if type(value) is not dict:
+                to(self._series)(value)
+                return
+            for key, each in value.items():
+                to(f"{self._prefix}/{key}" if self._prefix else str(key))(each)
+
+        def to(series: str) -> Callable[[Any], Any]:
+            found = puts.get(series)
+            if found is None:
+                found = puts[series] = self._store(series).under(name + series)
+            return found
+
+        return put
 
 
 class Measures:
@@ -135,7 +147,9 @@ class Measures:
             return
         named = "/".join(part for part in (task, name) if part)
         try:
-            self._ask(where, calls=ValueHooks(get, Several(series, named, self._store).put))
+            hooks = ValueHooks(get, Several(series, named, self._store).under)
+            hooks.gives = f"value:{series}"
+            self._ask(where, calls=hooks)
         except TypeError as error:
             raise UserError(f"value {series!r} of {where!r}: {error}") from None
 

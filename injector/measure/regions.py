@@ -172,6 +172,8 @@ class CallHooks:
     what: str
     variables: tuple[str, ...]
     """What hooks there are: ``"#enter"``, ``"#exit"``, …; the calls of the first are counted."""
+    gives: str | None = None
+    """What is recorded: ``region:forward``, ``value:train/loss``."""
     gate: str | None = None
     """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
 
@@ -226,6 +228,7 @@ class RegionHooks(CallHooks):
     def __init__(self, region: Region, spans: Spans) -> None:
         self.region = region
         self.what = f"region {region.name!r}"
+        self.gives = f"region:{region.name}"
         self.variables = ("#enter", *region.variables())
         self._spans = spans
 
@@ -245,9 +248,9 @@ class RegionHooks(CallHooks):
 
 
 class ValueHooks(CallHooks):
-    """A hook that hands ``put`` what ``get`` makes of each call."""
+    """A hook that stores what ``get`` makes of each call; ``store(name)`` gives what stores it."""
 
-    def __init__(self, get: Function, put: Callable[[Any], None]) -> None:
+    def __init__(self, get: Function, store: Callable[[str], Function]) -> None:
         """Raises TypeError when ``get`` does not say what its parameters are called."""
         answer = Answer(get)
         self.what = "value"
@@ -256,7 +259,7 @@ class ValueHooks(CallHooks):
         names = (RESULT, *self._captures) if answer.late else self._captures
         self._get = answer.over(names)
         self._late = answer.late
-        self._put = put
+        self._store = store
 
     def captures(self, variable: str) -> tuple[str, ...]:
         return self._captures
@@ -265,7 +268,7 @@ class ValueHooks(CallHooks):
         self, names: dict[str, str], asked: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         [(variable, name)] = names.items()
-        get, put = self._get, self._put
+        get, put = self._get, self._store(name + "=")
 
         def early(_: Any, *values: Any) -> None:
             put(get(*values))

@@ -61,6 +61,8 @@ class Sites:
         self._emit = emit
         self._on_death = on_death
         self._finder = Finder()
+        self.age = 0
+        """Numbers of sites are good for as long as this stays the same: until a fork."""
         self._reset()
 
     def _reset(self) -> None:
@@ -73,6 +75,7 @@ class Sites:
     def renew(self) -> None:
         """In the child of a fork: its files are its own. Once a process."""
         if self._pid != os.getpid():
+            self.age += 1
             self._reset()
 
     def program(self, frame: FrameType | None) -> FrameType | None:
@@ -96,6 +99,10 @@ class Sites:
         """The number of a site by its data."""
         data = {"thread": self.thread(), "place": place, "of": of, **_DEFAULTS, **what}
         return self._number(data)
+
+    def data(self, site: int) -> dict[str, Any]:
+        """What was told of the site of a number."""
+        return self._told[site - 1]
 
     def like(self, site: int, **changes: Any) -> int:
         """The number of a site that differs from ``site`` by ``changes``."""

@@ -27,6 +27,7 @@ class Recorder:
     def renew(self) -> None:
         """In the child of a fork: its sites are its own."""
         self._known: dict[tuple[object, ...], tuple[int, CodeType]] = {}
+        self.age = self._spans.sites.age
 
     def site(self, frame: FrameType, name: str, phase: str | None) -> int:
         """The number of the site of a region that begins in ``frame``."""
@@ -59,14 +60,15 @@ class region:
     def __init__(self, name: str, *, phase: str | None = None) -> None:
         self._name = name
         self._phase = phase
-        self._open: list[tuple[int, int] | None] = []
+        self._open: list[tuple[int, int, int] | None] = []
 
     def __enter__(self) -> region:
         opened = None
         if _recorders:
             try:
-                site = _recorders[0].site(_getframe(1), self._name, self._phase)
-                opened = site, perf_counter_ns()
+                recorder = _recorders[0]
+                site = recorder.site(_getframe(1), self._name, self._phase)
+                opened = site, recorder.age, perf_counter_ns()
             except Exception:
                 pass  # it goes unrecorded, and the program on
         self._open.append(opened)
@@ -76,7 +78,9 @@ class region:
         end = perf_counter_ns()
         opened = self._open.pop()
         if opened is not None and _recorders:
-            _recorders[0].add(opened[1], end, 0, opened[0])
+            site, age, start = opened
+            if age == _recorders[0].age:  # what was begun before a fork is the parent's
+                _recorders[0].add(start, end, 0, site)
 
     def __call__(self, function: Any) -> Any:
         """``function`` with each of its calls a region; a generator's lasts until it has ended."""

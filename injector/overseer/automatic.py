@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 
+from ..probe import points
 from . import voirfile
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .overseer import Overseer
+    from .phases import Instrument
+    from .probes import Probe
     from .rooms import Record, Rewriter
 
 
@@ -33,6 +36,8 @@ class Automatic:
         self._record = record
         self._names: dict[str, str] = {}  # by path
         self._missed: set[tuple[str, str]] = set()
+        self._ours: list[Probe] = []
+        self._claimed: set[tuple[object, ...]] = set()
 
     def expect(self, libraries: Mapping[str, Sequence[str]]) -> None:
         """Run the voirfiles of each library when the program has imported it."""
@@ -57,7 +62,8 @@ class Automatic:
         try:
             module = _run(f"__voir_{name}__", path)
             told["tested"] = list(getattr(module, "TESTED", ())) or None
-            self._overseer.start([(path, each) for each in voirfile.instruments(vars(module))])
+            found = voirfile.instruments(vars(module))
+            self._overseer.start([(path, self._guarded(path, each)) for each in found])
         except Exception as error:
             self.missed(path, name, f"{type(error).__name__}: {error}")
         finally:
@@ -65,6 +71,34 @@ class Automatic:
             if collects:
                 gc.enable()
         self._record.emit("voirfile", told)
+
+    def _guarded(self, path: str, instrument: Instrument) -> Instrument:
+        """``instrument``, whose mistakes are the library's being another than it knows."""
+
+        def called(ov: Overseer) -> Any:
+            try:
+                return instrument(ov)
+            except Exception as error:
+                name = getattr(instrument, "__name__", repr(instrument))
+                self.missed(path, name, f"{type(error).__name__}: {error}")
+                return None
+
+        return called
+
+    def admits(self, probe: Probe) -> bool:
+        """Whether ``probe`` is to be installed: a user's always, and then ours gives way to it."""
+        kinds = _kinds(probe)
+        if probe.place[0] in self._names:
+            if self._claimed.isdisjoint(kinds):
+                self._ours.append(probe)
+                return True
+            return False
+        self._claimed |= kinds
+        for other in [other for other in self._ours if not kinds.isdisjoint(_kinds(other))]:
+            self._ours.remove(other)
+            for hook in other.hooks:
+                points.undefine(hook)
+        return True
 
     def owner(self, file: str) -> str | None:
         """The name of the shipped voirfile at ``file``, if that is one."""
@@ -76,6 +110,16 @@ class Automatic:
         if (name, what) not in self._missed:
             self._missed.add((name, what))
             self._record.emit("auto-missed", {"voirfile": name, "what": what, "reason": reason})
+
+
+def _kinds(probe: Probe) -> set[tuple[object, ...]]:
+    """What of a probe must not be there twice: a region of one function, a series of values."""
+    if probe.gives is None:
+        return set()
+    if probe.gives.startswith("value:"):
+        return {(probe.gives,)}
+    requests = [target.request for target in probe.targets]
+    return {(probe.gives, request.module, request.path) for request in requests}
 
 
 def _run(name: str, path: str) -> ModuleType:

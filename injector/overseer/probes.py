@@ -60,6 +60,8 @@ class Probe:
         self.selector = _shown(where, variable) if calls is None else _named(where)
         self.place = place
         self.override = override
+        self.gives = getattr(calls if calls is not None else store, "gives", None)
+        """What it records, if it records by itself: ``region:forward``, ``value:train/loss``."""
         self.targets: list[Target] = []
         self.counted: list[str] = []
         """Hooks each of whose calls is an event."""

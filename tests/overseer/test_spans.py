@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from injector.bus import spans
 from injector.bus.spans import unpack
 
 PROGRAM = """
@@ -217,6 +220,78 @@ def check_children(run):
     assert len(logs) == 2
     assert all(site["place"] for site in run.sites.values())
     assert run.fired == {"//work": 4}
+
+
+def test_a_fork_in_the_middle(inject):
+    run = inject(
+        """
+        import os
+        import injector
+        def work(n):
+            with injector.region("part"):
+                if n == 1:
+                    child = os.fork()
+                    if child:
+                        os.waitpid(child, 0)
+            return n
+        def main():
+            loader = [0, 1, 2]
+            for n in loader:
+                work(n)
+        main()
+        """,
+        WORK + '    ov.loader("//main > loader", items=1)\n',
+    )
+    assert run.exit == 0, run.err
+    assert run.record["failures"] == []
+    by_log = {}
+    for log, path in ((log.name[:-4], log.with_suffix(".spans")) for log in run.logs):
+        rows = [run.sites[log, row[3]]["region"] for row in spans.read(str(path))]
+        by_log[log] = rows
+    parent, child = sorted(by_log.values(), key=len, reverse=True)
+    assert parent == ["io", "part", "work", "step"] * 3 + ["io.end"]
+    # What was begun before the fork is the parent's.
+    assert child == ["io", "part", "work", "step", "io.end"]
+
+
+def test_a_function_whose_end_cannot_be_seen(inject):
+    depth = "".join("    " * (n + 1) + f"for i{n} in [0]:\n" for n in range(20))
+    program = "def work(n):\n" + depth + "    " * 21 + "print(n)\nfor n in range(3): work(n)\n"
+    run = inject(program, WORK)
+    assert (run.exit, run.out) == (0, "0\n1\n2\n")
+    assert run.rows() == []
+    [miss] = run.record["misses"]
+    assert "too deeply for #exit" in miss["reason"]
+
+
+def test_workers_that_load_data_are_silent(inject):
+    pytest.importorskip("torch")
+    run = inject(
+        """
+        import torch, injector
+        class Data(torch.utils.data.Dataset):
+            def __len__(self):
+                return 4
+            def __getitem__(self, n):
+                with injector.region("item"):
+                    return n
+        if __name__ == "__main__":
+            for batch in torch.utils.data.DataLoader(Data(), num_workers=1):
+                pass
+        """,
+        """
+        def instrument_a(ov):
+            yield ov.phases.load_script
+            ov.region("/torch.utils.data.dataloader/_BaseDataLoaderIter/__next__", "io",
+                      of=lambda self: self._dataset, items=lambda result: len(result))
+            ov.region("//Data/__getitem__", "item")
+        """,
+    )
+    assert run.exit == 0, run.err
+    assert run.record["failures"] == []
+    assert [row[3]["region"] for row in run.rows()] == ["io"] * 4 + ["io.end"]
+    assert {row[3]["of"] for row in run.rows()} == {1}
+    assert all("DataLoader(Data()" in row[3]["place"]["text"] for row in run.rows())
 
 
 def test_sudden_ends(inject):

@@ -144,7 +144,7 @@ def test_models_gradients_and_optimizers(run):
     assert optimizers == ["AdamW"] * 2 + ["SGD"] * 4 + ["LBFGS", "Own"]
     assert len({span.of for span in process.named("optimizer")}) == 5
     assert len(process.named("zero_grad")) == 2 + 4 + closures
-    [loss] = [series for series in done.folder.glob("raw/*.values")]
+    [loss] = list(done.folder.glob("raw/*.values"))
     assert loss.stat().st_size > 0
     assert not done.info["warnings"] and done.info["automatic"][0]["missed"] == []
 

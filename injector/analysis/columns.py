@@ -1,0 +1,210 @@
+"""The spans of each process of a run as columns, on unix time."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..store.folder import Damage, Run, check_schema, read_records
+from ..store.layout import SPANS_COLUMNS, SPANS_HEADER, SPANS_ROW, SPANS_SUFFIX
+from .profile import Place
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+SECOND = 1_000_000_000
+_READ_AT_ONCE = 1 << 20
+"""Rows; a large file is never in memory twice."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """What the spans of one number have in common; docs/run-folder.md."""
+
+    number: int
+    region: str
+    clock: str = "host"
+    thread: int = 0
+    place: Place | None = None
+    of: int | None = None
+    what: str | None = None
+    phase: str | None = None
+    task: str | None = None
+    payload: str | None = None
+    device: str | None = None
+
+
+@dataclass
+class Source:
+    """One process that recorded; its spans are read when they are asked for."""
+
+    index: int
+    """Of ``processes`` in run.json."""
+    path: str
+    """Of its log."""
+    host: str
+    pid: int | None
+    rank: int | None
+    world: int | None
+    shift: int
+    """Nanoseconds to add to its monotonic clock for unix time."""
+    began: int
+    """Unix nanoseconds."""
+    ended: int | None
+    """When it said goodbye; None if it never did."""
+    sites: dict[int, Site] = field(default_factory=dict)
+    lost: int = 0
+    stop: dict[str, Any] | None = None
+
+    @property
+    def spans_path(self) -> str:
+        return self.path[: -len(".log")] + SPANS_SUFFIX
+
+    def has_spans(self) -> bool:
+        """Whether at least one row may have been written."""
+        try:
+            return os.path.getsize(self.spans_path) >= SPANS_HEADER + SPANS_ROW
+        except OSError:
+            return False
+
+
+@dataclass
+class Rows:
+    """The spans of one process in the order in which they were written."""
+
+    start: Ints
+    """Unix nanoseconds."""
+    end: Ints
+    payload: Ints
+    site: npt.NDArray[np.int32]
+    unknown: int = 0
+    """Rows left out because nothing says what they are."""
+
+
+def sources(run: Run) -> list[Source]:
+    """The processes of ``run`` in the order of run.json. Raises OSError, NotARunError."""
+    raw = os.path.join(run.path, "raw")
+    try:
+        names = [name for name in os.listdir(raw) if name.endswith(".log")]
+    except OSError:
+        return []
+    found = [_read_log(os.path.join(raw, name)) for name in names]
+    found.sort(key=lambda each: (each[0], each[1].path))
+    shifts: dict[str, int] = {}
+    for index, (_, source) in enumerate(found):
+        source.index = index
+        # One tie to unix time for all processes of a host, which share a monotonic clock: they are
+        # in the right order even when the wall clock jumped between their starts.
+        source.shift, own = shifts.setdefault(source.host, source.shift), source.shift
+        source.began += source.shift - own
+        if source.ended is not None:
+            source.ended += source.shift - own
+    return [source for _, source in found]
+
+
+def _read_log(path: str) -> tuple[float, Source]:
+    host, _, pid = os.path.basename(path)[: -len(".log")].rpartition(".")
+    source = Source(0, path, host, int(pid) if pid.isdecimal() else None, None, None, 0, 0, None)
+    began = 0.0
+    for record in read_records(path, Damage()):
+        event, data = record["event"], record.get("data")
+        if not isinstance(data, dict):
+            continue
+        if event == "process":
+            check_schema(data.get("schema"), path)
+            began = float(data.get("time") or 0.0)
+            monotonic = int(data.get("monotonic_ns") or 0)
+            source.shift = round(began * SECOND) - monotonic
+            source.began = monotonic + source.shift
+            source.host = str(data.get("host") or host)
+            source.pid = _integer(data.get("pid"))
+            source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
+        elif event == "rank":
+            source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
+        elif event == "site":
+            site = _site(data)
+            if site is not None:
+                source.sites[site.number] = site
+        elif event == "lost":
+            source.lost = max(source.lost, _integer(data.get("records")) or 0)
+        elif event == "stop":
+            source.stop = data
+        elif event == "end":
+            t = _integer(record.get("t"))
+            source.ended = None if t is None else t + source.shift
+    return began, source
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _site(data: dict[str, Any]) -> Site | None:
+    number, region = _integer(data.get("site")), _text(data.get("region"))
+    if number is None or number < 1 or region is None:
+        return None
+    return Site(
+        number=number,
+        region=region,
+        clock=_text(data.get("clock")) or "host",
+        thread=_integer(data.get("thread")) or 0,
+        place=_place(data.get("place")),
+        of=_integer(data.get("of")),
+        what=_text(data.get("what")),
+        phase=_text(data.get("phase")),
+        task=_text(data.get("task")),
+        payload=_text(data.get("payload")),
+        device=_text(data.get("device")),
+    )
+
+
+def _place(data: object) -> Place | None:
+    if not isinstance(data, dict) or _text(data.get("file")) is None:
+        return None
+    return Place(
+        file=data["file"],
+        line=_integer(data.get("line")) or 0,
+        function=_text(data.get("function")) or "",
+        text=(_text(data.get("text")) or "").strip(),
+    )
+
+
+def read_rows(source: Source) -> Rows:
+    """The spans of ``source``, without holes, torn ends and what makes no sense. Raises OSError."""
+    path = source.spans_path
+    room = max(0, (os.path.getsize(path) - SPANS_HEADER) // SPANS_ROW)
+    start, end, payload = (np.empty(room, np.int64) for _ in range(3))
+    site = np.empty(room, np.int32)
+    known = np.zeros(1 + max(source.sites, default=0), np.bool_)
+    known[list(source.sites)] = True
+    count = unknown = 0
+    for first in range(0, room, _READ_AT_ONCE):
+        block = np.fromfile(
+            path,
+            dtype=np.int64,
+            count=min(_READ_AT_ONCE, room - first) * SPANS_COLUMNS,
+            offset=SPANS_HEADER + first * SPANS_ROW,
+        )
+        block = block[: len(block) // SPANS_COLUMNS * SPANS_COLUMNS].reshape(-1, SPANS_COLUMNS)
+        written = block[:, 3] != 0
+        number = np.where((block[:, 3] > 0) & (block[:, 3] < len(known)), block[:, 3], 0)
+        fine = known[number] & (block[:, 1] >= block[:, 0]) & (block[:, 0] > -(2**62))
+        unknown += int(np.count_nonzero(written & ~fine))
+        kept = block if fine.all() else block[fine]
+        here = slice(count, count + len(kept))
+        start[here], end[here], payload[here] = kept[:, 0], kept[:, 1], kept[:, 2]
+        site[here] = kept[:, 3]
+        count += len(kept)
+    start, end = start[:count], end[:count]
+    start += source.shift
+    end += source.shift
+    return Rows(start, end, payload[:count], site[:count], unknown)

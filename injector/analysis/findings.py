@@ -1,0 +1,145 @@
+"""What is kept of a lane once its spans are let go: those of all ranks do not fit into memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .between import Between, between_of
+from .columns import SECOND, Flags, Floats, Ints, Source
+from .evaluating import Passes
+from .intervals import owners
+from .marks import STRUCTURE
+from .profile import Evaluation, Node, Place
+from .samples import statistics_of
+from .tables import Seconds, counted
+from .timeline import Sum, between_them
+from .units import Thread, Unit
+
+OTHERS = 12
+"""Regions outside of steps that are told apart."""
+Outside = dict[tuple[str, Place | None, str | None], Seconds]
+"""By region, line and what it works on: the seconds of each call."""
+
+
+@dataclass
+class Findings:
+    """One lane."""
+
+    source: Source
+    units: list[Unit]
+    where: list[Between | None]
+    """For each unit, where most of its steps' ``other`` lies."""
+    passes: Passes
+    evaluations: list[Evaluation]
+    between: list[Sum]
+    span: tuple[int, int]
+    outside: Outside
+
+
+def findings_of(thread: Thread, main: bool) -> Findings:
+    """Of one lane; ``main`` says whether its process trains in it, or nowhere."""
+    between, span = between_them(thread)
+    return Findings(
+        source=thread.source,
+        units=thread.units,
+        where=[between_of(thread, unit) for unit in thread.units],
+        passes=thread.passes,
+        evaluations=_evaluations(thread) if len(thread.passes) else [],
+        between=between,
+        span=span,
+        outside=_outside(thread, main),
+    )
+
+
+def first_of(findings: list[Findings]) -> list[Findings]:
+    """The lanes of the first rank that evaluates."""
+    having = [each for each in findings if len(each.passes)]
+    first = min(having, key=lambda f: (f.source.rank or 0, f.source.index), default=None)
+    return [each for each in having if first is not None and each.source is first.source]
+
+
+def _evaluations(thread: Thread) -> list[Evaluation]:
+    by_place: dict[Place | None, list[int]] = {}
+    for number, site in enumerate(thread.passes.site.tolist()):
+        by_place.setdefault(thread.lane.sites[site].place, []).append(number)
+    return [_evaluation(thread, place, np.array(each)) for place, each in by_place.items()]
+
+
+def _evaluation(thread: Thread, place: Place | None, which: Ints) -> Evaluation:
+    lane, marks = thread.lane, thread.marks
+    start, end = thread.passes.start[which], thread.passes.end[which]
+    inside = owners(start, end, lane.start) >= 0
+    seconds = float((end - start).sum()) / SECOND
+    fetches = int(np.count_nonzero(inside[marks.fetches]))
+    calls = marks.forward[inside[marks.forward]]
+    items, batches = _items(thread, calls)
+    return Evaluation(
+        place=place,
+        passes=len(which),
+        batches=fetches or batches,
+        seconds=seconds,
+        items=items,
+        throughput=items / seconds if items and seconds else None,
+        regions=_regions(thread, inside, seconds),
+    )
+
+
+def _items(thread: Thread, rows: Ints) -> tuple[float | None, int]:
+    """Of the model that saw most, one call a fetch; and how often that one was called."""
+    lane = thread.lane
+    items = counted(lane.payload[rows])[0]
+    model = lane.table(lambda site: -1 if site.of is None else site.of)[rows]
+    batch = np.searchsorted(lane.start[thread.marks.fetches], lane.start[rows])
+    best, calls = 0, 0
+    for each in np.unique(model).tolist():
+        mine = model == each
+        one = batch[mine]
+        first = np.concatenate(([True], one[1:] != one[:-1])) if one.any() else np.True_
+        best = max(best, int((items[mine] * first).sum()))
+        calls = max(calls, int(mine.sum()))
+    return float(best) if best else None, calls
+
+
+def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
+    lane = thread.lane
+    structure = lane.flags(lambda site: site.region in STRUCTURE)
+    rows = lane.outermost(np.flatnonzero(inside & ~structure))
+    lengths = (lane.end[rows] - lane.start[rows]) / SECOND
+    found: dict[str, float] = {}
+    for site in np.unique(lane.site[rows]).tolist():
+        name = lane.sites[site].region
+        found[name] = found.get(name, 0.0) + float(lengths[lane.site[rows] == site].sum())
+    found["other"] = max(0.0, seconds - sum(found.values()))
+    return found
+
+
+def _outside(thread: Thread, main: bool) -> Outside:
+    """Spans in no step and no evaluation."""
+    lane = thread.lane
+    outside = ~lane.flags(lambda site: site.region in STRUCTURE - {"epoch"})
+    outside[thread.pieces.row] = False
+    outside &= ~thread.passes.holes().hold(lane.start)
+    rows = np.flatnonzero(outside)
+    found: dict[tuple[str, Place | None, str | None], list[Floats]] = {}
+    for site in np.unique(lane.site[rows]).tolist():
+        one = lane.sites[site]
+        mine = rows[lane.site[rows] == site]
+        key = (one.region, one.place, one.what or (None if main else "in another thread"))
+        found.setdefault(key, []).append((lane.end[mine] - lane.start[mine]) / SECOND)
+    return {key: np.concatenate(parts).astype(np.float32) for key, parts in found.items()}
+
+
+def others_of(findings: list[Findings], wall: float) -> tuple[Node, ...]:
+    """Regions in no step and no evaluation, by name and line, over the whole run."""
+    keys = list(dict.fromkeys(key for each in findings for key in each.outside))
+    nodes = []
+    for key in keys:
+        seconds = np.concatenate([each.outside[key] for each in findings if key in each.outside])
+        share = float(seconds.sum(dtype=np.float64)) / wall if wall else 0.0
+        name, place, what = key
+        nodes.append(
+            Node(name, place, statistics_of(seconds), share, float(len(seconds)), what=what)
+        )
+    return tuple(sorted(nodes, key=lambda node: -node.share)[:OTHERS])

@@ -1,0 +1,169 @@
+"""The spans of one thread, or of one device, as a forest: which lies in which.
+
+All of it is vectorised: a lane may hold tens of millions of spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from .columns import Flags, Ints, Rows, Site
+
+Numbers = npt.NDArray[np.int32]
+_CUTS = 32
+"""Rounds in which spans that overlap without enclosing each other are brought into order."""
+
+
+class Lane:
+    """Spans in the order of their start, whatever encloses others before them.
+
+    A span that begins in another but outlasts it (clocks of devices, coroutines that take turns) is
+    cut where the other ends, so that nothing is ever counted twice.
+    """
+
+    def __init__(
+        self, sites: dict[int, Site], start: Ints, end: Ints, payload: Ints, site: Numbers
+    ) -> None:
+        order = _order(start, end)
+        if order is not None:
+            start, end, payload, site = start[order], end[order], payload[order], site[order]
+        self.sites = sites
+        self.start, self.end, self.payload, self.site = start, end, payload, site
+        self._nest()
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def _nest(self) -> None:
+        for _ in range(_CUTS):
+            self.depth = _depths(self.start, self.end)
+            self.parent = _parents(self.depth)
+            inner = np.flatnonzero(self.parent >= 0)
+            limit = self.end[self.parent[inner]]
+            late = inner[self.end[inner] > limit]
+            if not len(late):
+                return
+            # What looks like an enclosing span may itself be cut before this one begins: once more.
+            limit = self.end[self.parent[late]]
+            self.end = self.end.copy()
+            self.end[late] = np.where(limit > self.start[late], limit, self.end[late])
+        apart = self.end > np.where(self.parent >= 0, self.end[self.parent], self.end)
+        self.parent[apart] = -1
+
+    def table(self, of: Callable[[Site], int], otherwise: int = 0) -> Ints:
+        """A number for each row, that its site stands for."""
+        return lookup(self.sites, of, otherwise)[self.site]
+
+    def flags(self, test: Callable[[Site], bool]) -> Flags:
+        """Whether the site of each row passes ``test``."""
+        found: Flags = lookup(self.sites, test).astype(np.bool_)[self.site]
+        return found
+
+    def where(self, test: Callable[[Site], bool]) -> Ints:
+        """The rows whose sites pass ``test``, in order."""
+        passing = np.zeros(1 + max(self.sites, default=0), np.bool_)
+        for number, site in self.sites.items():
+            passing[number] = test(site)
+        if not passing.any():
+            return np.empty(0, np.int64)
+        return np.flatnonzero(passing[self.site])
+
+    def outermost(self, rows: Ints) -> Ints:
+        """Of ``rows``, in order, those that lie in no other of them."""
+        if len(rows) < 2:
+            return rows
+        latest = np.maximum.accumulate(self.end[rows])[:-1]
+        return rows[np.concatenate(([True], self.start[rows[1:]] >= latest))]
+
+    def region(self, *names: str) -> Ints:
+        """The outermost spans of regions of these names, in order."""
+        return self.outermost(self.where(lambda site: site.region in names))
+
+
+def lookup(sites: dict[int, Site], of: Callable[[Site], int], otherwise: int = 0) -> Ints:
+    """``of`` each site, at the place of its number."""
+    found = np.full(1 + max(sites, default=0), otherwise, np.int64)
+    for number, site in sites.items():
+        found[number] = of(site)
+    return found
+
+
+def _order(start: Ints, end: Ints) -> Ints | None:
+    """How to sort by start, enclosing spans first; None where nothing is to be done.
+
+    A thread's spans come in the order of their ends, so that of two which begin at the same moment
+    the later one encloses the other.
+    """
+    if len(start) < 2:
+        return None
+    rising = bool((start[1:] > start[:-1]).all())
+    if rising:
+        return None
+    if not (end[1:] >= end[:-1]).all():
+        order: Ints = np.lexsort((-np.arange(len(start)), -end, start))
+        return order
+    order = np.argsort(start, kind="stable").astype(np.int64, copy=False)
+    begins = start[order]
+    same = begins[1:] == begins[:-1]
+    if not same.any():
+        return order
+    first = np.flatnonzero(np.concatenate(([True], ~same)))
+    last = np.concatenate((first[1:], [len(start)])) - 1
+    group = np.repeat(np.arange(len(first)), last - first + 1)
+    turned: Ints = order[first[group] + last[group] - np.arange(len(start))]
+    return turned
+
+
+def _depths(start: Ints, end: Ints) -> Numbers:
+    """How many spans before each, in order, have not ended when it begins."""
+    n = len(start)
+    over: Ints = np.searchsorted(np.sort(end, kind="stable"), start, side="right")
+    empty = start == end
+    if empty.any():
+        # Spans without length that begin right here, this one and later ones, are not over before.
+        last = np.searchsorted(start, start, side="right") - 1
+        total = np.cumsum(empty)
+        over = over - (total[last] - total + empty)
+    return (np.arange(n) - over).astype(np.int32)
+
+
+def _parents(depth: Numbers) -> Ints:
+    """For each span the one that it lies in, -1 for none."""
+    parent = np.full(len(depth), -1, np.int64)
+    if not len(depth):
+        return parent
+    above = np.flatnonzero(depth == 0)
+    for level in range(1, int(depth.max()) + 1):
+        rows = np.flatnonzero(depth == level)
+        if not len(rows):
+            break
+        parent[rows] = above[np.searchsorted(above, rows) - 1]
+        above = rows
+    return parent
+
+
+def split(rows: Rows, sites: dict[int, Site], clock: str) -> dict[int | str, Lane]:
+    """The lanes of one clock: of the host by thread, of devices by device."""
+    keys: dict[int | str, list[int]] = {}
+    for number, site in sites.items():
+        if site.clock == clock:
+            key = site.thread if clock == "host" else site.device or ""
+            keys.setdefault(key, []).append(number)
+    lanes: dict[int | str, Lane] = {}
+    for key in sorted(keys, key=str):
+        lane = _lane(rows, sites, keys[key])
+        if len(lane):
+            lanes[key] = lane
+    return lanes
+
+
+def _lane(rows: Rows, sites: dict[int, Site], numbers: list[int]) -> Lane:
+    belongs = np.zeros(1 + max(sites, default=0), np.bool_)
+    belongs[numbers] = True
+    mine: Flags = belongs[rows.site]
+    if mine.all():
+        return Lane(sites, rows.start, rows.end, rows.payload, rows.site)
+    return Lane(sites, rows.start[mine], rows.end[mine], rows.payload[mine], rows.site[mine])

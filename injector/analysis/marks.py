@@ -1,0 +1,59 @@
+"""The spans of a lane that tell training from evaluation, picked out once."""
+
+from __future__ import annotations
+
+from .columns import Ints, Site
+from .lanes import Lane
+
+EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "valid", "validation"})
+"""Words for a phase or a task in which nothing is trained."""
+STRUCTURE = frozenset({"step", "epoch", "evaluation", "io.end"})
+"""Regions that are no parts of a step but say what others belong to."""
+
+
+def evaluates(site: Site) -> bool:
+    """Whether a site says of itself that nothing is trained there."""
+    return site.phase == "eval" or (site.task or "").lower() in EVALUATING
+
+
+class Marks:
+    """Rows of a lane by what they mean, each in order of time and none inside another of its kind."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.steps = lane.outermost(
+            lane.where(lambda site: site.region == "step" and not evaluates(site))
+        )
+        self.passes = lane.outermost(lane.where(_is_pass))
+        self.fetches = lane.region("io")
+        self.ends = lane.region("io.end")
+        self.starts = lane.region("io.start")
+        self.backward = lane.region("backward")
+        forward = lane.region("forward")
+        evaluating = lane.table(lambda site: site.phase == "eval") == 1 if len(forward) else None
+        training = lane.table(lambda site: site.phase == "train") == 1 if len(forward) else None
+        empty = forward[:0]
+        self.forward = forward
+        self.tried = empty if evaluating is None else forward[evaluating[forward]]
+        """Forwards that say they only evaluate."""
+        self.learnt = empty if evaluating is None else forward[~evaluating[forward]]
+        """All the others."""
+        self.trained = empty if training is None else forward[training[forward]]
+        self.updates = self._updates()
+
+    def _updates(self) -> Ints:
+        lane = self.lane
+        rows = lane.outermost(
+            lane.where(lambda site: site.region == "optimizer" and not evaluates(site))
+        )
+        if not len(rows) or not len(self.passes):
+            return rows
+        # What is updated within an evaluation (a probe on frozen features) is no step of the training.
+        passes = self.passes
+        last = lane.start[passes].searchsorted(lane.start[rows], side="right") - 1
+        inside = (last >= 0) & (lane.end[rows] <= lane.end[passes[last]])
+        return rows[~inside]
+
+
+def _is_pass(site: Site) -> bool:
+    return site.region == "evaluation" or (site.region in ("step", "epoch") and evaluates(site))

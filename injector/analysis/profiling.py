@@ -1,0 +1,120 @@
+"""From a run folder to its :class:`.profile.Profile`: steps, their parts, and a verdict."""
+
+from __future__ import annotations
+
+from ..store.folder import Run
+from .columns import SECOND, Source, read_rows, sources
+from .findings import Findings, findings_of, first_of, others_of
+from .loops import grouped, loop_of, warmup_steps
+from .profile import Profile, Stretch
+from .timeline import stretches_of
+from .units import Unit, threads_of
+from .unmeasured import unmeasured_of
+from .verdict import (
+    Evidence,
+    Memory,
+    busy_of,
+    growth_of,
+    nothing_trained,
+    shares_of,
+    verdict_of,
+)
+
+
+def profile(run: Run, memory: Memory | None = None) -> Profile | None:
+    """What the spans of ``run`` say; None where it recorded none.
+
+    ``memory`` is how much each process used, when; without it nothing is said of growth. Raises
+    OSError, and NotARunError for records of a later version.
+    """
+    found = sources(run)
+    recording = [source for source in found if source.has_spans()]
+    if not recording:
+        return None
+    findings: list[Findings] = []
+    unknown = last = 0
+    for source in recording:
+        made, more, latest = _read(source)
+        findings += made
+        unknown, last = unknown + more, max(last, latest)
+    loops = grouped([unit for each in findings for unit in each.units])
+    asked = _asked(run)
+    where = {id(u): at for each in findings for u, at in zip(each.units, each.where, strict=True)}
+    texts = [at.text if (at := where[id(units[0])]) else None for units in loops]
+    told = [loop_of(units, asked, text) for units, text in zip(loops, texts, strict=True)]
+    times = _times(run, found, last)
+    stretches = _stretches(_main(findings, loops), loops, asked, times)
+    verdict = nothing_trained()
+    if told:
+        units, warmup = loops[0], warmup_steps(loops[0], asked)
+        verdict = verdict_of(
+            Evidence(
+                loop=told[0],
+                units=units,
+                shares=shares_of(units, warmup),
+                busy=busy_of(units, warmup),
+                between=where[id(units[0])],
+                growth=growth_of(memory or {}, units),
+            )
+        )
+    wall = (times[1] - times[0]) / SECOND
+    return Profile(
+        loops=tuple(told),
+        evaluations=tuple(one for each in first_of(findings) for one in each.evaluations),
+        stretches=stretches,
+        wall=wall,
+        verdict=verdict,
+        others=others_of(findings, wall),
+        unmeasured=unmeasured_of(run.info, found, findings, told, unknown),
+    )
+
+
+def _read(source: Source) -> tuple[list[Findings], int, int]:
+    """What the lanes of a process show; rows that nothing explains; when the last one ended."""
+    rows = read_rows(source)
+    last = int(rows.end.max()) if len(rows.end) else 0
+    threads = threads_of(source, rows)
+    idle = not any(thread.units for thread in threads)
+    return [findings_of(each, idle or bool(each.units)) for each in threads], rows.unknown, last
+
+
+def _asked(run: Run) -> int:
+    limits = run.info.get("limits")
+    skip = limits.get("skip") if isinstance(limits, dict) else None
+    return int(skip) if isinstance(skip, (int, float)) and skip > 0 else 0
+
+
+def _times(run: Run, found: list[Source], last: int) -> tuple[int, int]:
+    """When the run began and ended, unix nanoseconds, as far as that is known."""
+    began = min(source.began for source in found)
+    ended = max([last, *(source.ended or 0 for source in found)])
+    started, stopped = run.info.get("started"), run.info.get("ended")
+    if isinstance(started, (int, float)):
+        began = min(began, round(started * SECOND))
+    if isinstance(stopped, (int, float)):
+        ended = max(ended, round(stopped * SECOND))
+    return began, ended
+
+
+def _main(findings: list[Findings], loops: list[list[Unit]]) -> Findings | None:
+    """The lane whose time is divided: of the longest loop, the first rank's."""
+    if loops:
+        unit = loops[0][0]
+        return next(each for each in findings if any(u is unit for u in each.units))
+    having = [each for each in findings if len(each.passes)]
+    return min(having, key=lambda f: (f.source.rank or 0, f.source.index), default=None)
+
+
+def _stretches(
+    main: Findings | None, loops: list[list[Unit]], asked: int, times: tuple[int, int]
+) -> tuple[Stretch, ...]:
+    if main is None:
+        nothing = "no steps and no evaluation were seen"
+        return (Stretch("start-up", (times[1] - times[0]) / SECOND, nothing),)
+    warmups = [
+        min(warmup_steps(units, asked), len(unit.start) // 2)
+        for unit in main.units
+        for units in loops
+        if any(u is unit for u in units)
+    ]
+    return stretches_of(main.units, main.passes, main.between, main.span, times, warmups)

@@ -1,0 +1,299 @@
+"""What each step of a lane spent in each region, as columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..store.layout import ITEMS_BITS, ITEMS_MASK
+from .columns import SECOND, Flags, Ints, Site
+from .intervals import Holes
+from .lanes import Lane
+from .marks import STRUCTURE
+from .profile import Place
+from .steps import Steps
+
+Seconds = npt.NDArray[np.float32]
+"""One a step. Ten million steps with a dozen regions have to fit into memory."""
+Path = tuple[tuple[str, Place | None], ...]
+"""A region by its line, inside another, …, inside the step."""
+LINES = 6
+"""Lines of one region that are told apart."""
+
+
+@dataclass
+class Column:
+    """One region at one line within each step."""
+
+    seconds: Seconds
+    calls: float
+    """In a step, on average over all steps."""
+    what: frozenset[str] = frozenset()
+    nbytes: float | None = None
+    device: Seconds | None = None
+
+
+@dataclass
+class Table:
+    """All regions of all steps of one lane."""
+
+    seconds: Seconds
+    """Of each step, without what is cut out of it."""
+    columns: dict[Path, Column] = field(default_factory=dict)
+    """Parents before children."""
+
+    def own(self, path: Path) -> Seconds:
+        """What ``path`` takes without the regions inside it."""
+        inside = [
+            column.seconds
+            for other, column in self.columns.items()
+            if len(other) == len(path) + 1 and other[:-1] == path
+        ]
+        whole = self.columns[path].seconds if path else self.seconds
+        for seconds in inside:
+            whole = whole - seconds
+        return np.maximum(whole, 0) if inside else whole
+
+    def regions(self) -> dict[str, Seconds]:
+        """The step divided among regions of different names, ``other`` included."""
+        found: dict[str, Seconds] = {"other": self.own(())}
+        for path in self.columns:
+            name = path[-1][0]
+            found[name] = found[name] + self.own(path) if name in found else self.own(path)
+        return found
+
+    def busy(self) -> Seconds | None:
+        """Seconds of the device; None where there is no device clock."""
+        timed = {path for path, column in self.columns.items() if column.device is not None}
+        total = None
+        for path in timed:
+            if any(path[:n] in timed for n in range(1, len(path))):
+                continue
+            device = self.columns[path].device
+            assert device is not None
+            total = device if total is None else total + device
+        return total
+
+    def take(self, which: Ints | Flags) -> Table:
+        """The same of some of the steps."""
+        return Table(
+            self.seconds[which],
+            {
+                path: Column(
+                    column.seconds[which],
+                    column.calls,
+                    column.what,
+                    column.nbytes,
+                    None if column.device is None else column.device[which],
+                )
+                for path, column in self.columns.items()
+            },
+        )
+
+
+@dataclass
+class Pieces:
+    """The spans that are parts of steps."""
+
+    row: Ints
+    step: Ints
+    seconds: npt.NDArray[np.float64]
+    whole: Flags
+    """Whether the piece counts as a call: of a span that lies in two steps, only the larger one does."""
+    path: Ints
+    """For every row of the lane, the number of its path; -1 for what is no part of a step."""
+    paths: list[Path]
+    step_of: Ints
+    """For every row of the lane, the step that it counts in; -1 for none."""
+
+
+def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
+    """Which spans of ``lane`` lie in which of ``steps``."""
+    first = np.searchsorted(lane.start, steps.start)
+    last = np.searchsorted(lane.start, steps.end)
+    owner = _owners(first, last, len(lane))
+    structure = lane.flags(lambda site: site.region in STRUCTURE)
+    part = (owner >= 0) & ~structure
+    if len(holes):
+        part &= ~holes.hold(lane.start)
+    # Where the owner is -1 this looks at any step: part has decided already.
+    inside = part & (lane.end <= steps.end[owner]) if len(steps) else part
+    row = np.flatnonzero(inside)
+    step, start, end = owner[row], lane.start[row], lane.end[row]
+    whole = np.ones(len(row), np.bool_)
+    odd = np.flatnonzero(~(inside | structure))
+    if len(odd) and len(steps):
+        extra = _split(lane, steps, owner, odd)
+        row, step = np.concatenate((row, extra[0])), np.concatenate((step, extra[1]))
+        start, end = np.concatenate((start, extra[2])), np.concatenate((end, extra[3]))
+        whole = np.concatenate((whole, extra[4]))
+    length = end - start
+    if len(holes):
+        length = length - holes.within(start, end)
+    step_of = np.full(len(lane), -1, np.int64)
+    step_of[row[whole]] = step[whole]
+    path, paths = _paths(lane, step_of >= 0)
+    return Pieces(row, step, length / SECOND, whole, path, paths, step_of)
+
+
+def _owners(first: Ints, last: Ints, n: int) -> Ints:
+    """For each of ``n`` rows the number of the pair that it lies between; -1 for none."""
+    edges = np.empty(2 * len(first) + 2, np.int64)
+    edges[0], edges[-1] = 0, n
+    edges[1:-1:2], edges[2:-1:2] = first, last
+    numbers = np.full(2 * len(first) + 1, -1, np.int64)
+    numbers[1::2] = np.arange(len(first))
+    return np.repeat(numbers, np.diff(edges))
+
+
+def _split(
+    lane: Lane, steps: Steps, owner: Ints, odd: Ints
+) -> tuple[Ints, Ints, Ints, Ints, Flags]:
+    """The pieces of spans that lie in two neighbouring steps, or reach out of one.
+
+    Not those around a whole step: an epoch, a ``fit``.
+    """
+    start, end = lane.start[odd], lane.end[odd]
+    following = np.searchsorted(steps.start, start)
+    some = following < len(steps)
+    around = some & (steps.end[np.minimum(following, len(steps) - 1)] <= end)
+    odd, start, end, following = (each[~around] for each in (odd, start, end, following))
+    before = owner[odd]
+    head = before >= 0
+    after = np.where(following < len(steps), following, len(steps) - 1)
+    tail = (steps.start[after] < end) & (steps.start[after] >= start)
+    cut = np.where(head, np.minimum(end, steps.end[before]), start)
+    first = (odd[head], before[head], start[head], cut[head])
+    second = (odd[tail], after[tail], steps.start[after[tail]], end[tail])
+    begun, rest = cut - start, np.where(tail, end - steps.start[after], 0)
+    larger = begun >= rest
+    return (
+        np.concatenate((first[0], second[0])),
+        np.concatenate((first[1], second[1])),
+        np.concatenate((first[2], second[2])),
+        np.concatenate((first[3], second[3])),
+        np.concatenate((larger[head], ~larger[tail])),
+    )
+
+
+def _paths(lane: Lane, part: Flags) -> tuple[Ints, list[Path]]:
+    """A number for the path of each row; rows that are no parts are passed through."""
+    called = _names(lane, part)
+    names = list(dict.fromkeys(called.values()))
+    code = lane.table(lambda site: names.index(called[site.number]))
+    deepest = int(lane.depth.max()) if len(lane) else 0
+    if not deepest:  # nothing lies in anything
+        return np.where(part, code, -1), [(name,) for name in names]
+    path = np.full(len(lane), -1, np.int64)
+    paths: list[Path] = []
+    above = np.full(len(lane), -1, np.int64)  # the path that what lies in a row is inside of
+    for level in range(deepest + 1):
+        rows = np.flatnonzero(lane.depth == level)
+        parent = lane.parent[rows]
+        inside = np.where(parent >= 0, above[parent], -1)
+        mine = part[rows]
+        key = (inside[mine] + 1) * len(names) + code[rows[mine]]
+        known = np.flatnonzero(np.bincount(key)) if len(key) else key
+        number = np.full(int(known[-1]) + 1 if len(known) else 0, -1, np.int64)
+        for each in known.tolist():
+            outer, name = divmod(each, len(names))
+            made = (*(paths[outer - 1] if outer else ()), names[name])
+            number[each] = paths.index(made) if made in paths else len(paths)
+            if number[each] == len(paths):
+                paths.append(made)
+        path[rows[mine]] = number[key]
+        above[rows] = np.where(mine, path[rows], inside)
+    return path, paths
+
+
+def _names(lane: Lane, part: Flags) -> dict[int, tuple[str, Place | None]]:
+    """What the spans of each site are shown as: of a region at many lines, the longest apart."""
+    sites = lane.sites.values()
+    lines = Counter(region for region, _ in {(site.region, site.place) for site in sites})
+    if all(number <= LINES for number in lines.values()):
+        return {site.number: (site.region, site.place) for site in sites}
+    number = 1 + max(lane.sites, default=0)
+    length = np.where(part, lane.end - lane.start, 0)
+    total = np.bincount(lane.site, length, number)
+    weights: dict[str, dict[Place | None, float]] = {}
+    for site in lane.sites.values():
+        mine = weights.setdefault(site.region, {})
+        mine[site.place] = mine.get(site.place, 0.0) + float(total[site.number])
+    kept = {
+        region: sorted(mine, key=lambda place: -mine[place])[:LINES]
+        for region, mine in weights.items()
+    }  # fmt: skip
+    return {
+        n: (site.region, site.place if site.place in kept[site.region] else None)
+        for n, site in lane.sites.items()
+    }
+
+
+def table_of(lane: Lane, steps: Steps, holes: Holes, pieces: Pieces) -> Table:
+    """The columns of ``steps``."""
+    n = len(steps)
+    length = steps.end - steps.start
+    if len(holes):
+        length = length - holes.within(steps.start, steps.end)
+    table = Table((length / SECOND).astype(np.float32))
+    path = pieces.path[pieces.row]
+    payload = lane.payload
+    for number, made in sorted(enumerate(pieces.paths), key=lambda each: len(each[1])):
+        mine = np.flatnonzero(path == number)
+        if not len(mine):
+            continue
+        rows = pieces.row[mine]
+        seconds = np.bincount(pieces.step[mine], pieces.seconds[mine], n).astype(np.float32)
+        used = np.flatnonzero(np.bincount(lane.site[rows])).tolist()
+        sites = [lane.sites[site] for site in used]
+        nbytes = None
+        if any(site.payload == "bytes" for site in sites):
+            nbytes = float(payload[rows[pieces.whole[mine]]].sum()) / n
+        table.columns[made] = Column(
+            seconds,
+            float(np.count_nonzero(pieces.whole[mine])) / n,
+            frozenset(site.what for site in sites if site.what),
+            nbytes,
+        )
+    return table
+
+
+def add_device(table: Table, lane: Lane, pieces: Pieces, device: Lane, thread: int) -> None:
+    """Put the spans of a device beside those of the host that caused them."""
+    hosts = {
+        _cause(site): number for number, site in lane.sites.items() if site.clock == "host"
+    }  # fmt: skip
+    n = len(table.seconds)
+    for number in np.unique(device.site).tolist():
+        site = device.sites[number]
+        host = hosts.get(_cause(site))
+        if host is None or site.thread != thread:
+            continue
+        rows = np.flatnonzero(lane.site == host)
+        mine = np.flatnonzero(device.site == number)
+        if not len(rows):
+            continue
+        if len(rows) != len(mine):  # some were lost: by time, as good as that tells
+            began = np.searchsorted(lane.start[rows], device.start[mine], side="right") - 1
+            rows = rows[np.maximum(began, 0)]
+        step = pieces.step_of[rows]
+        seconds = (device.end[mine] - device.start[mine]) / SECOND
+        for each in np.unique(pieces.path[rows[step >= 0]]).tolist():
+            here = (pieces.path[rows] == each) & (step >= 0)
+            column = table.columns.get(pieces.paths[each]) if each >= 0 else None
+            if column is None:
+                continue
+            found = np.bincount(step[here], seconds[here], n).astype(np.float32)
+            column.device = found if column.device is None else column.device + found
+
+
+def _cause(site: Site) -> tuple[object, ...]:
+    return site.region, site.place, site.of, site.phase, site.thread
+
+
+def counted(payload: Ints) -> tuple[Ints, Ints]:
+    """Items and tokens."""
+    return payload & ITEMS_MASK, payload >> ITEMS_BITS

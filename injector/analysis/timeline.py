@@ -1,0 +1,144 @@
+"""The wall time of a run, divided: nothing unobserved disappears."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from .columns import SECOND, Site
+from .evaluating import Passes
+from .intervals import Holes, among, counts
+from .profile import Place, Stretch
+from .units import Thread, Unit
+
+GAPS = 5
+"""Kinds of gaps that are told apart; what is left is one more."""
+
+
+@dataclass
+class Sum:
+    """Stretches of one kind."""
+
+    name: str
+    note: str
+    place: Place | None
+    first: int
+    """When the first of them began, unix nanoseconds."""
+    ns: int = 0
+    times: int = 0
+
+
+def stretches_of(
+    units: list[Unit],
+    passes: Passes,
+    between: list[Sum],
+    span: tuple[int, int],
+    run: tuple[int, int],
+    warmups: list[int],
+) -> tuple[Stretch, ...]:
+    """The time of the ``run`` (its begin and end, unix nanoseconds) as one lane spent it.
+
+    ``span`` is when its first step or evaluation began and its last one ended; ``between`` what
+    :func:`between_them` found; ``warmups`` how many steps of each unit are warm-up.
+    """
+    holes = passes.holes()
+    found = list(between)
+    for unit, warmup in zip(units, warmups, strict=True):
+        found += _training(unit, holes, warmup)
+    found.sort(key=lambda each: each.first)
+    inner = [Stretch(each.name, each.ns / SECOND, each.note, each.place) for each in found]
+    return (
+        Stretch("start-up", (span[0] - run[0]) / SECOND, "before the first step or evaluation"),
+        *(each for each in inner if each.seconds > 0),
+        Stretch("shutdown", (run[1] - span[1]) / SECOND, "after the last step or evaluation"),
+    )  # fmt: skip
+
+
+def between_them(thread: Thread) -> tuple[list[Sum], tuple[int, int]]:
+    """What a lane did that was no step, and from when to when it did either."""
+    steps, passes = thread.steps, thread.passes
+    covered = Holes(np.concatenate((steps.start, passes.start)),
+                    np.concatenate((steps.end, passes.end)))  # fmt: skip
+    if not len(covered):
+        return [], (0, 0)
+    span = int(covered.start[0]), int(covered.end[-1])
+    return [*_evaluation(thread), *_gaps(thread, covered)], span
+
+
+def _training(unit: Unit, holes: Holes, warmup: int) -> list[Sum]:
+    length = unit.end - unit.start - holes.within(unit.start, unit.end)
+    found = []
+    if warmup:
+        note = f"{warmup} {'step' if warmup == 1 else 'steps'}"
+        found.append(Sum("warm-up", note, unit.pace.place, int(unit.start[0]),
+                          int(length[:warmup].sum())))  # fmt: skip
+    if len(length) > warmup:
+        number = len(length) - warmup
+        note = f"{number} {'step' if number == 1 else 'steps'}"
+        found.append(Sum("training", note, unit.pace.place, int(unit.start[warmup]),
+                          int(length[warmup:].sum())))  # fmt: skip
+    return found
+
+
+def _evaluation(thread: Thread) -> list[Sum]:
+    found: dict[Place | None, Sum] = {}
+    passes = thread.passes
+    for site in np.unique(passes.site).tolist():
+        mine = passes.site == site
+        place = thread.lane.sites[site].place
+        each = found.setdefault(place, Sum("evaluation", "", place, int(passes.start[mine][0])))
+        each.first = min(each.first, int(passes.start[mine][0]))
+        each.ns += int((passes.end[mine] - passes.start[mine]).sum())
+        each.times += int(mine.sum())
+    for each in found.values():
+        each.note = f"{each.times} {'pass' if each.times == 1 else 'passes'}"
+    return list(found.values())
+
+
+def _gaps(thread: Thread, covered: Holes) -> list[Sum]:
+    """Time between steps and evaluations that is neither, by the lines around it."""
+    start, end = covered.end[:-1], covered.start[1:]
+    if not len(start):
+        return []
+    lane = thread.lane
+    before = np.maximum(np.searchsorted(lane.start, start, side="left") - 1, 0)
+    after = np.minimum(np.searchsorted(lane.start, end, side="left"), len(lane) - 1)
+    calls = counts(lane.start[thread.marks.forward], start, end) > 0
+    loose = {i for i, pace in enumerate(thread.steps.paces) if pace.paced_by == "optimizer"}
+    following = np.searchsorted(thread.steps.start, end)
+    paced = among(thread.steps.pace, loose)
+    played = calls & np.concatenate((paced, [False]))[following]
+    kind = np.stack((lane.site[before].astype(np.int64), lane.site[after].astype(np.int64),
+                     played.astype(np.int64)), axis=1)  # fmt: skip
+    kinds, which = np.unique(kind, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    sums: list[Sum] = []
+    for number, (one, two, rollout) in enumerate(kinds.tolist()):
+        mine = which == number
+        sites = lane.sites[one], lane.sites[two]
+        note = f"rollout, {_between(*sites)}" if rollout else _between(*sites)
+        sums.append(Sum("gap", note, sites[0].place, int(start[mine][0]),
+                         int((end[mine] - start[mine]).sum()), int(mine.sum())))  # fmt: skip
+    sums.sort(key=lambda each: -each.ns)
+    rest = sums[GAPS:]
+    if len(rest) > 1:
+        note = f"{sum(each.times for each in rest)} others"
+        first = min(each.first for each in rest)
+        sums[GAPS:] = [Sum("gap", note, None, first, sum(each.ns for each in rest))]
+    return sums
+
+
+def _between(one: Site, two: Site) -> str:
+    return f"between {named(one)} and {named(two)}"
+
+
+def named(site: Site) -> str:
+    """``forward (train.py:30)``."""
+    return f"{site.region} ({line_of(site.place)})" if site.place else site.region
+
+
+def line_of(place: Place | None) -> str:
+    """``train.py:30``."""
+    return f"{os.path.basename(place.file)}:{place.line}" if place else "a line not known"

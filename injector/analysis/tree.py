@@ -1,0 +1,80 @@
+"""The step as a tree of regions, over all ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .profile import Node
+from .rates import Statistics
+from .samples import statistics_of
+from .tables import Path, Seconds
+from .units import Unit
+
+
+def tree_of(units: list[Unit], warmup: int, where: str | None) -> Node:
+    """The step of a loop. ``where`` says in words between which lines most of ``other`` lies."""
+    return _Tree(units, warmup).node((), where)
+
+
+class _Tree:
+    def __init__(self, units: list[Unit], warmup: int) -> None:
+        self.units = units
+        self.first = [measured_from(unit, warmup) for unit in units]
+        self.paths = list(dict.fromkeys(path for unit in units for path in unit.table.columns))
+        self.total = sum(float(each.sum(dtype=np.float64)) for each in self.each(()))
+
+    def each(self, path: Path, own: bool = False) -> list[Seconds]:
+        """The seconds of each unit's measured steps, without the regions inside if ``own``."""
+        found = []
+        for unit, first in zip(self.units, self.first, strict=True):
+            table = unit.table
+            if path and path not in table.columns:
+                seconds = np.zeros(len(table.seconds), np.float32)
+            elif own:
+                seconds = table.own(path)
+            else:
+                seconds = table.columns[path].seconds if path else table.seconds
+            found.append(seconds[first:])
+        return found
+
+    def share(self, seconds: Seconds) -> float:
+        return float(seconds.sum(dtype=np.float64)) / self.total if self.total else 0.0
+
+    def node(self, path: Path, where: str | None = None) -> Node:
+        seconds = np.concatenate(self.each(path))
+        inner = [p for p in self.paths if len(p) == len(path) + 1 and p[: len(path)] == path]
+        children = [self.node(each) for each in inner]
+        if children:
+            children.append(self._rest(path, where))
+        columns = [unit.table.columns[path] for unit in self.units if path in unit.table.columns]
+        what = sorted(frozenset().union(*(column.what for column in columns)))
+        known = [column.nbytes for column in columns if column.nbytes is not None]
+        return Node(
+            name=path[-1][0] if path else "step",
+            place=path[-1][1] if path else self.units[0].pace.place,
+            host=statistics_of(seconds),
+            share=self.share(seconds),
+            calls=float(np.mean([column.calls for column in columns])) if path else 1.0,
+            device=self._device(path),
+            nbytes=sum(known) / len(known) if known else None,
+            children=tuple(children),
+            what=", ".join(what[:3]) or None,
+        )
+
+    def _rest(self, path: Path, where: str | None) -> Node:
+        rest = np.concatenate(self.each(path, own=True))
+        return Node("other", None, statistics_of(rest), self.share(rest), 0.0, what=where)
+
+    def _device(self, path: Path) -> Statistics | None:
+        found = []
+        for unit, first in zip(self.units, self.first, strict=True):
+            column = unit.table.columns.get(path)
+            device = column.device if column else None if path else unit.table.busy()
+            if device is not None:
+                found.append(device[first:])
+        return statistics_of(np.concatenate(found)) if found else None
+
+
+def measured_from(unit: Unit, warmup: int) -> int:
+    """The first step of ``unit`` that counts, where the loop's warm-up is ``warmup`` steps."""
+    return min(warmup, len(unit.start) // 2)

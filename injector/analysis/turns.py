@@ -1,0 +1,177 @@
+"""From the turns of loaders to steps: which turns make one, and where each begins and ends."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .columns import Flags, Ints
+from .intervals import counts
+from .lanes import Lane
+from .loaders import OPEN, Loaders, Stream, share_out
+from .marks import Marks
+from .steps import Pace, Steps, joined, no_steps, pace_of
+
+_ROUNDS = 8
+
+
+class Turns:
+    """The steps that loaders pace in a lane."""
+
+    def __init__(self, marks: Marks) -> None:
+        self.marks = marks
+        self.steps = no_steps()
+        self.free = marks.updates
+        """The updates that belong to no turn."""
+        self.pacing: Ints = marks.fetches[:0]
+        """The fetches of the loaders that pace."""
+        self.tried: list[tuple[Ints, Ints]] = []
+        """Turns of such loaders in which something was evaluated: starts and ends."""
+        if len(marks.fetches) and len(marks.updates):
+            self._find(Loaders(marks))
+
+    def _find(self, loaders: Loaders) -> None:
+        merged: list[frozenset[int]] = []
+        for _ in range(_ROUNDS):
+            streams = loaders.streams(merged)
+            parts = self._divide(streams)
+            both = _entangled(parts)
+            if both is None:
+                break
+            # Two loaders that take turns in no fixed order are one stream of batches.
+            a, b = (streams[number].keys for number in both)
+            merged = [group for group in merged if not group & (a | b)] + [a | b]
+        self.steps = joined([part for part in parts if len(part)])
+
+    def _divide(self, streams: list[Stream]) -> list[Steps]:
+        lane, updates = self.marks.lane, self.marks.updates
+        best, turns = share_out(streams, lane, updates)
+        self.tried, pacing, found = [], [], []
+        for number, stream in enumerate(streams):
+            if not (best == number).any():
+                found.append(no_steps())
+                continue
+            _take_leftovers(stream, lane, self.marks, best, number, turns[number])
+            pacing.append(stream.rows)
+            found.append(self._of_stream(stream, turns[number], best == number, best == -1))
+        self.free = updates[best == -1]
+        self.pacing = np.sort(np.concatenate(pacing)) if pacing else self.marks.fetches[:0]
+        return found
+
+    def _of_stream(self, stream: Stream, turn: Ints, mine: Flags, free: Flags) -> Steps:
+        lane, updates = self.marks.lane, self.marks.updates
+        mine = mine & (turn >= 0)
+        number = np.bincount(turn[mine], minlength=len(stream.start))
+        last_update = np.zeros(len(stream.start), np.int64)
+        last_update[turn[mine]] = lane.end[updates[mine]]  # in order: the last one stays
+        close = np.where(stream.close == OPEN, np.maximum(last_update, stream.start), stream.close)
+        # A turn that nothing ended, and whose later updates are paced by something else.
+        others = updates[(turn >= 0) & free]
+        if len(others):
+            cut = counts(lane.start[others], last_update, close) > 0
+            close = np.where(cut & (number > 0), last_update, close)
+        tried = self._evaluating(stream.start, close, number)
+        self.tried.append((stream.start[tried], close[tried]))
+        return _join(stream, close, number, ~tried, self._paces(stream))
+
+    def _evaluating(self, start: Ints, close: Ints, updates: Ints) -> Flags:
+        """The turns that only evaluate: the same loop is used for both."""
+        marks, lane = self.marks, self.marks.lane
+        if not len(marks.tried):
+            return np.zeros(len(start), np.bool_)
+        here = counts(lane.start[marks.tried], start, close) > 0
+        trains = counts(lane.start[marks.backward], start, close) > 0
+        learns = counts(lane.start[marks.trained], start, close) > 0
+        only: Flags = (updates == 0) & here & ~trains & ~learns
+        return only
+
+    def _paces(self, stream: Stream) -> tuple[Ints, list[Pace]]:
+        """For each turn what paces it: fetches at several lines by turns are one loop."""
+        lane = self.marks.lane
+        sites, which = np.unique(lane.site[stream.rows], return_inverse=True)
+        paces = [pace_of(lane.sites[site], "loader") for site in sites.tolist()]
+        if len(sites) == 1:
+            return which, paces
+        number = np.bincount(which)
+        first = np.array([stream.start[which == i][0] for i in range(len(sites))])
+        last = np.array([stream.start[which == i][-1] for i in range(len(sites))])
+        leader = np.arange(len(sites))
+        for i in np.argsort(-number, kind="stable").tolist():
+            if leader[i] != i:
+                continue
+            same = (first <= last[i]) & (last >= first[i]) | (number < 2)
+            leader[same & (leader == np.arange(len(sites)))] = i
+        return leader[which], paces
+
+
+def _take_leftovers(
+    stream: Stream, lane: Lane, marks: Marks, best: Ints, number: int, turn: Ints
+) -> None:
+    """Give the last turns before a loader ran dry the update that follows their loop.
+
+    Changes ``best``, ``turn`` and the turns of ``stream``.
+    """
+    free = np.flatnonzero(best == -1)
+    if not len(free):
+        return
+    updates = marks.updates[free]
+    moments = lane.start[updates]
+    last = np.searchsorted(stream.start, moments, side="right") - 1
+    held = np.bincount(turn[(best == number) & (turn >= 0)], minlength=len(stream.start))
+    after = (last >= 0) & (held[last] == 0) & (moments >= stream.close[last])
+    if len(marks.backward):
+        after &= counts(lane.start[marks.backward], stream.start, stream.close)[last] > 0
+    fresh = np.concatenate(([True], last[1:] != last[:-1]))
+    for each in np.flatnonzero(after & fresh).tolist():
+        at = last[each]
+        if stream.close[at] != OPEN and held.any():
+            best[free[each]], turn[free[each]] = number, at
+            stream.close[at] = lane.end[updates[each]]
+
+
+def _join(
+    stream: Stream, close: Ints, number: Ints, usable: Flags, paces: tuple[Ints, list[Pace]]
+) -> Steps:
+    """Steps of one turn or more each: an update belongs to all the batches since the last one."""
+    turns = np.flatnonzero(usable)
+    trained = np.flatnonzero(number[turns] > 0)
+    if not len(trained):
+        return no_steps()
+    ends = turns[trained]
+    group = np.searchsorted(trained, np.arange(len(turns)))  # the step each turn belongs to
+    kept = group < len(trained)
+    turns, group = turns[kept], group[kept]
+    size = np.bincount(group, minlength=len(trained))
+    if len(turns) > len(trained):
+        same = stream.epoch[turns] == stream.epoch[ends][group]
+        alike = np.bincount(group[same], minlength=len(trained))
+        usual = np.median(alike)
+        # What was left of an epoch goes on in the next one where the update comes that much earlier.
+        across = (alike < usual) & (size <= usual)
+        kept = same | across[group]
+        turns, group = turns[kept], group[kept]
+        size = np.bincount(group, minlength=len(trained))
+    first = turns[np.searchsorted(group, np.arange(len(trained)))]
+    return Steps(
+        stream.start[first], close[ends], paces[0][ends], size, number[ends], paces[1]
+    )  # fmt: skip
+
+
+def _entangled(parts: list[Steps]) -> tuple[int, int] | None:
+    """Two streams whose steps overlap again and again."""
+    filled = [number for number, part in enumerate(parts) if len(part)]
+    if len(filled) < 2:
+        return None
+    stream = np.concatenate([np.full(len(parts[number]), number) for number in filled])
+    start = np.concatenate([parts[number].start for number in filled])
+    end = np.concatenate([parts[number].end for number in filled])
+    order = np.argsort(start, kind="stable")
+    stream, start, end = stream[order], start[order], end[order]
+    over = (start[1:] < end[:-1]) & (stream[1:] != stream[:-1])
+    if not over.any():
+        return None
+    pairs = np.stack((stream[:-1][over], stream[1:][over]), 1)
+    pairs.sort(axis=1)
+    found, times = np.unique(pairs, axis=0, return_counts=True)
+    a, b = found[times.argmax()].tolist()
+    smaller = min(len(parts[a]), len(parts[b]))
+    return (a, b) if times.max() >= max(2, 0.01 * smaller) else None

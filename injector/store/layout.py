@@ -1,0 +1,19 @@
+"""The file of a process's spans, as it lies in ``raw/``: what its writer and its readers agree on.
+
+``HOST.PID.spans`` stands beside ``HOST.PID.log``. It starts with a header (a JSON line, then NUL); then
+come rows of four integers of 64 bits in the byte order of the machine: start and end (nanoseconds of
+the monotonic clock), payload, site. The site is stored last; a row whose site is 0 was never written.
+"""
+
+from __future__ import annotations
+
+SPANS_SUFFIX = ".spans"
+SPANS_HEADER = 1024
+"""Bytes."""
+SPANS_ROW = 32
+"""Bytes of a row."""
+SPANS_COLUMNS = 4
+
+ITEMS_BITS = 24
+"""Of a payload that counts items, the low bits are items, and above them stand tokens."""
+ITEMS_MASK = (1 << ITEMS_BITS) - 1

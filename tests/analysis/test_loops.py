@@ -1,0 +1,438 @@
+"""Every shape of a training loop, and the steps that are found in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from spans import Program, only, regions, report, stretch
+
+ms = pytest.approx
+
+
+def test_a_loader_drives_the_loop(tmp_path: Path) -> None:
+    p = Program()
+    p.wait(100)
+    for _ in range(3):
+        for _ in range(10):
+            p.turn(io=1, other=0.5)
+        p.dry(2)
+        p.wait(5)
+    found = report(tmp_path / "r", p, start=50, end=20)
+    loop = only(found)
+    assert (loop.paced_by, loop.steps, loop.warmup.steps) == ("loader", 30, 1)
+    assert loop.place and loop.place.line == 10
+    assert loop.step.median == ms(8.5e-3)
+    assert regions(loop) == {"io": 1, "forward": 2, "backward": 4, "optimizer": 1, "other": 0.5}
+    assert loop.items_per_step == 8 and loop.throughput.items == ms(8 / 8.5e-3, rel=1e-4)
+    assert (loop.fetches_per_step, loop.updates_per_step) == (1, 1)
+    assert stretch(found, "start-up") == 150 and stretch(found, "training") == ms(29 * 8.5)
+    assert stretch(found, "warm-up") == 8.5 and stretch(found, "gap") == ms(14)
+    assert stretch(found, "shutdown") == ms(22)
+    io = loop.tree.children[0]
+    assert (io.name, io.calls, io.share) == ("io", 1, ms(1 / 8.5, rel=1e-4))
+    assert loop.tree.children[-1].name == "other"
+    assert (
+        loop.tree.children[-1].what == "between train.py:13 (backward) and train.py:14 (optimizer)"
+    )
+
+
+def test_without_a_loader_the_optimizer_paces(tmp_path: Path) -> None:
+    p = Program()
+    p.wait(300)
+    for _ in range(20):
+        p.wait(0.5)
+        p.train()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.paced_by, loop.steps) == ("optimizer", 20)
+    assert loop.place and loop.place.line == 14
+    assert loop.step.median == ms(7.5e-3) and loop.step.max == ms(7.5e-3)
+    assert regions(loop) == {"forward": 2, "backward": 4, "optimizer": 1, "other": 0.5}
+    assert loop.items_per_step == 8 and loop.fetches_per_step == 0
+
+
+def test_iter_and_next_at_two_lines(tmp_path: Path) -> None:
+    p = Program()
+    for epoch in range(4):
+        for batch in range(10):
+            p.io(1, line=9 if epoch and not batch else 10)
+            p.train()
+        p.dry()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.fetches_per_step, loop.updates_per_step) == (40, 1, 1)
+    assert loop.step.median == ms(8e-3) and loop.step.max == ms(8e-3)
+    assert loop.place and loop.place.line == 10
+
+
+def test_gradients_are_accumulated(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(2):
+        for batch in range(10):
+            p.io()
+            p.forward()
+            p.backward()
+            if batch % 4 == 3:
+                p.update()
+        p.dry()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    # What is left of an epoch is no step: its gradients go nowhere.
+    assert (loop.steps, loop.fetches_per_step, loop.items_per_step) == (4, 4, 32)
+    assert loop.step.median == ms(29e-3)
+    assert stretch(found, "gap") == ms(14.1)
+
+
+def test_what_is_left_of_an_epoch_goes_on_in_the_next(tmp_path: Path) -> None:
+    p = Program()
+    for batch in range(40):
+        p.io()
+        p.forward()
+        p.backward()
+        if batch % 4 == 3:
+            p.update()
+        if batch % 10 == 9:
+            p.dry(0.5)
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.fetches_per_step, loop.items_per_step) == (10, 4, 32)
+
+
+def test_what_is_left_is_stepped_after_the_loop(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(3):
+        for batch in range(10):
+            p.io()
+            p.forward()
+            p.backward()
+            if batch % 4 == 3:
+                p.update()
+        p.dry()
+        p.update(line=16)
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.updates_per_step) == (9, 1)
+    assert loop.fetches_per_step == ms(30 / 9)
+
+
+def test_accumulation_without_a_loader(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(10):
+        for _ in range(5):
+            p.forward(items=4, tokens=400)
+            p.backward()
+        p.update()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.items_per_step, loop.tokens_per_step) == (10, 20, 2000)
+
+
+def gan(p: Program, critics: int, loader: bool) -> None:
+    if loader:
+        p.io()
+    for _ in range(critics):
+        p.forward(of=1, line=31)
+        p.forward(of=1, line=32)
+        p.backward(line=33)
+        p.update(of=1, line=34)
+    p.forward(of=2, line=35)
+    p.forward(of=1, line=36)
+    p.backward(line=37)
+    p.update(of=2, line=38)
+
+
+@pytest.mark.parametrize("critics", [1, 5])
+def test_two_optimizers_with_a_loader(tmp_path: Path, critics: int) -> None:
+    p = Program()
+    for _ in range(20):
+        gan(p, critics, loader=True)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.paced_by, loop.updates_per_step) == (20, "loader", critics + 1)
+    assert loop.items_per_step == 8 and loop.step.median == ms((10 + 9 * critics) / 1e3)
+    assert found.verdict.kind == "compute-bound"
+
+
+@pytest.mark.parametrize("critics", [1, 5])
+def test_two_optimizers_without_a_loader(tmp_path: Path, critics: int) -> None:
+    p = Program()
+    for _ in range(20):
+        gan(p, critics, loader=False)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.paced_by, loop.updates_per_step) == (20, "optimizer", critics + 1)
+    assert loop.place and loop.place.line == 38
+    assert loop.items_per_step == 8 and loop.step.median == ms((9 + 9 * critics) / 1e3)
+    assert found.verdict.kind == "compute-bound"
+
+
+def test_a_loader_in_a_loader_trains(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(5):
+        p.io(3, of=7, line=5)
+        p.wait(1)
+        for _ in range(8):
+            p.turn()
+        p.dry()
+    p.dry(of=7, line=5)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.fetches_per_step) == (40, 1)
+    assert loop.place and loop.place.line == 10 and loop.step.max == ms(8e-3)
+    assert stretch(found, "gap") == ms(4 * 4.1)
+
+
+def test_two_loaders_side_by_side(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        p.io(1)
+        p.io(2, of=2, line=11)
+        p.train()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.fetches_per_step) == (20, 1)
+    assert loop.place and loop.place.line == 10
+    assert loop.step.median == ms(10e-3)
+    assert [n.host.median for n in loop.tree.children if n.name == "io"] == [ms(1e-3), ms(2e-3)]
+
+
+def test_loaders_that_take_turns_at_random(tmp_path: Path) -> None:
+    p = Program()
+    for which in [1, 2, 2, 1, 1, 1, 2, 1, 2, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1] * 2:
+        p.io(1, of=which, line=10 + which)
+        p.train()
+    loop = sorted(report(tmp_path / "r", p).loops, key=lambda loop: -loop.steps)
+    assert sum(each.steps for each in loop) == 40
+    assert all(each.step.max == ms(8e-3) for each in loop)
+
+
+def test_pretraining_and_finetuning(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(10):
+        p.turn()
+    p.dry()
+    p.wait(50)
+    for _ in range(30):
+        p.io(3, of=2, line=40)
+        p.train(line=44)
+    p.dry(of=2, line=40)
+    found = report(tmp_path / "r", p)
+    assert [(loop.place and loop.place.line, loop.steps) for loop in found.loops] == [
+        (40, 30),
+        (10, 10),
+    ]
+    assert stretch(found, "gap") == ms(50.1)
+
+
+def test_a_loop_that_is_left_before_another_without_a_loader(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(10):
+        p.turn()
+    p.wait(50)
+    for _ in range(30):
+        p.train(line=44)
+    found = report(tmp_path / "r", p)
+    assert [
+        (loop.place and loop.place.line, loop.steps, loop.step.max) for loop in found.loops
+    ] == [
+        (44, 30, ms(7e-3)),
+        (10, 10, ms(8e-3)),
+    ]
+
+
+def test_stages_without_loaders(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(12):
+        p.train(of=1, line=14)
+    p.wait(100)
+    for _ in range(6):
+        p.train(of=2, line=24)
+    found = report(tmp_path / "r", p)
+    assert [
+        (loop.place and loop.place.line, loop.steps, loop.step.max) for loop in found.loops
+    ] == [
+        (14, 12, ms(7e-3)),
+        (24, 6, ms(7e-3)),
+    ]
+    assert stretch(found, "gap") == ms(100)
+
+
+def test_one_batch_for_all_updates(tmp_path: Path) -> None:
+    p = Program()
+    p.io()
+    for _ in range(50):
+        p.train()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.paced_by, loop.steps) == ("optimizer", 50)
+
+
+@pytest.mark.parametrize("phase", ["eval", None])
+def test_an_agent_plays_between_bursts_of_updates(tmp_path: Path, phase: str | None) -> None:
+    p = Program()
+    for _ in range(5):
+        for _ in range(30):
+            p.forward(1, items=1, line=50, phase=phase)
+            p.wait(3)
+        for _ in range(20):
+            p.train()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.step.max) == (100, ms(7e-3))
+    kind = "gap" if phase is None else "evaluation"
+    assert stretch(found, kind) > 4 * 100
+    if phase is None:
+        assert any(s.note.startswith("rollout") for s in found.stretches)
+
+
+def test_a_teacher_is_part_of_the_step(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        p.io()
+        p.predict(3, of=2, line=12)
+        p.train()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.step.median) == (20, ms(11e-3)) and not found.evaluations
+
+
+def test_explicit_steps_win(tmp_path: Path) -> None:
+    p = Program()
+    with p.around("fit", line=3):
+        for _ in range(2):
+            for _ in range(10):
+                with p.around("step", items=16, line=4, task="train"):
+                    p.turn(other=1)
+                p.wait(0.5)
+            p.validate()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.paced_by, loop.steps, loop.items_per_step) == ("step", 20, 16)
+    assert loop.step.median == ms(9e-3) and regions(loop)["other"] == 1
+    assert [(each.passes, each.batches) for each in found.evaluations] == [(2, 6)]
+    assert [node.name for node in found.others] == ["fit"]
+
+
+def test_explicit_steps_of_several_tasks(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(10):
+        with p.around("step", line=4, task="student"):
+            p.train()
+        with p.around("step", line=5, task="teacher"):
+            p.train()
+            p.train()
+        with p.around("step", line=6, task="train", phase="eval"):
+            p.wait(1)
+    found = report(tmp_path / "r", p)
+    assert [(loop.task, loop.steps) for loop in found.loops] == [("teacher", 10), ("student", 10)]
+    assert stretch(found, "evaluation") == 10
+
+
+def test_only_a_fit(tmp_path: Path) -> None:
+    p = Program()
+    p.span("fit", 100, line=5, what="RandomForestClassifier")
+    p.span("predict", 10, line=6)
+    found = report(tmp_path / "r", p)
+    assert not found.loops and found.verdict.kind == "none"
+    assert [(n.name, n.calls, n.host.mean) for n in found.others] == [
+        ("fit", 1, ms(0.1)),
+        ("predict", 1, ms(0.01)),
+    ]
+
+
+def test_short_steps_are_all_found(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(60_000):
+        p.io(0.01)
+        p.forward(0.05)
+        p.backward(0.1)
+        p.update(0.02)
+    loop = only(report(tmp_path / "r", p))
+    assert loop.steps == 60_000 and loop.step.median == ms(0.18e-3)
+
+
+def test_one_step(tmp_path: Path) -> None:
+    p = Program()
+    p.wait(5)
+    p.turn()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.warmup.steps) == (1, 0)
+
+
+def test_no_step(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(5):
+        p.io()
+        p.wait(3)
+    found = report(tmp_path / "r", p)
+    assert not found.loops and not found.evaluations
+    assert found.verdict.kind == "none" and "no steps were seen" in found.verdict.sentence
+    assert [node.name for node in found.others] == ["io"]
+
+
+def test_updates_within_an_evaluation_are_no_steps(tmp_path: Path) -> None:
+    p = Program()
+    with p.around("evaluation", phase="eval"):
+        for _ in range(5):
+            p.train()
+    for _ in range(5):
+        p.train(phase="eval")
+    found = report(tmp_path / "r", p)
+    assert not found.loops
+
+
+def test_loops_made_anew_again_and_again_are_one(tmp_path: Path) -> None:
+    p = Program()
+    for fold in range(10):
+        for _ in range(5):
+            p.io(of=fold)
+            p.train(of=fold + 100)
+        p.dry(of=fold)
+    assert only(report(tmp_path / "r", p)).steps == 50
+
+
+def test_threads_that_train_side_by_side(tmp_path: Path) -> None:
+    p = Program()
+    for thread in (0, 1):
+        p.thread, p.now = thread, 3 * thread * 1_000_000
+        for _ in range(10):
+            p.turn()
+    p.thread, p.now = 2, 0
+    for _ in range(10):
+        p.span("decode", 5, line=99)
+    p.rows.sort(key=lambda row: row[1])
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert [track.steps for track in loop.tracks] == [10, 10] and loop.step.max == ms(8e-3)
+    assert [(n.name, n.what) for n in found.others] == [("decode", "in another thread")]
+
+
+def test_a_region_around_each_turn(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        with p.around("iteration", line=8):
+            p.wait(0.5)
+            p.turn()
+            p.wait(0.5)
+    loop = only(report(tmp_path / "r", p))
+    assert loop.steps == 20 and loop.step.median == ms(9e-3)
+    [iteration] = [n for n in loop.tree.children if n.name == "iteration"]
+    assert iteration.calls == ms(1, abs=0.06) and iteration.host.median == ms(9e-3)
+
+
+def test_a_new_iterator_for_each_batch(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        p.span("io.start", 5, of=1, line=10)
+        p.turn()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.step.max) == (20, ms(13e-3))
+    assert found.verdict.kind == "input-bound" and "46 %" in found.verdict.sentence
+
+
+def test_an_epoch_that_is_left_early(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(3):
+        p.span("io.start", 5, of=1, line=10)
+        for _ in range(10):
+            p.turn()
+        p.wait(30)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    # What it does after an epoch is no part of its last step, as far as that can be told.
+    assert (loop.steps, stretch(found, "gap")) == (30, ms(10))

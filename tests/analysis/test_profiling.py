@@ -1,0 +1,179 @@
+"""What holds whatever was recorded."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spans import MS, Program, check, only, report
+
+from injector.analysis.columns import read_rows, sources
+from injector.analysis.lanes import Lane
+from injector.analysis.profiling import profile
+from injector.analysis.units import threads_of
+from injector.store.folder import NotARunError, open_run
+
+ms = pytest.approx
+
+
+def test_no_spans(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    (folder / "raw").mkdir(parents=True)
+    assert profile(open_run(str(folder))) is None
+    (folder / "raw" / "h.1.log").write_text('{"event":"process","data":{"schema":1},"t":0}\n')
+    assert profile(open_run(str(folder))) is None
+    (folder / "raw" / "h.1.spans").write_bytes(b"\0" * 1024)
+    assert profile(open_run(str(folder))) is None
+
+
+def test_a_later_schema(tmp_path: Path) -> None:
+    folder = tmp_path / "r"
+    (folder / "raw").mkdir(parents=True)
+    (folder / "raw" / "h.1.log").write_text('{"event":"process","data":{"schema":99},"t":0}\n')
+    with pytest.raises(NotARunError):
+        profile(open_run(str(folder)))
+
+
+def test_holes_torn_ends_and_sites_that_nobody_knows(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        p.turn()
+    rows = np.array(p.rows, np.int64)
+    hole = np.zeros((3, 4), np.int64)
+    stray = np.array([[1, 2, 0, 999], [1, 2, 0, -7], [5, 2, 0, 1]], np.int64)
+    rows = np.concatenate((hole, rows[:30], hole, stray, rows[30:], hole))
+    p.rows.append((0, 160 * MS, 0, 1))
+    folder = tmp_path / "r"
+    p.write(folder, tail=b"\1" * 27, spans=rows)
+    found = profile(open_run(str(folder)))
+    assert found
+    check(found)
+    assert only(found).steps == 20 and only(found).step.max == ms(8e-3)
+    assert "3 spans were left out: what they belong to was not recorded" in found.unmeasured
+
+
+def test_a_run_that_nobody_collected(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        p.turn()
+    p.write(tmp_path / "r")
+    found = profile(open_run(str(tmp_path / "r")))
+    assert found and found.wall == ms(0.16) and only(found).steps == 20
+
+
+def test_clocks_of_one_host_are_tied_once(tmp_path: Path) -> None:
+    first, second = Program(pid=1), Program(pid=2, origin=8_000 * MS, time=1_700_009_999.0)
+    for p in (first, second):
+        for _ in range(10):
+            p.turn()
+    found = report(tmp_path / "r", first, second)
+    # By the clock that both share, the second began three seconds later.
+    tracks = sources(open_run(str(tmp_path / "r")))
+    assert tracks[1].began - tracks[0].began == 3_000 * MS
+    assert found.wall == ms(3.08)
+
+
+def forest(spans: list[tuple[int, int]]) -> Lane:
+    order = sorted(range(len(spans)), key=lambda i: (spans[i][1], -spans[i][0]))
+    start, end = (np.array([spans[i][side] for i in order], np.int64) for side in (0, 1))
+    return Lane({}, start, end, np.zeros(len(spans), np.int64), np.ones(len(spans), np.int32))
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=25))
+def test_any_spans_become_a_forest(made: list[tuple[int, int]]) -> None:
+    lane = forest([(start, start + length) for start, length in made])
+    for i in range(len(lane)):
+        j = int(lane.parent[i])
+        assert j < i
+        if j >= 0:
+            assert lane.start[j] <= lane.start[i] <= lane.end[i] <= lane.end[j]
+    for parent in set(lane.parent.tolist()):
+        children = np.flatnonzero(lane.parent == parent)
+        if parent >= 0:
+            assert (lane.end[children[:-1]] <= lane.start[children[1:]]).all()
+
+
+actions = st.sampled_from(
+    ["io", "io2", "dry", "dry2", "forward", "predict", "backward", "update", "update2", "other",
+     "region", "h2d", "comm", "step", "evaluation", "thread"]
+)  # fmt: skip
+
+
+def lay_out(p: Program, actions_: list[tuple[str, int]], depth: int = 0) -> None:
+    queue = list(actions_)
+    while queue:
+        name, length = queue.pop(0)
+        if name in ("region", "step", "evaluation") and depth < 3:
+            inner, queue = queue[: length * 2], queue[length * 2 :]
+            with p.around(name, line=40 + depth, **({"phase": "eval"} if name[0] == "e" else {})):
+                lay_out(p, inner, depth + 1)
+        elif name == "io2":
+            p.io(length, of=2, line=21)
+        elif name == "dry2":
+            p.dry(length, of=2, line=21)
+        elif name == "update2":
+            p.update(length, of=2, line=34)
+        elif name == "thread":
+            start = max(0, p.now - length * MS)
+            p.row("comm", start, p.now, thread=1)
+        elif name in ("h2d", "comm"):
+            p.span(name, length)
+        elif name == "other":
+            p.wait(length)
+        elif name in ("io", "dry", "forward", "predict", "backward", "update"):
+            getattr(p, name)(length)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(actions, st.integers(0, 5)), max_size=70))
+def test_everything_adds_up(made: list[tuple[str, int]]) -> None:
+    p = Program()
+    lay_out(p, made)
+    if not p.rows:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        report(Path(folder) / "r", p, start=3, end=4)  # which checks the sums
+        [source] = sources(open_run(str(Path(folder) / "r")))
+        for thread in threads_of(source, read_rows(source)):
+            steps, marks = thread.steps, thread.marks
+            assert (steps.end >= steps.start).all()
+            assert (steps.start[1:] >= steps.end[:-1]).all()
+            assert (thread.passes.start[1:] >= thread.passes.end[:-1]).all()
+            updates = marks.lane.start[marks.updates]
+            held = np.array([((steps.start <= u) & (u < steps.end)).sum() for u in updates])
+            assert (held <= 1).all() and steps.updates.sum() <= len(updates) + len(marks.steps)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.lists(st.sampled_from([0.0, 0.25, 1.0, 3.0]), min_size=5, max_size=5),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_a_regular_loop_is_found_exactly(
+    steps: int, times: list[float], accumulate: int, loader: bool
+) -> None:
+    p = Program()
+    io, forward, backward, update, other = times
+    for _ in range(steps):
+        for _ in range(accumulate):
+            if loader:
+                p.io(io)
+            p.forward(forward + 0.5)
+            p.backward(backward + 0.25)
+        p.wait(other)
+        p.update(update + 0.5)
+    with tempfile.TemporaryDirectory() as folder:
+        loop = only(report(Path(folder) / "r", p))
+    assert loop.steps == steps
+    assert loop.paced_by == ("loader" if loader and steps > 1 else loop.paced_by)
+    length = accumulate * ((io if loader else 0) + forward + 0.75 + backward) + other + update + 0.5
+    assert loop.step.max == ms(length / 1e3, rel=1e-5) and loop.step.min == ms(
+        length / 1e3, rel=1e-5
+    )
+    assert loop.items_per_step == 8 * accumulate

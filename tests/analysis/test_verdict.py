@@ -1,0 +1,184 @@
+"""What limits a program, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from spans import EPOCH, MS, Program, only, report
+
+from injector.analysis.profile import as_dict
+from injector.analysis.profiling import profile
+from injector.store.folder import open_run
+
+ms = pytest.approx
+
+
+def test_input_bound(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(14, what="DataLoader of MNIST")
+        p.train()
+    verdict = report(tmp_path / "r", p).verdict
+    assert (verdict.kind, verdict.severity) == ("input-bound", "critical")
+    assert verdict.sentence == "input-bound: 67 % of a step waits at train.py:10"
+    assert "20 %" in verdict.threshold and "MNIST" in verdict.advice[0]
+    assert "median 14 ms" in verdict.evidence[1]
+
+
+def test_batches_that_come_in_bursts(tmp_path: Path) -> None:
+    p = Program()
+    for step in range(400):
+        p.turn(io=64 if step % 8 == 0 else 0)
+    verdict = report(tmp_path / "r", p).verdict
+    assert verdict.kind == "input-bound" and "53 %" in verdict.sentence
+
+
+def test_one_slow_step_makes_no_verdict(tmp_path: Path) -> None:
+    p = Program()
+    p.turn(io=3000, other=3000)
+    for step in range(60):
+        p.turn(io=0.1, other=500 if step == 30 else 0.1)
+    found = report(tmp_path / "r", p)
+    assert found.verdict.kind == "compute-bound"
+    assert only(found).warmup.steps == 1 and only(found).warmup.slowest == ms(6.007)
+
+
+def test_a_slow_first_step_of_a_few(tmp_path: Path) -> None:
+    p = Program()
+    p.turn(io=3000)
+    for _ in range(3):
+        p.turn(io=0.1)
+    found = report(tmp_path / "r", p)
+    assert found.verdict.kind == "compute-bound" and only(found).warmup.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "slow", "warm"), [(4, 1, 0), (5, 0, 1), (100, 7, 7), (100, 30, 10), (6, 3, 1)]
+)
+def test_how_long_the_warm_up_is(tmp_path: Path, steps: int, slow: int, warm: int) -> None:
+    p = Program()
+    for step in range(steps):
+        p.turn(other=100 if step < slow else 0)
+    assert only(report(tmp_path / "r", p)).warmup.steps == warm
+
+
+def test_steps_that_were_to_be_skipped(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(100):
+        p.turn()
+    warmup = only(report(tmp_path / "r", p, skip=20)).warmup
+    assert (warmup.steps, warmup.asked, warmup.seconds) == (20, 20, ms(0.16))
+
+
+def test_transfer_bound(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(0.1)
+        p.span("h2d", 3, nbytes=6_000_000)
+        p.train()
+    found = report(tmp_path / "r", p)
+    assert found.verdict.kind == "transfer-bound"
+    assert (
+        found.verdict.sentence
+        == "transfer-bound: 30 % of a step copies to the device at train.py:11"
+    )
+    assert "2 GB/s" in found.verdict.advice[-1]
+    [h2d] = [n for n in only(found).tree.children if n.name == "h2d"]
+    assert h2d.nbytes == 6_000_000
+
+
+def test_overhead_is_told_by_lines(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(0.1)
+        p.train()
+        p.wait(5)
+    verdict = report(tmp_path / "r", p).verdict
+    assert (verdict.kind, verdict.severity) == ("overhead-bound", "critical")
+    assert "41 %" in verdict.sentence
+    assert "between train.py:14 (optimizer) and train.py:10 (the next fetch)" in verdict.sentence
+
+
+def test_balanced(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(0.5)
+        p.span("augment", 2)
+        p.train()
+    assert report(tmp_path / "r", p).verdict.kind == "balanced"
+
+
+@pytest.mark.parametrize(("device", "kind"), [(0.5, "launch-bound"), (3.9, "compute-bound")])
+def test_device_clocks(tmp_path: Path, device: float, kind: str) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(0.1)
+        p.train()
+    p.rows.sort(key=lambda row: row[1])
+    for region, of in (("forward", 1), ("backward", None), ("optimizer", 1)):
+        phase = {"phase": "train"} if region == "forward" else {}
+        of_ = {} if of is None else {"of": of}
+        host = p.site(region, **of_, **phase)
+        for start, end, _, site in list(p.rows):
+            if site == host:
+                length = round((end - start) * device / 4)
+                p.row(region, start + 5 * MS, start + 5 * MS + length, clock="device",
+                      device="cuda:0", **of_, **phase)  # fmt: skip
+    found = report(tmp_path / "r", p)
+    assert found.verdict.kind == kind
+    loop = only(found)
+    assert loop.step.median == ms(7.1e-3)
+    assert loop.tree.device and loop.tree.device.median == ms(7e-3 * device / 4)
+    forward = next(n for n in loop.tree.children if n.name == "forward")
+    assert forward.device and forward.device.median == ms(2e-3 * device / 4)
+    assert loop.tracks[0].device == "cuda:0"
+    assert not any("device clock" in text for text in found.unmeasured)
+
+
+def test_memory_that_grows(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(300):
+        p.io(0)
+        p.train()
+    report(tmp_path / "r", p)
+    times = [EPOCH + i * 0.01 for i in range(210)]
+    run = open_run(str(tmp_path / "r"))
+    grows = {0: (times, [i * 2.0e7 for i in range(210)])}
+    found = profile(run, grows)
+    assert found and found.verdict.kind == "memory-growth"
+    assert "process 0 grew by 2.6 GiB" in found.verdict.sentence
+    steady = {0: (times, [1e9 + i % 2 for i in range(210)])}
+    found = profile(run, steady)
+    assert found and found.verdict.kind == "compute-bound"
+
+
+def test_what_could_not_be_measured(tmp_path: Path) -> None:
+    p = Program(rank=0, world=3)
+    for _ in range(10):
+        p.io()
+        p.update()
+    p.records.append(("lost", {"records": 4, "why": "ENOSPC"}))
+    warnings = [{"kind": "auto-missed", "text": "torch: Optimizer.step\nwas not found"},
+                {"kind": "torn", "text": "no"}]  # fmt: skip
+    found = report(tmp_path / "r", p, warnings=warnings)
+    said = found.unmeasured
+    assert "device time: no device clock was recorded; all times are the host's" in said
+    assert (
+        "items per second: no call of a model was seen in its steps; rates are steps per second"
+        in said
+    )
+    assert "ranks 1, 2 of 3 recorded nothing" in said
+    assert "torch: Optimizer.step was not found" in said
+    assert any(text.startswith("4 records were lost") for text in said)
+    assert only(found).throughput.items is None and only(found).throughput.steps == ms(500)
+
+
+def test_as_plain_words(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(10):
+        p.turn()
+    found = as_dict(report(tmp_path / "r", p))
+    assert json.loads(json.dumps(found)) == found
+    assert found["loops"][0]["tree"]["host"]["n"] == 9

@@ -1,0 +1,56 @@
+"""What is known of the shipped voirfiles without running them."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from injector import voirfiles
+from injector.cli import main
+
+
+@pytest.mark.parametrize("one", voirfiles.shipped(), ids=lambda one: one.name)
+def test_what_is_read_is_what_it_says(one):
+    text = Path(one.path).read_text(encoding="utf-8")
+    assert one.libraries and all(name.isidentifier() for name in one.libraries)
+    assert all(part.isdecimal() for version in one.tested for part in version.split("."))
+    assert one.about and one.about.endswith((".", "!")), "the first paragraph says what it records"
+    assert "\ndef instrument_" in text or "\n__instruments__" in text
+    assert "from injector." not in text and "import injector." not in text, "public names only"
+
+
+def test_torch_is_among_them():
+    [path] = voirfiles.automatic()["torch"]
+    pytest.importorskip("torch")
+    found = runpy.run_path(path)
+    assert found["LIBRARY"] == "torch"
+    assert found["TESTED"] == {one.name: one for one in voirfiles.shipped()}["torch"].tested
+
+
+def test_constants_are_read_in_any_form(tmp_path):
+    (tmp_path / "one.py").write_text(
+        '"""Says\nthis.\n\nAnd more."""\nLIBRARY = ("a", \'b\')\nTESTED = "1.5"\n'
+    )
+    (tmp_path / "_not.py").write_text("")
+    (tmp_path / "notes.txt").write_text("")
+    [one] = voirfiles.shipped(str(tmp_path))
+    assert one[2:] == (("a", "b"), ("1.5", ""), "Says this.")
+    assert voirfiles.automatic(str(tmp_path)) == {"a": [one.path], "b": [one.path]}
+
+
+def test_no_folder_is_no_voirfile(tmp_path):
+    assert voirfiles.automatic(str(tmp_path / "none")) == {}
+
+
+def test_the_verb_lists_them(capsys):
+    assert main(["voirfiles"]) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["name", "library", "tested", "records"]
+    assert [line.split()[0] for line in lines] == [one.name for one in voirfiles.shipped()]
+    assert main(["voirfiles", "--json"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)] == [
+        one.name for one in voirfiles.shipped()
+    ]

@@ -1,0 +1,152 @@
+"""Ranks, collectives and the waiting of DDP, over gloo."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.distributed.is_available():
+    pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
+
+REPLICAS = """
+import time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+def main():
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(6):
+        if rank == 1:
+            time.sleep(0.2)
+        loss = model(torch.ones(4, 8)).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    with model.no_sync():
+        model(torch.ones(4, 8)).sum().backward()
+    numbers = torch.ones(10)
+    dist.all_reduce(numbers)
+    dist.broadcast(numbers, 0)
+    gathered = [torch.zeros(10) for _ in range(2)]
+    dist.all_gather(gathered, numbers)
+    found = [None, None]
+    dist.all_gather_object(found, {"rank": rank})
+    if rank == 0:
+        dist.send(numbers, 1)
+    else:
+        dist.recv(numbers, 0)
+    dist.barrier()
+    dist.destroy_process_group()
+
+main()
+"""
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+GRADIENTS = "DDP's gradients"
+PARAMETERS = 4 * (8 * 8 + 8 + 8 + 1)
+
+
+def test_the_fast_rank_waits_for_the_slow_one(run):
+    done = run(REPLICAS, before=TORCHRUN)
+    fast, slow = (process for process in done.processes if process.spans)
+    assert (fast.rank, slow.rank) == (0, 1)
+    for process in (fast, slow):
+        waits = [span for span in process.named("comm") if span.what == GRADIENTS]
+        assert len(waits) == 6 and {span.payload for span in waits} == {PARAMETERS}
+        backwards = process.named("backward")
+        assert len(backwards) == 7, "without a synchronisation there is a backward, and no waiting"
+        for wait, backward in zip(waits, backwards, strict=False):
+            assert backward.start <= wait.start <= wait.end <= backward.end
+            assert wait.line == backward.line
+        others = [(s.what, s.payload) for s in process.named("comm") if s.what != GRADIENTS]
+        talk = "send" if process is fast else "recv"
+        assert others == [
+            ("all_reduce", 40),
+            ("broadcast", 40),
+            ("all_gather", 80),
+            ("all_gather_object", 0),
+            (talk, 40),
+            ("barrier", 0),
+        ]
+        models = {span.what for span in process.named("forward")}
+        assert models == {"DistributedDataParallel of Sequential"}
+
+    def waited(process):
+        return sum(s.end - s.start for s in process.named("comm") if s.what == GRADIENTS)
+
+    # A step of the slow rank is 200 ms longer, in which the fast one has nothing to do but to wait.
+    assert waited(fast) > 2 * waited(slow)
+    assert not done.info["failures"] and not done.info["warnings"]
+
+
+SPAWNED = """
+import os
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def work(rank, world, port):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    store = dist.FileStore(port, world)
+    dist.init_process_group("gloo", rank=rank, world_size=world, store=store)
+    numbers = torch.ones(2, 3)
+    dist.reduce(numbers, 0)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.spawn(work, args=(2, os.path.abspath("store")), nprocs=2)
+"""
+
+
+def test_spawned_ranks(run):
+    found = [process for process in run(SPAWNED).processes if process.spans]
+    assert [process.rank for process in found] == [0, 1]
+    for process in found:
+        [span] = process.named("comm")
+        assert (span.what, span.payload) == ("reduce", 24)
+
+
+SHARDED = """
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard, FullyShardedDataParallel
+
+def main():
+    dist.init_process_group("gloo")
+    from torch.distributed.device_mesh import init_device_mesh
+    mesh = init_device_mesh("cpu", (2,))
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 2))
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(2):
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+
+main()
+"""
+
+
+def test_sharded_models_communicate_inside_of_forward_and_backward(run):
+    pytest.importorskip("torch.distributed.fsdp", exc_type=ImportError)
+    if not hasattr(sys.modules["torch.distributed.fsdp"], "fully_shard"):
+        pytest.skip("this PyTorch has no fully_shard")
+    done = run(SHARDED, before=TORCHRUN, check=False)
+    if done.exit:
+        pytest.skip("fully_shard does not work on the CPU here")
+    for process in (process for process in done.processes if process.spans):
+        assert len(process.named("forward")) == 2 and len(process.named("optimizer")) == 2
+        gathers = [s for s in process.named("comm") if (s.what or "").startswith("all_gather")]
+        reduces = [s for s in process.named("comm") if (s.what or "").startswith("reduce_scatter")]
+        assert len(gathers) >= 4 and len(reduces) >= 4 and all(s.payload for s in gathers + reduces)
+        inside = process.named("forward", "backward")
+        for span in gathers:
+            assert any(s.start <= span.start and span.end <= s.end for s in inside)
