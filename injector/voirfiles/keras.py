@@ -48,7 +48,11 @@ def instrument_values(ov: Any) -> None:
 def updates(optimizer: Any) -> bool:
     """Whether this call updates the weights or only adds to the gradients."""
     every = getattr(optimizer, "gradient_accumulation_steps", None)
-    return not every or (int(optimizer._iterations.value) + 1) % every == 0
+    if not every:
+        return True
+    # Calls so far: `iterations` counts them before 3.5, updates since.
+    calls = getattr(optimizer, "_iterations", None) or optimizer.iterations
+    return (int(calls.value) + 1) % every == 0
 
 
 def trained(logs: dict[str, Any] | None) -> dict[str, Any]:
