@@ -76,7 +76,13 @@ class Recorded:
 
     def wrong(self) -> list[Any]:
         """What was asked for and not found, or raised."""
-        return [*self.record["misses"], *self.record["failures"]]
+        missed = [
+            data
+            for process in self.processes.values()
+            for name, data in process.events
+            if name == "auto-missed"
+        ]
+        return [*self.record["misses"], *self.record["failures"], *missed]
 
 
 def run(folder: Path, program: str, *args: str, options: tuple[str, ...] = ()) -> Recorded:
