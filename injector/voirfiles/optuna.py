@@ -39,7 +39,7 @@ def told(trial: Any, result: Any) -> dict[str, Any]:
         "pruned": int(state.name == "PRUNED"),
         "failed": int(state.name == "FAIL"),
     }
-    values = values or ()
+    values = list(values or ())
     if len(values) == 1:
         return {**found, "value": values[0]}
     return {**found, **{f"value_{at}": value for at, value in enumerate(values)}}
