@@ -22,7 +22,9 @@ MAY_KNOW = {
     "overseer": {"rewrite", "probe", "measure", "bus"},
     "launch": {"bus", "overseer", "rewrite"},
     "analysis": {"store"},
-    "report": {"analysis", "store"},
+    "monitor": {"bus"},
+    "live": {"bus", "measure"},
+    "report": {"analysis", "live", "store"},
 }
 """DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""
 

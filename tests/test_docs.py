@@ -52,7 +52,7 @@ def run(tmp_path, *words):
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )
 
 
@@ -111,3 +111,45 @@ def test_every_link_between_pages_leads_somewhere():
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+# --- the report of README.md ----------------------------------------------------------------------
+
+
+def skeleton(report: str) -> list[str]:
+    """The lines of a report without what a machine, or its load, makes of them.
+
+    Figures, times and bars become signs; of a line of the program, its place stays. Gaps, and how
+    the verdict is argued, depend on how fast things were: they are left out.
+    """
+    lines = []
+    for line in report.splitlines():
+        line = re.sub(r"[█▏▎▍▌▋▊▉]+", " ", line)
+        line = re.sub(r"(\w+\.py:\d+)( \(\w+\))?  .*", r"\1", line)
+        line = re.sub(r"(?<![\w.:])\d[\d.]*(e[+-]\d+)?( min \d+)?(?=\W)", "#", line + " ")
+        line = re.sub(r"# (ms|µs|s|h)(?=\W)", "# TIME", line)
+        line = re.sub(r"\b(host|step,) (ms|µs|s)(?=\W)", r"\1 TIME", line)
+        line = re.sub(r"^wall time +(ms|s)", "wall time TIME", line)
+        line = re.sub(r"Python #\S*", "Python #", re.sub(r"on [\w.-]+ ·", "on HOST ·", line))
+        line = re.sub(r"^run: .*", "run: PATH", line)
+        line = re.sub(r"# steps?\b", "# steps", line)
+        kept = not re.match(
+            r"  (gap|because|threshold|try|not accounted|other is|\d+ shorter| {9})", line
+        )
+        if kept:
+            lines.append(" ".join(line.split()))
+    return lines
+
+
+def test_the_report_of_the_readme_is_what_the_example_gets(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "train.py").write_bytes((ROOT / "examples/train.py").read_bytes())
+    [shown] = re.findall(
+        r"```\n\$ inject run examples/train.py\n(.*?)```", (ROOT / "README.md").read_text(), re.S
+    )
+    done = run(tmp_path, "run", "examples/train.py")
+    assert done.returncode == 0, done.stderr
+    said, report = shown.split("\n\n", 1)
+    assert skeleton(said) == skeleton(done.stdout)
+    assert skeleton(report) == skeleton(done.stderr)

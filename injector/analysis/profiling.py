@@ -84,8 +84,9 @@ def _read(source: Source) -> tuple[list[Findings], int, int]:
 
 
 def _asked(run: Run) -> int:
-    skip = run.info.get("skip")
-    return skip if isinstance(skip, int) and skip > 0 else 0
+    limits = run.info.get("limits")
+    skip = limits.get("skip") if isinstance(limits, dict) else None
+    return int(skip) if isinstance(skip, (int, float)) and skip > 0 else 0
 
 
 def _times(run: Run, found: list[Source], last: int) -> tuple[int, int]:

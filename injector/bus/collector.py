@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 from ..schema import SCHEMA
 from ..store.folder import replace_file, write_info
 from ..store.place import clean_name
-from . import surroundings
+from . import sampled, surroundings
 from .event import line_of
 from .merge import Merged, Record
 from .tally import Tally, warnings
@@ -27,6 +28,9 @@ def collect(
     program: dict[str, Any] | None = None,
     voirfiles: Iterable[str] = (),
     problems: Iterable[str] = (),
+    limits: dict[str, float] | None = None,
+    timed_out: bool = False,
+    outlived: Iterable[str] = (),
     out: str | None = None,
 ) -> dict[str, Any]:
     """Write ``NAME.D0.data`` and ``run.json`` into ``folder`` and return what ``run.json`` says.
@@ -34,8 +38,9 @@ def collect(
     ``exit`` is the program's exit code, negative for the signal it died by, None if unknown;
     ``started`` and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or
     ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
-    repeat. What cannot be written is one more of them: this raises nothing for want of space.
-    ``out`` is another folder to write to.
+    repeat; ``limits`` are the steps and seconds after which it was to end, ``timed_out`` whether its
+    time was up, ``outlived`` the commands of processes that outlived it. What cannot be written is one
+    more problem: this raises nothing for want of space. ``out`` is another folder to write to.
     """
     merged = Merged(folder)
     tally = Tally(merged.logs)
@@ -53,6 +58,9 @@ def collect(
             "code": exit if exit is not None and exit >= 0 else None,
             "signal": -exit if exit is not None and exit < 0 else None,
         },
+        "limits": dict(limits or {}),
+        "timed_out": timed_out,
+        "outlived": list(outlived),
         "problems": list(problems),
     }
     events = _stream(merged, tally, info, os.path.basename(folder), exit)
@@ -145,12 +153,21 @@ def _stream(
     yield _event("meta", {**surroundings.machine(), "date": info["started"]})
     yield _event("start", {"command": command, "time": info["started"]})
     several = len(merged.logs) > 1
+    streams = [_told(merged, tally, several), *map(sampled.events, sampled.files(merged.folder))]
+    for timed in heapq.merge(*streams, key=lambda timed: timed.time):
+        yield _event(timed.event, timed.data, "data")
+    end = {"command": command, "time": info["ended"], "return_code": exit}
+    yield _event("end", end)
+
+
+def _told(merged: Merged, tally: Tally, several: bool) -> Iterator[sampled.Timed]:
+    """What the program's processes recorded and the stream has a use for."""
+    latest = float("-inf")
     for record in merged.records():
         if not tally.take(record):
             event = "data" if record.event == "value" else record.event
-            yield _event(event, _public(record, several), "data")
-    end = {"command": command, "time": info["ended"], "return_code": exit}
-    yield _event("end", end)
+            latest = max(latest, record.time)  # threads may overtake each other
+            yield sampled.Timed(latest, event, _public(record, several))
 
 
 def _event(event: str, data: Any, pipe: str | None = None) -> dict[str, Any]:

@@ -109,6 +109,7 @@ class Merged:
     """Every raw file of the run in ``folder``, in the order in which the processes began."""
 
     def __init__(self, folder: str) -> None:
+        self.folder = folder
         raw = os.path.join(folder, "raw")
         try:
             names = sorted(name for name in os.listdir(raw) if name.endswith(".log"))

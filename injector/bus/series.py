@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .writer import Writer
 
-__all__ = ["FIRST", "HEADER", "LARGEST", "RETRY_NS", "SUFFIX", "Series", "read"]
+__all__ = ["FIRST", "HEADER", "LARGEST", "RETRY_NS", "SUFFIX", "Series", "last", "read"]
 
 LARGEST = 1 << 23
 """Bytes of the largest chunk."""
@@ -55,15 +55,61 @@ def read(path: str) -> tuple[str, Iterator[tuple[float, float]]]:
 
     Raises OSError.
     """
+    with open(path, "rb") as file:
+        title = file.read(HEADER)
+    return _name(title, path), _values(path)
+
+
+def _name(title: bytes, path: str) -> str:
     from json import loads
 
-    with open(path, "rb") as file:
-        title = file.read(HEADER).rstrip(b"\0")
     try:
-        name = str(loads(title)["data"]["series"])
+        return str(loads(title.rstrip(b"\0"))["data"]["series"])
     except (ValueError, KeyError, TypeError):
-        name = os.path.basename(path)
-    return name, _values(path)
+        return os.path.basename(path)
+
+
+def last(path: str) -> tuple[str, float | None]:
+    """The name of the series in the file ``path``, and its latest value; None if it has none yet.
+
+    However long the series is, a few numbers of it are read. Raises OSError.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        chunk = 0
+        while sum(mapped.extent(chunk + 1, LARGEST)) <= size:
+            chunk += 1
+        found = None
+        while found is None and chunk >= 0:  # the newest chunk may be empty
+            found = _last_of(fd, chunk)
+            chunk -= 1
+        return _name(os.pread(fd, HEADER, 0), path), found
+    finally:
+        os.close(fd)
+
+
+def _last_of(fd: int, chunk: int) -> float | None:
+    """The last value of a chunk: its times rise, and are 0 from where nothing was written yet."""
+    start, length = mapped.extent(chunk, LARGEST)
+    if chunk == 0:
+        start, length = HEADER, length - HEADER
+    half = length // 16 * 8
+    low, high = 0, half // 8
+    while low < high:
+        middle = (low + high) // 2
+        if _number(fd, start + 8 * middle):
+            low = middle + 1
+        else:
+            high = middle
+    return _number(fd, start + half + 8 * (low - 1)) if low else None
+
+
+def _number(fd: int, at: int) -> float:
+    from struct import unpack
+
+    content = os.pread(fd, 8, at)
+    return float(unpack("=d", content)[0]) if len(content) == 8 else 0.0
 
 
 def _values(path: str) -> Iterator[tuple[float, float]]:

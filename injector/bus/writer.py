@@ -35,15 +35,18 @@ _PAGE = 1 << 16  # no allocation granularity in use is larger
 
 
 class Writer:
-    """Appends records to ``folder/raw/HOST.PID.log``, a file made at the first record.
+    """Appends records to ``folder/raw/HOST.PID.log`` (or another suffix), made at the first record.
 
     ``meta`` is added to the record of the process. Nothing here raises into the program: what could
     not be kept is counted in :attr:`lost`, with the last reason in :attr:`why`, and the count is
     in the file as far as there is one. Safe in threads, signal handlers, destructors and forks.
     """
 
-    def __init__(self, folder: str | None, meta: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, folder: str | None, meta: dict[str, Any] | None = None, suffix: str = ".log"
+    ) -> None:
         self.folder = folder
+        self.suffix = suffix
         self.meta = dict(meta or {})
         self._reset()
         if not _writers:
@@ -199,7 +202,7 @@ class Writer:
         stem = os.path.join(raw, f"{host}.{self._pid}")
         again = 0
         while True:  # a process id may come back within a run, and containers share host names
-            path = f"{stem}.{again}.log" if again else f"{stem}.log"
+            path = f"{stem}.{again}{self.suffix}" if again else f"{stem}{self.suffix}"
             try:
                 fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             except FileExistsError:

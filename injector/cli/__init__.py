@@ -10,6 +10,9 @@ VERBS = {
     "functions": "list what can be named in a program or module",
     "voirfiles": "list the voirfiles that act by themselves, one per library",
     "report": "print the report of a run that was recorded",
+    "runs": "list the runs of a folder",
+    "query": "ask a run in SQL",
+    "watch": "watch a run that goes on",
 }
 
 

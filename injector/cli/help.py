@@ -26,6 +26,16 @@ def own_parser() -> argparse.ArgumentParser:
     add("--config", metavar="FILE", help="YAML that sets options of voirfiles (repeats)")
     add("--runs", metavar="DIR", help="folder for run folders ($INJECT_RUNS, .inject/runs)")
     add("--name", metavar="NAME", help="what the run is called")
+    add("--skip", metavar="N", help="leave the first N training steps out of the numbers")
+    add("--stop", metavar="N", help="end the program after N training steps (after those skipped)")
+    add(
+        "--max-duration", metavar="T", help="end it at the first step's end after T (90, 5m, 1h30m)"
+    )
+    add("--timeout", metavar="T", help="end it and all its processes after T, wherever it is")
+    add("--grace", metavar="T", help="time to end politely before it is killed (default 5s)")
+    add("--interval", metavar="T", help="time between samples of host and devices (default 1s)")
+    add("--live", action="store_true", help="show it while it goes on (default on a terminal)")
+    add("--no-live", action="store_true", help="show nothing before its end")
     add("--no-auto", action="store_true", help="no voirfile for libraries (see inject voirfiles)")
     add("--workers", action="store_true", help="probe DataLoader workers as well")
     add(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Sequence
 
 from ..bus import collector
 from ..errors import UserError
+from ..report.plain import as_data
 from ..report.terminal import render
-from ..store.folder import find, open_run
+from ..report.text import encodable
+from ..store.folder import Run, find, open_run
 
 HELP = "print the report of a run that was recorded"
 
@@ -23,21 +26,31 @@ def parser() -> argparse.ArgumentParser:
     )
     result.add_argument("run", nargs="?", help="run folder, or its name; the newest if left out")
     result.add_argument("--runs", metavar="DIR", help="folder of runs ($INJECT_RUNS, .inject/runs)")
+    result.add_argument("--json", action="store_true", help="print data, for other programs")
     return result
 
 
 def main(argv: Sequence[str]) -> int:
     """Print the report of a run; exit code 2 when there is none."""
     options = parser().parse_args(argv)
+    shown = _json if options.json else _card
     try:
         run = open_run(find(options.run, options.runs))
         if run.info or run.data_files:
-            sys.stdout.write(render(run))
+            sys.stdout.write(shown(run))
             return 0
         with tempfile.TemporaryDirectory() as folder:
             collector.repair(run.path, folder)
-            sys.stdout.write(render(open_run(folder)._replace(path=run.path)))
+            sys.stdout.write(shown(open_run(folder)._replace(path=run.path)))
     except (UserError, OSError) as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _card(run: Run) -> str:
+    return encodable(render(run), sys.stdout.encoding)
+
+
+def _json(run: Run) -> str:
+    return json.dumps(as_data(run), indent=1) + "\n"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
+from injector.cli.beside import Beside
 from injector.errors import UserError
 from injector.launch import environment, supervisor
 from injector.launch.command import Command, split
@@ -60,7 +62,7 @@ class _Run:
         self.problems += place.problems
         path, argv = _program(self.command)
         try:
-            ended = supervisor.run(path, argv, self.environ(place.path), self.prepare)
+            ended = self.run(path, argv, place.path)
         except OSError as error:
             print(f"inject: {argv[0]}: {error.strerror}", file=sys.stderr)
             missing = isinstance(error, FileNotFoundError)
@@ -68,7 +70,27 @@ class _Run:
         wrong = self.record(place.path, ended)
         if wrong and "--strict" in self.command.flags:
             return STRICT
+        if ended.timed_out:
+            return supervisor.TIMED_OUT
         return supervisor.die(-ended.code) if ended.code < 0 else ended.code
+
+    def run(self, path: str, argv: list[str], folder: str | None) -> supervisor.Ended:
+        """The program, from its start until nothing is left of it."""
+        beside = Beside(self.command, folder, self.problems)
+
+        def meanwhile(pid: int) -> None:
+            beside.start(pid)
+            self.prepare()
+
+        environ = self.environ(folder)
+        try:
+            return supervisor.run(path, argv, environ, meanwhile, self.limits(), beside.apart)
+        finally:
+            beside.end()
+
+    def limits(self) -> supervisor.Limits:
+        given = self.command.limits
+        return supervisor.Limits(given.get("--timeout"), given.get("--grace", supervisor.GRACE))
 
     def prepare(self) -> None:
         """Import what comes after the program while the program starts."""
@@ -94,10 +116,20 @@ class _Run:
             "strict": "--strict" in command.flags,
             "pythonpath": original,
             "main": command.name,
+            "pace": self.pace(),
             "auto": automatic() if command.automatic else {},
         }
         environ.update(environment.variables(encode(settings), original))
         return environ
+
+    def pace(self) -> dict[str, float | None] | None:
+        """When the program is to stop by itself, if it is: steps, and a moment in nanoseconds."""
+        limits = self.command.limits
+        stop, duration = limits.get("--stop"), limits.get("--max-duration")
+        if stop is None and duration is None:
+            return None
+        until = None if duration is None else time.monotonic_ns() + round(duration * 1e9)
+        return {"skip": limits.get("--skip", 0), "stop": stop, "until": until}
 
     def record(self, folder: str | None, ended: supervisor.Ended) -> bool:
         """Collect and report what happened; whether something of ours went wrong."""
@@ -117,16 +149,28 @@ class _Run:
             program={kinds.get(self.command.kind, "script"): self.command.target},
             voirfiles=self.voirfiles,
             problems=self.problems,
+            limits={name[2:].replace("-", "_"): n for name, n in self.command.limits.items()},
+            timed_out=ended.timed_out,
+            outlived=ended.outlived,
         )
+        self.say(*self.about_its_end(ended))
         if not self.quiet:
             self.report(folder)
         return any(warning["kind"] != "auto-missed" for warning in info["warnings"])
 
+    def about_its_end(self, ended: supervisor.Ended) -> list[str]:
+        """What we did to end it."""
+        lines = [f"outlived the program, and was ended: {words}" for words in ended.outlived]
+        if ended.timed_out:
+            lines.append(f"ended by --timeout after {ended.ended - ended.started:.1f} s")
+        return lines
+
     def report(self, folder: str) -> None:
         try:
             from injector.report.terminal import render
+            from injector.report.text import encodable
 
-            sys.stderr.write(render(folder))
+            sys.stderr.write(encodable(render(folder), sys.stderr.encoding))
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 

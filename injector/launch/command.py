@@ -16,6 +16,7 @@ import sys
 
 from injector.errors import UserError
 from injector.launch.environment import find
+from injector.launch.limits import limit
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
     Declared = Callable[["Command"], Mapping[str, object]]
 
-VALUED = ("--voirfile", "--config", "--runs", "--name")
-FLAGS = ("--workers", "--strict", "--quiet", "--no-auto", "--help")
+LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval")
+VALUED = ("--voirfile", "--config", "--runs", "--name", *LIMITS)
+FLAGS = ("--workers", "--strict", "--quiet", "--no-auto", "--live", "--no-live", "--help")
 SHORT = {"-h": "--help", "-q": "--quiet"}
 
 DEFAULT = "voirfile.py"
@@ -44,6 +46,8 @@ class Command:
         """Words for the options that the voirfiles declare."""
         self.runs: str | None = None
         self.given_name: str | None = None
+        self.limits: dict[str, float] = {}
+        """Steps or seconds, by option: after how many to stop."""
         self.flags: set[str] = set()
         self.kind = ""
         """``script`` ``module`` ``stdin`` ``command``, or nothing if no program was named."""
@@ -189,6 +193,8 @@ def _take_own(command: Command, rest: list[str]) -> None:
         command.configs.append(value)
     elif option == "--runs":
         command.runs = value
+    elif option in LIMITS:
+        command.limits[option] = limit(option, value)
     else:
         command.given_name = value
 

@@ -8,9 +8,11 @@ if TYPE_CHECKING:
 
 
 def encode(value: Any) -> str:
-    """Nested lists and mappings of strings, truths and nothings as JSON."""
+    """Nested lists and mappings of strings, finite numbers, truths and nothings as JSON."""
     if isinstance(value, str):
         return _quoted(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return repr(value)
     if isinstance(value, dict):
         return "{" + ",".join(f"{_quoted(key)}:{encode(v)}" for key, v in value.items()) + "}"
     if isinstance(value, list):

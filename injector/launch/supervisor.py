@@ -1,4 +1,4 @@
-"""Starting the program and seeing it through to its end.
+"""Starting the program and seeing it, and all that it started, through to the end.
 
 The terminal, the streams and the process group are the program's as much as ours. Signals are not
 handled but waited for, so that their sender is known: what the terminal sent (Ctrl-C) has reached
@@ -11,22 +11,34 @@ import _signal  # type: ignore[import-not-found]  # signal imports enum
 import os
 import time
 
+from injector.launch import reaper
+
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 FORWARDED = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2)
 INTERRUPTS = (_signal.SIGINT, _signal.SIGQUIT)
+JOB_CONTROL = (_signal.SIGTSTP, _signal.SIGCONT)
+KEYED_STOPS = (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU)
+"""Stops that belong to the terminal: whoever waits for us shall see us stopped as well."""
 PATIENCE = 0.5
 """Seconds an interrupt from ``kill`` waits. Sent to the group, it ends the program before that."""
+GRACE = 5.0
+"""Seconds between asking for an end and forcing it; and those which what outlives it is given."""
+AGAIN = 0.1
+"""Seconds after which what was killed and is still there is killed again."""
+STUBBORN = 30.0
+"""Seconds after which what cannot be killed (a driver that hangs, another user's) is left alone."""
 
-CANNOT_EXECUTE, NOT_FOUND = 126, 127
+CANNOT_EXECUTE, NOT_FOUND, TIMED_OUT = 126, 127, 124
 
 
 class Ended:
     """How and when the program ended: ``code`` as of ``sys.exit``, or minus the deadly signal."""
 
-    __slots__ = ("code", "ended", "pid", "started")
+    __slots__ = ("code", "ended", "outlived", "pid", "started", "timed_out")
 
     def __init__(self, pid: int, code: int, started: float, ended: float) -> None:
         self.pid = pid
@@ -34,26 +46,49 @@ class Ended:
         self.started = started
         """Unix time in seconds, as is ``ended``."""
         self.ended = ended
+        self.timed_out = False
+        """Whether its time was up: the exit code to give is :data:`TIMED_OUT` then."""
+        self.outlived: list[str] = []
+        """Command lines of the processes that outlived it and that we had to end."""
+
+
+class Limits:
+    """How long things may take, in seconds."""
+
+    __slots__ = ("grace", "timeout")
+
+    def __init__(self, timeout: float | None = None, grace: float = GRACE) -> None:
+        self.timeout = timeout
+        self.grace = grace
 
 
 def run(
-    path: str, words: list[str], environ: Mapping[str, str], meanwhile: Callable[[], None]
+    path: str,
+    words: list[str],
+    environ: Mapping[str, str],
+    meanwhile: Callable[[int], None],
+    limits: Limits | None = None,
+    apart: set[int] | None = None,
 ) -> Ended:
-    """Start ``words`` from the file ``path`` and wait for its end.
+    """Start ``words`` from the file ``path``; returns when nothing that it started is left.
 
-    ``meanwhile`` is called once it has been started, and is not to take long. Raises OSError when
-    the program cannot be started.
+    ``meanwhile(pid)`` is called once it has been started, and is not to take long. Processes in
+    ``apart``, to which it may add, are ours and live on. Raises OSError when the program cannot be started.
     """
-    watched = {_signal.SIGCHLD, *(n for n in (*FORWARDED, *INTERRUPTS) if not _ignored(n))}
+    numbers = (*FORWARDED, *INTERRUPTS, *JOB_CONTROL)
+    watched = {_signal.SIGCHLD, *(n for n in numbers if not _ignored(n))}
     before = _signal.pthread_sigmask(_signal.SIG_BLOCK, watched)
     try:
+        reaper.adopt_orphans()
         started = time.time()
         # Python ignores these two from its start, which the program should not inherit.
         quiet = (_signal.SIGPIPE, _signal.SIGXFSZ)
         pid = os.posix_spawn(path, words, environ, setsigmask=before, setsigdef=quiet)
-        meanwhile()
-        code = _wait(pid, watched)
-        return Ended(pid, code, started, time.time())
+        watch = _Watch(pid, started, limits or Limits(), set() if apart is None else apart)
+        meanwhile(pid)
+        while not watch.over():
+            watch.take(watch.wait(watched))
+        return watch.ended
     finally:
         while _signal.sigtimedwait(watched, 0) is not None:
             pass  # the Ctrl-C that ended the program is not to end us too
@@ -65,26 +100,158 @@ def _ignored(number: int) -> bool:
     return bool(_signal.getsignal(number) == _signal.SIG_IGN)
 
 
-def _wait(pid: int, watched: set[int]) -> int:
-    due: float | None = None
-    held = 0
-    while True:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        if due is None:
-            signal = _signal.sigwaitinfo(watched)
+class _Watch:
+    """The program and its descendants, from its start until nothing is left of them."""
+
+    def __init__(self, pid: int, started: float, limits: Limits, apart: set[int]) -> None:
+        self.ended = Ended(pid, 0, started, started)
+        self._pid = pid
+        self._limits = limits
+        self._apart = apart
+        self._alive = True
+        self._alone = False  # no child is left
+        self._gave_up = False
+        self._due: dict[Callable[[], None], float] = {}  # what to do, and when
+        self._held = 0
+        if limits.timeout is not None:
+            self._in(limits.timeout, self._time_is_up)
+
+    # --- waiting -----------------------------------------------------------------------------------
+
+    def over(self) -> bool:
+        """Whether the program and all that it started have ended."""
+        self._reap()
+        now = time.monotonic()
+        for action, moment in list(self._due.items()):
+            if moment <= now and action in self._due:
+                del self._due[action]
+                action()
+        return self._gave_up or (self._alone and not self._alive)
+
+    def wait(self, watched: set[int]) -> Any:
+        """The next signal, or None when something is due before."""
+        if not self._due:
+            return _signal.sigwaitinfo(watched)
+        return _signal.sigtimedwait(watched, max(0.0, min(self._due.values()) - time.monotonic()))
+
+    def _in(self, seconds: float, action: Callable[[], None]) -> None:
+        self._due[action] = time.monotonic() + seconds
+
+    def _reap(self) -> None:
+        """Take note of who has ended."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                self._alone = True
+                return
+            if pid == 0:
+                self._alone = not self._alive and not self._others()
+                return
+            if pid == self._pid:
+                self._note(status)
+
+    def _others(self) -> bool:
+        """Whether children are left that are not ours to keep: looked for only if we keep some."""
+        return not self._apart or bool(reaper.descendants(os.getpid(), self._apart))
+
+    def _note(self, status: int) -> None:
+        """Something became of the program itself."""
+        if os.WIFSTOPPED(status):
+            if os.WSTOPSIG(status) in KEYED_STOPS:
+                os.kill(os.getpid(), _signal.SIGSTOP)  # until the shell has us go on
+            return
+        self._alive = False
+        self.ended.code = os.waitstatus_to_exitcode(status)
+        self.ended.ended = time.time()
+        self._due.pop(self._pass_on, None)
+        self._due.pop(self._time_is_up, None)
+        if self._force_all in self._due:
+            return  # it was one of many that had to be killed
+        if self.ended.code < 0 or self.ended.timed_out:
+            self._end_all()
         else:
-            signal = _signal.sigtimedwait(watched, max(0.0, due - time.monotonic()))
-        if signal is None:
-            os.kill(pid, held)
-            due = None
-        elif signal.si_code > 0 or signal.si_pid == pid:
-            continue  # from the kernel, for a terminal; or from the program itself
-        elif signal.si_signo in FORWARDED:
-            os.kill(pid, signal.si_signo)
-        elif signal.si_signo in INTERRUPTS and due is None:
-            due, held = time.monotonic() + PATIENCE, signal.si_signo
+            self._in(self._limits.grace, self._end_left)
+
+    # --- signals -----------------------------------------------------------------------------------
+
+    def take(self, signal: Any) -> None:
+        """A signal came: to us alone, or to all of us."""
+        if signal is None or signal.si_signo == _signal.SIGCHLD:
+            return
+        number = signal.si_signo
+        if not self._alive:
+            self._hurry(number)
+        elif number == _signal.SIGCONT:
+            if self._is_stopped():
+                self._hold(number)
+        elif signal.si_code > 0 or signal.si_pid == self._pid:
+            return  # from the kernel, for a terminal; or from the program itself
+        elif number in INTERRUPTS:
+            self._hold(number)
+        else:
+            os.kill(self._pid, number)
+
+    def _hold(self, number: int) -> None:
+        """Pass a signal on if the program turns out not to have had it."""
+        if self._pass_on not in self._due:
+            self._held = number
+            self._in(PATIENCE, self._pass_on)
+
+    def _pass_on(self) -> None:
+        if self._held != _signal.SIGCONT or self._is_stopped():
+            os.kill(self._pid, self._held)
+
+    def _is_stopped(self) -> bool:
+        process = reaper.find(self._pid)
+        return process is not None and process.state == "T"
+
+    def _hurry(self, number: int) -> None:
+        """Somebody is tired of waiting for what the program left behind."""
+        if number in (*INTERRUPTS, _signal.SIGTERM, _signal.SIGHUP):
+            for action in (self._end_left, self._end_all, self._force_all):
+                if action in self._due:
+                    self._in(0, action)
+
+    # --- ends --------------------------------------------------------------------------------------
+
+    def _time_is_up(self) -> None:
+        """Ask the program, which may know best how to end what it started."""
+        self.ended.timed_out = True
+        process = reaper.find(self._pid)
+        if process is not None:
+            reaper.end_politely([process])
+        self._in(self._limits.grace, self._end_all)
+
+    def _end_left(self) -> None:
+        """What outlived the program had its time."""
+        self.ended.outlived += map(reaper.command, self._left())
+        self._end_all()
+
+    def _end_all(self) -> None:
+        """Ask everybody; the program, if it is still there, was asked before."""
+        left = self._left()
+        reaper.end_politely([process for process in left if process.pid != self._pid])
+        reaper.end_by_force([process for process in left if process.pid == self._pid])
+        self._in(self._limits.grace, self._force_all)
+        self._in(self._limits.grace + STUBBORN, self._give_up)
+
+    def _force_all(self) -> None:
+        left = self._left()
+        reaper.end_by_force(left)
+        if left or not self._alone:
+            self._in(AGAIN, self._force_all)
+
+    def _give_up(self) -> None:
+        """Nobody can end what the kernel does not let go."""
+        left = self._left()
+        self.ended.outlived += [f"{reaper.command(process)} (cannot be ended)" for process in left]
+        if self._alive:
+            self.ended.code = -_signal.SIGKILL
+        self._gave_up = True
+
+    def _left(self) -> list[reaper.Process]:
+        return reaper.descendants(os.getpid(), self._apart)
 
 
 def die(number: int) -> int:

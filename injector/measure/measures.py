@@ -50,18 +50,16 @@ class Store:
         self.grow = recorder.series(series).grow
 
     def put(self, value: Any) -> None:
-        """Store ``value`` from where the hook could not do it itself; None is no value."""
-        if value is None:
-            return
+        """Store ``value`` from where the hook could not do it itself."""
         found = self.number(value)
         if found is not None:
             self.keep(found)
 
     def under(self, name: str) -> Callable[[Any], Any]:
-        """What stores a value in memory as a hook does; ``name`` is its name among the hooks."""
+        """What stores a value in memory as a hook does; ``name`` is its name. None is no value."""
         define_stored(name, self.grow, self.number, self.keep)
         hooks = vars(builtins)
-        return lambda value: hooks[name](value)
+        return lambda value: None if value is None else hooks[name](value)
 
     def keep(self, value: float) -> None:
         """Store a number in the log: there is no room in memory."""
@@ -75,8 +73,6 @@ class Store:
         """
         if isinstance(value, (int, float)):
             return float(value)
-        if value is None:
-            return None
         if _is_traced(value):
             return None
         device = getattr(value, "device", None)

@@ -96,6 +96,10 @@ class Sites:
         data = {"thread": self.thread(), "place": place, "of": of, **_DEFAULTS, **what}
         return self._number(data)
 
+    def data(self, site: int) -> dict[str, Any]:
+        """What was told of the site of a number."""
+        return self._told[site - 1]
+
     def like(self, site: int, **changes: Any) -> int:
         """The number of a site that differs from ``site`` by ``changes``."""
         return self._number({**self._told[site - 1], **changes})

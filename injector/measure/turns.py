@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from sys import _getframe
+
 from ..bus.spans import pack
+from ..probe import StopProgram, request_stop
 from .items import counter
 from .regions import EXHAUSTED, FETCH
 
@@ -52,7 +55,7 @@ class Turns:
     def __init__(self, loop: Loop, loader: Any) -> None:
         self._loop = loop
         self._sites = loop.spans.sites
-        self._add = loop.spans.room.add
+        self._room = loop.spans.room
         self._of = self._sites.objects.number(loader)
         self._what = type(loader).__name__
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
@@ -63,17 +66,23 @@ class Turns:
         """A batch was drawn by ``frame``; ``start`` and ``end`` are nanoseconds."""
         fetch, self._step = self._at(frame)
         self._load = self._loop.load(batch)
-        self._add(start, end, self._load, fetch)
+        self._add(start, end, self._load, fetch, frame)
 
     def ended(self, start: int, end: int, frame: FrameType) -> None:
         """There was no other batch, or an exception in its place."""
         fetch, _ = self._at(frame)
-        self._add(start, end, 0, self._sites.like(fetch, region=EXHAUSTED))
+        self._add(start, end, 0, self._sites.like(fetch, region=EXHAUSTED), frame)
 
     def stepped(self, start: int, end: int) -> None:
         """The body that the batch was for has ended."""
         if self._age == self._sites.age:
-            self._add(start, end, self._load, self._step)
+            self._add(start, end, self._load, self._step, _getframe(2))
+
+    def _add(self, start: int, end: int, payload: int, site: int, frame: FrameType) -> None:
+        try:
+            self._room.add(start, end, payload, site)
+        except StopProgram as enough:
+            request_stop(enough, frame)
 
     def _at(self, frame: FrameType) -> tuple[int, int]:
         if self._age != self._sites.age:  # the pass goes on in the child of a fork

@@ -13,10 +13,11 @@ from .probes import Probe
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, NoReturn
 
     from ..measure.measures import Recorder, Store
+    from ..measure.pacing import Pacing
     from ..measure.regions import CallHooks
     from .phases import Instrument, Phase, Running
 
@@ -50,6 +51,7 @@ class Overseer:
         self._given: Any = None
         self._numbers = 0
         self._streams: list[Any] = []
+        self._pacing: Pacing | None = None
         self._measures = Measures(
             self._ask, recorder, lambda error: self._stream_failed("ov.loader", error)
         )
@@ -242,6 +244,8 @@ class Overseer:
     def rank(self, rank: int, world: int, local: int | None = None) -> None:
         """Record which process of how many this one has turned out to be."""
         self._emit("rank", {"rank": rank, "world": world, "local": local})
+        if self._pacing is not None:
+            self._pacing.ranked(world)
 
     def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:
         """Call ``callback(module)`` once the module of that name has been imported."""
@@ -316,6 +320,14 @@ class Overseer:
     def renew(self) -> None:
         """In the child of a fork: it measures for itself."""
         self._measures.renew()
+        if self._pacing is not None:
+            self._pacing.renew()
+
+    def pace(self, asked: Mapping[str, Any], folder: str | None) -> None:
+        """Stop the program after so many steps; before any voirfile asks for some."""
+        from ..measure.pacing import Pacing
+
+        self._pacing = Pacing(self._measures.spans, asked, folder)
 
     def close(self) -> None:
         """Complete the streams: reductions give their result."""

@@ -40,7 +40,9 @@ class Session:
         points.on_failure = self._hook_failed
         points.on_first = self._first_fire
         points.on_define = engine.on_hook_defined
-        stop.on_stop = lambda: record.emit("stop", {})
+        stop.on_stop = self._stopping
+        if config.get("pace"):
+            self.overseer.pace(config["pace"], config.get("run"))
         stop.on_give_up = lambda: self.finish(None)
 
     def begin(self) -> None:
@@ -129,6 +131,12 @@ class Session:
         except BaseException as error:
             self._failure("phase finalize", error)
         overseer.let_go()
+
+    def _stopping(self) -> None:
+        """The program is being stopped, on purpose."""
+        said = getattr(stop.stopped_by, "value", None)  # of a pace; anything of ov.stop
+        nothing = {"task": None, "steps": None, "why": None}
+        self._record.emit("stop", said if isinstance(said, dict) and "why" in said else nothing)
 
     def _tell_voir(self) -> None:
         """``voir.log`` and ``voir.iterate`` in the program find the overseer through voir itself."""

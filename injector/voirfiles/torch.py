@@ -45,11 +45,11 @@ def instrument_models(ov: Any) -> None:
     ov.region(
         "/torch.nn.modules.module/Module/_wrapped_call_impl",
         "forward",
-        of=lambda self: self,
-        what=lambda self: _name_of(self),
-        phase=lambda self: _phase_of(self),
-        items=lambda args, kwargs: _items(args, kwargs),
-        tokens=lambda args, kwargs: _tokens(args, kwargs),
+        of=_model,
+        what=lambda self, args, kwargs: _name_of(self),
+        phase=_phase,
+        items=_items,
+        tokens=_tokens,
         outermost=True,
         device=True,
     )
@@ -111,40 +111,57 @@ def _name_of(module: Any) -> str:
     return name
 
 
-def _phase_of(module: Any) -> str | None:
-    if not (torch.is_grad_enabled() and module.training):
+# The functions that are asked at every call have all of its variables as parameters, in one order:
+# then nothing needs to be sorted out for each of them.
+
+
+def _model(self: Any, args: Any, kwargs: Any) -> Any:
+    return self
+
+
+def _phase(self: Any, args: Any, kwargs: Any) -> str | None:
+    if not (_records_gradients() and self.training):
         return "eval"
     # A loss or a metric trains nothing and is always in training mode: it goes with what is around.
-    return "train" if module._parameters or module._modules else None
+    return "train" if self._parameters or self._modules else None
 
 
-def _items(args: Any, kwargs: Any) -> int:
+def _items(self: Any, args: Any, kwargs: Any) -> int:
     """The leading dimension of the first tensor that a model is called with, 0 if there is none."""
-    first = _first_tensor(args, kwargs)
-    if first is None or _jit.is_tracing():  # looking at a shape would stand in the graph
+    first = args[0] if args else None
+    if type(first) is not _Tensor:
+        first = _search((args, kwargs), _DEPTH)
+    if first is None or _is_traced():  # looking at a shape would stand in the graph
         return 0
-    size = first.shape[0]
+    shape = first.shape or _shape(_search((args[1:], kwargs), _DEPTH))
+    size = shape[0] if shape else 0
     return size if type(size) is int else 0
 
 
-def _tokens(args: Any, kwargs: Any) -> int:
+def _tokens(self: Any, args: Any, kwargs: Any) -> int:
     """The number of elements, where the model is called with a table of integers."""
-    first = _first_tensor(args, kwargs)
-    if first is None or first.dtype not in _INTEGERS or first.dim() != 2 or _jit.is_tracing():
+    first = args[0] if args else None
+    if type(first) is not _Tensor:
+        first = _search((args, kwargs), _DEPTH)
+    if first is None:
+        return 0
+    kind = first.dtype
+    if not (kind is _INT64 or kind is _INT32) or first.dim() != 2 or _is_traced():
         return 0
     size = first.numel()
     return size if type(size) is int else 0
 
 
-_INTEGERS = {torch.int64, torch.int32}
+_DEPTH = 6
+_Tensor = torch.Tensor
+_INT64, _INT32 = torch.int64, torch.int32
+_records_gradients = torch.is_grad_enabled
+# In C; without it (nobody knows such a version) it is torch.jit's own, in Python.
+_is_traced: Any = getattr(torch._C, "_is_tracing", None) or _jit.is_tracing
 
 
-def _first_tensor(args: Any, kwargs: Any) -> Any:
-    if args:
-        first = args[0]
-        if type(first) is torch.Tensor and first.dim():
-            return first
-    return _search((args, kwargs), 6)
+def _shape(tensor: Any) -> Any:
+    return () if tensor is None else tensor.shape
 
 
 def _search(value: Any, depth: int) -> Any:

@@ -60,9 +60,12 @@ class Measured:
         """Start, end, payload and site of each span."""
         if self.writer.path is None:
             return []
-        sites = read_sites(self.writer.path)
         path = self.writer.path[:-4] + files.SUFFIX
-        found = [(*row[:3], sites[row[3]]) for row in files.read(path)]
+        if not Path(path).exists():
+            return []
+        rows = list(files.read(path))
+        sites = read_sites(self.writer.path)  # after the rows: other threads may be at work
+        found = [(*row[:3], sites[row[3]]) for row in rows]
         return [row for row in found if region in (None, row[3]["region"])]
 
 

@@ -123,7 +123,12 @@ def test_what_is_on_a_device_without_a_clock_is_read_when_the_run_ends(asked, re
     assert (recorder.events, there.reads) == ([("x", 5.0)], 1)
 
 
-def test_a_value_out_of_calls(asked, recorder):
+def test_a_value_out_of_calls(asked, recorder, monkeypatch):
+    def full():
+        raise OSError("no room: it goes into the log")
+
+    room = type("Series", (), {"grow": staticmethod(full)})
+    monkeypatch.setattr(recorder, "series", lambda name: room, raising=False)
     measures, found = asked
     measures.value("//f", "norm", "train", lambda self, result: self * result)
     [(_, how)] = found
@@ -134,6 +139,7 @@ def test_a_value_out_of_calls(asked, recorder):
     measures.value("//f", "size", None, lambda self: self)
     _, hooks = found[1][1]["calls"].make({"#enter": "injector:enter"}, "//f", "")
     hooks["#enter"](True, 7)
+    hooks["#enter"](True, None)
     assert recorder.events == [("train/norm", 12.0), ("size", 7.0)]
     with pytest.raises(UserError, match="value 'x' of '//f': <built-in function len> does not say"):
         measures.value("//f", "x", None, len)

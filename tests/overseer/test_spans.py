@@ -286,6 +286,7 @@ def test_workers_that_load_data_are_silent(inject):
                       of=lambda self: self._dataset, items=lambda result: len(result))
             ov.region("//Data/__getitem__", "item")
         """,
+        "--no-auto",
     )
     assert run.exit == 0, run.err
     assert run.record["failures"] == []

@@ -1,0 +1,102 @@
+"""``python -m benchmarks.overhead.bus``: eight producers at full speed, beside other ways to carry records.
+
+Each producer records steps for some seconds, and at its end says how many, and how long its calls
+took: every call of the second half is timed by itself, which costs it two readings of the clock. A
+collector counts what arrived and what that cost it. Then the same with the collector stopped
+(SIGSTOP), with one producer only (eight on two cores wait for each other), and with the producers
+killed after 1 000 records each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from . import machine, peers
+
+WAYS = ("injector", "pipe", "queue", "voir-fd", "voir-smuggle")
+BEFORE_KILL = 1_000
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure every way and print one table."""
+    parser = argparse.ArgumentParser(prog="benchmarks.overhead.bus", description=__doc__)
+    parser.add_argument("--producers", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument(
+        "--pause", type=float, default=60.0, help="seconds of the stopped collector"
+    )
+    parser.add_argument("--only", action="append", choices=WAYS)
+    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has voir")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args(arguments)
+    ways = options.only or list(WAYS)
+    interpreter = peers.find(options.peers) if any(w.startswith("voir") for w in ways) else None
+    found: dict[str, dict[str, float]] = {}
+    for way in ways:
+        if way.startswith("voir") and interpreter is None:
+            continue
+        python = interpreter if way.startswith("voir") else sys.executable
+        found[way] = _measure(way, python or sys.executable, options)
+        print(_line(way, found[way]), flush=True)
+    for key, value in machine.describe(interpreter).items():
+        print(f"{key}: {value}")
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+def _line(way: str, figures: dict[str, float]) -> str:
+    return f"{way:13}" + "  ".join(f"{name} {value:,.4g}" for name, value in figures.items())
+
+
+def _measure(way: str, python: str, options: argparse.Namespace) -> dict[str, float]:
+    run = _run(way, python, options.producers, options.seconds)
+    stopped = _run(way, python, options.producers, options.pause + 1, stop=options.pause)
+    alone = _run(way, python, 1, options.pause + 1, stop=options.pause)
+    killed = _run(way, python, options.producers, 0.0)
+    kept = killed["arrived"]
+    return {
+        "records/s": run["arrived"] / run["seconds"],
+        "producer ns p50": run["p50"],
+        "p99.9": run["p999"],
+        "worst ms": run["worst"] / 1e6,
+        "worst ms, collector stopped": stopped["worst"] / 1e6,
+        "the same, one producer": alone["worst"] / 1e6,
+        "collector ns a record": run["cpu"] * 1e9 / max(run["arrived"], 1),
+        "lost": float("nan") if run["emitted"] is None else run["emitted"] - run["arrived"],
+        f"lost of {options.producers * BEFORE_KILL} on SIGKILL": (
+            options.producers * BEFORE_KILL - kept
+        ),
+    }
+
+
+def _run(way: str, python: str, count: int, seconds: float, stop: float = 0.0) -> dict[str, float]:
+    """One run with its collector; ``seconds`` of 0: killed after some records."""
+    with tempfile.TemporaryDirectory(prefix="injector-bus-") as folder:
+        script = str(Path(__file__).parent / "programs" / "bus_collector.py")
+        words = [python, script, way, folder, str(count), str(seconds), str(BEFORE_KILL)]
+        environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ)
+        if stop:
+            time.sleep(0.5 + seconds / 100)
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(stop)
+            process.send_signal(signal.SIGCONT)
+        out, _ = process.communicate()
+        if process.returncode:
+            raise SystemExit(f"{' '.join(words)}: exit code {process.returncode}")
+        answer: dict[str, Any] = json.loads(out)
+        return answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""A producer of the bus benchmark: ``bus_producer.py WAY WHERE SECONDS KILL FIGURES``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from time import perf_counter_ns
+
+
+def injector_way(where):
+    from injector.bus.spans import Spans
+    from injector.bus.writer import Writer
+    from injector.probe.room import Room
+
+    writer = Writer(where)
+    room = Room(Spans(writer).grow, lambda records, error: None)
+    add = room.add
+
+    def emit(at):
+        add(at, at + 1, 32, 1)
+
+    return emit
+
+
+def pipe_way(where):
+    fd = int(where)
+
+    def emit(at):
+        os.write(fd, b'{"event":"data","data":{"task":"train","rate":%d}}\n' % at)
+
+    return emit
+
+
+def voir_way(where):
+    from voir.smuggle import SmuggleWriter
+
+    stream = SmuggleWriter(sys.stdout) if where == "smuggle" else os.fdopen(int(where), "w")
+
+    def emit(at):
+        text = json.dumps({"task": "train", "rate": at})
+        stream.write(text + "\n")
+
+    return emit
+
+
+def produce(emit, seconds, kill):
+    """Emit; how many, and the nanoseconds of each call of the second half."""
+    if not seconds:
+        for at in range(kill):
+            emit(at)
+        os.kill(os.getpid(), signal.SIGKILL)
+    durations = []
+    count = 0
+    half = perf_counter_ns() + int(seconds * 5e8)
+    while perf_counter_ns() < half:
+        for _ in range(1000):
+            emit(count)
+            count += 1
+    until = half + int(seconds * 5e8)
+    worst = []
+    before = perf_counter_ns()
+    while before < until:
+        emit(count)
+        count += 1
+        after = perf_counter_ns()
+        durations.append(after - before)
+        before = perf_counter_ns()
+        if len(durations) == 1_000_000:
+            worst.append(max(durations))
+            del durations[500_000:]
+    durations.sort()
+    return {
+        "emitted": count,
+        "p50": durations[len(durations) // 2],
+        "p999": durations[len(durations) * 999 // 1000],
+        "worst": max([durations[-1], *worst]),
+    }
+
+
+def main():
+    way, where, seconds, kill, figures = sys.argv[1:6]
+    make = {"injector": injector_way, "pipe": pipe_way}.get(way, voir_way)
+    found = produce(make(where), float(seconds), int(kill))
+    with open(figures, "w") as file:
+        json.dump(found, file)
+
+
+if __name__ == "__main__":
+    main()

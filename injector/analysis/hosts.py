@@ -1,0 +1,136 @@
+"""How a host was used during a run: the metrics of lightgbm-benchmark, and the limits of a container.
+
+The names and definitions of the 18 metrics are those of lightgbm-benchmark's ``PerformanceMetrics``;
+totals are what was moved during the run, not since the host's boot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .monitored import Monitored
+
+LEVELS = (20, 40, 80, 100)
+
+
+def metrics(seen: Monitored) -> dict[str, float]:
+    """The 18 metrics of one host; percent, hours, bytes. Those without two samples are left out."""
+    found: dict[str, float] = {}
+    cores = _utilization(seen)
+    if cores:
+        found.update(_processor(cores, seen))
+    memory = [sample.data["memory"]["fraction"] for sample in seen.hosts if "memory" in sample.data]
+    if memory:
+        found["node_max_memory_utilization_pct"] = 100 * max(memory)
+    disk = [s.data["filesystem"]["fraction"] for s in seen.hosts if "filesystem" in s.data]
+    if disk:
+        found["node_max_disk_utilization_pct"] = 100 * max(disk)
+    found.update(_moved(seen))
+    return found
+
+
+def _processor(cores: list[list[float]], seen: Monitored) -> dict[str, float]:
+    means = [_mean(sample) for sample in cores]
+    average = _mean(means)
+    elapsed = seen.hosts[-1].time - seen.hosts[0].time
+    hours = elapsed * len(cores[0]) / 3600
+    found = {"cpu_avg_utilization_pct": average}
+    for level in LEVELS:
+        share = _mean([100.0 * (mean >= level - 1e-6) for mean in means])
+        found[f"cpu_avg_utilization_over{level}_pct"] = share
+    found["max_t_cpu_pct_per_cpu_avg"] = max(means)
+    found["max_t_cpu_pct_per_cpu_min"] = max(map(min, cores))
+    found["max_t_cpu_pct_per_cpu_max"] = max(map(max, cores))
+    found["node_cpu_hours"] = hours
+    found["node_unused_cpu_hours"] = hours * (100 - average) / 100
+    return found
+
+
+def _utilization(seen: Monitored) -> list[list[float]]:
+    """Percent of each core between one sample and the next."""
+    found: list[list[float]] = []
+    before: Sequence[Sequence[float]] | None = None
+    for sample in seen.hosts:
+        cores = sample.data.get("cores") or []
+        if before is not None and len(cores) == len(before):
+            change = [_busy(old, new) for old, new in zip(before, cores, strict=True)]
+            found.append(change)
+        before = cores
+    return [sample for sample in found if sample]
+
+
+def _busy(old: Sequence[float], new: Sequence[float]) -> float:
+    # The kernel's idle time may step back by a tick.
+    busy, idle = max(new[0] - old[0], 0.0), max(new[1] - old[1], 0.0)
+    return 100 * busy / (busy + idle) if busy + idle else 0.0
+
+
+def _moved(seen: Monitored) -> dict[str, float]:
+    found: dict[str, float] = {}
+    read, written = _total(seen, "disks")
+    if read is not None and written is not None:
+        found["total_disk_io_read"], found["total_disk_io_write"] = read, written
+    for name, loopback in (("net_lo", True), ("net_ext", False)):
+        sent, received = _total(seen, "nets", loopback)
+        if sent is not None and received is not None:
+            found[f"total_{name}_sent"], found[f"total_{name}_receive"] = sent, received
+    return found
+
+
+def _total(
+    seen: Monitored, key: str, loopback: bool | None = None
+) -> tuple[float | None, float | None]:
+    """The growth of both counters of all entries; None without two readings."""
+    readings = [sample.data[key] for sample in seen.hosts if isinstance(sample.data.get(key), dict)]
+    if len(readings) < 2:
+        return None, None
+    names = [
+        name
+        for name in readings[0]
+        if name in readings[-1] and (loopback is None or (name == "lo") == loopback)
+    ]
+    first, last = readings[0], readings[-1]
+    return (
+        float(sum(max(last[name][0] - first[name][0], 0) for name in names)),
+        float(sum(max(last[name][1] - first[name][1], 0) for name in names)),
+    )
+
+
+def shortage(seen: Monitored) -> dict[str, float]:
+    """Fraction of the time in which something waited for ``cpu``, ``memory`` or ``io`` (PSI, some)."""
+    readings = [sample for sample in seen.hosts if isinstance(sample.data.get("pressure"), dict)]
+    if len(readings) < 2 or readings[-1].time <= readings[0].time:
+        return {}
+    elapsed = readings[-1].time - readings[0].time
+    first, last = readings[0].data["pressure"], readings[-1].data["pressure"]
+    return {
+        name: max(last[name].get("some", 0.0) - first[name].get("some", 0.0), 0.0) / elapsed
+        for name in last
+        if name in first
+    }
+
+
+def container(seen: Monitored) -> dict[str, float]:
+    """The container's largest ``memory`` and its limits, as far as there are any: bytes, cpus."""
+    groups: list[dict[str, Any]] = [
+        sample.data["cgroup"]
+        for sample in seen.hosts
+        if isinstance(sample.data.get("cgroup"), dict)
+    ]
+    if not groups:
+        return {}
+    found: dict[str, float] = {
+        key: float(groups[-1][key]) for key in ("memory_limit", "cpus") if key in groups[-1]
+    }
+    used = [group["memory"] for group in groups if "memory" in group]
+    if used:
+        found["memory"] = float(max(used))
+    if "throttled" in groups[0] and "throttled" in groups[-1]:
+        found["throttled"] = float(groups[-1]["throttled"] - groups[0]["throttled"])
+    return found
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)

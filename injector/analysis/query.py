@@ -1,0 +1,103 @@
+"""SQL over a run: DuckDB over views that are made only when a query names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import UserError
+
+Columns = dict[str, Any]
+"""Name → numpy array, list or :class:`Words`; all equally long. NaN in an array of floats is null."""
+View = Callable[[], Columns]
+
+
+class Words(NamedTuple):
+    """A column of few different texts: ``codes`` number ``words``, and -1 is null."""
+
+    codes: Any
+    words: list[str]
+
+    @staticmethod
+    def joined(columns: Sequence[Words]) -> Words:
+        """One after the other."""
+        words = list(dict.fromkeys(word for column in columns for word in column.words))
+        codes = []
+        for column in columns:
+            new = np.array([*(words.index(word) for word in column.words), -1], np.int32)
+            codes.append(new[column.codes])  # -1 is the last, and stays -1
+        return Words(np.concatenate(codes), words)
+
+
+def run_query(sql: str, views: Mapping[str, View]) -> dict[str, list[Any]]:
+    """The result of ``sql``, by column. Nothing but ``views`` can be read: no file, no network.
+
+    Raises UserError for SQL that DuckDB refuses, with its own words, and when DuckDB is missing.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        raise UserError("queries need DuckDB: pip install 'overlay-injector[query]'") from None
+    connection = duckdb.connect(":memory:", config={"threads": "2"})
+    try:
+        for name in named(sql, views):
+            _add(connection, name, views[name]())
+        connection.execute("SET enable_external_access = false")
+        connection.execute(_quoted(sql))
+        rows = connection.fetchall()
+        names = [column[0] for column in connection.description or ()]
+    except duckdb.Error as error:
+        raise UserError(_said(error, views)) from None
+    finally:
+        connection.close()
+    return {name: [row[at] for row in rows] for at, name in enumerate(_unique(names))}
+
+
+def named(sql: str, views: Mapping[str, View]) -> list[str]:
+    """The views whose names occur in ``sql``."""
+    words = {word.lower() for word in re.findall(r"\w+", sql)}
+    return [name for name in views if name in words]
+
+
+def _quoted(sql: str) -> str:
+    """``from values`` as ``from "values"``: the view's name is a keyword, if not before a bracket."""
+    return re.sub(r"(?i)\b(from|join|,)(\s+)values\b(?!\s*\()", r'\1\2"values"', sql)
+
+
+def _add(connection: Any, name: str, columns: Columns) -> None:
+    import pyarrow
+
+    table = pyarrow.table({key: _arrow(pyarrow, value) for key, value in columns.items()})
+    connection.register(f"{name}_columns", table)
+    connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_columns")
+
+
+def _arrow(pyarrow: Any, values: Any) -> Any:
+    if isinstance(values, Words):
+        codes = pyarrow.array(values.codes, mask=values.codes < 0)
+        return pyarrow.DictionaryArray.from_arrays(
+            codes, pyarrow.array(values.words, pyarrow.string())
+        )
+    return pyarrow.array(values, from_pandas=isinstance(values, np.ndarray))
+
+
+def _unique(names: list[str]) -> list[str]:
+    """``a, a`` as ``a, a_1``: two columns of a result may have the same name."""
+    found: list[str] = []
+    for name in names:
+        new, number = name, 0
+        while new in found:
+            number += 1
+            new = f"{name}_{number}"
+        found.append(new)
+    return found
+
+
+def _said(error: Exception, views: Mapping[str, View]) -> str:
+    text = str(error).strip()
+    if "does not exist" in text and "Table" in text:
+        text += f"\nthe views are: {', '.join(views)}"
+    return f"the query cannot be run: {text}"

@@ -1,0 +1,92 @@
+"""The runs of a folder, one line of facts each."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from ..store.folder import NotARunError, is_run, read_info
+
+
+class Listed(NamedTuple):
+    """One run folder."""
+
+    run: str
+    """The folder's own name, by which other verbs find it."""
+    name: str
+    started: float | None
+    """Unix seconds; None for a foreign or uncollected folder."""
+    duration: float | None
+    """Seconds."""
+    exit: int | None
+    """Exit code, negative for the signal it died by; None if unknown."""
+    stopped: bool
+    """Whether it was ended on purpose, after so many steps or so much time."""
+    processes: int | None
+    records: int | None
+    lost: int | None
+    host: str | None
+    command: str
+    verdict: str | None
+    """What limits it, where the run says so."""
+    problem: str | None
+    """Why it cannot be read."""
+
+
+def listed(folder: str) -> list[Listed]:
+    """Every run in ``folder``, the oldest first; one that cannot be read says why.
+
+    Raises NotARunError when there is no such folder.
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise NotARunError(f"{folder}: no runs can be listed: {error.strerror}") from None
+    found = [
+        one(os.path.join(folder, name)) for name in names if is_run(os.path.join(folder, name))
+    ]
+    return sorted(found, key=lambda each: (each.started or _changed(folder, each.run), each.run))
+
+
+def one(path: str) -> Listed:
+    """The facts of the run folder ``path``."""
+    name = os.path.basename(os.path.abspath(path))
+    stem = name.rsplit(".", 2)[0]
+    try:
+        info = read_info(path)
+    except NotARunError as error:
+        return _of({}, name, stem)._replace(problem=str(error))
+    return _of(info, name, stem)
+
+
+def _of(info: dict[str, Any], name: str, stem: str) -> Listed:
+    ended = info.get("exit") if isinstance(info.get("exit"), dict) else {}
+    signal = (ended or {}).get("signal")
+    processes = info.get("processes")
+    verdict = info.get("verdict")
+    return Listed(
+        name,
+        str(info.get("name") or stem),
+        _number(info.get("started")),
+        _number(info.get("duration")),
+        -signal if isinstance(signal, int) else (ended or {}).get("code"),
+        bool(info.get("stopped")),
+        len(processes) if isinstance(processes, list) else None,
+        info.get("records"),
+        info.get("lost"),
+        info.get("host"),
+        " ".join(str(word) for word in info.get("command") or ()),
+        verdict.get("kind") if isinstance(verdict, dict) else None,
+        None,
+    )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _changed(folder: str, name: str) -> float:
+    try:
+        return os.path.getmtime(os.path.join(folder, name))
+    except OSError:
+        return 0.0

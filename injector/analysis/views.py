@@ -1,0 +1,192 @@
+"""The views that a query sees: each makes its columns when it is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from typing import Any
+
+from ..store.folder import Damage, Run, open_run, read_events
+from ..store.place import default_runs
+from . import monitored
+from .query import Columns, View
+from .rates import CONTEXT, number
+from .runs import Listed, listed, one
+from .spanviews import regions, steps
+
+VIEWS = ("steps", "regions", "values", "devices", "host", "events", "runs")
+
+
+def views(path: str, runs: str | None = None) -> dict[str, View]:
+    """The views of the run folder ``path``; ``runs`` says where its siblings are.
+
+    Raises NotARunError.
+    """
+    run = open_run(path)
+    makers = {
+        "steps": partial(steps, run),
+        "regions": partial(regions, run),
+        "values": partial(_values, run),
+        "devices": partial(_devices, run),
+        "host": partial(_host, run),
+        "events": partial(_events, run),
+        "runs": partial(_runs, run, runs),
+    }
+    return {name: makers[name] for name in VIEWS}
+
+
+class _Rows:
+    """Columns that grow row by row."""
+
+    def __init__(self, *names: str) -> None:
+        self.columns: dict[str, list[Any]] = {name: [] for name in names}
+
+    def add(self, *values: Any) -> None:
+        for column, value in zip(self.columns.values(), values, strict=True):
+            column.append(value)
+
+
+def _events(run: Run) -> Columns:
+    rows = _Rows("bench", "event", "time", "process", "data")
+    for bench, event, data in read_events(run, Damage()):
+        facts = data if isinstance(data, dict) else {}
+        process = facts.get("process")
+        rows.add(
+            bench,
+            event,
+            number(facts.get("time")),
+            process if isinstance(process, int) else None,
+            json.dumps(data),
+        )
+    return rows.columns
+
+
+def _values(run: Run) -> Columns:
+    """Every number that a ``data`` event names, one a row; rates are those of steps."""
+    rows = _Rows("bench", "task", "process", "rank", "name", "time", "value", "text")
+    ranks = _ranks(run)
+    for bench, event, data in read_events(run, Damage()):
+        if event != "data" or not isinstance(data, dict):
+            continue
+        process = data.get("process", 0)
+        process = process if isinstance(process, int) else 0
+        for name, value in data.items():
+            if name in CONTEXT - {"rate"} or isinstance(value, (dict, list)):
+                continue
+            found = number(value)
+            text = None if found is not None or value is None else str(value)
+            when = number(data.get("time"))
+            task = data.get("task")
+            rows.add(bench, task, process, ranks.get(process), name, when, found, text)
+    return rows.columns
+
+
+def _ranks(run: Run) -> dict[int, int]:
+    processes = run.info.get("processes") or []
+    return {
+        index: process["rank"]
+        for index, process in enumerate(processes)
+        if isinstance(process.get("rank"), int)
+    }
+
+
+_DEVICE = (
+    "load",
+    "memory_load",
+    "memory_used",
+    "memory_total",
+    "temperature",
+    "power",
+    "power_limit",
+    "energy",
+)
+
+
+def _devices(run: Run) -> Columns:
+    """The samples of each device; fractions, bytes, °C, watts, joules."""
+    rows = _Rows("host", "device", "name", "time", *_DEVICE, "throttle", "processes")
+    for seen in monitored.read(run.path):
+        for sample in seen.devices:
+            for device, state in sample.data.items():
+                name = seen.described.get(device, {}).get("name")
+                numbers = [number(state.get(key)) for key in _DEVICE]
+                reasons = state.get("throttle")
+                throttle = ", ".join(reasons) if isinstance(reasons, list) else None
+                pids = state.get("processes")
+                users = ", ".join(map(str, pids)) if isinstance(pids, dict) else None
+                rows.add(seen.host, device, name, sample.time, *numbers, throttle, users)
+    return rows.columns
+
+
+def _host(run: Run) -> Columns:
+    """The samples of each host: fractions, bytes; what moved, since boot."""
+    names = ("cpu", "busiest_core", "idlest_core", "memory_used", "memory", "load", "disk")
+    moved = ("disk_read", "disk_written", "net_sent", "net_received")
+    tree = ("processes", "tree_cpu", "tree_rss")
+    rows = _Rows("host", "time", *names, *moved, *tree)
+    for seen in monitored.read(run.path):
+        trees = iter(seen.trees)
+        before: list[list[float]] | None = None
+        for sample in seen.hosts:
+            cores = sample.data.get("cores") or []
+            busy = _busy(before, cores)
+            before = cores
+            below = next(trees, None)
+            rows.add(
+                seen.host,
+                sample.time,
+                *busy,
+                *_of_host(sample.data),
+                *_of_tree(below.data.get("processes") or [] if below else None),
+            )
+    return rows.columns
+
+
+def _busy(before: list[list[float]] | None, cores: list[list[float]]) -> list[float | None]:
+    if before is None or len(before) != len(cores) or not cores:
+        return [None, None, None]
+    shares = []
+    for (busy0, idle0), (busy1, idle1) in zip(before, cores, strict=True):
+        busy, idle = max(busy1 - busy0, 0.0), max(idle1 - idle0, 0.0)
+        shares.append(busy / (busy + idle) if busy + idle else 0.0)
+    return [sum(shares) / len(shares), max(shares), min(shares)]
+
+
+def _of_host(data: dict[str, Any]) -> list[float | None]:
+    memory, disk = data.get("memory") or {}, data.get("filesystem") or {}
+    load = data.get("load") or [None]
+    return [
+        number(memory.get("used")),
+        number(memory.get("fraction")),
+        number(load[0]),
+        number(disk.get("fraction")),
+        *_sums(data.get("disks")),
+        *_sums(data.get("nets")),
+    ]
+
+
+def _sums(counters: Any) -> list[float | None]:
+    if not isinstance(counters, dict):
+        return [None, None]
+    return [float(sum(pair[at] for pair in counters.values())) for at in (0, 1)]
+
+
+def _of_tree(processes: list[dict[str, Any]] | None) -> list[float | None]:
+    if processes is None:
+        return [None, None, None]
+    return [
+        float(len(processes)),
+        float(sum(each["cpu"] for each in processes)),
+        float(sum(each["rss"] for each in processes)),
+    ]
+
+
+def _runs(run: Run, runs: str | None) -> Columns:
+    """This run and those beside it."""
+    folder = default_runs(runs)
+    here = os.path.dirname(os.path.abspath(run.path))
+    found = listed(here) if os.path.isdir(here) else [one(run.path)]
+    if os.path.isdir(folder) and not os.path.samefile(folder, here):
+        found += listed(folder)
+    return {name: [getattr(each, name) for each in found] for name in Listed._fields}

@@ -1,0 +1,66 @@
+"""What goes on beside a program of ``inject run``: the monitor and the live view."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from injector.launch.command import Command
+    from injector.monitor.start import Beside as Monitor
+    from injector.report.watching import InBackground
+
+
+class Beside:
+    """Starts with the program and ends with it; whatever fails is one of ``problems``, no more."""
+
+    def __init__(self, command: Command, folder: str | None, problems: list[str]) -> None:
+        self._command = command
+        self._folder = folder
+        self._problems = problems
+        self._monitor: Monitor | None = None
+        self._live: InBackground | None = None
+        self.apart: set[int] = set()
+        """Processes of ours, which are not the program's."""
+
+    def start(self, pid: int) -> None:
+        """The program's main process is ``pid``."""
+        if self._folder is None:
+            return
+        try:
+            self._start_monitor(self._folder, pid)
+            if self._shown():
+                self._start_live(self._folder)
+        except Exception as error:
+            self._problems.append(f"not watched: {type(error).__name__}: {error}")
+
+    def _start_monitor(self, folder: str, pid: int) -> None:
+        from injector.monitor.start import Beside
+
+        self._monitor = Beside(folder, pid, self._command.limits.get("--interval", 1.0))
+        self.apart.add(self._monitor.pid)
+
+    def _shown(self) -> bool:
+        """Whether there is a live view: where it was asked for, and on a terminal."""
+        flags = self._command.flags
+        if "--quiet" in flags or "--no-live" in flags:
+            return False
+        return "--live" in flags or (sys.stderr.isatty() and sys.stdout.isatty())
+
+    def _start_live(self, folder: str) -> None:
+        from injector.live.state import State
+        from injector.report.watching import InBackground, Watching
+
+        limits = self._command.limits
+        stop = limits.get("--stop")
+        goal = None if stop is None else int(stop + limits.get("--skip", 0))
+        watching = Watching(State(folder, goal), sys.stderr.fileno(), prefix="inject: ")
+        self._live = InBackground(watching, self._problems.append)
+        self._live.start()
+
+    def end(self) -> None:
+        """The program has ended: give its terminal back, and take the last sample."""
+        if self._live is not None:
+            self._live.stop()
+        if self._monitor is not None:
+            self._monitor.end()

@@ -1,0 +1,55 @@
+"""What ``--stop 100`` and ``--max-duration 5m`` mean."""
+
+from __future__ import annotations
+
+from injector.errors import UserError
+
+COUNTS = ("--skip", "--stop")
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+LONGEST = 10 * 365 * 86400
+"""Seconds beyond which a time is a mistake, and clocks run over."""
+
+
+def limit(option: str, text: str) -> float:
+    """The value of an option: a number of steps, or seconds. Raises UserError for nonsense."""
+    if option in COUNTS:
+        return count(option, text)
+    if option == "--grace" and text.strip() in ("0", "0s"):
+        return 0
+    return duration(option, text)
+
+
+def count(option: str, text: str) -> int:
+    """A number of steps: not negative, and for ``--stop`` at least one."""
+    digits = text.strip().replace("_", "")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 15:
+        raise UserError(f"{option} is a number of steps, not {text!r}")
+    found = int(digits)
+    if not found and option == "--stop":
+        raise UserError(f"{option} 0 would observe nothing: it is the number of steps to observe")
+    return found
+
+
+def duration(option: str, text: str) -> float:
+    """Seconds: ``90``, ``90s``, ``1.5m``, ``1h30m``, ``2d``. More than none."""
+    seconds, rest = 0.0, text.strip().lower()
+    if rest.translate(dict.fromkeys(map(ord, "0123456789."))) == "":
+        rest += "s"
+    while True:
+        number = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        rest = rest[len(number) :].lstrip()
+        unit = rest[: len(rest) - len(rest.lstrip("abcdefghijklmnopqrstuvwxyz"))]
+        rest = rest[len(unit) :].lstrip()
+        try:
+            seconds += float(number) * UNITS[unit]
+        except (ValueError, KeyError):
+            raise UserError(_no_time(option, text)) from None
+        if not rest:
+            break
+    if not 0 < seconds <= LONGEST:
+        raise UserError(_no_time(option, text))
+    return seconds
+
+
+def _no_time(option: str, text: str) -> str:
+    return f"{option} is a time such as 90, 90s, 5m or 1h30m, not {text!r}"

@@ -1,0 +1,138 @@
+"""The raw files of a run, read as they grow."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+HEADER = 1024
+ROW = struct.Struct("=4q")
+AT_ONCE = 1 << 22
+"""Bytes read of one file in one turn: a follower that comes late catches up in several."""
+LOGS = (".log", ".monitor")
+
+
+class Spans(NamedTuple):
+    """New rows of a process: start, end (ns of the monotonic clock), payload, site."""
+
+    process: str
+    rows: list[tuple[int, int, int, int]]
+
+
+class Record(NamedTuple):
+    """A new record of a process or of a monitor."""
+
+    process: str
+    event: str
+    data: Any
+    t: int
+    """Nanoseconds of the monotonic clock of its host."""
+    monitor: bool
+
+
+class Follower:
+    """Gives what is new in the raw files of the run in ``folder`` each time it is asked.
+
+    Records of a log come in order, and before the spans that were written after them.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._raw = os.path.join(folder, "raw")
+        self._files: dict[str, _File] = {}
+
+    def poll(self) -> Iterator[Record | Spans]:
+        """What was written since the last time."""
+        spans = {name: self._grown(name) for name in self._names() if name.endswith(".spans")}
+        for name in self._names():
+            if name.endswith(LOGS):
+                yield from _records(name, self._file(name, 0).lines())
+        for name, rows in spans.items():
+            if rows:
+                yield Spans(_process(name), rows)
+
+    def _grown(self, name: str) -> list[tuple[int, int, int, int]]:
+        # Before the logs are read: a site that these rows name is in the log by then.
+        return self._file(name, HEADER).rows()
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._raw))
+        except OSError:
+            return []
+
+    def _file(self, name: str, start: int) -> _File:
+        found = self._files.get(name)
+        if found is None:
+            found = self._files[name] = _File(os.path.join(self._raw, name), start)
+        return found
+
+
+def _process(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _records(name: str, lines: list[bytes]) -> Iterator[Record]:
+    monitor = name.endswith(".monitor")
+    for line in lines:
+        try:
+            record = json.loads(line)
+            event, t = record["event"], record.get("t")
+        except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
+            continue  # torn; the collector counts it
+        if isinstance(event, str):
+            yield Record(
+                _process(name), event, record.get("data"), t if type(t) is int else 0, monitor
+            )
+
+
+class _File:
+    """One growing file. It is never held open: a folder may be on its way out."""
+
+    def __init__(self, path: str, start: int) -> None:
+        self._path = path
+        self._at = start
+        self._holes = 0
+
+    def _read(self) -> bytes:
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            return os.pread(fd, AT_ONCE, self._at)
+        except OSError:
+            return b""
+        finally:
+            os.close(fd)
+
+    def lines(self) -> list[bytes]:
+        """New whole lines. What follows them is NUL, or a line that is being written."""
+        content = self._read()
+        end = content.rfind(b"\n") + 1
+        self._at += end
+        return [line.strip(b"\0 ") for line in content[:end].split(b"\n") if line.strip(b"\0 ")]
+
+    def rows(self) -> list[tuple[int, int, int, int]]:
+        """New whole rows, up to one that is still being written."""
+        content = self._read()
+        content = content[: len(content) // ROW.size * ROW.size]
+        rows: list[tuple[int, int, int, int]] = []
+        taken = 0
+        for at, row in enumerate(ROW.iter_unpack(content)):
+            if row[3]:
+                rows.append(row)
+                taken = at + 1
+        holes = taken - len(rows)
+        # A row before others that is not there yet belongs to a thread that is just writing it: it is
+        # waited for once, and given up then.
+        if holes and holes != self._holes:
+            self._holes = holes
+            first = next(at for at, row in enumerate(ROW.iter_unpack(content)) if not row[3])
+            rows, taken = rows[:first], first
+        else:
+            self._holes = 0
+        self._at += taken * ROW.size
+        return rows

@@ -1,0 +1,241 @@
+"""Counting training steps while the program runs, to end it after enough of them.
+
+How steps are told is what analysis does afterwards with everything in hand (docs/run.md):
+explicit steps win; a loader paces the updates that fall between two of its fetches; updates that no
+fetch separates pace themselves. Here the same is found out as it happens, so what is counted in a
+loop's first turns may be corrected in the next. Nothing here is active unless somebody asked for a stop.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from time import monotonic_ns
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from typing import Protocol
+
+    Update = tuple[Hashable, Hashable]
+    """An optimizer and the place of an update."""
+
+    class Agreement(Protocol):
+        """At which step all ranks of a job stop."""
+
+        def look(self) -> int:
+            """The number of the step, 0 as long as nobody has proposed one."""
+
+        def propose(self, step: int) -> None:
+            """Ask all ranks to stop at ``step``; whoever asks first is heard."""
+
+
+AHEAD = 2
+"""Steps between a proposal and the stop: no synchronised rank is further ahead than one."""
+FEW = 8
+"""Updates of one optimizer in a row that may still be part of one step with another's."""
+MANY = 64
+"""Updates since a loader's only fetch after which that fetch was no step's."""
+
+
+class Cycle:
+    """Steps of updates that no fetch separates: the rarest of those that alternate ends one.
+
+    Updates are told apart by optimizer and by place. Two optimizers are expected to alternate, two
+    places of one optimizer are not, until they do.
+    """
+
+    __slots__ = ("_base", "_counts", "_known", "_last", "_longest", "_returns", "_run")
+
+    def __init__(self) -> None:
+        self._base = 0
+        self._counts: dict[Update, int] = {}
+        self._known: set[Update] = set()
+        self._last: Update | None = None
+        self._run = self._longest = self._returns = 0
+
+    @property
+    def steps(self) -> int:
+        """How many have ended."""
+        return self._base + min(self._counts.values(), default=0)
+
+    def update(self, update: Update) -> None:
+        """One update has ended."""
+        if update != self._last:
+            self._change(update)
+        self._run += 1
+        counts = self._counts
+        counts[update] = counts.get(update, 0) + 1
+        if len(counts) > 1 and self._run > self._patience():
+            self._part(update)
+
+    def _change(self, update: Update) -> None:
+        """Another update than the last one was made."""
+        self._returns += update in self._known
+        self._longest = max(self._longest, self._run)
+        self._known.add(update)
+        self._last, self._run = update, 0
+        if update not in self._counts and self._is_apart(update):
+            self._base = self.steps  # a loop of its own: what came before is over
+            self._counts = {}
+
+    def _is_apart(self, update: Update) -> bool:
+        if self._returns < 2 and any(update[0] == other[0] for other in self._counts):
+            return True
+        return min(self._counts.values(), default=0) > self._patience()
+
+    def _part(self, update: Update) -> None:
+        """``update`` goes on alone: the others belonged to a loop that is over."""
+        del self._counts[update]
+        self._base = self.steps + self._run
+        self._counts = {update: 0}
+
+    def _patience(self) -> int:
+        """How many updates in a row may be part of one step."""
+        return 4 * self._longest if self._returns > 1 else FEW
+
+
+class Lane:
+    """The steps of one thread."""
+
+    __slots__ = ("_cycle", "_free", "_here", "_open", "_paced", "_turns", "explicit", "steps")
+
+    def __init__(self) -> None:
+        self.explicit = False
+        self.steps = 0
+        self._cycle = Cycle()
+        self._here = 0  # steps before those of the cycle
+        self._free = 0  # steps that an update ended, in a row
+        self._paced = False  # whether a loader ever paced
+        self._open = 0  # updates since the last step that are not counted yet
+        self._turns: dict[Hashable, int] = {}  # loaders fetched since; `_open` as it was then
+
+    def fetch(self, loader: Hashable) -> bool:
+        """A fetch begins; whether a step ended with that."""
+        if self._free < 2 or self._paced:
+            self._free = 0
+        before = self._turns.get(loader)
+        if before is None:
+            self._turns[loader] = self._open
+            return False
+        if self._open == before:
+            return False
+        # What was updated before this loader was first fetched ended a turn of another, which
+        # nobody came back for.
+        self._settle(self.steps + 1 + (before > 0))
+        self._turns = {loader: 0}
+        self._paced = True
+        return True
+
+    def end(self, loader: Hashable) -> None:
+        """A loader was found to be exhausted."""
+        self._turns.pop(loader, None)
+
+    def update(self, update: Update) -> bool:
+        """An update has ended; whether a step ended with that."""
+        cycle = self._cycle
+        cycle.update(update)
+        if self._turns and self._free < 2:
+            self._open += 1
+            if self._paced or self._open < MANY:
+                return False
+            self._open, self._free = 0, 2  # the fetch was not for these
+        self._free += 1
+        before, self.steps = self.steps, self._here + cycle.steps
+        return self.steps > before
+
+    def step(self) -> None:
+        """An explicit step has ended: from the first on, they are the steps."""
+        if not self.explicit:
+            self.explicit = True
+            self.steps = 0
+        self.steps += 1
+
+    def _settle(self, steps: int) -> None:
+        self.steps = self._here = steps
+        self._cycle = Cycle()
+        self._open = 0
+
+
+class Pace:
+    """Says when the program has made enough training steps.
+
+    ``skip`` and ``stop`` are numbers of steps: the program ends after the ``stop`` that follow the
+    first ``skip``; without ``stop`` only time ends it. ``deadline`` is nanoseconds of the monotonic
+    clock, after which it ends at a step's end, at the same on all ranks where ``agree`` has them agree.
+    """
+
+    def __init__(
+        self,
+        skip: int = 0,
+        stop: int | None = None,
+        deadline: int | None = None,
+        agree: Agreement | None = None,
+    ) -> None:
+        self.agree = agree
+        self.why = ""
+        """``stop`` or ``max-duration``, once it is over."""
+        self._limit = None if stop is None else skip + stop
+        self._deadline = deadline
+        self._lanes: dict[int, Lane] = {}
+
+    @property
+    def steps(self) -> int:
+        """Steps of the thread that made the most; those that were skipped count."""
+        return max((lane.steps for lane in self._lanes.values()), default=0)
+
+    def fetch(self, loader: Hashable) -> bool:
+        """A fetch from ``loader`` begins; whether to stop before it."""
+        lane = self._lane()
+        return not lane.explicit and lane.fetch(loader) and self._over(lane.steps)
+
+    def end(self, loader: Hashable) -> bool:
+        """A fetch finds ``loader`` exhausted; whether to stop."""
+        over = self.fetch(loader)
+        self._lane().end(loader)
+        return over
+
+    def update(self, optimizer: Hashable, place: Hashable = None) -> bool:
+        """An update of ``optimizer``, made at ``place``, has ended; whether to stop now."""
+        lane = self._lane()
+        return not lane.explicit and lane.update((optimizer, place)) and self._over(lane.steps)
+
+    def step(self, task: str = "train") -> bool:
+        """An explicit step of ``task`` has ended; whether to stop now. Only training is counted."""
+        if task != "train":
+            return False
+        lane = self._lane()
+        lane.step()
+        return self._over(lane.steps)
+
+    def renew(self) -> None:
+        """Count from zero: this is the child of a fork."""
+        self._lanes = {}
+        self.why = ""
+
+    def _lane(self) -> Lane:
+        me = get_ident()
+        lane = self._lanes.get(me)
+        if lane is None:
+            lane = self._lanes[me] = Lane()
+        return lane
+
+    def _over(self, steps: int) -> bool:
+        """Whether the program ends with this step: asked once a step, and true once."""
+        if self.why:
+            return False  # it is on its way out, and may train on that
+        if self._limit is not None and steps >= self._limit:
+            self.why = "stop"
+        elif self._deadline is not None and self._late(steps, self._deadline):
+            self.why = "max-duration"
+        return bool(self.why)
+
+    def _late(self, steps: int, deadline: int) -> bool:
+        agree = self.agree
+        if agree is None:
+            return monotonic_ns() >= deadline
+        agreed = agree.look()
+        if not agreed:
+            if monotonic_ns() >= deadline:
+                agree.propose(steps + AHEAD)
+            return False
+        return steps >= agreed

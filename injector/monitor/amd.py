@@ -1,0 +1,88 @@
+"""AMD devices through ``amdsmi``, which comes with ROCm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import amdsmi
+
+from .device import AbsentError
+
+
+def devices(environ: Mapping[str, str]) -> list[AmdDevice]:
+    """All devices of this machine. Raises AbsentError without driver or device."""
+    try:
+        amdsmi.amdsmi_init()
+        handles = amdsmi.amdsmi_get_processor_handles()
+    except Exception as error:  # AmdSmiLibraryException, KeyError of an unknown driver state, …
+        raise AbsentError from error
+    return [AmdDevice(index, handle) for index, handle in enumerate(handles)]
+
+
+class AmdDevice:
+    """One device."""
+
+    vendor = "amd"
+
+    def __init__(self, index: int, handle: Any) -> None:
+        self.index = index
+        self._handle = handle
+        self.uuid = str(amdsmi.amdsmi_get_gpu_device_uuid(handle))
+        info = amdsmi.amdsmi_get_gpu_asic_info(handle)
+        self.name = str(info.get("market_name") or "AMD GPU")
+
+    def read(self) -> dict[str, Callable[[], Any]]:
+        """See :class:`.device.Device`."""
+        return {
+            "load": lambda: self._activity("gfx_activity") / 100,
+            "memory_load": lambda: self._activity("umc_activity") / 100,
+            "memory_used": lambda: self._memory("vram_used"),
+            "memory_total": lambda: self._memory("vram_total"),
+            "temperature": self._temperature,
+            "power": self._power,
+            "energy": self._energy,
+            "clocks": self._clocks,
+            "ecc": self._ecc,
+            "processes": self._processes,
+        }
+
+    def _activity(self, key: str) -> float:
+        return float(amdsmi.amdsmi_get_gpu_activity(self._handle)[key])
+
+    def _memory(self, key: str) -> int:
+        return int(amdsmi.amdsmi_get_gpu_vram_usage(self._handle)[key]) << 20  # it tells MiB
+
+    def _temperature(self) -> float:
+        kind, metric = amdsmi.AmdSmiTemperatureType.HOTSPOT, amdsmi.AmdSmiTemperatureMetric.CURRENT
+        return float(amdsmi.amdsmi_get_temp_metric(self._handle, kind, metric))
+
+    def _power(self) -> float | None:
+        found = amdsmi.amdsmi_get_power_info(self._handle)
+        for key in ("current_socket_power", "average_socket_power", "socket_power"):
+            if isinstance(found.get(key), (int, float)):
+                return float(found[key])
+        return None
+
+    def _energy(self) -> float:
+        found = amdsmi.amdsmi_get_energy_count(self._handle)
+        counter = found.get("energy_accumulator", found.get("power", 0))
+        return float(counter) * float(found["counter_resolution"]) / 1e6  # it tells microjoules
+
+    def _clocks(self) -> dict[str, int]:
+        kinds = {"sm": amdsmi.AmdSmiClkType.SYS, "memory": amdsmi.AmdSmiClkType.MEM}
+        return {
+            name: int(amdsmi.amdsmi_get_clock_info(self._handle, kind)["clk"]) * 1_000_000
+            for name, kind in kinds.items()
+        }
+
+    def _ecc(self) -> dict[str, int]:
+        found = amdsmi.amdsmi_get_gpu_total_ecc_count(self._handle)
+        return {
+            "corrected": int(found["correctable_count"]),
+            "uncorrected": int(found["uncorrectable_count"]),
+        }
+
+    def _processes(self) -> dict[str, int]:
+        found = amdsmi.amdsmi_get_gpu_process_list(self._handle)
+        return {str(each["pid"]): int(each["memory_usage"]["vram_mem"]) for each in found}

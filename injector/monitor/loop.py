@@ -1,0 +1,112 @@
+"""The loop of the monitor: what is sampled when, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..bus.writer import Writer
+from . import container, host
+from .devices import Devices
+from .tree import Tree
+
+SUFFIX = ".monitor"
+SLOW = 1.0
+"""Seconds between samples of what costs more, or changes less, than a fast interval is worth."""
+COSTLY = 5.0
+"""Seconds between readings of unique memory: the kernel walks the page tables of the process."""
+
+
+class Clock:
+    """Says when something is due: at most once every ``seconds``."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next = 0.0
+
+    def due(self, now: float) -> bool:
+        if now < self._next:
+            return False
+        # The grid of due times does not drift, and is not caught up with after a pause.
+        self._next = max(self._next + self._seconds, now + self._seconds / 2)
+        return True
+
+
+class Monitor:
+    """Samples host, process tree and devices into the run folder ``folder`` every ``interval`` s.
+
+    It ends with the process ``pid``, or with SIGTERM; Ctrl-C is the program's.
+    """
+
+    def __init__(self, folder: str, pid: int, interval: float) -> None:
+        self._writer = Writer(folder, {"role": "monitor", "interval": interval}, suffix=SUFFIX)
+        self._interval = interval
+        self._tree = Tree(pid)
+        self._devices: Devices | None = None
+        self._stop = threading.Event()
+        self._slow = Clock(max(SLOW, interval))
+        self._costly = Clock(max(COSTLY, interval))
+        self._said: set[str] = set()
+
+    def run(self) -> None:
+        """Sample until the end; the last sample is taken after it."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
+        self._attempt("devices", self._find_devices)
+        pace = Clock(self._interval)
+        while not self._stop.is_set() and self._tree.alive():
+            now = time.monotonic()
+            if pace.due(now):
+                self.sample(now)
+            self._stop.wait(max(0.0, self._interval - (time.monotonic() - now)))
+        self.sample(time.monotonic())
+        self._writer.emit("end", {})
+        self._writer.close()
+
+    def sample(self, now: float) -> None:
+        """One sample of everything that is due."""
+        slow = self._slow.due(now)
+        self._attempt("host", lambda: self._host(slow))
+        self._attempt("tree", lambda: self._tree_of(self._costly.due(now)))
+        if self._devices is not None:
+            self._attempt("devices", self._device_states)
+
+    def _find_devices(self) -> None:
+        self._devices = Devices.visible()
+        for problem in self._devices.problems:
+            self._say(problem)
+        if self._devices:
+            self._writer.emit("device_list", self._devices.described())
+
+    def _host(self, slow: bool) -> None:
+        data: dict[str, Any] = host.fast()
+        if slow:
+            data.update(host.slow())
+            data.update(container.read())
+        self._writer.emit("host", data)
+
+    def _tree_of(self, costly: bool) -> None:
+        self._writer.emit("tree", {"processes": self._tree.sample(costly)})
+
+    def _device_states(self) -> None:
+        assert self._devices is not None
+        states = self._devices.sample()
+        if states:
+            self._writer.emit("devices", states)
+        for problem in self._devices.problems:
+            self._say(problem)
+
+    def _attempt(self, what: str, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:
+            self._say(f"{what} could not be sampled: {type(error).__name__}: {error}")
+
+    def _say(self, problem: str) -> None:
+        """Record a problem, the first time that it is one."""
+        if problem not in self._said:
+            self._said.add(problem)
+            self._writer.emit("problem", {"text": problem})

@@ -1,0 +1,100 @@
+"""A table of columns as text, CSV, JSON or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from ..errors import UserError
+
+FORMATS = ("table", "csv", "json", "parquet")
+WIDEST = 80
+"""Columns of a cell in a table for the eye."""
+
+
+def write(columns: Mapping[str, Sequence[Any]], form: str, output: str | None = None) -> None:
+    """Write ``columns`` (equally long) in the form ``form`` to the file ``output``, else to stdout.
+
+    Raises UserError when Parquet has no file to go to, or ``pyarrow`` is not installed; OSError.
+    """
+    if form == "parquet":
+        _write_parquet(columns, output)
+        return
+    text = {"table": as_table, "csv": as_csv, "json": as_json}[form](columns)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    with open(output, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def as_table(columns: Mapping[str, Sequence[Any]]) -> str:
+    """Aligned text with a line of names; numbers stand to the right."""
+    names = list(columns)
+    rows = list(zip(*columns.values(), strict=True))
+    numeric = [
+        all(_is_number(row[at]) or row[at] is None for row in rows) for at in range(len(names))
+    ]
+    cells = [names, *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(names))]
+    return "".join(
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        + "\n"
+        for row in cells
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) and abs(value) < 1e9 else str(value)
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+
+
+def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
+    """RFC 4180, with a line of names; nothing stands for null."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue()
+
+
+def as_json(columns: Mapping[str, Sequence[Any]]) -> str:
+    """A list of objects, one a row and line."""
+    rows = (
+        dict(zip(columns, map(_plain, row), strict=True))
+        for row in zip(*columns.values(), strict=True)
+    )
+    lines = [json.dumps(row, default=str) for row in rows]
+    return "[" + ",\n ".join(lines) + "]\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value
+
+
+def _write_parquet(columns: Mapping[str, Sequence[Any]], output: str | None) -> None:
+    if output is None:
+        raise UserError("--format parquet needs a file to write: --output FILE")
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UserError("Parquet needs pyarrow: pip install 'overlay-injector[query]'") from None
+    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), output)

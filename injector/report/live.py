@@ -1,0 +1,97 @@
+"""A run that goes on, as a few lines of a terminal."""
+
+from __future__ import annotations
+
+from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot
+from .text import clean, duration, figure, fit
+
+RANKS = 8
+"""Rows of ranks, and of devices, beyond which only their number is said."""
+
+
+def lines(snapshot: Snapshot, width: int = 100) -> list[str]:
+    """The panel: progress and rates, the step's parts, one row per rank and device."""
+    found = [_progress(snapshot), _rates(snapshot), _regions(snapshot.regions)]
+    found += _few(
+        [_rank(row, snapshot.unit) for row in snapshot.ranks[:RANKS]], len(snapshot.ranks)
+    )
+    found += _few([_device(row) for row in snapshot.devices[:RANKS]], len(snapshot.devices))
+    found += [_host(row) for row in snapshot.hosts[:4]]
+    return [fit(line, width) for line in found if line]
+
+
+def _few(rows: list[str], count: int) -> list[str]:
+    return rows if count <= len(rows) else [*rows, f"  … and {count - len(rows)} more"]
+
+
+def one_line(snapshot: Snapshot) -> str:
+    """The same as a single line, for output that is no terminal."""
+    parts = [_progress(snapshot), _rates(snapshot).strip(), _regions(snapshot.regions).strip()]
+    return " · ".join(part for part in parts if part)
+
+
+def _progress(snapshot: Snapshot) -> str:
+    steps = f"step {snapshot.steps}"
+    if snapshot.goal is not None:
+        steps += f" of {snapshot.goal}"
+    parts = [clean(snapshot.name), snapshot.state, *([steps] if snapshot.ranks else [])]
+    if snapshot.left is not None and snapshot.state != "ended":
+        parts.append(f"{duration(snapshot.left)} left")
+    return " · ".join([*parts, duration(snapshot.elapsed)])
+
+
+def _rates(snapshot: Snapshot) -> str:
+    parts = []
+    if snapshot.rate is not None:
+        parts.append(f"{figure(snapshot.rate)} {snapshot.unit}")
+    if snapshot.overall is not None:
+        parts.append(f"overall {figure(snapshot.overall)}")
+    if snapshot.step is not None:
+        parts.append(f"{figure(snapshot.step * 1e3)} ms a step")
+    parts += [f"{clean(name)} {figure(value)}" for name, value in list(snapshot.values.items())[:4]]
+    return "  " + " · ".join(parts) if parts else ""
+
+
+def _regions(regions: dict[str, float]) -> str:
+    ordered = sorted(regions.items(), key=lambda item: -item[1])
+    parts = [f"{clean(name)} {100 * share:.0f} %" for name, share in ordered[:7]]
+    rest = 1 - sum(regions.values())
+    if parts and rest > 0.005:
+        parts.append(f"other {100 * rest:.0f} %")
+    return "  " + " · ".join(parts) if parts else ""
+
+
+def _rank(row: RankRow, unit: str) -> str:
+    who = f"rank {row.rank}" if row.rank is not None else f"process {row.pid}"
+    parts = [f"{who:<12}", f"{row.steps:>9} steps"]
+    parts.append(f"{figure(row.rate):>8} {unit}" if row.rate is not None else " " * (9 + len(unit)))
+    if row.step is not None:
+        parts.append(f"{figure(row.step * 1e3):>7} ms")
+    if row.loss is not None:
+        parts.append(f"loss {figure(row.loss)}")
+    parts += [part for part in (row.device, row.host, row.state) if part]
+    return "  " + "  ".join(parts)
+
+
+def _device(row: DeviceRow) -> str:
+    parts = [f"device {row.number:<5}", clean(row.name)]
+    if row.load is not None:
+        parts.append(f"load {100 * row.load:.0f} %")
+    if row.memory is not None and row.memory_total:
+        parts.append(f"memory {row.memory / 1e9:.1f} of {row.memory_total / 1e9:.1f} GB")
+    if row.temperature is not None:
+        parts.append(f"{row.temperature:.0f} °C")
+    if row.power is not None:
+        parts.append(f"{row.power:.0f} W")
+    return "  " + "  ".join(parts)
+
+
+def _host(row: HostRow) -> str:
+    parts = [f"host {clean(row.host)}"]
+    if row.cpu is not None:
+        parts.append(f"cpu {100 * row.cpu:.0f} %")
+    if row.memory is not None:
+        parts.append(f"memory {100 * row.memory:.0f} %")
+    if row.rss is not None:
+        parts.append(f"the program {row.rss / 1e9:.2f} GB")
+    return "  " + "  ".join(parts)

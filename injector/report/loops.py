@@ -1,0 +1,166 @@
+"""A training loop: what its steps are, their throughput and spread, what one is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis.profile import Loop, Throughput, Warmup
+from ..analysis.rates import Statistics
+from . import ranks, tree
+from .places import line
+from .text import (
+    LIMIT,
+    WIDTH,
+    Unit,
+    amount,
+    clean,
+    count,
+    crop,
+    duration,
+    figure,
+    fit,
+    labelled,
+    limited,
+    percent,
+    short,
+    table,
+)
+
+_WHOLE = 0.1
+"""A further loop is shown with its tree if it took this part of the longest one's time."""
+_TREES = 2
+"""Further loops shown with their trees, at most."""
+
+
+def lines(loops: Sequence[Loop]) -> list[str]:
+    """The longest loop whole; others with a short tree, or a row each when they are small."""
+    if not loops:
+        return []
+    first, *others = loops
+    large = [other for other in others if seconds(other) >= _WHOLE * seconds(first)][:_TREES]
+    found = whole(first)
+    for other in large:
+        found += brief(other)
+    return found + _rows([other for other in others if other not in large])
+
+
+def seconds(loop: Loop) -> float:
+    """Seconds of the measured steps of all ranks."""
+    return loop.step.mean * loop.step.n
+
+
+def whole(loop: Loop) -> list[str]:
+    """Everything about ``loop``."""
+    return [
+        *_heading(loop),
+        *_throughput(loop),
+        *_warmup(loop.warmup),
+        "",
+        *_spread(loop),
+        *tree.lines(loop.tree),
+        *ranks.lines(loop),
+    ]
+
+
+def brief(loop: Loop) -> list[str]:
+    """A further loop: its throughput and the regions directly below its step."""
+    return [
+        *_heading(loop),
+        *_throughput(loop),
+        *_warmup(loop.warmup),
+        "",
+        *tree.lines(loop.tree, depth=1),
+        *(ranks.lines(loop) if loop.straggler else []),
+    ]
+
+
+def name(loop: Loop) -> str:
+    """What the loop is called."""
+    return clean(loop.task).strip() or "train"
+
+
+def _heading(loop: Loop) -> list[str]:
+    each = f" on each of {len(loop.tracks)} ranks" if len(loop.tracks) > 1 else ""
+    text = f"{crop(name(loop), 40)}: {count(loop.steps, 'step')}{each}, {_paced(loop)}"
+    where = line(loop.place)
+    return [crop(f"{text} at {where}" if where else text, WIDTH)]
+
+
+def _paced(loop: Loop) -> str:
+    """What a step is; of several updates or batches, how many."""
+    updates = amount(round(loop.updates_per_step, 1))
+    if loop.paced_by == "optimizer":
+        return "one per update" if updates in ("0", "1") else f"one per {updates} updates"
+    if loop.paced_by == "loader":
+        batches = amount(round(loop.fetches_per_step, 1))
+        text = "one per batch" if batches in ("0", "1") else f"one per {batches} batches"
+        text += " fetched"
+    else:
+        text = "as marked"
+    return text if updates in ("0", "1") else f"{text}, {updates} updates in each,"
+
+
+def _throughput(loop: Loop) -> list[str]:
+    found = loop.throughput
+    facts = [f"{figure(found.steps)} steps/s"]
+    if found.tokens is not None:
+        facts.insert(0, f"{figure(found.tokens)} tokens/s")
+    if found.items is not None:
+        facts.insert(0, f"{figure(found.items)} items/s")
+    each = "a step and rank" if len(loop.tracks) > 1 else "a step"
+    sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
+    parts = [f"{amount(size)} {thing}" for size, thing in sizes if size]
+    if parts:
+        facts.append(f"{', '.join(parts)} {each}")
+    return [*labelled("throughput", [" · ".join(facts)], width=12), *_no_items(found)]
+
+
+def _no_items(found: Throughput) -> list[str]:
+    if found.items is not None:
+        return []
+    return labelled("items", [f"not known: {found.why_no_items or 'nobody said'}"], width=12)
+
+
+def _warmup(warmup: Warmup) -> list[str]:
+    if not warmup.steps:
+        return []
+    text = f"{count(warmup.steps, 'step')}, {duration(warmup.seconds)}"
+    text += f", the slowest {duration(warmup.slowest)}; in none of these figures"
+    if warmup.asked:
+        text += f" ({warmup.asked} by --skip)"
+    return labelled("warm-up", [text], width=12)
+
+
+def _spread(loop: Loop) -> list[str]:
+    unit = Unit(loop.step.median)
+    rate = loop.throughput.rate
+    rows = [[f"step, {unit.name}", *map(unit, _cells(loop.step))]]
+    if rate is not None:
+        what = "items/s" if loop.throughput.items is not None else "steps/s"
+        rows.insert(0, [what, *map(figure, _cells(rate))])
+    title = f"  over {count(loop.step.n, 'step')}"
+    return table(title, ["median", "mean", "std", "min", "p95", "max"], rows, indent=4)
+
+
+def _cells(found: Statistics) -> tuple[float, ...]:
+    return found.median, found.mean, found.std, found.min, found.p95, found.max
+
+
+def _rows(loops: Sequence[Loop]) -> list[str]:
+    rows = [_row(loop) for loop in loops]
+    heads = ["steps", "step", "steps/s", "items/s", "mostly", ""]
+    return limited(table("other loops", heads, rows[:LIMIT]), len(rows))
+
+
+def _row(loop: Loop) -> list[str]:
+    items = loop.throughput.items
+    most = max(loop.tree.children, key=lambda child: child.share, default=None)
+    return [
+        name(loop),
+        str(loop.steps),
+        short(loop.step.median),
+        figure(loop.throughput.steps),
+        "" if items is None else figure(items),
+        f"{fit(most.name, 20)} {percent(most.share)}" if most else "",
+        line(loop.place),
+    ]

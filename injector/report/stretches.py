@@ -1,0 +1,129 @@
+"""Where the wall time of the run went, evaluation, and regions outside of any step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from ..analysis.profile import Evaluation, Node, Place, Stretch
+from .places import at, line
+from .text import (
+    LIMIT,
+    Unit,
+    bar,
+    clean,
+    count,
+    duration,
+    figure,
+    fit,
+    left,
+    limited,
+    percent,
+    short,
+    table,
+    wrap,
+)
+
+_BAR = 8
+_NOTE = 58
+_SHORTER = "shorter ones"
+_LOOSE = ("gap", _SHORTER)
+"""What is left out where it rounds to nothing."""
+_WORTH = 0.001
+"""Of the run: what is shorter has no row of its own."""
+
+
+def wall(stretches: Sequence[Stretch], total: float) -> list[str]:
+    """The stretches, those alike taken together, adding up to ``total`` seconds."""
+    if not stretches:
+        return []
+    rows = _together(stretches, total)
+    rest = total - sum(row.seconds for row in rows)
+    unit = Unit(total)
+    if isfinite(rest) and abs(rest) * unit.scale >= 0.5 * 10**-unit.decimals:
+        rows.append(Stretch("not accounted for", rest))
+    nothing = (unit(0.0), unit(-0.0))
+    rows = [row for row in rows if row.name not in _LOOSE or unit(row.seconds) not in nothing]
+    cells = [line for row in rows for line in _rows(row, total, unit)]
+    cells.append(["the run", unit(total), percent(1.0), "", ""])
+    return table("wall time", [unit.name, "share", "", ""], cells)
+
+
+def _rows(row: Stretch, total: float, unit: Unit) -> list[list[str]]:
+    """A row of the table; a second one where the note is long."""
+    share = row.seconds / total if total > 0 else 0.0
+    first, *rest = _where(row) or [""]
+    cells = [
+        clean(row.name),
+        unit(row.seconds),
+        percent(share),
+        left(bar(share, _BAR), _BAR),
+        first,
+    ]
+    return [cells, *(["", "", "", "", more] for more in rest[:1])]
+
+
+def _where(row: Stretch) -> list[str]:
+    """The note, wrapped, with the place, once; without a note the line of the program."""
+    note, place = clean(row.note), at(row.place)
+    if not note or row.name == _SHORTER:
+        return [note or line(row.place)]
+    return wrap(note if place in note else f"{note}, {place}", _NOTE)
+
+
+def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:
+    """One for each name, note and place, in the order of their first; the small ones joined."""
+    sums: dict[tuple[str, str, Place | None], float] = {}
+    for each in stretches:
+        key = (each.name, each.note, each.place)
+        sums[key] = sums.get(key, 0.0) + each.seconds
+    found = [Stretch(name, spent, note, place) for (name, note, place), spent in sums.items()]
+    # A sum that is NaN sorts as if it were none.
+    order = sorted(found, key=lambda one: -one.seconds if isfinite(one.seconds) else 0.0)
+    small = {id(one) for one in found if one.name == "gap" and abs(one.seconds) < total * _WORTH}
+    if len(found) - len(small) >= LIMIT:
+        small |= {id(one) for one in order[LIMIT - 1 :]}
+    if len(small) < 2:
+        return found
+    kept = [one for one in found if id(one) not in small]
+    rest = [one.seconds for one in found if id(one) in small]
+    return [*kept, Stretch(_SHORTER, sum(rest), count(len(rest), "stretch"))]
+
+
+def evaluations(found: Sequence[Evaluation]) -> list[str]:
+    """A row for each place that evaluates."""
+    rows = []
+    for one in found:
+        name, most = max(one.regions.items(), key=lambda item: item[1], default=("", 0.0))
+        share = f"{fit(name, 20)} {percent(most / one.seconds)}" if name and one.seconds > 0 else ""
+        rows.append(
+            [
+                at(one.place) or "(no line known)",
+                str(one.passes),
+                str(one.batches),
+                duration(one.seconds),
+                "" if one.throughput is None else figure(one.throughput),
+                share,
+                clean(one.place.text).strip() if one.place else "",
+            ]
+        )
+    heads = ["passes", "batches", "total", "items/s", "mostly", ""]
+    return limited(table("evaluation", heads, rows[:LIMIT]), len(rows))
+
+
+def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:
+    """Regions that belong to no step, those that are a part of the run worth a row, or the ``whole``."""
+    rows = [
+        [
+            clean(node.name) + (f" of {clean(node.what)}" if node.what else ""),
+            str(node.host.n),
+            short(node.host.median),
+            short(node.host.p95),
+            duration(node.host.mean * node.host.n),
+            line(node.place),
+        ]
+        for node in nodes
+        if whole or not node.share < _WORTH
+    ]
+    heads = ["calls", "median", "p95", "total", ""]
+    return limited(table("outside of steps", heads, rows[:LIMIT]), len(rows))

@@ -1,0 +1,23 @@
+"""What limits the program, said first."""
+
+from __future__ import annotations
+
+from ..analysis.profile import Verdict
+from .text import labelled
+
+
+def lines(verdict: Verdict) -> list[str]:
+    """The verdict: its sentence, what it rests on, the threshold, what to try."""
+    sentence = verdict.sentence.strip() or "nothing limits it"
+    known = verdict.kind not in ("", "none")
+    if known and not sentence.lower().startswith(verdict.kind.lower()):
+        sentence = f"{verdict.kind}: {sentence}"
+    if known and verdict.severity in ("critical", "warning"):
+        sentence += f"  ({verdict.severity})"
+    return [
+        *labelled("verdict", [sentence], indent=0, width=9),
+        *labelled("because", verdict.evidence),
+        *labelled("threshold", [verdict.threshold]),
+        *labelled("try", verdict.advice),
+        "",
+    ]

@@ -1,0 +1,59 @@
+"""The runs of a folder."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from injector.analysis.runs import listed
+from injector.report import listing
+from injector.store.folder import NotARunError
+
+
+def make(folder, run, **info):
+    path = folder / run
+    path.mkdir(parents=True)
+    (path / "run.json").write_text(json.dumps({"schema": 1, **info}))
+
+
+def test_the_oldest_comes_first(tmp_path):
+    make(tmp_path, "b.2026.1", name="b", started=200.0, duration=65.0, exit={"code": 3})
+    make(tmp_path, "a.2026.1", name="a", started=100.0, exit={"signal": 15}, processes=[{}, {}])
+    (tmp_path / "nothing").mkdir()
+    first, second = listed(str(tmp_path))
+    assert (first.name, first.exit, first.processes) == ("a", -15, 2)
+    assert (second.name, second.exit, second.duration) == ("b", 3, 65.0)
+    head, *rows = listing.lines([first, second], now=3 * 86_400.0)
+    assert head.split() == ["run", "started", "took", "exit", "processes", "lost", "verdict"]
+    assert "SIGTERM" in rows[0]
+    assert "2 days ago" in rows[0]
+    assert "1 min 05 s" in rows[1] or "65.0 s" in rows[1]
+
+
+def test_what_cannot_be_read_says_why(tmp_path):
+    make(tmp_path, "new.1.2")
+    (tmp_path / "new.1.2" / "run.json").write_text('{"schema": 999}')
+    [found] = listed(str(tmp_path))
+    assert "was written by a later injector" in found.problem
+    assert "written by" in listing.lines([found])[1] or "reads up to" in listing.lines([found])[1]
+
+
+def test_an_uncollected_run_and_a_broken_one_are_listed(tmp_path):
+    (tmp_path / "x.1.2" / "raw").mkdir(parents=True)
+    make(tmp_path, "y.1.2")
+    (tmp_path / "y.1.2" / "run.json").write_text("{broken")
+    assert {each.name for each in listed(str(tmp_path))} == {"x", "y"}
+
+
+def test_no_such_folder(tmp_path):
+    with pytest.raises(NotARunError, match="no runs can be listed"):
+        listed(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(5, "just now"), (125, "2 min ago"), (7200, "2 h ago"), (90_000, "1 day ago")],
+)
+def test_how_long_ago(seconds, said):
+    assert listing.ago(seconds) == said

@@ -1,0 +1,135 @@
+"""What hosts, processes and devices used, on samples whose sums are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from injector.analysis import hosts, usage
+from injector.analysis.monitored import Monitored, Sample
+
+
+def seen(hosts=(), trees=(), devices=(), described=None):
+    return Monitored("h", 1.0, list(hosts), list(trees), list(devices), described or {}, [], True)
+
+
+def host(time, busy, idle, **more):
+    """A sample of two cores, the second of which does nothing."""
+    return Sample(time, {"cores": [[busy, idle], [0.0, time]], **more})
+
+
+def test_the_metrics_of_lightgbm_benchmark():
+    def more(memory, disk, moved):
+        return {
+            "memory": {"fraction": memory},
+            "filesystem": {"fraction": disk},
+            "disks": {"sda": [1000 + moved, 50 + 2 * moved]},
+            "nets": {"lo": [moved, moved], "eth0": [10 * moved, 3 * moved]},
+        }
+
+    found = hosts.metrics(
+        seen(
+            [
+                host(0.0, 100.0, 0.0, **more(0.2, 0.5, 0)),
+                host(1800.0, 100.0, 1800.0, **more(0.7, 0.6, 7)),
+                host(3600.0, 1900.0, 1800.0, **more(0.3, 0.6, 10)),
+            ]
+        )
+    )
+    assert found == pytest.approx(
+        {
+            "cpu_avg_utilization_pct": 25.0,
+            "cpu_avg_utilization_over20_pct": 50.0,
+            "cpu_avg_utilization_over40_pct": 50.0,
+            "cpu_avg_utilization_over80_pct": 0.0,
+            "cpu_avg_utilization_over100_pct": 0.0,
+            "max_t_cpu_pct_per_cpu_avg": 50.0,
+            "max_t_cpu_pct_per_cpu_min": 0.0,
+            "max_t_cpu_pct_per_cpu_max": 100.0,
+            "node_cpu_hours": 2.0,
+            "node_unused_cpu_hours": 1.5,
+            "node_max_memory_utilization_pct": 70.0,
+            "node_max_disk_utilization_pct": 60.0,
+            "total_disk_io_read": 10.0,
+            "total_disk_io_write": 20.0,
+            "total_net_lo_sent": 10.0,
+            "total_net_lo_receive": 10.0,
+            "total_net_ext_sent": 100.0,
+            "total_net_ext_receive": 30.0,
+        }
+    )
+    assert len(found) == 18
+
+
+def test_one_sample_tells_no_utilization():
+    assert hosts.metrics(seen([host(0.0, 1.0, 1.0)])) == {}
+
+
+def test_shortage_is_a_fraction_of_the_time():
+    def sample(time, stalled):
+        return Sample(time, {"pressure": {"cpu": {"some": stalled}}})
+
+    assert hosts.shortage(seen([sample(0.0, 5.0), sample(10.0, 7.5)])) == {"cpu": 0.25}
+    assert hosts.shortage(seen([sample(0.0, 5.0)])) == {}
+
+
+def test_a_containers_limits():
+    def sample(memory):
+        return Sample(0.0, {"cgroup": {"memory": memory, "memory_limit": 100, "cpus": 2.0}})
+
+    assert hosts.container(seen([sample(30), sample(60), sample(20)])) == {
+        "memory": 60.0,
+        "memory_limit": 100.0,
+        "cpus": 2.0,
+    }
+
+
+def tree(time, *entries):
+    return Sample(time, {"processes": list(entries)})
+
+
+def entry(pid, cpu, rss, **more):
+    return {"pid": pid, "started": 0.0, "name": "p", "cpu": cpu, "rss": rss, "threads": 1, **more}
+
+
+def test_processes_are_told_apart_and_followed():
+    found = usage.processes(
+        seen(
+            trees=[
+                tree(0.0, entry(1, 0.0, 10, uss=5)),
+                tree(5.0, entry(1, 5.0, 40), entry(2, 1.0, 7)),
+                tree(10.0, entry(1, 15.0, 20, fds=9)),
+            ]
+        )
+    )
+    first, second = found
+    assert (first.pid, first.cpu, first.cores) == (1, 15.0, 1.5)
+    assert (first.peak_rss, first.peak_uss, first.fds) == (40, 5, 9)
+    assert first.rss == ((0.0, 10), (5.0, 40), (10.0, 20))
+    assert (second.pid, second.peak_rss) == (2, 7)
+
+
+def test_a_process_id_that_came_back_is_another_process():
+    late = {**entry(1, 0.0, 10), "started": 9.0}
+    found = usage.processes(seen(trees=[tree(0.0, entry(1, 1.0, 10)), tree(10.0, late)]))
+    assert [each.cpu for each in found] == [1.0, 0.0]
+
+
+def states(*values):
+    return [Sample(float(time), {"0": state}) for time, state in enumerate(values)]
+
+
+def test_energy_is_the_counters_growth_else_the_integral_of_power():
+    counted = states({"energy": 5.0, "power": 1.0}, {"energy": 25.0, "power": 1.0})
+    integrated = states({"power": 100.0}, {"power": 200.0}, {"power": 200.0})
+    described = {"0": {"index": 0, "name": "A", "uuid": "u"}}
+    [first] = usage.devices(seen(devices=counted, described=described))
+    [second] = usage.devices(seen(devices=integrated, described=described))
+    assert (first.energy, second.energy) == (20.0, 350.0)
+    assert second.power == pytest.approx(500 / 3)
+
+
+def test_reasons_for_slow_clocks_are_fractions_of_the_samples():
+    told = states({"throttle": ["power cap"]}, {"throttle": []}, {"load": 1.0})
+    [found] = usage.devices(seen(devices=told, described={"0": {}}))
+    assert found.throttled == {"power cap": 0.5}
+    assert (found.load, found.energy, found.peak_memory) == (1.0, None, None)

@@ -1,0 +1,72 @@
+"""Samples of the monitor in the words of milabench."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from injector.bus import collector, sampled
+
+
+def write(folder, *records):
+    raw = folder / "raw"
+    raw.mkdir(exist_ok=True)
+    lines = [json.dumps({"event": e, "data": d, "t": t}) + "\n" for e, d, t in records]
+    (raw / "h.9.monitor").write_text("".join(lines))
+
+
+def host(busy, idle, **more):
+    return {"cores": [[busy, idle]], "memory": {"used": 5, "total": 10}, **more}
+
+
+def test_samples_become_data_events(tmp_path):
+    write(
+        tmp_path,
+        ("process", {"time": 100.0, "monotonic_ns": 10**9}, 10**9),
+        ("host", host(0.0, 0.0), 10**9),
+        (
+            "devices",
+            {"0": {"memory_used": 1 << 20, "memory_total": 4 << 20, "load": 0.5, "power": 7.0}},
+            2 * 10**9,
+        ),
+        (
+            "host",
+            host(3.0, 1.0, nets={"lo": [1, 2], "e": [3, 4]}, disks={"a": [5, 6]}),
+            3 * 10**9,
+        ),
+        ("tree", {"processes": [{"pid": 4, "cpu": 1.5, "rss": 8, "threads": 2}]}, 3 * 10**9),
+        ("problem", {"text": "x"}, 3 * 10**9),
+    )
+    [path] = sampled.files(str(tmp_path))
+    found = [timed.data for timed in sampled.events(path)]
+    main = {"task": "main"}
+    assert found == [
+        {**main, "time": 101.0, "gpudata": {"0": {"memory": [1, 4], "load": 0.5, "power": 7.0}}},
+        {**main, "time": 102.0, "cpudata": {"memory": [5, 10], "load": 75.0}},
+        {**main, "time": 102.0, "netdata": {"bytes_sent": 4, "bytes_recv": 6}},
+        {**main, "time": 102.0, "iodata": {"read_bytes": 5, "write_bytes": 6}},
+        {**main, "time": 102.0, "process": {"pids": [4], "cpu": 1.5, "memory": 8, "threads": 2}},
+    ]
+
+
+def test_they_stand_among_the_programs_events_in_the_order_of_time(tmp_path):
+    write(
+        tmp_path,
+        ("process", {"time": 100.0, "monotonic_ns": 0}, 0),
+        ("tree", {"processes": []}, 10**9),
+        ("tree", {"processes": []}, 3 * 10**9),
+    )
+    log = [
+        ("process", {"pid": 1, "host": "h", "time": 100.0, "monotonic_ns": 0}, 0),
+        ("value", {"series": "loss", "value": 1.0}, 2 * 10**9),
+    ]
+    lines = [json.dumps({"event": e, "data": d, "t": t}) + "\n" for e, d, t in log]
+    (tmp_path / "raw" / "h.1.log").write_text("".join(lines))
+    info = collector.collect(
+        str(tmp_path), exit=0, command=["x"], started=100.0, ended=104.0, name="x"
+    )
+    assert len(info["processes"]) == 1  # the monitor is none of the program's
+    records = [json.loads(line) for line in (tmp_path / "x.D0.data").read_text().splitlines()]
+    times = [record["data"]["time"] for record in records if record["event"] == "data"]
+    assert times == pytest.approx([101.0, 102.0, 103.0])

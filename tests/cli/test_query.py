@@ -1,0 +1,119 @@
+"""``inject runs`` and ``inject query`` on real runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+def train(at):
+    return inner(at)
+
+def inner(at):
+    return at
+
+for at in range(10):
+    loss = 10.0 - train(at)
+"""
+VOIRFILE = """
+def instrument_all(ov):
+    ov.step("//train", items=4)
+    ov.region("//inner", "forward")
+    ov.value("// > loss")
+"""
+
+
+def inject(folder, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "injector", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with one run in it."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "train.py").write_text(PROGRAM)
+    (folder / "x.py").write_text(VOIRFILE)
+    done = inject(folder, "run", "--voirfile", "x.py", "train.py")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def ask(folder, sql):
+    done = inject(folder, "query", "LAST", sql, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_steps(runs):
+    [found] = ask(
+        runs,
+        "select count(*) n, sum(items) items, min(seconds) > 0 as real, max(loop) l from steps",
+    )
+    assert found == {"n": 10, "items": 40.0, "real": True, "l": 0}
+
+
+def test_regions_lie_in_their_steps(runs):
+    found = ask(
+        runs,
+        "select region, task, line, count(*) n, min(step) low, max(step) high from regions "
+        "group by all order by region",
+    )
+    assert found == [
+        {"region": "forward", "task": None, "line": 3.0, "n": 10, "low": 0.0, "high": 9.0},
+        {"region": "step", "task": "train", "line": 9.0, "n": 10, "low": 0.0, "high": 9.0},
+    ]
+
+
+def test_values(runs):
+    found = ask(runs, "select value from values where name = 'loss' order by time")
+    assert [row["value"] for row in found] == [10.0 - at for at in range(10)]
+
+
+def test_the_run_itself(runs):
+    assert ask(runs, "select name, exit from runs") == [{"name": "train", "exit": 0}]
+
+
+def test_the_list_of_runs(runs):
+    done = inject(runs, "runs")
+    assert done.returncode == 0
+    head, row = done.stdout.splitlines()
+    assert head.startswith("run ")
+    assert row.startswith("train.")
+
+
+def test_forms(runs):
+    done = inject(runs, "query", "LAST", "select 1 as a, 'x' as b", "--format", "csv")
+    assert list(csv.reader(done.stdout.splitlines())) == [["a", "b"], ["1", "x"]]
+    path = runs / "out.parquet"
+    done = inject(runs, "query", "LAST", "from steps", "--format", "parquet", "--output", str(path))
+    assert done.returncode == 0, done.stderr
+    import pyarrow.parquet
+
+    assert pyarrow.parquet.read_table(str(path)).num_rows == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("query", "LAST", "selec"), "syntax error"),
+        (("query", "none", "select 1"), "has no run of that name"),
+        (("query", "LAST", "select 1", "--format", "parquet"), "--output FILE"),
+        (("runs", "--runs", "nowhere"), "no runs can be listed"),
+    ],
+)
+def test_bad_input_is_exit_2(runs, words, said):
+    done = inject(runs, *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,180 @@
+"""Somebody is killed, or stopped for a while."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from supervised import alive, state, until
+
+KILLS = int(os.environ.get("INJECT_KILLS", "50"))
+"""How many processes are killed at a random moment. A thousand take some minutes."""
+
+ENDLESS = """
+say("ready", os.getpid())
+steps(1 << 60)
+"""
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_the_program_is_killed(launch, attempt):
+    run = launch(ENDLESS)
+    program = int(run.said()[1])
+    time.sleep(random.random() / 10)
+    os.kill(program, signal.SIGKILL)
+    run = run.over()
+    assert run.exit == -signal.SIGKILL
+    assert run.processes[program].is_whole()
+    assert run.info["lost"] == 0
+
+
+def test_processes_are_killed_at_random_moments(launch):
+    """Many at little cost: the children of one program, which also tell how far each came."""
+    run = launch(f"""
+import random
+random.seed({random.randrange(1 << 30)})
+for who in range({KILLS}):
+    child = os.fork()
+    if child == 0:
+        steps(1 << 60, who)
+    time.sleep(random.random() ** 3 / 20)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    say(child, counts[who])
+sys.exit(7)
+""")
+    run = run.over()
+    assert run.exit == 7
+    made = dict(map(int, line.split()) for line in run.out.splitlines())
+    recorded = run.processes
+    assert len(made) == KILLS
+    for pid, count in made.items():
+        if pid not in recorded:
+            assert count == 0  # it was killed before it began
+            continue
+        process = recorded[pid]
+        assert process.is_whole(), (count, process.steps)
+        assert count <= process.steps <= count + 1
+        assert process.lost == 0
+
+
+def test_one_rank_of_four_is_killed(launch):
+    run = launch("""
+import multiprocessing, threading
+
+def rank(number, barrier):
+    os.environ["RANK"] = str(number)
+    steps(100, number)
+    barrier.wait()
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    steps(100, number)
+
+if __name__ == "__main__":
+    fork = multiprocessing.get_context("fork")
+    barrier = fork.Barrier(4)
+    ranks = [fork.Process(target=rank, args=(n, barrier)) for n in range(4)]
+    for process in ranks: process.start()
+    for process in ranks: process.join()
+    say(*(process.pid for process in ranks))
+    sys.exit(max(abs(process.exitcode) for process in ranks))
+""").over()
+    assert run.exit == signal.SIGKILL  # as the program itself says
+    recorded = run.processes
+    counts = [recorded[int(pid)] for pid in run.out.split()]
+    assert [len(process.values) for process in counts] == [200, 200, 100, 200]
+    assert [process.steps for process in counts] == [200, 200, 100, 200]
+
+
+def test_a_data_loader_worker_is_killed(launch):
+    pytest.importorskip("torch")
+    run = launch("""
+import torch
+
+class Data(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        while True:
+            yield torch.zeros(1)
+
+def main():
+    loader = torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=2)
+    for number, batch in enumerate(loader):
+        step(number)
+        if number == 20:
+            os.kill(torch.multiprocessing.active_children()[0].pid, signal.SIGKILL)
+            say("killed", os.getpid())
+main()
+""").over()
+    assert run.exit == 1  # what PyTorch says differs from time to time, with and without us
+    program = int(run.out.split()[1])
+    assert run.processes[program].is_whole()
+    assert len(run.processes[program].values) >= 21
+    assert run.info["outlived"] == []
+
+
+def test_the_supervisor_is_killed(launch, tmp_path):
+    run = launch("""
+say("ready", os.getpid())
+while not os.path.exists("go on"):
+    time.sleep(0.01)
+steps(1000)
+open("done", "w").write("3")
+""")
+    program = int(run.said()[1])
+    run.process.kill()
+    run.process.wait()
+    (tmp_path / "go on").touch()
+    until((tmp_path / "done").exists)
+    until(lambda: not alive(program))
+    run = run.over()
+    assert run.exit == -signal.SIGKILL
+    assert not (run.folder / "run.json").exists()
+    assert run.processes[program].is_whole(1000)
+
+
+def test_the_program_is_stopped_for_a_while(launch):
+    run = launch("say('ready', os.getpid())\nsteps(100000)\nsys.exit(5)\n")
+    program = int(run.said()[1])
+    for _ in range(3):
+        os.kill(program, signal.SIGSTOP)
+        until(lambda: state(program) in ("T", "Z"))
+        os.kill(program, signal.SIGCONT)
+    run = run.over()
+    assert run.exit == 5
+    assert run.processes[program].is_whole(100000)
+
+
+def test_the_supervisor_is_stopped_for_a_while(launch, tmp_path):
+    """The program does not wait for it, and its end is noticed afterwards."""
+    run = launch("""
+say("ready", os.getpid())
+while not os.path.exists("go on"):
+    time.sleep(0.01)
+steps(100000)
+sys.exit(6)
+""")
+    program = int(run.said()[1])
+    run.process.send_signal(signal.SIGSTOP)
+    until(lambda: state(run.process.pid) == "T")
+    (tmp_path / "go on").touch()
+    until(lambda: not alive(program))
+    run.process.send_signal(signal.SIGCONT)
+    run = run.over()
+    assert run.exit == 6
+    assert run.processes[program].is_whole(100000)
+
+
+def test_the_program_leaves_without_a_word(launch):
+    run = launch("steps(1000)\nsay(os.getpid())\nos._exit(9)\n").over()
+    assert run.exit == 9
+    assert run.processes[int(run.out)].is_whole(1000)
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT"])
+def test_the_program_crashes(launch, name):
+    run = launch(f"steps(1000)\nsay(os.getpid())\nos.kill(os.getpid(), signal.{name})\n").over()
+    assert run.exit == -getattr(signal, name)
+    assert run.processes[int(run.out)].is_whole(1000)

@@ -1,0 +1,87 @@
+"""Numbers of steps and times on the command line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from injector.errors import UserError
+from injector.launch.command import split
+from injector.launch.limits import limit
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("1.5m", 90),
+        ("5m", 300),
+        ("5min", 300),
+        ("1h", 3600),
+        ("1H30M", 5400),
+        ("1h 30m 5s", 5405),
+        ("2d", 172800),
+        ("250ms", 0.25),
+        (".5", 0.5),
+    ],
+)
+def test_times(text, seconds):
+    assert limit("--max-duration", text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "5x", "m", "-5", "1h-", "5 6 7x", "0", "0s", "nan", "inf", "1e3", "1..2", "h5"],
+)
+def test_what_is_no_time(text):
+    with pytest.raises(UserError, match="--max-duration is a time such as 90, 90s, 5m or 1h30m"):
+        limit("--max-duration", text)
+
+
+@pytest.mark.parametrize("text", ["9" * 40, "5 6", "1h30", "1:30", "٣s", "5m+"])
+def test_what_is_no_time_either(text):
+    with pytest.raises(UserError, match="is a time"):
+        limit("--timeout", text)
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("010", 10), ("1_000", 1000), (" 5 ", 5)])
+def test_counts(text, number):
+    assert limit("--stop", text) == limit("--skip", text) == number
+
+
+def test_nothing_may_be_skipped_and_something_must_be_observed():
+    assert limit("--skip", "0") == 0
+    with pytest.raises(UserError, match="would observe nothing"):
+        limit("--stop", "0")
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.5", "1e3", "10s", "٣", "9" * 16])
+def test_what_is_no_count(text):
+    with pytest.raises(UserError, match="is a number of steps"):
+        limit("--stop", text)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_limit_or_bad_input(text):
+    for option in ("--stop", "--max-duration"):
+        try:
+            assert limit(option, text) > 0
+        except UserError as error:
+            assert option in str(error)
+
+
+def test_they_are_options_of_inject_run():
+    words = ["--skip=5", "--stop", "20", "x/none.py", "--max-duration", "1h", "--epochs", "3"]
+    command = split(words, lambda command: {})
+    assert command.limits == {"--skip": 5, "--stop": 20, "--max-duration": 3600}
+    assert command.arguments == ["--epochs", "3"]
+
+
+def test_a_script_that_has_such_an_option_keeps_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "main.py").write_text("parser.add_argument('--stop')")
+    command = split(["main.py", "--stop", "never"], lambda command: {})
+    assert (command.limits, command.arguments) == ({}, ["--stop", "never"])
+    assert "--stop was left to main.py" in command.notes[0]

@@ -1,0 +1,150 @@
+"""`--stop` and `--max-duration` with PyTorch: worker processes, ranks, launchers."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+ROOT = Path(__file__).parents[2]
+
+SINGLE = """
+import atexit, multiprocessing, sys, torch
+from torch.utils.data import DataLoader, TensorDataset
+atexit.register(print, "atexit", flush=True)
+
+def main():
+    data = TensorDataset(torch.randn(24, 4), torch.randn(24, 1))
+    loader = DataLoader(data, batch_size=8, num_workers=2, persistent_workers="keep" in sys.argv)
+    valid = DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=4)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    try:
+        while True:
+            for x, y in loader:
+                optimizer.zero_grad()
+                ((model(x) - y) ** 2).mean().backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                for (x,) in valid:
+                    model(x)
+            model.train()
+    finally:
+        print("finally", flush=True)
+
+if __name__ == "__main__":
+    main()
+"""
+
+RANKS = """
+import os, sys, time, torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+
+def train(rank, world):
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    loader = DataLoader(TensorDataset(torch.randn(24, 4), torch.randn(24, 1)), batch_size=8)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    try:
+        while True:
+            for x, y in loader:
+                if rank == 1:
+                    time.sleep(0.02)
+                optimizer.zero_grad()
+                ((model(x) - y) ** 2).mean().backward()
+                optimizer.step()
+    finally:
+        print(f"finally {rank}", flush=True)
+        if "destroy" in sys.argv:
+            dist.destroy_process_group()
+
+if __name__ == "__main__":
+    if "spawn" in sys.argv:
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[-1])
+        torch.multiprocessing.spawn(train, (2,), 2)
+        print("joined", flush=True)
+    else:
+        train(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def go(program, *words):
+        (tmp_path / "main.py").write_text(program)
+        done = subprocess.run(
+            [sys.executable, "-m", "injector", "run", "--runs", "runs", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        )
+        [folder] = (tmp_path / "runs").glob("*")
+        [file] = folder.glob("*.data")
+        events = [json.loads(line) for line in file.read_text().splitlines()]
+        stops = [event["data"] for event in events if event["event"] == "stop"]
+        return done, [(stop["steps"], stop["why"]) for stop in stops], folder
+
+    return go
+
+
+@pytest.mark.parametrize("keep", [(), ("keep",)])
+def test_workers_are_closed(keep, run):
+    done, stops, folder = run(SINGLE, "--skip", "2", "--stop", "5", "main.py", *keep)
+    assert (done.returncode, done.stdout) == (0, "finally\natexit\n"), done.stderr
+    assert "Traceback" not in done.stderr
+    assert stops == [(7, "stop")]
+    assert json.loads((folder / "run.json").read_text())["outlived"] == []
+
+
+def test_time_is_up_with_workers(run):
+    done, stops, _ = run(SINGLE, "--max-duration", "100ms", "main.py")
+    assert (done.returncode, done.stdout) == (0, "finally\natexit\n"), done.stderr
+    assert stops == [(1, "max-duration")]
+
+
+def port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
+LAUNCHERS = {
+    "torchrun": (
+        *("-m", "torch.distributed.run", "--nproc-per-node", "2"),
+        *("--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "main.py"),
+    ),
+    "torchrun, group destroyed": (
+        *("-m", "torch.distributed.run", "--nproc-per-node", "2"),
+        *("--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "main.py", "destroy"),
+    ),
+    "mp.spawn": ("main.py", "spawn"),
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("limit", [("--stop", "6"), ("--max-duration", "100ms")])
+def test_all_ranks_stop_at_the_same_step(launcher, limit, run):
+    words = LAUNCHERS[launcher]
+    words = (*words, port()) if "spawn" in words else words
+    done, stops, _ = run(RANKS, *limit, *words)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines())[:2] == ["finally 0", "finally 1"]
+    assert ("joined" in done.stdout) == (launcher == "mp.spawn")
+    assert "failed" not in done.stderr.lower(), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    assert len(stops) == 2 and stops[0] == stops[1], stops
+    if limit[0] == "--stop":
+        assert stops[0] == (6, "stop")
+    else:
+        assert stops[0] == (3, "max-duration")  # late after the first: two steps later

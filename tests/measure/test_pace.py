@@ -1,0 +1,247 @@
+"""Steps counted as they happen: loops of every shape, as what the hooks tell of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from itertools import islice, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from injector.measure.agree import SharedStep
+from injector.measure.pace import MANY, Pace
+
+# A capital letter is a fetch from that loader, a small one an update of that optimizer, "." a fetch
+# that finds the loader fetched last exhausted, "!" the end of an explicit step of training, "?" of one
+# of another task.
+
+
+def play(pace, text, upto=None):
+    """Tell ``pace`` of what happens in ``text``; how many events there were until it stopped."""
+    fetched = None
+    for number, event in enumerate(islice(text, upto), 1):
+        if event == "!":
+            over = pace.step()
+        elif event == "?":
+            over = pace.step("evaluation")
+        elif event == ".":
+            over = pace.end(fetched)
+        elif event.isupper():
+            fetched = event
+            over = pace.fetch(event)
+        else:
+            over = pace.update(event)
+        if over:
+            return number
+    return None
+
+
+def counted(text):
+    pace = Pace()
+    assert play(pace, text) is None
+    return pace.steps
+
+
+SHAPES = {
+    "a loader loop": ("AoAoAoA", 3),
+    "epochs": ("AoAoAoA." * 4, 12),
+    "accumulation": ("AAAAo" * 3 + "A", 3),
+    "accumulation over the end of an epoch": ("AAoAA.AAoAA.AA", 2),
+    "what is left over at the end of an epoch": ("AAoAAoAA.o" * 2, 6),
+    "two optimizers in a turn": ("Ado" * 4 + "A", 4),
+    "several updates of one in a turn": ("Adddddo" * 3 + "A", 3),
+    "two loaders zipped": ("ABoABoABoA", 3),
+    "two loaders with an update each": ("AdBoAdBoAdBoA", 3),
+    "a loader in a loader": ("ABoBoB.ABoBoB.A.", 4),
+    "a loader in a loader, left by break": ("ABoBoABoBoAB", 4),
+    "evaluation between epochs": ("AoAoA.VVVV." * 3, 6),
+    "evaluation in the middle": ("AoAoVVV.AoAoVVV.A", 4),
+    "evaluation left by break": ("AoAoVVVAoAoVVVA", 4),
+    "evaluation first": ("VVVV.AoAoA", 2),
+    "one loop after another": ("AoAoA.BoBoB.", 4),
+    "one loop after another, left by break": ("AoAoBoBoB", 4),
+    "no loader": ("ooooo", 5),
+    "no loader, evaluation": ("oooVVV.ooVVV.o", 6),
+    "no loader, evaluation left by break": ("oooVVVooVVVo", 6),
+    "no loader, alternating": ("dgdgdg", 3),
+    "no loader, alternating, in the middle": ("dgdgd", 2),
+    "no loader, three": ("abcabcabc", 3),
+    "no loader, five and one": ("dddddg" * 4, 4),
+    "no loader, delayed": ("ccaccaccac", 3),
+    "no loader, one loop after another": ("a" * 100 + "b" * 50, 150),
+    "no loader, a short loop first": ("a" * 3 + "b" * 50, 53),
+    "no loader, then a loader": ("oo" + "AoAoA", 4),
+    "one batch for ever": ("A" + "o" * 200, 200),
+    "fetched, never updated": ("AAAAAAA.", 0),
+    "explicit": ("AAo!AAo!AAo!", 3),
+    "explicit, evaluated": ("Ao!VV??Ao!VV??", 2),
+    "explicit, no update": ("!!!", 3),
+    "nothing": ("", 0),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_how_many_steps(shape):
+    text, steps = SHAPES[shape]
+    assert counted(text) == steps
+
+
+def test_one_optimizer_used_in_two_places():
+    pace = Pace()
+    for _ in range(5):
+        pace.update("o", "warm-up")
+    for _ in range(5):
+        pace.update("o", "training")
+    assert pace.steps == 10
+
+
+def test_two_updates_of_one_optimizer_are_a_step_if_they_alternate():
+    pace, steps = Pace(), []
+    for _ in range(20):
+        pace.update("o", "first")
+        pace.update("o", "second")
+        steps.append(pace.steps)
+    assert [after - before for before, after in pairwise(steps[2:])] == [1] * 17
+
+
+@pytest.mark.parametrize(
+    ("text", "skip", "stop", "events"),
+    [
+        ("Ao" * 9, 0, 3, "AoAoAoA"),
+        ("Ao" * 9, 2, 3, "AoAoAoAoAoA"),
+        ("o" * 9, 1, 3, "oooo"),
+        ("dg" * 9, 0, 3, "dgdgdg"),
+        ("dg" * 9, 0, 2, "dgdg"),
+        ("Adg" * 9, 0, 2, "AdgAdgA"),
+        ("AoAoA.VVV." * 9, 0, 2, "AoAoA"),
+        ("AoVVV." * 9, 0, 2, "AoVVV.AoVVV.A"),
+        ("Ao!" * 9, 0, 2, "Ao!Ao!"),
+        ("Ao?!" * 9, 0, 2, "Ao?!Ao?!"),
+    ],
+)
+def test_where_it_stops(text, skip, stop, events):
+    pace = Pace(skip, stop)
+    assert play(pace, text) == len(events)
+    assert (pace.why, pace.steps) == ("stop", skip + stop)
+    assert counted(events) == skip + stop, "what the record will hold"
+
+
+def test_it_says_so_once():
+    pace = Pace(0, 1)
+    assert pace.update("o")
+    assert not any(pace.update("o") for _ in range(5))
+    assert pace.steps == 6
+
+
+@given(st.text("ABo.d", max_size=40), st.integers(1, 9))
+def test_it_stops_when_that_many_are_counted(text, stop):
+    pace = Pace(0, stop)
+    at = play(pace, text)
+    if at is not None:
+        assert pace.steps >= stop
+        assert counted(text[:at]) == pace.steps
+    else:
+        assert pace.steps < stop
+
+
+@given(st.text("ABCabc.!?", max_size=200))
+def test_whatever_happens_is_counted_somehow(text):
+    updates = sum(event.islower() for event in text)
+    assert 0 <= counted(text) <= updates + text.count("!") + MANY
+
+
+def test_threads_that_only_fetch_do_not_count():
+    pace = Pace()
+    fetching = threading.Thread(target=play, args=(pace, "A" * 50))
+    play(pace, "AoAoA", 3)
+    fetching.start()
+    fetching.join()
+    play(pace, "oA")
+    assert pace.steps == 2
+
+
+def test_a_forked_child_counts_from_zero():
+    pace = Pace(0, 3)
+    play(pace, "oo")
+    pace.renew()
+    assert play(pace, "ooo") == 3
+
+
+def test_without_others_a_deadline_is_the_end_of_the_step():
+    pace = Pace(deadline=0)
+    assert play(pace, "AAoA") == 4
+    assert (pace.why, pace.steps) == ("max-duration", 1)
+    assert Pace(deadline=1 << 62).update("o") is False
+
+
+def ranks(path, deadlines):
+    return [Pace(deadline=deadline, agree=SharedStep(str(path))) for deadline in deadlines]
+
+
+NEVER = 1 << 62
+
+
+def test_ranks_stop_at_the_same_step(tmp_path):
+    """Two ranks in step with each other, of which only one sees that it is late."""
+    first, second = ranks(tmp_path / "raw" / "pace", [NEVER, 0])
+    stopped = []
+    for number in range(1, 9):
+        stopped += [(number, pace) for pace in (first, second) if pace.update("o")]
+    assert stopped == [(3, first), (3, second)]
+    assert {first.why, second.why} == {"max-duration"}
+
+
+def test_the_first_proposal_counts(tmp_path):
+    first, second = ranks(tmp_path / "pace", [0, 0])
+    assert not first.update("o")  # proposes 3
+    for number in range(2):
+        assert not second.update("o"), number
+    assert second.update("o")
+    assert not first.update("o")
+    assert first.update("o")
+
+
+def test_whoever_comes_later_sees_what_was_agreed(tmp_path):
+    first, _ = ranks(tmp_path / "pace", [0, 0])
+    play(first, "ooo")
+    late = SharedStep(str(tmp_path / "pace"))
+    assert late.look() == 3
+
+
+def test_a_proposer_that_died_is_replaced(tmp_path):
+    (tmp_path / "pace.by").touch()
+    [pace] = ranks(tmp_path / "pace", [0])
+    assert play(pace, "o" * 20) is not None
+
+
+def test_without_a_folder_each_stops_for_itself(tmp_path):
+    (tmp_path / "file").touch()
+    [pace] = ranks(tmp_path / "file" / "pace", [0])
+    assert play(pace, "o" * 20) == 3
+
+
+def run_rank(path, barrier, deadline, results):
+    pace = Pace(deadline=deadline, agree=SharedStep(path))
+    over = False
+    while not over:
+        barrier.wait()  # as collectives keep ranks in step
+        over = pace.update("o")
+    results.put(pace.steps)
+
+
+def test_processes_agree(tmp_path):
+    context = multiprocessing.get_context("fork")
+    for attempt in range(5):
+        barrier, results = context.Barrier(4), context.Queue()
+        path = str(tmp_path / str(attempt) / "pace")
+        ranks = [
+            context.Process(target=run_rank, args=(path, barrier, deadline, results))
+            for deadline in (0, 0, 0, NEVER)
+        ]
+        for rank in ranks:
+            rank.start()
+        assert [results.get(timeout=60) for _ in ranks] == [3] * 4
+        for rank in ranks:
+            rank.join()

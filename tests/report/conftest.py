@@ -1,0 +1,5 @@
+import sys
+from pathlib import Path
+
+# Helpers beside the tests; pytest's importlib mode leaves sys.path alone.
+sys.path.insert(0, str(Path(__file__).parent))

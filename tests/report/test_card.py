@@ -1,0 +1,248 @@
+"""The report card of profiles written by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from card_profiles import GAN, INPUT_BOUND, LOOP, NOTHING, PLAIN, RANKS, SHAPES, TRACK, node, sample
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from injector.analysis.profile import (
+    Evaluation,
+    Loop,
+    Node,
+    Place,
+    Profile,
+    Straggler,
+    Stretch,
+    Throughput,
+    Track,
+    Verdict,
+    Warmup,
+)
+from injector.analysis.rates import Statistics
+from injector.report import card, ranks, stretches, tree
+from injector.report.places import at
+from injector.report.plain import plain
+from injector.report.text import WIDTH, bullets, columns
+
+CARDS = Path(__file__).parent / "cards"
+
+
+def shown(profile: Profile) -> str:
+    return "\n".join(card.lines(profile))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_golden(shape: str) -> None:
+    """With INJECT_GOLDEN set, the cards are written anew, to be read before they are committed."""
+    path, text = CARDS / f"{shape}.txt", shown(SHAPES[shape])
+    if os.environ.get("INJECT_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_sections_without_content_are_left_out() -> None:
+    text = shown(NOTHING)
+    for word in ("evaluation", "throughput", "warm-up", "ranks", "because", "threshold", "try"):
+        assert word not in text
+
+
+def test_the_verdict_comes_first() -> None:
+    for profile in SHAPES.values():
+        assert card.lines(profile)[0].startswith("verdict  ")
+    text = shown(replace(PLAIN, verdict=replace(INPUT_BOUND, sentence="io takes it all")))
+    assert text.startswith("verdict  input-bound: io takes it all (critical)\n")
+
+
+def test_items_that_cannot_be_told() -> None:
+    text = shown(GAN)
+    assert "throughput  12.62 steps/s" in text
+    assert "items       not known: no module was called with a tensor" in text
+
+
+def test_other_is_last_and_the_shares_are_shown() -> None:
+    names = [text.split()[1] for text in tree.lines(LOOP.tree)[2:-2]]
+    assert names == ["io", "forward", "backward", "optimizer", "other"]
+
+
+def test_many_regions_and_levels_are_cut_with_a_word() -> None:
+    wide = replace(LOOP.tree, children=tuple(node(f"r{n}", 0.001, 0.03) for n in range(40)))
+    assert [text for text in tree.lines(wide) if "more" in text] == ["  └─ … and 29 more"]
+    deep = LOOP.tree
+    for level in range(2000):
+        deep = node(f"n{level}", 0.03, 0.03, children=(deep,))
+    assert len(tree.lines(deep)) < 12
+
+
+def test_many_ranks_show_the_ends_and_the_culprit() -> None:
+    tracks = [
+        replace(TRACK, rank=rank, process=rank, step=sample(0.03 + rank * 1e-5))
+        for rank in range(256)
+    ]
+    loop = replace(LOOP, tracks=tuple(tracks), straggler=Straggler(100, 0.3, "io", 0.01))
+    text = "\n".join(ranks.lines(loop))
+    assert "rank 0 " in text and "rank 100 " in text and "rank 255 " in text
+    assert "… and 239 ranks between these" in text
+    assert "the others wait for rank 100, 30.0 % of a step; slow at io" in text
+
+
+def test_a_rank_is_longer_than_the_others_in_its_own_region() -> None:
+    rows = [text for text in ranks.lines(RANKS.loops[0]) if text.startswith("    rank ")]
+    assert [("io +6.8" in row) for row in rows] == [False, True, False]
+
+
+def test_the_stretches_add_up_to_the_run() -> None:
+    rows = stretches.wall(PLAIN.stretches, PLAIN.wall)[1:-1]
+    assert len(rows) == 8
+    figures = [float(row[2:].replace("the run", "run").split()[1]) for row in rows]
+    assert math.isclose(sum(figures[:-1]), figures[-1])
+    assert "  not accounted for" not in "\n".join(rows)
+    rows = stretches.wall(PLAIN.stretches, PLAIN.wall + 1)
+    assert any(row.split()[:4] == ["not", "accounted", "for", "1.00"] for row in rows)
+
+
+def test_many_stretches_are_joined_and_still_add_up() -> None:
+    many = [Stretch("gap", 0.5 + n / 100, f"after line {n}") for n in range(100)]
+    total = sum(each.seconds for each in many)
+    rows = stretches.wall(many, total)
+    assert len(rows) == 15
+    assert any(row.startswith("  shorter ones") for row in rows)
+    assert not any("not accounted for" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("/home/me/train.py", "train.py:3"),
+        ("C:\\me\\train.py", "train.py:3"),
+        ("/v/lib/python3.11/site-packages/keras/src/fit.py", "keras/src/fit.py:3"),
+        ("", ":3"),
+    ],
+)
+def test_places(file: str, said: str) -> None:
+    assert at(Place(file, 3, "f", "")) == said
+
+
+def test_data() -> None:
+    data = plain(replace(PLAIN, wall=math.nan))
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert data["wall"] == "NaN"
+    assert data["verdict"]["kind"] == "input-bound"
+    assert data["loops"][0]["step"]["median"] == LOOP.step.median
+    assert set(data) == {field.name for field in fields(Profile)}
+
+
+# --- anything at all ------------------------------------------------------------------------------
+
+TEXT = st.one_of(st.text(max_size=30), st.text("ｆ体\u0301\x1b\n\t -", max_size=200))
+NUMBER = st.one_of(st.floats(), st.floats(0, 1), st.integers(0, 10**30).map(float))
+WHOLE = st.integers(0, 10**18)
+PLACE = st.none() | st.builds(Place, TEXT, WHOLE, TEXT, TEXT)
+STATISTICS = st.builds(Statistics, WHOLE, *[NUMBER] * 6)
+
+
+def made(cls: Any, **given: Any) -> Any:
+    return st.builds(cls, **given)
+
+
+NODE: Any = st.deferred(
+    lambda: made(
+        Node,
+        name=TEXT | st.just("other"),
+        place=PLACE,
+        host=STATISTICS,
+        share=NUMBER,
+        calls=NUMBER,
+        device=st.none() | STATISTICS,
+        nbytes=st.none() | NUMBER,
+        children=st.lists(NODE, max_size=2).map(tuple),
+        what=st.none() | TEXT,
+    )
+)
+THROUGHPUT = made(
+    Throughput,
+    steps=NUMBER,
+    items=st.none() | NUMBER,
+    tokens=st.none() | NUMBER,
+    rate=st.none() | STATISTICS,
+    why_no_items=st.none() | TEXT,
+)
+TRACKS = made(
+    Track,
+    process=WHOLE,
+    rank=st.none() | WHOLE,
+    host=TEXT,
+    device=st.none() | TEXT,
+    steps=WHOLE,
+    step=STATISTICS,
+    throughput=THROUGHPUT,
+    waits=NUMBER,
+    regions=st.dictionaries(TEXT, NUMBER, max_size=3),
+)
+LOOPS = made(
+    Loop,
+    task=TEXT,
+    paced_by=st.sampled_from(["loader", "optimizer", "step", "?"]),
+    place=PLACE,
+    steps=WHOLE,
+    warmup=made(Warmup, steps=WHOLE, seconds=NUMBER, slowest=NUMBER, asked=WHOLE),
+    step=STATISTICS,
+    tree=NODE,
+    throughput=THROUGHPUT,
+    items_per_step=st.none() | NUMBER,
+    tokens_per_step=st.none() | NUMBER,
+    fetches_per_step=NUMBER,
+    updates_per_step=NUMBER,
+    tracks=st.lists(TRACKS, max_size=3).map(tuple),
+    straggler=st.none()
+    | made(Straggler, rank=WHOLE, score=NUMBER, slow_at=st.none() | TEXT, excess=NUMBER),
+)
+EVALUATION = made(
+    Evaluation,
+    place=PLACE,
+    passes=WHOLE,
+    batches=WHOLE,
+    seconds=NUMBER,
+    items=st.none() | NUMBER,
+    throughput=st.none() | NUMBER,
+    regions=st.dictionaries(TEXT, NUMBER, max_size=3),
+)
+VERDICT = made(
+    Verdict,
+    kind=TEXT,
+    severity=st.sampled_from(["critical", "warning", "info"]),
+    sentence=TEXT,
+    evidence=st.lists(TEXT, max_size=3).map(tuple),
+    threshold=TEXT,
+    advice=st.lists(TEXT, max_size=3).map(tuple),
+)
+PROFILES = made(
+    Profile,
+    loops=st.lists(LOOPS, max_size=3).map(tuple),
+    evaluations=st.lists(EVALUATION, max_size=14).map(tuple),
+    stretches=st.lists(
+        made(Stretch, name=TEXT, seconds=NUMBER, note=TEXT, place=PLACE), max_size=15
+    ).map(tuple),
+    wall=NUMBER,
+    verdict=VERDICT,
+    others=st.lists(NODE, max_size=14).map(tuple),
+    unmeasured=st.lists(TEXT, max_size=14).map(tuple),
+)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(PROFILES)
+def test_any_profile_makes_a_card(profile: Profile) -> None:
+    for text in [*card.lines(profile), *bullets(profile.unmeasured)]:
+        assert columns(text) <= WIDTH, text
+        assert text.isprintable(), text
+    json.dumps(plain(profile), allow_nan=False)

@@ -1,0 +1,122 @@
+"""The whole report: the card between the header and what probes gave."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from card_profiles import PLAIN, RANKS
+from test_terminal import new_run, probe, rates
+
+from injector.analysis.profile import Profile
+from injector.cli.report import main
+from injector.report import plain, terminal
+from injector.report.terminal import render
+from injector.report.text import encodable
+
+
+def given(monkeypatch: pytest.MonkeyPatch, profile: Profile | Exception | None) -> None:
+    def found(run: object) -> Profile | None:
+        if isinstance(profile, Exception):
+            raise profile
+        return profile
+
+    monkeypatch.setattr(terminal, "profile_of", found)
+    monkeypatch.setattr(plain, "profile_of", found)
+
+
+def sections(text: str) -> list[str]:
+    """The first word of the lines that are not indented."""
+    return [line.split()[0].rstrip(":") for line in text.splitlines() if line[:1].strip()]
+
+
+def test_the_order_of_the_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, PLAIN)
+    events = [
+        ("probe", probe("//f > loss")),
+        *rates(100.0),
+        ("value", {"series": "train/loss", "value": 0.5}),
+        ("fired", {"//f > loss": 0}),
+        ("end", {}),
+    ]
+    text = render(new_run(tmp_path, events, command=["inject", "run", "train.py"]))
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert text.startswith(
+        f"inject run train.py\n  exit 0 · 12.3 s · 1 process · on node7 · Python {python}\n\nverdict"
+    )
+    names = ["inject", "verdict", "train", "evaluation", "wall", "rates", "losses", "probes"]
+    assert sections(text) == [*names, "not", "1", "run"]
+
+
+def test_ranks_and_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, RANKS)
+    second = render(new_run(tmp_path, rates(1.0))).splitlines()[1]
+    assert " · 3 ranks · on node7 · cuda:0, cuda:1, cuda:2 · Python " in second
+
+
+def test_what_ended_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, PLAIN)
+    error = {"type": "ValueError", "message": "no such\nshape: (3, 4)", "trace": "…"}
+    folder = new_run(tmp_path, [("phase", {}), ("error", error)], exit=1)
+    assert render(folder).splitlines()[2] == "  ValueError: shape: (3, 4)"
+
+
+def test_an_analysis_that_fails_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given(monkeypatch, KeyError("x"))
+    text = render(new_run(tmp_path, rates(1.0)))
+    assert "\nno profile: KeyError: 'x'\n" in text and "  train  1  1.000" in text
+
+
+def test_what_libraries_lack_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(monkeypatch, None)
+    folder = new_run(tmp_path, rates(1.0))
+    path = Path(folder) / "run.json"
+    info = json.loads(path.read_text())
+    info["warnings"] = [{"kind": "auto-missed", "text": "torch 9.9 has not: a.b"}]
+    path.write_text(json.dumps(info))
+    text = render(folder)
+    assert "not measured\n  - torch 9.9 has not: a.b\n" in text and "warning" not in text
+
+
+@pytest.mark.parametrize(
+    ("automatic", "why"),
+    [
+        ([], "no library was imported that trains, and no voirfile asked for any"),
+        ([{"library": "torch"}], "nothing was trained with torch, and no voirfile asked for any"),
+    ],
+)
+def test_a_program_that_trains_nothing(
+    tmp_path: Path, automatic: list[dict[str, Any]], why: str
+) -> None:
+    folder = new_run(tmp_path, [("phase", {})])
+    path = Path(folder) / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "automatic": automatic}))
+    assert why in " ".join(render(folder).split())
+
+
+def test_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = new_run(tmp_path, [*rates(2.0, 4.0), ("data", {"lr": float("nan")})])
+    for profile in (None, PLAIN):
+        given(monkeypatch, profile)
+        assert main([folder, "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        assert data["run"] == folder and data["exit"] == {"code": 0, "signal": None}
+        assert data["summary"]["rates"][0]["overall"]["median"] == 3.0
+        assert data["profile"] == plain.plain(profile)
+    assert data["profile"]["verdict"]["kind"] == "input-bound"
+
+
+def test_a_stream_that_knows_no_signs() -> None:
+    text = "├─ io  █▍  31 µs · a…b"
+    assert encodable(text, "utf-8") == text
+    assert encodable(text, "ascii") == "|- io  #   31 us - a~b"
+    assert encodable("体", "latin-1") == "\\u4f53"
+    assert encodable(text, "no-such-encoding") == text
+    assert encodable(text, None) == encodable(text, "ascii")
