@@ -45,5 +45,5 @@ def test_every_rank_is_recorded_and_the_slow_one_named(case, inject, environ, tm
 @pytest.mark.parametrize("case", ENDS, ids=lambda case: case.name)
 def test_a_program_that_ends_early_or_never_trains(case, inject, environ, tmp_path):
     ran = check(case, inject, environ, tmp_path)
-    if not ran.profile.loops:
+    if ran.profile is not None and not ran.profile.loops:
         assert ran.profile.verdict.sentence

@@ -35,7 +35,8 @@ class Ran(NamedTuple):
     output: str
     seconds: float
     truth: dict[str, Any]
-    profile: Profile
+    profile: Profile | None
+    """None where nothing was recorded."""
     marks: dict[str, set[int]]
     """Lines of the program by what their comment says."""
 
@@ -89,7 +90,7 @@ class Problems(list):
         if found != expected:
             self.append(f"{what}: {found!r}, expected {expected!r}")
 
-    def near(self, what: str, found: float | None, expected: float, within: float = 1e-6) -> None:
+    def near(self, what: str, found: float | None, expected: float, within: float = 1e-4) -> None:
         if found is None or abs(found - expected) > within * max(abs(expected), 1e-3):
             self.append(f"{what}: {found!r}, expected {expected!r}")
 
@@ -102,6 +103,9 @@ def problems(ran: Ran, case: Case) -> Problems:
     """All that the analysis got wrong about the program of ``case``."""
     wrong = Problems()
     wrong.same("exit code", ran.code, case.code)
+    if ran.profile is None:
+        wrong.same("nothing recorded", bool(ran.truth["loops"] or "evaluation" in ran.truth), False)
+        return wrong
     wrong.same("loops", len(ran.profile.loops), len(ran.truth["loops"]))
     for loop, truth in zip(_ordered(ran.profile.loops), ran.truth["loops"], strict=False):
         _steps(wrong, loop, truth, ran)
@@ -109,8 +113,9 @@ def problems(ran: Ran, case: Case) -> Problems:
         _lines(wrong, loop, truth, ran.marks)
     _evaluation(wrong, ran)
     _wall(wrong, ran)
-    if ran.truth.get("verdict"):
-        wrong.same("verdict", ran.profile.verdict.kind, ran.truth["verdict"])
+    verdicts = (ran.truth["verdict"] or "").split(" or ")
+    if verdicts != [""] and ran.profile.verdict.kind not in verdicts:
+        wrong.append(f"verdict: {ran.profile.verdict}, expected {verdicts}")
     _ranks(wrong, ran)
     return wrong
 
@@ -122,20 +127,23 @@ def _ordered(loops: tuple[Loop, ...]) -> list[Loop]:
 
 def _steps(wrong: Problems, loop: Loop, truth: dict[str, Any], ran: Ran) -> None:
     ranks = ran.truth.get("ranks", 1)
+    tracks = truth.get("tracks", ranks * [truth["steps"]])
     wrong.same("steps", loop.steps, truth["steps"])
-    wrong.same("measured steps", loop.step.n, ranks * (truth["steps"] - loop.warmup.steps))
+    wrong.same("steps of the tracks", sorted(each.steps for each in loop.tracks), sorted(tracks))
+    measured = sum(tracks) - len(tracks) * loop.warmup.steps
+    wrong.same("measured steps", loop.step.n, measured)
     wrong.between("warm-up", ran.truth.get("warmup", 0), loop.warmup.steps, truth["steps"] // 2)
     if truth["fetches"] is not None:
         wrong.near("fetches per step", loop.fetches_per_step, truth["fetches"])
     if truth["updates"] is not None:
         wrong.near("updates per step", loop.updates_per_step, truth["updates"], 0.02)
     _items(wrong, loop, truth)
-    total = loop.warmup.seconds + loop.step.mean * loop.step.n / ranks
+    total = loop.warmup.seconds + loop.step.mean * loop.step.n / len(tracks)
     evaluation = ran.truth.get("evaluation") or {}
     slack = evaluation["seconds"] - evaluation["least"] if evaluation.get("inside") else 0.0
     # Between ranks the clock of one bounds the mean of both only roughly.
     high = truth["seconds"] * (1.001 if ranks == 1 else 1.5) + slack + 0.001
-    low = SLEEP * truth["steps"] * sum(truth["naps"].values())
+    low = SLEEP * sum(tracks) / len(tracks) * sum(truth["naps"].values())
     wrong.between("seconds of all steps", low, total, high)
 
 
@@ -148,10 +156,9 @@ def _items(wrong: Problems, loop: Loop, truth: dict[str, Any]) -> None:
     elif items:
         measured = items[loop.warmup.steps :]
         wrong.near("items per step", loop.items_per_step, sum(measured) / len(measured))
-        rate = sum(measured) / len(measured) / loop.step.mean
-        wrong.near(
-            "items per second", loop.throughput.items, rate, 1e-6 if len(loop.tracks) == 1 else 0.2
-        )
+        if len(loop.tracks) == 1:
+            rate = sum(measured) / len(measured) / loop.step.mean
+            wrong.near("items per second", loop.throughput.items, rate)
     if "tokens" in truth:
         wrong.near("tokens per step", loop.tokens_per_step, truth["tokens"])
 
@@ -234,7 +241,6 @@ def _wall(wrong: Problems, ran: Ran) -> None:
 def _ranks(wrong: Problems, ran: Ran) -> None:
     ranks = ran.truth.get("ranks", 1)
     for loop in ran.profile.loops:
-        wrong.same("tracks", len(loop.tracks), ranks)
         if ranks > 1:
             wrong.same("ranks", [track.rank for track in loop.tracks], list(range(ranks)))
         slow = ran.truth.get("straggler")

@@ -21,5 +21,5 @@ seconds = perf_counter() - began
 naps = {"forward": 0.008, "backward": 0.008}
 tell(
     dict(steps=20, items=[4] * 20, fetches=1, updates=1, seconds=seconds, naps=naps, paced="loader"),
-    verdict="compute-bound",
+    verdict="compute-bound or balanced",
 )

@@ -34,7 +34,7 @@ def main():
     naps = {"forward": 0.006, "backward": 0.006}
     tell(
         dict(steps=30, items=[4] * 30, fetches=1, updates=1, seconds=seconds, naps=naps, paced="loader"),
-        verdict="compute-bound",
+        verdict="compute-bound or balanced",
         gaps=0.5,
     )
 

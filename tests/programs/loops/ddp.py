@@ -28,7 +28,7 @@ def main(slow):
     seconds = perf_counter() - began
     if rank == 0:
         tell(
-            dict(steps=24, items=[8] * 24, fetches=1, updates=1, seconds=seconds,
+            dict(steps=24, items=[4] * 24, fetches=1, updates=1, seconds=seconds,
                  naps={"forward": 0.004, "backward": 0.004}, paced="loader"),
             ranks=2,
             straggler=dict(rank=slow, slow_at="forward"),

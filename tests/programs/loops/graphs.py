@@ -40,5 +40,5 @@ seconds = perf_counter() - began
 naps = {"forward": 0.006, "backward": 0.006}
 tell(
     dict(steps=24, items="unknown", fetches=0, updates=1, seconds=seconds, naps=naps, paced="optimizer"),
-    verdict="compute-bound",
+    verdict="compute-bound or balanced",
 )

@@ -30,5 +30,5 @@ seconds = perf_counter() - began
 naps = {"forward": 0.012, "backward": 0.012}
 tell(
     dict(steps=22, items=[4] * 22, fetches=1, updates=1, seconds=seconds, naps=naps, paced="loader"),
-    verdict="compute-bound",
+    verdict="compute-bound or balanced",
 )

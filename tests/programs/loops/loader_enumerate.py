@@ -16,7 +16,7 @@ for epoch in range(2):
     for i, (x, y) in enumerate(loader):  #: io pace
         optimizer.zero_grad(set_to_none=True)
         out = model(x)  #: forward
-        loss = criterion(out, y)
+        loss = criterion(out, y)  #: forward
         loss.backward()  #: backward
         optimizer.step()  #: optimizer
         items.append(len(x))

@@ -23,5 +23,5 @@ for epoch in range(3):
 seconds = perf_counter() - began
 tell(
     dict(steps=24, items=[8] * 24, fetches=0, updates=1, seconds=seconds, naps={"optimizer": 0.01}, paced="optimizer"),
-    verdict="compute-bound",
+    verdict="compute-bound or balanced",
 )

@@ -33,7 +33,7 @@ def work(rank, port):
     seconds = perf_counter() - began
     if rank == 0:
         tell(
-            dict(steps=20, items=[8] * 20, fetches=1, updates=1, seconds=seconds,
+            dict(steps=20, items=[4] * 20, fetches=1, updates=1, seconds=seconds,
                  naps={"forward": 0.003, "backward": 0.003}, paced="loader"),
             ranks=2,
             straggler=dict(rank=0, slow_at="io"),

@@ -21,5 +21,5 @@ seconds = perf_counter() - began
 naps = {"forward": 0.01, "backward": 0.01}
 tell(
     dict(steps=20, items=[5] * 20, fetches=1, updates=2, seconds=seconds, naps=naps, paced="loader"),
-    verdict="compute-bound",
+    verdict="compute-bound or balanced",
 )

@@ -28,7 +28,6 @@ for thread in threads:
     thread.join()
 naps = {"forward": 0.005, "backward": 0.005}
 tell(
-    dict(steps=30, items=[4] * 30, fetches=1, updates=1, seconds=max(found), naps=naps, paced="loader"),
-    dict(steps=15, items=[4] * 15, fetches=1, updates=1, seconds=min(found), naps=naps, paced="loader"),
-    verdict="compute-bound",
+    dict(steps=30, items=[4] * 30, fetches=1, updates=1, seconds=max(found), naps=naps, paced="loader", tracks=[30, 15]),
+    verdict="compute-bound or balanced",
 )
