@@ -135,7 +135,7 @@ def skeleton(report: str) -> list[str]:
         line = re.sub(r"^run: .*", "run: PATH", line)
         line = re.sub(r"# steps?\b", "# steps", line)
         kept = not re.match(
-            r"  (gap|because|threshold|try|not accounted|other is|shorter ones| {9})", line
+            r"  (- |gap|because|threshold|try|not accounted|other is|shorter ones| {9})", line
         )
         if kept:
             lines.append(" ".join(line.split()))
