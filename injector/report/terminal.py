@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..analysis.conclusion import conclude
 from ..analysis.machines import Machine, machines, memory_of
 from ..analysis.profile import Profile
 from ..analysis.rates import summarise
@@ -12,10 +13,11 @@ from . import card, header, machine, probes, values
 from .text import WIDTH, bullets, clean, crop
 
 
-def render(run: Run | str) -> str:
+def render(run: Run | str, keep: bool = False) -> str:
     """What a run (a folder, or one that was opened) has to tell, in lines of at most 100 columns.
 
-    Raises NotARunError for a folder that is none, OSError for one that cannot be read.
+    With ``keep``, what it comes to is written into its ``run.json``. Raises NotARunError for a folder
+    that is none, OSError for one that cannot be read.
     """
     run = open_run(run) if isinstance(run, str) else run
     summary = summarise(run)
@@ -25,6 +27,8 @@ def render(run: Run | str) -> str:
     try:
         watched = machines(run)
         profile = profile_of(run, watched)
+        if profile is not None and keep:
+            run = conclude(run, profile)
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"
     lines = [
