@@ -50,7 +50,7 @@ def updates(optimizer: Any) -> bool:
     if not every:
         return True
     # Calls so far: `iterations` counts them before 3.5, updates since.
-    calls = getattr(optimizer, "_iterations", None) or optimizer.iterations
+    calls = optimizer._iterations if hasattr(optimizer, "_iterations") else optimizer.iterations
     return bool((int(calls.value) + 1) % every == 0)
 
 

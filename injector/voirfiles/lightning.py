@@ -35,7 +35,8 @@ def follow_trainer(ov: Any, package: str) -> None:
     loops = f"/{package}.loops"
     # The first one holds validation, test, and the sanity check before the first epoch.
     for place in ("evaluation_loop/_EvaluationLoop/run", "prediction_loop/_PredictionLoop/run"):
-        ov.region(f"{loops}.{place}", "evaluation", phase="eval")
+        # Both are wrapped by one decorator, whose code they share where they are rewritten late.
+        ov.region(f"{loops}.{place}", "evaluation", phase="eval", outermost=True)
 
     epoch = f"{loops}.fit_loop/_FitLoop/advance"
     ov.region(epoch, "epoch")
