@@ -100,11 +100,18 @@ def _of_stream(marks: Marks, stream: Stream, pacing: Ints) -> _Atoms:
     called = some & (lane.start[row] < close)
     only_tries = called & np.isin(row, marks.tried)
     kept = only_tries | (called & ~trains)
-    return _turn_atoms(marks, stream.rows[kept], stream.start[kept], close[kept])
+    return _turn_atoms(
+        marks, stream.rows[kept], stream.start[kept], close[kept], stream.begin[kept]
+    )
 
 
-def _turn_atoms(marks: Marks, rows: Ints, start: Ints, close: Ints) -> _Atoms:
-    """From the fetch to its last call of a model, and to where the loader had run dry."""
+def _turn_atoms(
+    marks: Marks, rows: Ints, start: Ints, close: Ints, begin: Ints | None = None
+) -> _Atoms:
+    """From the fetch to its last call of a model, and to where the loader had run dry.
+
+    The first fetch of a pass also waits for the loader to start, from ``begin``.
+    """
     lane = marks.lane
     ends = lane.start[marks.ends]
     at = np.searchsorted(ends, close)
@@ -117,7 +124,10 @@ def _turn_atoms(marks: Marks, rows: Ints, start: Ints, close: Ints) -> _Atoms:
     last = np.maximum(np.searchsorted(forward, stop) - 1, 0)
     end = np.where(dry, lane.end[row], lane.end[marks.forward[last]])
     end = np.maximum(end, lane.end[rows])
-    return _Atoms(start, end, lane.site[rows].astype(np.int64), np.ones(len(rows), np.int64), dry)
+    site = lane.site[rows].astype(np.int64)
+    return _Atoms(
+        start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry
+    )
 
 
 def _by_model(marks: Marks, steps: Steps) -> _Atoms:

@@ -35,6 +35,10 @@ class Stream:
     """Where the turn of each fetch ends; ``OPEN`` where nothing ends it."""
     epoch: Ints
     """For each fetch how often the stream had run dry before."""
+    left: Flags
+    """Whether the loop was left by ``break`` in that turn: all that is known to end it is the next loop."""
+    begin: Ints
+    """Where each fetch begins, the start of the loader's iterator (and its workers) included."""
 
 
 class Loaders:
@@ -92,18 +96,23 @@ class Loaders:
         ends = lane.start[self.marks.ends[among(self.key_of_end, keys)]]
         start = lane.start[rows]
         begun = lane.start[self.marks.starts[among(self.key_of_start, keys)]]
+        begin, dry = _since(start, begun), ends
         if len(begun) > len(rows) / 2:
-            start = _since(start, begun)  # next(iter(loader)): each batch waits for that as well
-        elif len(begun):
+            start = begin  # next(iter(loader)): each batch waits for that as well
+        else:
             ends = np.sort(np.concatenate((ends, begun)))
         close = np.concatenate((start[1:], [OPEN])) if len(start) else start
         following = np.searchsorted(ends, start)
         limit = np.concatenate((ends, [OPEN]))[following]
-        return Stream(keys, rows, start, np.minimum(close, limit), following)
+        exhausted = np.concatenate((dry, [OPEN]))[np.searchsorted(dry, start)]
+        left = (limit < close) & (limit < exhausted)
+        return Stream(keys, rows, start, np.minimum(close, limit), following, left, begin)
 
 
 def _since(start: Ints, begun: Ints) -> Ints:
     """The fetches together with the loader's start, where one has just been made."""
+    if not len(begun):
+        return start
     last = np.searchsorted(begun, start) - 1
     made = begun[np.maximum(last, 0)]
     before = np.concatenate(([np.iinfo(np.int64).min], start[:-1]))

@@ -77,22 +77,6 @@ class Table:
             total = device if total is None else total + device
         return total
 
-    def take(self, which: Ints | Flags) -> Table:
-        """The same of some of the steps."""
-        return Table(
-            self.seconds[which],
-            {
-                path: Column(
-                    column.seconds[which],
-                    column.calls,
-                    column.what,
-                    column.nbytes,
-                    None if column.device is None else column.device[which],
-                )
-                for path, column in self.columns.items()
-            },
-        )
-
 
 @dataclass
 class Pieces:
@@ -109,6 +93,22 @@ class Pieces:
     step_of: Ints
     """For every row of the lane, the step that it counts in; -1 for none."""
 
+    def of_steps(self, which: Ints, n: int) -> Pieces:
+        """Those of some of the ``n`` steps, which are numbered anew."""
+        number = np.full(n + 1, -1, np.int64)  # the last one stands for no step
+        number[which] = np.arange(len(which))
+        step = number[self.step]
+        mine = step >= 0
+        return Pieces(
+            self.row[mine],
+            step[mine],
+            self.seconds[mine],
+            self.whole[mine],
+            self.path,
+            self.paths,
+            number[self.step_of],
+        )
+
 
 def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
     """Which spans of ``lane`` lie in which of ``steps``."""
@@ -116,9 +116,8 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
     last = np.searchsorted(lane.start, steps.end)
     owner = _owners(first, last, len(lane))
     structure = lane.flags(lambda site: site.region in STRUCTURE)
-    part = (owner >= 0) & ~structure
-    if len(holes):
-        part &= ~holes.hold(lane.start)
+    apart = structure | holes.hold(lane.start) if len(holes) else structure
+    part = (owner >= 0) & ~apart
     # Where the owner is -1 this looks at any step: part has decided already.
     inside = part & (lane.end <= steps.end[owner]) if len(steps) else part
     row, step, start, end = np.arange(len(lane)), owner, lane.start, lane.end
@@ -127,7 +126,7 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
         row, step_of = np.flatnonzero(inside), np.where(inside, owner, -1)
         step, start, end = owner[row], start[row], end[row]
     whole = np.ones(len(row), np.bool_)
-    odd = np.flatnonzero(~(inside | structure))
+    odd = np.flatnonzero(~(inside | apart))
     if len(odd) and len(steps):
         extra = _split(lane, steps, owner, odd)
         row, step = np.concatenate((row, extra[0])), np.concatenate((step, extra[1]))

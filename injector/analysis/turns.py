@@ -63,7 +63,9 @@ class Turns:
         number = np.bincount(turn[mine], minlength=len(stream.start))
         last_update = np.zeros(len(stream.start), np.int64)
         last_update[turn[mine]] = lane.end[updates[mine]]  # in order: the last one stays
-        close = np.where(stream.close == OPEN, np.maximum(last_update, stream.start), stream.close)
+        # What comes after a loop that was left early is none of its last step.
+        early = (stream.close == OPEN) | (stream.left & (number > 0))
+        close = np.where(early, np.maximum(last_update, stream.start), stream.close)
         # A turn that nothing ended, and whose later updates are paced by something else.
         others = updates[(turn >= 0) & free]
         if len(others):

@@ -88,11 +88,8 @@ def _thread(
     pieces = pieces_of(lane, steps, holes)
     thread = Thread(source, number, lane, marks, steps, passes, pieces, [])
     if len(steps):
-        table = table_of(lane, steps, holes, pieces)
-        for device in devices:
-            add_device(table, lane, pieces, device, number)
         name = next(iter(sorted({s.device for s in source.sites.values() if s.device})), None)
-        thread.units = _units(thread, table, holes, name)
+        thread.units = _units(thread, devices, holes, name)
     return thread
 
 
@@ -125,7 +122,9 @@ def _found(marks: Marks) -> tuple[Steps, Passes]:
     return joined([turns.steps, rough]), passes
 
 
-def _units(thread: Thread, table: Table, holes: Holes, device: str | None) -> list[Unit]:
+def _units(
+    thread: Thread, devices: list[Lane], holes: Holes, device: str | None
+) -> list[Unit]:
     steps = thread.steps
     found = items_of(thread.marks, steps, holes)
     keys = _keys(steps, _optimizers(thread.marks, steps))
@@ -134,8 +133,7 @@ def _units(thread: Thread, table: Table, holes: Holes, device: str | None) -> li
         mine = np.flatnonzero(among(steps.pace, [i for i, k in enumerate(keys) if k == key]))
         if not len(mine):
             continue
-        alone = len(mine) == len(steps)
-        one = table if alone else table.take(mine)
+        table = _table(thread, mine, devices, holes)
         units.append(
             Unit(
                 key=key,
@@ -144,17 +142,29 @@ def _units(thread: Thread, table: Table, holes: Holes, device: str | None) -> li
                 device=device,
                 start=steps.start[mine],
                 end=steps.end[mine],
-                table=one,
+                table=table,
                 waits=np.zeros(len(mine), np.float32),
                 items=None if found.items is None else found.items[mine].astype(np.float32),
                 tokens=None if found.tokens is None else found.tokens[mine].astype(np.float32),
                 why=found.why,
                 fetches=float(steps.fetches[mine].mean()),
                 updates=float(steps.updates[mine].mean()),
-                warmup=warmup_of(one.seconds),
+                warmup=warmup_of(table.seconds),
             )
         )
     return units
+
+
+def _table(thread: Thread, mine: Ints, devices: list[Lane], holes: Holes) -> Table:
+    """The columns of the steps ``mine``."""
+    steps, pieces = thread.steps, thread.pieces
+    if len(mine) < len(steps):
+        pieces = pieces.of_steps(mine, len(steps))
+        steps = steps.take(mine)
+    table = table_of(thread.lane, steps, holes, pieces)
+    for device in devices:
+        add_device(table, thread.lane, pieces, device, thread.number)
+    return table
 
 
 def _keys(steps: Steps, optimizers: list[frozenset[int]]) -> list[Key]:
