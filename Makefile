@@ -23,7 +23,7 @@ $(VENV)/torch: $(VENV)/base
 	touch $@
 
 $(VENV)/test: $(VENV)/torch
-	$(PIP) install --editable ".[test,lint]"
+	$(PIP) install --editable ".[test,lint,libraries]"
 	touch $@
 
 # Installed and prepared once: a second time takes as long as the program.

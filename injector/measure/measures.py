@@ -109,17 +109,40 @@ class Measures:
 
         Raises UserError when ``get`` does not say what its parameters are called.
         """
-        series = "/".join(part for part in (task, name or _last_word(where)) if part)
+        series = _series(task, name or _last_word(where))
         store = Store(series, self._recorder, self.late.keep)
         if get is None:
             self._ask(where, store=store)
             return
         try:
-            hooks = ValueHooks(get, store.under)
+            hooks = ValueHooks(get, store.under if name else self._several(store, task))
             hooks.gives = store.gives
             self._ask(where, calls=hooks)
         except TypeError as error:
             raise UserError(f"value {series!r} of {where!r}: {error}") from None
+
+    def _several(self, store: Store, task: str | None) -> Callable[[str], Callable[[Any], Any]]:
+        """As ``store.under``, but a mapping is a value of each of its names, which come as they come."""
+        stores: dict[str, Store] = {}
+
+        def put(name: str, value: Any) -> None:
+            if name not in stores:
+                stores[name] = Store(_series(task, name), self._recorder, self.late.keep)
+            stores[name].put(value)
+
+        def under(hook: str) -> Callable[[Any], Any]:
+            single = store.under(hook)
+
+            def found(value: Any) -> Any:
+                if hasattr(value, "keys") and hasattr(value, "values"):
+                    for name, one in list(value.items()):
+                        put(str(name), one)
+                    return value
+                return single(value)
+
+            return found
+
+        return under
 
     def region(self, where: Any, name: str, **said: Any) -> None:
         """Record each call of ``where`` as a span of the region ``name``.
@@ -132,9 +155,9 @@ class Measures:
             raise UserError(f"region {name!r} of {where!r}: {error}") from None
         self._ask(where, calls=RegionHooks(region, self.spans))
 
-    def step(self, where: Any, task: str, items: Any, phase: Any, device: bool) -> None:
+    def step(self, where: Any, task: str, **said: Any) -> None:
         """Each call of ``where`` is a step, of ``items`` items where that is said."""
-        self.region(where, "step", task=task, items=items, phase=phase, device=device)
+        self.region(where, "step", task=task, **said)
 
     def loader(self, where: Any, task: str, items: Any, phase: str | None) -> None:
         """Record the turns of the loop that ``where`` feeds: the wait for a batch, and the step."""
@@ -179,6 +202,10 @@ def _is_traced(value: Any) -> bool:
         return True
     tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
     return tracing is not None and tracing() is not None
+
+
+def _series(task: str | None, name: str) -> str:
+    return f"{task}/{name}" if task else name
 
 
 def _last_word(where: Any) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _LARGEST = 1 << 23
 """Bytes of a source file that is still read for the text of a line."""
+_MOST_CODES = 10_000
 _SITE = ("site-packages", "dist-packages")
 
 
@@ -23,6 +24,29 @@ class Finder:
         folders = {os.path.join(prefix, "bin") + os.sep for prefix in (sys.prefix, sys.base_prefix)}
         self._scripts = tuple(folders)
         self._kinds: dict[str, str] = {}
+        self._programs: dict[int, bool] = {}
+        self._codes: list[CodeType] = []  # kept, so that the identities stay theirs
+
+    def program(self, frame: FrameType | None) -> FrameType | None:
+        """The nearest frame of the program, from ``frame`` on; None if there is none."""
+        known = self._programs
+        while frame is not None:
+            found = known.get(id(frame.f_code))
+            if found is None:
+                found = self._is_program(frame)
+            if found:
+                return frame
+            frame = frame.f_back
+        return None
+
+    def _is_program(self, frame: FrameType) -> bool:
+        if len(self._codes) >= _MOST_CODES:
+            self._programs.clear()
+            self._codes.clear()
+        found = self._kind(frame) == "program"
+        self._codes.append(frame.f_code)
+        self._programs[id(frame.f_code)] = found
+        return found
 
     def place(self, frame: FrameType | None, library: str = "") -> dict[str, Any] | None:
         """Where the nearest frame of the program is: ``file line function text``.

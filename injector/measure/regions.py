@@ -56,12 +56,14 @@ class Region:
         what: Any = None,
         when: Any = None,
         task: str | None = None,
-        outermost: bool = False,
+        outermost: bool | str = False,
         device: bool = False,
     ) -> None:
         self.name = name
         self.task = task
         self.outermost = outermost
+        self.level = f"outermost {outermost}" if isinstance(outermost, str) else name
+        """Regions of one level nest in each other."""
         self.device = device
         self.payload = "bytes" if nbytes is not None else None
         if items is not None or tokens is not None:
@@ -106,11 +108,12 @@ class Region:
             shown = None if kind is None and of is None else kind or type(of).__name__
             return sites.at(frame, library, of, region=name, phase=phase, what=shown, **data)
 
-        call = Call(name, find)
+        call = Call(name, find, sites.program)
         self._fill(call)
         if name == FETCH:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
-        call.outermost = self.outermost
+        call.outermost = bool(self.outermost)
+        call.level = self.level
         call.device = spans.marks if self.device else None
         return call
 
@@ -239,7 +242,7 @@ class RegionHooks(CallHooks):
     ) -> tuple[Point, dict[str, Function]]:
         point = Point(names["#enter"])
         if self.region.outermost:
-            self.gate = self._spans.calls.gate(self.region.name).name
+            self.gate = self._spans.calls.gate(self.region.level).name
         call = self.region.call(self._spans, asked, library)
         return point, self._spans.calls.hooks(point, call).by_variable
 

@@ -78,6 +78,10 @@ class Sites:
             self.age += 1
             self._reset()
 
+    def program(self, frame: FrameType | None) -> FrameType | None:
+        """The nearest frame of the program, from ``frame`` on; None if there is none."""
+        return self._finder.program(frame)
+
     def at(self, frame: FrameType | None, library: str, of: Any, **what: Any) -> int:
         """The number of the site of a call from ``frame`` into ``library``; ``what`` is its data."""
         place = self.place(frame, library)

@@ -158,7 +158,8 @@ class Overseer:
         """Record each value that ``where`` takes, as ``name``; device values are read late.
 
         With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
-        parameters are named like variables of ``where``, ``result`` is what it returns.
+        parameters are named like variables of ``where``, ``result`` is what it returns. None is no
+        value. Without a ``name`` it may make a mapping: a value of each of its names.
 
         Raises:
             UserError: ``get`` names what ``where`` does not have.
@@ -178,14 +179,15 @@ class Overseer:
         of: Any = None,
         what: Any = None,
         when: Any = None,
-        outermost: bool = False,
+        outermost: bool | str = False,
     ) -> None:
         """Record each call of the function ``where`` as a span of the region ``name``.
 
         ``items``, ``tokens``, ``nbytes``, ``phase`` (``"train"`` or ``"eval"``), ``of`` (the object that
         the call works on), ``what`` (its name) and ``when`` (whether the call counts) are constants, or
         functions whose parameters are named like variables of ``where``; ``result`` is what it
-        returns. ``outermost`` leaves out calls inside of another call of a region of that name;
+        returns. ``outermost`` leaves out calls inside of another call of a region of that name,
+        or, where it is a word, of any region that says the same word;
         ``device`` asks for the time of the device as well.
 
         Raises:
@@ -213,9 +215,15 @@ class Overseer:
         items: Any = None,
         phase: Any = None,
         device: bool = False,
+        when: Any = None,
+        outermost: bool | str = False,
     ) -> None:
-        """Each call of the function ``where`` is a step of ``task`` that processes ``items`` items."""
-        self._measures.step(where, task, items, phase, device)
+        """Each call of the function ``where`` is a step of ``task`` that processes ``items`` items.
+
+        ``items``, ``phase``, ``when`` and ``outermost`` are as in :meth:`region`.
+        """
+        said = {"items": items, "phase": phase, "when": when, "outermost": outermost}
+        self._measures.step(where, task, device=device, **said)
 
     def loader(
         self, where: Any, *, task: str = "train", items: Any = None, phase: str | None = None

@@ -46,8 +46,10 @@ class Stacks(_local):
 class Call:
     """What is asked about each call of a region, and who answers."""
 
-    def __init__(self, region: str, find: Function) -> None:
+    def __init__(self, region: str, find: Function, near: Function) -> None:
         self.region = region
+        self.near = near
+        """``near(frame)``: from ``frame`` on, the first whose line tells one call from another."""
         self.find = find
         """``find(frame, of, phase, variables)``: the number of the site; ``frame`` is the caller's."""
         self.when: Function | None = None
@@ -64,6 +66,8 @@ class Call:
         self.device: Any = None
         """Marks moments of a device: ``mark()``, ``span(begin, payload, site)``."""
         self.outermost = False
+        self.level = region
+        """Regions of one level share a stack: ``outermost`` is about all of them."""
         self.most = (1 << 63) - 1
         """The largest payload."""
 
@@ -78,16 +82,16 @@ class Calls:
         self._forget: list[Callable[[], None]] = []
         self._pid = os.getpid()
 
-    def gate(self, region: str) -> Gate:
-        """The gate that all regions of this name share."""
-        known = self._gates.get(region)
+    def gate(self, level: str) -> Gate:
+        """The gate that all regions of this level share."""
+        known = self._gates.get(level)
         if known is None:
-            known = self._gates[region] = Gate(region)
+            known = self._gates[level] = Gate(level)
         return known
 
-    def stacks(self, region: str) -> Stacks:
-        """The stacks that all regions of this name share."""
-        return self._stacks.setdefault(region, Stacks())
+    def stacks(self, level: str) -> Stacks:
+        """The stacks that all regions of this level share."""
+        return self._stacks.setdefault(level, Stacks())
 
     def forget(self) -> None:
         """An object has died: its identity may soon be another one's."""
@@ -129,16 +133,17 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
     me = call
     inside: Entry = (me, INSIDE, 0, 0, None)
     outside: Entry = (me, OUTSIDE, 0, 0, None)
-    find, outermost, device, most = call.find, call.outermost, call.device, call.most
-    late_payload = call.late_payload
+    find, near, outermost, device = call.find, call.near, call.outermost, call.device
+    most, late_payload = call.most, call.late_payload
     when, get_of, get_phase, get_payload = call.when, call.of, call.phase, call.payload
     simple = not (outermost or device or when or get_of or get_phase or get_payload)
     add = calls.room.add
     clock, getframe = perf_counter_ns, sys._getframe
-    local = calls.stacks(call.region)
-    inside_now = calls.gate(call.region).set if outermost else None
+    local = calls.stacks(call.level)
+    inside_now = calls.gate(call.level).set if outermost else None
     fired = 0
     told = False
+    far = False  # a library calls: what tells calls from each other is a frame further out
     walks = (
         False  # frames of ours lie between the hook and the function: its caller is searched for
     )
@@ -156,6 +161,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         try:
             stack = local.stack
             frame = getframe(2)
+            if far:
+                frame = near(frame) or frame
             if frame.f_lasti == last_lasti and frame.f_code is last_code and stack is last_stack:
                 stack.append((me, last_site, clock(), 0, None))
             else:
@@ -184,6 +191,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
                 payload = cleaned(payload)
             try:
                 frame = getframe(2)
+                if far:
+                    frame = near(frame) or frame
             except ValueError:  # nobody calls what a thread begins with
                 push(getframe(1), stack, of, phase, payload, rest)
                 return value
@@ -276,16 +285,18 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             stack.append(entry)
 
     def look(caller: FrameType | None, stack: list[Entry], of: Any, phase: Any, rest: Any) -> int:
-        nonlocal last_code, last_lasti, last_of, last_phase, last_stack, last_site
+        nonlocal last_code, last_lasti, last_of, last_phase, last_stack, last_site, far
         if caller is None:
             return find(None, of, phase, rest)  # type: ignore[no-any-return]
-        code, lasti, same = caller.f_code, caller.f_lasti, id(of)
+        at = near(caller) or caller
+        code, lasti, same = at.f_code, at.f_lasti, id(of)
         key = (id(code), lasti, same, phase, local.number)
         known = places.get(key)
         if known is None:
             if len(places) >= _MOST_PLACES:
                 places.clear()
             known = places[key] = (find(caller, of, phase, rest), code)
+        far = far or at is not caller
         if not walks:  # in these lines no other thread runs: there is no call
             last_code, last_lasti, last_of = code, lasti, same
             last_phase, last_stack, last_site = phase, stack, known[0]
@@ -361,7 +372,7 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
     def renew() -> None:
         nonlocal local
         calls.renew()
-        local = calls.stacks(call.region)
+        local = calls.stacks(call.level)
         opened.clear()
         forget()
 

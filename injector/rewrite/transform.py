@@ -201,7 +201,9 @@ class _Scope(Weaver):
         scopes = self.plan.point("#scope")
         begin = self.bare(scopes, "+", where, "scope", line)
         error = self.bare(self.plan.point("#error"), "!", kind="error", line=line)
-        final = self.signal("#exit", self.plan.point("#exit"), "exit", line)
+        # What began last ends first: the spans of two hooks around one call lie inside of each other.
+        leaving = tuple(reversed(self.plan.point("#exit")))
+        final = self.signal("#exit", leaving, "exit", line)
         final += self.bare(scopes, "-")
         if not error and not final:
             return begin + body

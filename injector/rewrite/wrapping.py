@@ -49,8 +49,8 @@ class _Plan:
             self.leave.append((hook + "-", False))
         elif request.variable == "#enter":
             self.enter.append((hook, True))
-        elif request.variable == "#exit":
-            self.leave.append((hook, True))
+        elif request.variable == "#exit":  # what began last ends first
+            self.leave.insert(0, (hook, True))
         elif request.variable == "#error":
             self.error.append(hook)
         elif request.override:

@@ -1,0 +1,165 @@
+"""scikit-learn: what is fitted and what is asked of it, with its samples; `partial_fit` in steps.
+
+The outermost estimator counts: what a pipeline or a search fits and asks inside is a part of it, except
+that the scoring of a search's candidates is evaluation. The rounds of gradient boosting are steps, and
+so are the updates of a neural network.
+"""
+
+LIBRARY = "sklearn"
+TESTED = ("1.3", "1.9")
+
+WHOLE = "estimator"
+"""Only the outermost of all regions that say this; those of LightGBM and XGBoost say it, too."""
+
+PREDICTING = {
+    # All that is built on these classes inherits it. A class whose `predict` asks another one that is
+    # listed, for its own `decision_function` or `predict_proba`, is measured as a whole.
+    "sklearn.calibration/CalibratedClassifierCV": "predict predict_proba",
+    "sklearn.cluster._birch/Birch": "predict",
+    "sklearn.cluster._kmeans/_BaseKMeans": "predict",
+    "sklearn.compose._target/TransformedTargetRegressor": "predict",
+    "sklearn.cross_decomposition._pls/_PLS": "predict",
+    "sklearn.discriminant_analysis/LinearDiscriminantAnalysis": "predict_proba",
+    "sklearn.ensemble._bagging/BaggingClassifier": "predict predict_proba",
+    "sklearn.ensemble._bagging/BaggingRegressor": "predict",
+    "sklearn.ensemble._forest/ForestClassifier": "predict predict_proba",
+    "sklearn.ensemble._forest/ForestRegressor": "predict",
+    "sklearn.ensemble._gb/GradientBoostingClassifier": "predict predict_proba",
+    "sklearn.ensemble._gb/GradientBoostingRegressor": "predict",
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting/HistGradientBoostingClassifier": (
+        "predict predict_proba"
+    ),
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting/HistGradientBoostingRegressor": (
+        "predict"
+    ),
+    "sklearn.ensemble._iforest/IsolationForest": "predict score_samples decision_function",
+    "sklearn.ensemble._stacking/StackingClassifier": "predict predict_proba",
+    "sklearn.ensemble._stacking/_BaseStacking": "predict",
+    "sklearn.ensemble._voting/VotingClassifier": "predict predict_proba",
+    "sklearn.ensemble._voting/VotingRegressor": "predict",
+    "sklearn.ensemble._weight_boosting/AdaBoostClassifier": "predict predict_proba",
+    "sklearn.ensemble._weight_boosting/AdaBoostRegressor": "predict",
+    "sklearn.gaussian_process._gpc/GaussianProcessClassifier": "predict predict_proba",
+    "sklearn.gaussian_process._gpr/GaussianProcessRegressor": "predict",
+    "sklearn.kernel_ridge/KernelRidge": "predict",
+    "sklearn.linear_model._base/LinearClassifierMixin": "predict decision_function",
+    "sklearn.linear_model._base/LinearModel": "predict",
+    "sklearn.linear_model._glm.glm/_GeneralizedLinearRegressor": "predict",
+    "sklearn.linear_model._logistic/LogisticRegression": "predict_proba",
+    "sklearn.linear_model._ridge/_RidgeClassifierMixin": "predict",
+    "sklearn.linear_model._stochastic_gradient/BaseSGDRegressor": "predict",
+    "sklearn.linear_model._stochastic_gradient/SGDClassifier": "predict_proba",
+    "sklearn.mixture._base/BaseMixture": "predict predict_proba score_samples",
+    "sklearn.model_selection._search/BaseSearchCV": "predict predict_proba decision_function",
+    "sklearn.multiclass/OneVsOneClassifier": "predict",
+    "sklearn.multiclass/OneVsRestClassifier": "predict predict_proba",
+    "sklearn.multioutput/MultiOutputClassifier": "predict_proba",
+    "sklearn.multioutput/_MultiOutputEstimator": "predict",
+    "sklearn.naive_bayes/_BaseNB": "predict predict_proba",
+    "sklearn.neighbors._classification/KNeighborsClassifier": "predict predict_proba",
+    "sklearn.neighbors._lof/LocalOutlierFactor": "predict score_samples decision_function",
+    "sklearn.neighbors._nearest_centroid/NearestCentroid": "predict",
+    "sklearn.neighbors._regression/KNeighborsRegressor": "predict",
+    "sklearn.neural_network._multilayer_perceptron/MLPClassifier": "predict predict_proba",
+    "sklearn.neural_network._multilayer_perceptron/MLPRegressor": "predict",
+    "sklearn.pipeline/Pipeline": "predict predict_proba decision_function score score_samples",
+    "sklearn.svm._base/BaseLibSVM": "predict",
+    "sklearn.svm._base/BaseSVC": "predict decision_function",
+    "sklearn.svm._classes/OneClassSVM": "predict score_samples decision_function",
+    "sklearn.tree._classes/BaseDecisionTree": "predict",
+    "sklearn.tree._classes/DecisionTreeClassifier": "predict_proba",
+}
+
+
+def instrument_fit(ov):
+    # Every `fit`, `fit_transform` and `partial_fit` of scikit-learn is decorated by this wrapper.
+    wrapper = "/sklearn.base/_fit_context/decorator/wrapper"
+    known = {
+        "items": lambda args, kwargs: rows(args[0] if args else kwargs.get("X")),
+        "of": lambda estimator: type(estimator),
+        "what": lambda estimator: type(estimator).__name__,
+    }
+    ov.region(
+        wrapper,
+        "fit",
+        when=lambda fit_method: fit_method.__name__ != "partial_fit",
+        outermost=WHOLE,
+        **known,
+    )
+    ov.step(
+        wrapper,
+        when=lambda fit_method: fit_method.__name__ == "partial_fit",
+        items=known["items"],
+        outermost=WHOLE,
+    )
+
+
+def instrument_transform(ov):
+    known = {
+        "items": lambda X: rows(X),
+        "of": lambda self: type(self),
+        "what": lambda self: type(self).__name__,
+        "outermost": WHOLE,
+    }
+    ov.region("/sklearn.base/TransformerMixin/fit_transform", "fit", **known)
+    # Every `transform` of what has `set_output` is wrapped by this one, and so is `fit_transform`.
+    ov.region(
+        "/sklearn.utils._set_output/_wrap_method_output/wrapped",
+        "transform",
+        when=lambda method: method == "transform",
+        **known,
+    )
+
+
+def instrument_predict(ov):
+    known = {
+        "phase": "eval",
+        "items": lambda X: rows(X),
+        "of": lambda self: type(self),
+        "what": lambda self: type(self).__name__,
+        "outermost": WHOLE,
+    }
+    for where, methods in PREDICTING.items():
+        for method in methods.split():
+            ov.region(f"/{where}/{method}", "score" if method == "score" else "predict", **known)
+    for mixin in ("ClassifierMixin", "RegressorMixin"):
+        ov.region(f"/sklearn.base/{mixin}/score", "score", **known)
+
+
+def instrument_search(ov):
+    # A candidate of GridSearchCV, or a fold of cross_validate, is scored.
+    ov.region(
+        "/sklearn.model_selection._validation/_score",
+        "evaluation",
+        phase="eval",
+        items=lambda X_test: rows(X_test),
+        outermost=True,
+    )
+
+
+def instrument_rounds(ov):
+    ov.step("/sklearn.ensemble._gb/BaseGradientBoosting/_fit_stage", items=lambda X: rows(X))
+
+
+def instrument_networks(ov):
+    network = "/sklearn.neural_network._multilayer_perceptron/BaseMultilayerPerceptron"
+    ov.region(
+        f"{network}/_forward_pass",  # only training calls this one
+        "forward",
+        phase="train",
+        items=lambda activations: rows(activations[0]),
+    )
+    ov.region(
+        "/sklearn.neural_network._stochastic_optimizers/BaseOptimizer/update_params",
+        "optimizer",
+        of=lambda self: self,
+        what=lambda self: type(self).__name__,
+    )
+
+
+def rows(data):
+    """How many samples ``data`` has: an array, a frame, a list; 0 if it does not say."""
+    shape = getattr(data, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else 0
+    return len(data) if hasattr(data, "__len__") else 0

@@ -1,0 +1,74 @@
+"""XGBoost: each boosting round is a step; evaluation, predictions and matrices beside it.
+
+A step is one call of ``Booster.update``, or of ``Booster.boost`` outside of it, whoever makes it:
+``train``, ``cv`` (one a fold and round), the scikit-learn classes, or a loop by hand. Its items are
+the rows of the training matrix: under distributed training, the rows that this process holds.
+"""
+
+LIBRARY = "xgboost"
+TESTED = ("2.1", "3.2")
+RECORDS = "boosting rounds as steps, evaluation and its metrics, fit, predict, dataset"
+
+
+def instrument_rounds(ov):
+    for function in ("update", "boost"):
+        ov.step(
+            f"/xgboost.core/Booster/{function}",
+            items=lambda dtrain: dtrain.num_row(),
+            outermost="round",  # `update` with a custom objective calls `boost`
+        )
+
+
+def instrument_evaluation(ov):
+    ov.region(
+        "/xgboost.core/Booster/eval_set",
+        "evaluation",
+        when=lambda evals: len(evals) > 0,  # `train` asks each round, also when there is nothing
+        items=lambda evals: sum(matrix.num_row() for matrix, *_ in evals),
+        phase="eval",
+        outermost=True,
+    )
+    ov.value(
+        "/xgboost.callback/CallbackContainer/_update_history",
+        task="eval",
+        get=lambda score: {each[0]: each[1] for each in score},
+    )
+
+
+def instrument_models(ov):
+    whole = {"outermost": "estimator"}  # shared with scikit-learn's: a search's fits count as one
+    for name in ("XGBModel", "XGBClassifier", "XGBRanker"):
+        ov.region(f"/xgboost.sklearn/{name}/fit", "fit", items=lambda X: rows(X), **whole)
+    ov.region("/xgboost.training/train", "fit", items=lambda dtrain: rows(dtrain), **whole)
+    ov.region("/xgboost.training/cv", "fit", items=lambda dtrain: rows(dtrain), **whole)
+    how = {"phase": "eval", **whole}
+    for name in ("XGBModel", "XGBClassifier", "XGBRFClassifier", "XGBRanker"):
+        ov.region(f"/xgboost.sklearn/{name}/predict", "predict", items=lambda X: rows(X), **how)
+    ov.region(
+        "/xgboost.core/Booster/predict",
+        "predict",
+        when=lambda training: not training,  # a custom objective's margins belong to the round
+        items=lambda data: rows(data),
+        **how,
+    )
+    ov.region(
+        "/xgboost.core/Booster/inplace_predict", "predict", items=lambda data: rows(data), **how
+    )
+
+
+def instrument_matrices(ov):
+    for name in ("DMatrix", "QuantileDMatrix"):
+        ov.region(
+            f"/xgboost.core/{name}/__init__",
+            "dataset",
+            items=lambda self, result: rows(self),
+            outermost=True,
+        )
+
+
+def rows(data):
+    """How many rows ``data`` has: a matrix, an array, a frame; 0 if it does not say."""
+    if hasattr(data, "num_row"):
+        return data.num_row()
+    shape = getattr(data, "shape", None)
+    return int(shape[0]) if shape else 0

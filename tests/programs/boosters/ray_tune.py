@@ -1,0 +1,43 @@
+"""Three trials of a function and two of a class, in Ray's worker processes."""
+
+import os
+import sys
+
+import ray
+from ray import tune
+
+if hasattr(tune, "RunConfig"):
+    report, RunConfig = tune.report, tune.RunConfig
+else:
+    from ray.train import RunConfig, report
+
+
+def objective(config):
+    for turn in range(3):
+        report({"loss": config["x"] + turn})
+
+
+class Counter(tune.Trainable):
+    def setup(self, config):
+        self.x = config["x"]
+
+    def step(self):
+        self.x += 1
+        return {"loss": self.x, "done": self.x >= 14}
+
+    def save_checkpoint(self, folder):
+        return {"x": self.x}
+
+    def load_checkpoint(self, found):
+        self.x = found["x"]
+
+
+if __name__ == "__main__":
+    trainable, space = {"function": (objective, [1.0, 2.0, 3.0]), "class": (Counter, [10, 11])}[sys.argv[1]]
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    tuner = tune.Tuner(
+        trainable,
+        param_space={"x": tune.grid_search(space)},
+        run_config=RunConfig(verbose=0, storage_path=os.path.abspath("tuned")),
+    )
+    print(sorted(result.metrics["loss"] for result in tuner.fit()))

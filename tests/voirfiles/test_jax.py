@@ -1,0 +1,41 @@
+"""JAX: what can be seen around jitted calls."""
+
+from __future__ import annotations
+
+from boosted import needs, run
+
+needs("jax")
+
+PROGRAM = "jax_train.py"
+BATCH = 64 * 8 * 4 + 64 * 4
+
+
+def lines(found, region):
+    """The program's lines that spans of ``region`` belong to."""
+    return [span.site["place"]["text"] for span in found.of(region)]
+
+
+def test_a_jitted_step(tmp_path):
+    needs("optax")
+    found = run(tmp_path, PROGRAM, "jitted")
+    compiled = [line for line in lines(found, "compile") if "= step(" in line]
+    assert len(compiled) == 1  # five calls
+    assert found.items("h2d") == [BATCH]
+    assert lines(found, "wait") == ["loss = jax.block_until_ready(loss)"] * 5 + [
+        "return float(loss) > 0"
+    ]
+    assert found.of("optimizer") == []  # it is a part of what was compiled
+
+
+def test_optax_outside_of_jit(tmp_path):
+    needs("optax")
+    found = run(tmp_path, PROGRAM, "by_hand")
+    assert found.items("h2d") == [BATCH] * 5
+    assert len(found.of("optimizer")) == 5
+    assert found.of("wait") == []
+
+
+def test_each_shape_is_compiled_once(tmp_path):
+    found = run(tmp_path, PROGRAM, "shapes")
+    for region in ("trace", "lower", "compile"):
+        assert len([line for line in lines(found, region) if "double(" in line]) == 3

@@ -1,0 +1,82 @@
+"""scikit-learn: the outermost estimator counts."""
+
+from __future__ import annotations
+
+import pytest
+from boosted import inside, needs, run
+
+needs("sklearn")
+
+PROGRAM = "sklearn_fit.py"
+
+
+def whole(found):
+    """Region, class and samples of what was recorded, in order of their ends."""
+    regions = ("fit", "transform", "predict", "score", "step")
+    spans = sorted((span for name in regions for span in found.of(name)), key=lambda s: s.end)
+    return [(span.site["region"], span.site["what"], span.items) for span in spans]
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        (
+            "fit",
+            [
+                ("fit", "LogisticRegression", 200),
+                ("predict", "LogisticRegression", 50),
+                ("predict", "LogisticRegression", 40),
+                ("score", "LogisticRegression", 200),
+            ],
+        ),
+        ("pipeline", [("fit", "Pipeline", 200), ("predict", "Pipeline", 30)]),
+        ("transform", [("fit", "StandardScaler", 200), ("transform", "StandardScaler", 70)]),
+        ("cluster", [("fit", "KMeans", 90)]),
+        ("boosted", [("fit", "AdaBoostClassifier", 150)]),
+        ("partial", [("step", None, 40)] * 10),
+        ("incremental", [("fit", "IncrementalPCA", 60)]),
+        (
+            "loaded",
+            [("fit", "DecisionTreeClassifier", 80), ("predict", "DecisionTreeClassifier", 80)],
+        ),
+    ],
+)
+def test_the_outermost(tmp_path, what, expected):
+    assert whole(run(tmp_path, PROGRAM, what)) == expected
+
+
+def test_predictions_are_evaluation(tmp_path):
+    found = run(tmp_path, PROGRAM, "fit")
+    assert {span.site["phase"] for span in found.of("predict")} == {"eval"}
+    assert {span.site["phase"] for span in found.of("fit")} == {None}
+
+
+def test_a_search(tmp_path):
+    found = run(tmp_path, PROGRAM, "search")
+    assert whole(found) == [("fit", "GridSearchCV", 200)]
+    assert sorted(found.items("evaluation")) == [66, 66, 67, 67, 67, 67]
+    assert inside(found.of("evaluation"), found.of("fit"))
+
+
+def test_in_processes_of_joblib(tmp_path):
+    found = run(tmp_path, PROGRAM, "parallel")
+    [search] = [span for span in found.of("fit") if span.site["what"] == "GridSearchCV"]
+    others = [span for span in found.of("fit") if span is not search]
+    assert [span.site["what"] for span in others] == ["LogisticRegression"] * 6
+    assert sorted(found.items("evaluation")) == [66, 66, 67, 67, 67, 67]
+    assert inside(others, [search])
+
+
+def test_rounds_of_boosting(tmp_path):
+    found = run(tmp_path, PROGRAM, "boosting")
+    assert found.items("step") == [150] * 6
+    assert inside(found.of("step"), found.of("fit"))
+
+
+def test_a_network(tmp_path):
+    found = run(tmp_path, PROGRAM, "network")
+    assert int(found.out) == 3  # epochs of four batches
+    assert found.items("forward") == [25] * 12
+    assert len(found.of("optimizer")) == 12
+    assert {span.site["what"] for span in found.of("optimizer")} == {"AdamOptimizer"}
+    assert inside(found.of("forward") + found.of("optimizer"), found.of("fit"))
