@@ -119,10 +119,11 @@ def test_every_link_between_pages_leads_somewhere():
 def skeleton(report: str) -> list[str]:
     """The lines of a report without what a machine, or its load, makes of them.
 
-    Figures, times and bars become signs; of a line of the program, its place stays. Gaps, and how
-    the verdict is argued, depend on how fast things were: they are left out.
+    Figures, times and bars become signs; of a line of the program, its place stays. Gaps, how the
+    verdict is argued, and what the host did depend on how fast things were: they are left out.
     """
     lines = []
+    report = re.sub(r"^host .*\n(.+\n)*\n", "", report, flags=re.M)
     for line in report.splitlines():
         line = re.sub(r"[█▏▎▍▌▋▊▉]+", " ", line)
         line = re.sub(r"(\w+\.py:\d+)( \(\w+\))?  .*", r"\1", line)
@@ -134,7 +135,7 @@ def skeleton(report: str) -> list[str]:
         line = re.sub(r"^run: .*", "run: PATH", line)
         line = re.sub(r"# steps?\b", "# steps", line)
         kept = not re.match(
-            r"  (gap|because|threshold|try|not accounted|other is|\d+ shorter| {9})", line
+            r"  (gap|because|threshold|try|not accounted|other is|shorter ones| {9})", line
         )
         if kept:
             lines.append(" ".join(line.split()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from ..store.folder import Run
 from .columns import SECOND, Source, read_rows, sources
 from .findings import Findings, findings_of, first_of, others_of
@@ -20,6 +22,9 @@ from .verdict import (
     verdict_of,
 )
 
+_AT_ONCE = 2
+"""Processes whose spans are in memory together: columns are worked on without the interpreter's lock."""
+
 
 def profile(run: Run, memory: Memory | None = None) -> Profile | None:
     """What the spans of ``run`` say; None where it recorded none.
@@ -33,10 +38,10 @@ def profile(run: Run, memory: Memory | None = None) -> Profile | None:
         return None
     findings: list[Findings] = []
     unknown = last = 0
-    for source in recording:
-        made, more, latest = _read(source)
-        findings += made
-        unknown, last = unknown + more, max(last, latest)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for made, more, latest in pool.map(_read, recording):
+            findings += made
+            unknown, last = unknown + more, max(last, latest)
     loops = grouped([unit for each in findings for unit in each.units])
     asked = _asked(run)
     where = {id(u): at for each in findings for u, at in zip(each.units, each.where, strict=True)}

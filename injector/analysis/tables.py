@@ -121,8 +121,11 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
         part &= ~holes.hold(lane.start)
     # Where the owner is -1 this looks at any step: part has decided already.
     inside = part & (lane.end <= steps.end[owner]) if len(steps) else part
-    row = np.flatnonzero(inside)
-    step, start, end = owner[row], lane.start[row], lane.end[row]
+    row, step, start, end = np.arange(len(lane)), owner, lane.start, lane.end
+    step_of = owner
+    if not inside.all():
+        row, step_of = np.flatnonzero(inside), np.where(inside, owner, -1)
+        step, start, end = owner[row], start[row], end[row]
     whole = np.ones(len(row), np.bool_)
     odd = np.flatnonzero(~(inside | structure))
     if len(odd) and len(steps):
@@ -130,11 +133,10 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
         row, step = np.concatenate((row, extra[0])), np.concatenate((step, extra[1]))
         start, end = np.concatenate((start, extra[2])), np.concatenate((end, extra[3]))
         whole = np.concatenate((whole, extra[4]))
+        step_of[extra[0][extra[4]]] = extra[1][extra[4]]
     length = end - start
     if len(holes):
         length = length - holes.within(start, end)
-    step_of = np.full(len(lane), -1, np.int64)
-    step_of[row[whole]] = step[whole]
     path, paths = _paths(lane, step_of >= 0)
     return Pieces(row, step, length / SECOND, whole, path, paths, step_of)
 

@@ -128,7 +128,7 @@ def _found(marks: Marks) -> tuple[Steps, Passes]:
 def _units(thread: Thread, table: Table, holes: Holes, device: str | None) -> list[Unit]:
     steps = thread.steps
     found = items_of(thread.marks, steps, holes)
-    keys = _keys(steps)
+    keys = _keys(steps, _optimizers(thread.marks, steps))
     units = []
     for key in dict.fromkeys(keys):
         mine = np.flatnonzero(among(steps.pace, [i for i, k in enumerate(keys) if k == key]))
@@ -157,24 +157,46 @@ def _units(thread: Thread, table: Table, holes: Holes, device: str | None) -> li
     return units
 
 
-def _keys(steps: Steps) -> list[Key]:
-    """The loop that each pace belongs to, named alike on every rank."""
-    first = [int((steps.pace == i).argmax()) for i in range(len(steps.paces))]
+def _keys(steps: Steps, optimizers: list[frozenset[int]]) -> list[Key]:
+    """The loop that each pace belongs to, named alike on every rank.
+
+    At one line, what is paced by different objects is one loop where the same optimizers are stepped:
+    a loader made anew for each epoch is no new loop, a second stage of training is.
+    """
     line: list[tuple[str, str, str | None, int]] = [
         (p.task, p.paced_by, p.place.file if p.place else None, p.place.line if p.place else 0)
         for p in steps.paces
     ]
-    used = [bool((steps.pace == i).any()) for i in range(len(steps.paces))]
-    ordinals: dict[tuple[object, ...], dict[int | None, int]] = {}
-    for i in sorted(range(len(line)), key=lambda i: first[i]):
-        if used[i]:
-            seen = ordinals.setdefault(line[i], {})
-            seen.setdefault(steps.paces[i].of, len(seen))
+    first = {i: int(at.argmax()) for i in range(len(line)) if (at := steps.pace == i).any()}
+    loops: dict[object, list[tuple[set[int | None], set[int]]]] = {}
+    ordinal = {}
+    for i in sorted(first, key=lambda i: first[i]):
+        known = loops.setdefault(line[i], [])
+        of = steps.paces[i].of
+        same = (n for n, (ofs, used) in enumerate(known) if of in ofs or used & optimizers[i])
+        ordinal[i] = next(same, len(known))
+        if ordinal[i] == len(known):
+            known.append((set(), set()))
+        known[ordinal[i]][0].add(of)
+        known[ordinal[i]][1].update(optimizers[i])
     return [
-        (*at, ordinals[at][pace.of] if at in ordinals and 1 < len(ordinals[at]) <= SAME_LINE
-         and pace.of in ordinals[at] else 0)
-        for at, pace in zip(line, steps.paces, strict=True)
-    ]  # fmt: skip
+        (*at, ordinal.get(i, 0) if len(loops.get(at, ())) <= SAME_LINE else 0)
+        for i, at in enumerate(line)
+    ]
+
+
+def _optimizers(marks: Marks, steps: Steps) -> list[frozenset[int]]:
+    """For each pace which optimizers are stepped in its steps."""
+    lane, rows = marks.lane, marks.updates
+    step = owners(steps.start, steps.end, lane.start[rows])
+    rows, pace = rows[step >= 0], steps.pace[step[step >= 0]]
+    width = 1 + max(lane.sites, default=0)
+    found: list[set[int]] = [set() for _ in steps.paces]
+    for both in np.flatnonzero(np.bincount(pace * width + lane.site[rows])).tolist():
+        of = lane.sites[both % width].of
+        if of is not None:
+            found[both // width].add(of)
+    return [frozenset(each) for each in found]
 
 
 def _add_waits(threads: list[Thread]) -> None:

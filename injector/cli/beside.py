@@ -62,5 +62,5 @@ class Beside:
         """The program has ended: give its terminal back, and take the last sample."""
         if self._live is not None:
             self._live.stop()
-        if self._monitor is not None:
+        if self._monitor is not None and self._monitor.pid in self.apart:
             self._monitor.end()

@@ -155,7 +155,7 @@ class _Run:
         )
         self.say(*self.about_its_end(ended))
         if not self.quiet:
-            self.report(folder)
+            self.report(folder, info)
         return any(warning["kind"] != "auto-missed" for warning in info["warnings"])
 
     def about_its_end(self, ended: supervisor.Ended) -> list[str]:
@@ -165,8 +165,10 @@ class _Run:
             lines.append(f"ended by --timeout after {ended.ended - ended.started:.1f} s")
         return lines
 
-    def report(self, folder: str) -> None:
+    def report(self, folder: str, info: dict[str, Any]) -> None:
         try:
+            if not os.path.exists(os.path.join(folder, "run.json")):  # the report knows of nothing
+                self.say(*(warning["text"] for warning in info["warnings"]))
             from injector.report.terminal import render
             from injector.report.text import encodable
 

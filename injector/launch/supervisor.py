@@ -150,6 +150,8 @@ class _Watch:
                 return
             if pid == self._pid:
                 self._note(status)
+            elif not os.WIFSTOPPED(status):
+                self._apart.discard(pid)  # from now on the number may be another one's
 
     def _others(self) -> bool:
         """Whether children are left that are not ours to keep: looked for only if we keep some."""

@@ -62,9 +62,14 @@ def clock() -> Any:
         found = _of_torch(torch)
     except Exception:  # half imported, or another torch than we know
         return None
-    if found is not None:
-        _found.append(found)
+    if found is not None or not any(_built(torch, name) for name in ("cuda", "xpu", "mps")):
+        _found.append(found)  # this is asked in every call of a region: once and for all
     return found
+
+
+def _built(torch: Any, name: str) -> bool:
+    """Whether this torch could use a device of that kind, as far as it says."""
+    return bool(getattr(getattr(torch, "_C", None), f"_has_{name}", True))
 
 
 def _of_torch(torch: Any) -> Any:

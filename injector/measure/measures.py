@@ -50,18 +50,16 @@ class Store:
         self.grow = recorder.series(series).grow
 
     def put(self, value: Any) -> None:
-        """Store ``value`` from where the hook could not do it itself; None is no value."""
-        if value is None:
-            return
+        """Store ``value`` from where the hook could not do it itself."""
         found = self.number(value)
         if found is not None:
             self.keep(found)
 
     def under(self, name: str) -> Callable[[Any], Any]:
-        """What stores a value in memory as a hook does; ``name`` is its name among the hooks."""
+        """What stores a value in memory as a hook does; ``name`` is its name. None is no value."""
         define_stored(name, self.grow, self.number, self.keep)
         hooks = vars(builtins)
-        return lambda value: hooks[name](value)
+        return lambda value: None if value is None else hooks[name](value)
 
     def keep(self, value: float) -> None:
         """Store a number in the log: there is no room in memory."""
@@ -75,8 +73,6 @@ class Store:
         """
         if isinstance(value, (int, float)):
             return float(value)
-        if value is None:
-            return None
         if _is_traced(value):
             return None
         device = getattr(value, "device", None)
@@ -88,34 +84,6 @@ class Store:
             return found
         self._recorder.emit_values(self._series, monotonic_ns(), found)
         return None
-
-
-class Several:
-    """Where the values of one ``get`` go: of a dict each under its key, ``None`` nowhere."""
-
-    def __init__(self, series: str, prefix: str, store: Callable[[str], Store]) -> None:
-        self._series = series
-        self._prefix = prefix
-        self._store = store
-
-    def under(self, name: str) -> Callable[[Any], Any]:
-        """What stores a value, or a dict of them; ``name`` begins their names among the hooks."""
-        puts: dict[str, Callable[[Any], Any]] = {}
-
-        def put(value: Any) -> None:
-            if type(value) is not dict:
-                to(self._series)(value)
-                return
-            for key, each in value.items():
-                to(f"{self._prefix}/{key}" if self._prefix else str(key))(each)
-
-        def to(series: str) -> Callable[[Any], Any]:
-            found = puts.get(series)
-            if found is None:
-                found = puts[series] = self._store(series).under(name + series)
-            return found
-
-        return put
 
 
 class Measures:
@@ -141,20 +109,40 @@ class Measures:
 
         Raises UserError when ``get`` does not say what its parameters are called.
         """
-        series = "/".join(part for part in (task, name or _last_word(where)) if part)
+        series = _series(task, name or _last_word(where))
+        store = Store(series, self._recorder, self.late.keep)
         if get is None:
-            self._ask(where, store=self._store(series))
+            self._ask(where, store=store)
             return
-        named = "/".join(part for part in (task, name) if part)
         try:
-            hooks = ValueHooks(get, Several(series, named, self._store).under)
-            hooks.gives = f"value:{series}"
+            hooks = ValueHooks(get, store.under if name else self._several(store, task))
+            hooks.gives = store.gives
             self._ask(where, calls=hooks)
         except TypeError as error:
             raise UserError(f"value {series!r} of {where!r}: {error}") from None
 
-    def _store(self, series: str) -> Store:
-        return Store(series, self._recorder, self.late.keep)
+    def _several(self, store: Store, task: str | None) -> Callable[[str], Callable[[Any], Any]]:
+        """As ``store.under``, but a mapping is a value of each of its names, which come as they come."""
+        stores: dict[str, Store] = {}
+
+        def put(name: str, value: Any) -> None:
+            if name not in stores:
+                stores[name] = Store(_series(task, name), self._recorder, self.late.keep)
+            stores[name].put(value)
+
+        def under(hook: str) -> Callable[[Any], Any]:
+            single = store.under(hook)
+
+            def found(value: Any) -> Any:
+                if hasattr(value, "keys") and hasattr(value, "values"):
+                    for name, one in list(value.items()):
+                        put(str(name), one)
+                    return value
+                return single(value)
+
+            return found
+
+        return under
 
     def region(self, where: Any, name: str, **said: Any) -> None:
         """Record each call of ``where`` as a span of the region ``name``.
@@ -216,6 +204,10 @@ def _is_traced(value: Any) -> bool:
         return True
     tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
     return tracing is not None and tracing() is not None
+
+
+def _series(task: str | None, name: str) -> str:
+    return f"{task}/{name}" if task else name
 
 
 def _last_word(where: Any) -> str:

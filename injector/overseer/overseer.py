@@ -158,8 +158,8 @@ class Overseer:
         """Record each value that ``where`` takes, as ``name``; device values are read late.
 
         With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
-        parameters are named like variables of ``where``, ``result`` is what it returns. Of a dict each
-        value is recorded under its key; ``None`` is not recorded.
+        parameters are named like variables of ``where``, ``result`` is what it returns. None is no
+        value. Without a ``name`` it may make a mapping: a value of each of its names.
 
         Raises:
             UserError: ``get`` names what ``where`` does not have.

@@ -436,3 +436,14 @@ def test_an_epoch_that_is_left_early(tmp_path: Path) -> None:
     loop = only(found)
     # What it does after an epoch is no part of its last step, as far as that can be told.
     assert (loop.steps, stretch(found, "gap")) == (30, ms(10))
+
+
+@pytest.mark.parametrize(("optimizers", "loops"), [(1, 1), (2, 2)])
+def test_a_loader_made_anew_is_no_new_loop(tmp_path: Path, optimizers: int, loops: int) -> None:
+    p = Program()
+    for epoch in range(2):
+        for _ in range(10):
+            p.io(of=epoch)
+            p.train(of=min(epoch + 1, optimizers))
+        p.dry(of=epoch)
+    assert len(report(tmp_path / "r", p).loops) == loops

@@ -177,3 +177,10 @@ def test_a_regular_loop_is_found_exactly(
         length / 1e3, rel=1e-5
     )
     assert loop.items_per_step == 8 * accumulate
+
+
+def test_writer_and_reader_agree_on_the_file() -> None:
+    layout = pytest.importorskip("injector.store.layout")
+    spans = pytest.importorskip("injector.bus.spans")
+    assert (spans.HEADER, spans.ROW) == (layout.SPANS_HEADER, layout.SPANS_ROW)
+    assert spans.SUFFIX == layout.SPANS_SUFFIX

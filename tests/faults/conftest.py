@@ -26,17 +26,21 @@ class Launched:
         self.runs = runs
         self.environ = environ
         self.lines = []
+        self.killed = False
 
     def said(self):
         self.lines.append(self.process.stdout.readline())
         return self.lines[-1].split()
 
+    def left(self):
+        """The processes of this run that are there."""
+        return belong(f"LAUNCHED_BY_TEST={self.environ['LAUNCHED_BY_TEST']}")
+
     def over(self):
         """Wait for the end; nothing may be left running, and the record must be readable."""
         out, err = self.process.communicate(timeout=PATIENCE)
-        mark = f"LAUNCHED_BY_TEST={self.environ['LAUNCHED_BY_TEST']}"
-        if self.process.returncode != -signal.SIGKILL:  # who is killed can see nobody off
-            assert belong(mark) == []
+        if not self.killed:  # who is killed can see nobody off
+            assert self.left() == []
         folders = sorted(self.runs.glob("*"))
         folder = folders[-1] if folders else None
         done = subprocess.CompletedProcess(
@@ -72,7 +76,7 @@ def launch(tmp_path):
 
     yield go
     for launched in started:
-        for pid in belong(f"LAUNCHED_BY_TEST={launched.environ['LAUNCHED_BY_TEST']}"):
+        for pid in launched.left():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -54,10 +54,14 @@ class Process:
             for file in sorted(log.parent.glob(f"{log.stem}.*{series.SUFFIX}"))
             for _, value in series.read(str(file))[1]
         ]
-        self.late = sum(record["event"] == "value" for record in read_records(str(log), Damage()))
+        records = list(read_records(str(log), Damage()))
+        self.late = sum(record["event"] == "value" for record in records)
         """Values that had no room in their own file and went to the log."""
+        sites = [record["data"] for record in records if record["event"] == "site"]
+        steps = {site["site"] for site in sites if site["region"] == "step"}
         file = log.with_suffix(spans.SUFFIX)
-        self.steps = len(list(spans.read(str(file)))) if file.exists() else 0
+        rows = spans.read(str(file)) if file.exists() else ()
+        self.steps = sum(site in steps for *_, site in rows)
 
     def is_whole(self, count: int | None = None) -> bool:
         """Whether nothing is missing: values from 0 on, each once, and as many steps, or one less.

@@ -126,13 +126,42 @@ open("done", "w").write("3")
     program = int(run.said()[1])
     run.process.kill()
     run.process.wait()
+    run.killed = True
     (tmp_path / "go on").touch()
     until((tmp_path / "done").exists)
     until(lambda: not alive(program))
+    until(lambda: run.left() == [])
     run = run.over()
     assert run.exit == -signal.SIGKILL
     assert not (run.folder / "run.json").exists()
     assert run.processes[program].is_whole(1000)
+
+
+def monitor_of(run):
+    """The process beside the program that samples it."""
+    for pid in run.left():
+        with open(f"/proc/{pid}/cmdline") as file:
+            if "injector.monitor" in file.read():
+                return pid
+    return None
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
+def test_the_monitor_is_lost(launch, tmp_path, name):
+    run = launch("""
+say("ready", os.getpid())
+while not os.path.exists("go on"):
+    time.sleep(0.01)
+steps(1000)
+sys.exit(5)
+""")
+    program = int(run.said()[1])
+    os.kill(until(lambda: monitor_of(run)), getattr(signal, name))
+    (tmp_path / "go on").touch()
+    run = run.over()
+    assert run.exit == 5
+    assert run.processes[program].is_whole(1000)
+    assert run.info["outlived"] == []
 
 
 def test_the_program_is_stopped_for_a_while(launch):

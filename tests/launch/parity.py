@@ -22,7 +22,9 @@ def prepare(folder: Path) -> Path:
     """A fresh copy of the programs, with those that cannot lie in a repository."""
     shutil.rmtree(folder, ignore_errors=True)
     programs = folder / "programs"
-    shutil.copytree(PROGRAMS, programs, ignore=shutil.ignore_patterns("__pycache__", ".inject"))
+    shutil.copytree(
+        PROGRAMS, programs, ignore=shutil.ignore_patterns("__pycache__", ".inject", "loops")
+    )
     (programs / "link_to_script.py").symlink_to("neighbour_import.py")
     with zipfile.ZipFile(programs / "program.zip", "w") as archive:
         for file in sorted((programs / "folder").glob("*.py")):

@@ -286,12 +286,15 @@ def test_workers_that_load_data_are_silent(inject):
                       of=lambda self: self._dataset, items=lambda result: len(result))
             ov.region("//Data/__getitem__", "item")
         """,
+        "--no-auto",
     )
     assert run.exit == 0, run.err
     assert run.record["failures"] == []
-    assert [row[3]["region"] for row in run.rows()] == ["io"] * 4 + ["io.end"]
-    assert {row[3]["of"] for row in run.rows()} == {1}
-    assert all("DataLoader(Data()" in row[3]["place"]["text"] for row in run.rows())
+    assert run.rows("item") == []
+    rows = run.rows("io") + run.rows("io.end")
+    assert [row[3]["region"] for row in rows] == ["io"] * 4 + ["io.end"]
+    assert {row[3]["of"] for row in rows} == {1}
+    assert all("DataLoader(Data()" in row[3]["place"]["text"] for row in rows)
 
 
 def test_sudden_ends(inject):

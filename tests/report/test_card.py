@@ -239,7 +239,7 @@ PROFILES = made(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(PROFILES)
 def test_any_profile_makes_a_card(profile: Profile) -> None:
     for text in [*card.lines(profile), *bullets(profile.unmeasured)]:

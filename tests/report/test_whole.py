@@ -19,7 +19,7 @@ from injector.report.text import encodable
 
 
 def given(monkeypatch: pytest.MonkeyPatch, profile: Profile | Exception | None) -> None:
-    def found(run: object) -> Profile | None:
+    def found(run: object, watched: object) -> Profile | None:
         if isinstance(profile, Exception):
             raise profile
         return profile

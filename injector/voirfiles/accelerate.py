@@ -1,0 +1,44 @@
+"""What Hugging Face's Accelerate knows beyond what PyTorch's functions show.
+
+Its wrappers end in torch's own loader, backward and optimizer, which torch's voirfile sees; while
+gradients are accumulated its optimizer calls none. Its loader is one batch ahead of the loop.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
+
+LIBRARY = "accelerate"
+TESTED = ("1.0", "1.15")
+
+
+def instrument_log(ov: Any) -> None:
+    # Its decorator calls it on the main process only, with or without trackers.
+    ov.value(
+        "/accelerate.accelerator/Accelerator/log",
+        task="train",
+        get=lambda args, kwargs: logged(args, kwargs),
+    )
+
+
+def instrument_loader(ov: Any) -> None:
+    # Where the first process reads for all, the others have no loader of torch's and wait for theirs.
+    ov.region(
+        "/accelerate.data_loader/DataLoaderDispatcher/_fetch_batches",
+        "io",
+        of=lambda self: self,
+        what=lambda self: f"DataLoader of {type(self.dataset).__name__}",
+        when=lambda self: self.state.process_index != 0,
+    )
+
+
+def logged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``Accelerator.log`` was called with; none on other processes."""
+    accelerator, *rest = args
+    if not accelerator.is_main_process:
+        return None
+    values = rest[0] if rest else kwargs["values"]
+    # Beside the loss that backward starts from, which is not the same.
+    return {"logged_loss" if name == "loss" else name: value for name, value in values.items()}

@@ -1,0 +1,85 @@
+"""What Ignite's engines know beyond what PyTorch's functions show.
+
+An engine calls its process function for every batch of a loader, whose fetches are torch's, as are
+forward, backward and updates. Trainers and evaluators are engines alike: one that runs inside of
+another one, or whose process function says so by its name, evaluates.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
+
+LIBRARY = "ignite"
+TESTED = ("0.5.0", "0.5.5")
+
+WORDS = ("eval", "valid", "test", "infer", "predict")
+"""What a word in the name of a process function begins with that evaluates."""
+
+
+def instrument_engines(ov: Any) -> None:
+    evaluators: dict[int, bool] = {}
+    """Of each engine, by identity, whether it evaluates: found out when it begins to run."""
+
+    def evaluates(engine: Any) -> bool:
+        known = evaluators[id(engine)] = is_inner() or is_called_evaluation(engine)
+        return known
+
+    def told(engine: Any, event: Any, wanted: str, evaluating: bool) -> bool:
+        name = getattr(event, "name", None)
+        return name == wanted and evaluators.get(id(engine), False) is evaluating
+
+    ov.region(
+        "/ignite.engine.engine/Engine/run",
+        "evaluation",
+        phase="eval",
+        when=lambda self: evaluates(self),
+    )
+    fire = "/ignite.engine.engine/Engine/_fire_event"
+    begun, done, ended = "EPOCH_STARTED", "ITERATION_COMPLETED", "EPOCH_COMPLETED"
+    ov.value(
+        fire,
+        "epoch",
+        task="train",
+        get=lambda self, event_name: (
+            self.state.epoch if told(self, event_name, begun, False) else None
+        ),
+    )
+    ov.value(
+        fire,
+        "global_step",
+        task="train",
+        get=lambda self, event_name: (
+            self.state.iteration if told(self, event_name, done, False) else None
+        ),
+    )
+    # Metrics are computed by handlers of the event: they are there when all have been called.
+    for task, evaluating in (("train", False), ("eval", True)):
+        ov.value(
+            fire,
+            task=task,
+            get=lambda self, event_name, result, evaluating=evaluating: (
+                self.state.metrics if told(self, event_name, ended, evaluating) else None
+            ),
+        )
+
+
+def is_called_evaluation(engine: Any) -> bool:
+    """Whether the name of what an engine does with a batch says that it evaluates."""
+    name = getattr(engine._process_function, "__name__", "").lower()
+    return any(word.startswith(WORDS) for word in name.split("_"))
+
+
+def is_inner() -> bool:
+    """Whether an engine runs inside of another one's run."""
+    frame = sys._getframe(1)
+    runs = 0
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "run" and code.co_filename.endswith("ignite/engine/engine.py"):
+            runs += 1
+        frame = frame.f_back  # type: ignore[assignment]
+    return runs > 1

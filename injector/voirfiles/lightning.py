@@ -1,0 +1,60 @@
+"""What Lightning's Trainer and Fabric know beyond what PyTorch's own functions show.
+
+Fetches, forward, backward and updates are torch's and come from its voirfile: Lightning hands the
+whole training step to ``optimizer.step`` as its closure, so that forward and backward lie inside of
+the update. Added here: which passes are validation, test and prediction, epochs, the trainer's count of
+updates, and what the program logs.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
+
+LIBRARY = "lightning"
+TESTED = ("2.4", "2.6")
+
+
+def instrument_trainer(ov: Any) -> None:
+    follow_trainer(ov, "lightning.pytorch")
+
+
+def instrument_fabric(ov: Any) -> None:
+    follow_fabric(ov, "lightning.fabric")
+
+
+def follow_trainer(ov: Any, package: str) -> None:
+    """Ask for what the Trainer of ``package`` knows; the package has been published twice."""
+    loops = f"/{package}.loops"
+    # The first one holds validation, test, and the sanity check before the first epoch.
+    for place in ("evaluation_loop/_EvaluationLoop/run", "prediction_loop/_PredictionLoop/run"):
+        ov.region(f"{loops}.{place}", "evaluation", phase="eval")
+
+    epoch = f"{loops}.fit_loop/_FitLoop/advance"
+    ov.region(epoch, "epoch")
+    ov.value(epoch, "epoch", task="train", get=lambda self: self.trainer.current_epoch)
+
+    # Several batches make one update where gradients are accumulated: the count is the trainer's own.
+    turn = f"{loops}.training_epoch_loop/_TrainingEpochLoop/advance"
+    ov.value(turn, "global_step", task="train", get=lambda self, result: self.global_step)
+
+    log = f"/{package}.trainer.connectors.logger_connector.logger_connector/_LoggerConnector"
+    for task, training in (("train", True), ("eval", False)):
+        ov.value(
+            f"{log}/log_metrics",
+            task=task,
+            get=lambda self, metrics, training=training: (
+                named(metrics) if self.trainer.training is training else None
+            ),
+        )
+
+
+def follow_fabric(ov: Any, package: str) -> None:
+    """Ask for what the Fabric of ``package`` is told to log; its ``log`` ends in its ``log_dict``."""
+    ov.value(f"/{package}.fabric/Fabric/log_dict", task="train", get=lambda metrics: named(metrics))
+
+
+def named(metrics: dict[str, Any]) -> dict[str, Any]:
+    """What a program logs; its losses beside those that backward starts from, which are not the same."""
+    return {"logged_loss" if name == "loss" else name: value for name, value in metrics.items()}

@@ -1,0 +1,48 @@
+"""What the Trainer of Hugging Face's transformers knows beyond what PyTorch's functions show.
+
+Fetches, forward, backward and updates are torch's and come from its voirfile. The Trainer fetches all
+batches of an update before the first forward, and its loader (Accelerate's) is one batch ahead.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
+
+LIBRARY = "transformers"
+TESTED = ("4.46", "5.23")
+
+EVAL = "eval_"
+"""What the Trainer puts before the names of metrics of an evaluation."""
+
+
+def instrument_trainer(ov: Any) -> None:
+    for name in ("evaluate", "predict"):
+        # `evaluate` calls itself for each of several sets.
+        ov.region(
+            f"/transformers.trainer/Trainer/{name}", "evaluation", phase="eval", outermost=True
+        )
+
+    # What a Trainer tells its callbacks: these names have stayed the same while its loop has moved.
+    handler = "/transformers.trainer_callback/CallbackHandler"
+    ov.value(
+        f"{handler}/on_step_end", "global_step", task="train", get=lambda state: state.global_step
+    )
+    ov.value(f"{handler}/on_step_end", "epoch", task="train", get=lambda state: state.epoch)
+    ov.value(f"{handler}/on_log", task="train", get=lambda logs: trained(logs))
+    ov.value(f"{handler}/on_log", task="eval", get=lambda logs: evaluated(logs))
+
+
+def trained(logs: dict[str, Any]) -> dict[str, Any]:
+    """What was logged of the training: its loss is a mean since it was last logged."""
+    found = {name: value for name, value in logs.items() if not name.startswith(EVAL)}
+    found.pop("epoch", None)  # known already
+    if "loss" in found:
+        found["logged_loss"] = found.pop("loss")
+    return found
+
+
+def evaluated(logs: dict[str, Any]) -> dict[str, Any]:
+    """What was logged of an evaluation, without the prefix."""
+    return {name[len(EVAL) :]: value for name, value in logs.items() if name.startswith(EVAL)}

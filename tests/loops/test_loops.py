@@ -1,0 +1,49 @@
+"""Every shape of training loop: its steps, parts, evaluation, verdict, found without a word."""
+
+from __future__ import annotations
+
+import pytest
+
+from .cases import ENDS, EVALUATIONS, LOADERS, RANKS, STEPS, UPDATES, Case
+from .truth import Ran, problems, run
+
+pytest.importorskip("torch")
+
+
+def check(case: Case, inject, environ, tmp_path) -> Ran:
+    ran = run(case, inject, environ, tmp_path)
+    wrong = problems(ran, case)
+    assert not wrong, "\n".join([f"{case.words}:", *wrong, "", ran.output[-1500:]])
+    return ran
+
+
+@pytest.mark.parametrize("case", LOADERS, ids=lambda case: case.name)
+def test_what_paces_a_loop_that_fetches(case, inject, environ, tmp_path):
+    check(case, inject, environ, tmp_path)
+
+
+@pytest.mark.parametrize("case", UPDATES, ids=lambda case: case.name)
+def test_what_an_update_is(case, inject, environ, tmp_path):
+    check(case, inject, environ, tmp_path)
+
+
+@pytest.mark.parametrize("case", EVALUATIONS, ids=lambda case: case.name)
+def test_evaluation_is_kept_apart(case, inject, environ, tmp_path):
+    check(case, inject, environ, tmp_path)
+
+
+@pytest.mark.parametrize("case", STEPS, ids=lambda case: case.name)
+def test_what_steps_hold(case, inject, environ, tmp_path):
+    check(case, inject, environ, tmp_path)
+
+
+@pytest.mark.parametrize("case", RANKS, ids=lambda case: case.name)
+def test_every_rank_is_recorded_and_the_slow_one_named(case, inject, environ, tmp_path):
+    check(case, inject, environ, tmp_path)
+
+
+@pytest.mark.parametrize("case", ENDS, ids=lambda case: case.name)
+def test_a_program_that_ends_early_or_never_trains(case, inject, environ, tmp_path):
+    ran = check(case, inject, environ, tmp_path)
+    if not ran.profile.loops:
+        assert ran.profile.verdict.sentence

@@ -1,0 +1,246 @@
+"""What a program says of itself, run under ``inject run``, and what the analysis says of it.
+
+Nothing here depends on how fast a machine is. A program's naps are lower bounds of its regions: a
+sleep never ends early. Its clock around the loop is an upper bound of its steps: they lie inside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from injector.analysis.profile import Loop, Node, Profile
+from injector.analysis.profiling import profile
+from injector.store.folder import open_run
+
+from .cases import Case
+
+PROGRAMS = Path(__file__).parents[1] / "programs" / "loops"
+MARK = re.compile(r"#: (.+)$")
+SLEEP = 0.98
+"""A sleep may be shorter by the granularity of its clock."""
+
+
+class Ran(NamedTuple):
+    """A program that was run."""
+
+    code: int
+    output: str
+    seconds: float
+    truth: dict[str, Any]
+    profile: Profile
+    marks: dict[str, set[int]]
+    """Lines of the program by what their comment says."""
+
+
+def run(case: Case, inject: list[str], environ: dict[str, str], tmp_path: Path) -> Ran:
+    """Run the program of ``case`` in a folder of its own and read what was recorded."""
+    programs = tmp_path / "programs"
+    shutil.copytree(PROGRAMS, programs, ignore=shutil.ignore_patterns("__pycache__"))
+    runs, truth = tmp_path / "runs", tmp_path / "truth.json"
+    command = [*inject, "run", "--quiet", "--runs", str(runs), *case.words.split()]
+    own = {
+        **environ,
+        "LOOP_TRUTH": str(truth),
+        "PYTHONPATH": str(programs / "site-packages"),
+        "OMP_NUM_THREADS": "1",
+    }
+    began = time.monotonic()
+    done = subprocess.run(
+        command,
+        cwd=programs,
+        env=own,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    seconds = time.monotonic() - began
+    output = done.stdout.decode(errors="replace")
+    assert truth.exists(), output[-3000:]
+    told = json.loads(truth.read_text())
+    (folder,) = runs.iterdir()
+    found = profile(open_run(os.fspath(folder)))
+    return Ran(
+        done.returncode, output, seconds, told, found, marks(told.get("lines", case.program))
+    )
+
+
+def marks(program: str) -> dict[str, set[int]]:
+    """The lines of ``program`` by the words of their ``#:`` comments."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for number, line in enumerate((PROGRAMS / program).read_text().splitlines(), 1):
+        comment = MARK.search(line)
+        for word in comment[1].split() if comment else ():
+            found[word].add(number)
+    return found
+
+
+class Problems(list):
+    """Everything that is not as it should be, said together."""
+
+    def same(self, what: str, found: object, expected: object) -> None:
+        if found != expected:
+            self.append(f"{what}: {found!r}, expected {expected!r}")
+
+    def near(self, what: str, found: float | None, expected: float, within: float = 1e-6) -> None:
+        if found is None or abs(found - expected) > within * max(abs(expected), 1e-3):
+            self.append(f"{what}: {found!r}, expected {expected!r}")
+
+    def between(self, what: str, low: float, found: float, high: float) -> None:
+        if not low <= found <= high:
+            self.append(f"{what}: {found!r}, expected {low!r} to {high!r}")
+
+
+def problems(ran: Ran, case: Case) -> Problems:
+    """All that the analysis got wrong about the program of ``case``."""
+    wrong = Problems()
+    wrong.same("exit code", ran.code, case.code)
+    wrong.same("loops", len(ran.profile.loops), len(ran.truth["loops"]))
+    for loop, truth in zip(_ordered(ran.profile.loops), ran.truth["loops"], strict=False):
+        _steps(wrong, loop, truth, ran)
+        _regions(wrong, loop, truth)
+        _lines(wrong, loop, truth, ran.marks)
+    _evaluation(wrong, ran)
+    _wall(wrong, ran)
+    if ran.truth.get("verdict"):
+        wrong.same("verdict", ran.profile.verdict.kind, ran.truth["verdict"])
+    _ranks(wrong, ran)
+    return wrong
+
+
+def _ordered(loops: tuple[Loop, ...]) -> list[Loop]:
+    # Which of two took longer may depend on the machine; which has more steps does not.
+    return sorted(loops, key=lambda loop: -loop.steps)
+
+
+def _steps(wrong: Problems, loop: Loop, truth: dict[str, Any], ran: Ran) -> None:
+    ranks = ran.truth.get("ranks", 1)
+    wrong.same("steps", loop.steps, truth["steps"])
+    wrong.same("measured steps", loop.step.n, ranks * (truth["steps"] - loop.warmup.steps))
+    wrong.between("warm-up", ran.truth.get("warmup", 0), loop.warmup.steps, truth["steps"] // 2)
+    if truth["fetches"] is not None:
+        wrong.near("fetches per step", loop.fetches_per_step, truth["fetches"])
+    if truth["updates"] is not None:
+        wrong.near("updates per step", loop.updates_per_step, truth["updates"], 0.02)
+    _items(wrong, loop, truth)
+    total = loop.warmup.seconds + loop.step.mean * loop.step.n / ranks
+    evaluation = ran.truth.get("evaluation") or {}
+    slack = evaluation["seconds"] - evaluation["least"] if evaluation.get("inside") else 0.0
+    # Between ranks the clock of one bounds the mean of both only roughly.
+    high = truth["seconds"] * (1.001 if ranks == 1 else 1.5) + slack + 0.001
+    low = SLEEP * truth["steps"] * sum(truth["naps"].values())
+    wrong.between("seconds of all steps", low, total, high)
+
+
+def _items(wrong: Problems, loop: Loop, truth: dict[str, Any]) -> None:
+    items = truth["items"]
+    if items == "unknown":
+        wrong.same("items", loop.items_per_step, None)
+        wrong.same("items per second", loop.throughput.items, None)
+        wrong.same("a reason", bool(loop.throughput.why_no_items), True)
+    elif items:
+        measured = items[loop.warmup.steps :]
+        wrong.near("items per step", loop.items_per_step, sum(measured) / len(measured))
+        rate = sum(measured) / len(measured) / loop.step.mean
+        wrong.near(
+            "items per second", loop.throughput.items, rate, 1e-6 if len(loop.tracks) == 1 else 0.2
+        )
+    if "tokens" in truth:
+        wrong.near("tokens per step", loop.tokens_per_step, truth["tokens"])
+
+
+def _regions(wrong: Problems, loop: Loop, truth: dict[str, Any]) -> None:
+    """A region lasts at least as long as its naps; parts add up to what they are parts of."""
+    found: dict[str, float] = defaultdict(float)
+    for node, above in _nodes(loop.tree):
+        if node.name not in above:
+            found[node.name] += node.host.mean
+        if node.children:
+            whole = sum(child.host.mean for child in node.children)
+            wrong.near(f"parts of {node.name}", whole, node.host.mean)
+            shares = sum(child.share for child in node.children)
+            wrong.near(f"shares of {node.name}", shares, node.share)
+            wrong.same(f"the last part of {node.name}", node.children[-1].name, "other")
+    wrong.near("step", loop.tree.host.mean, loop.step.mean)
+    for name, nap in truth["naps"].items():
+        wrong.between(f"seconds of {name}", SLEEP * nap, found.get(name, 0.0), loop.step.mean)
+
+
+def _nodes(node: Node, above: tuple[str, ...] = ()):
+    yield node, above
+    for child in node.children:
+        yield from _nodes(child, (*above, node.name))
+
+
+def _lines(wrong: Problems, loop: Loop, truth: dict[str, Any], marks: dict[str, set[int]]) -> None:
+    suffix = truth.get("mark", "")
+    wrong.same("paced by", loop.paced_by, truth["paced"])
+    pace = marks.get("pace" + suffix)
+    if pace:
+        wrong.same("line of the pace", {loop.place.line if loop.place else None}, pace)
+    for region in ("io", "forward", "backward", "optimizer"):
+        marked = marks.get(region + suffix)
+        if marked:
+            lines = {
+                node.place.line if node.place else None
+                for node, above in _nodes(loop.tree)
+                if node.name == region and region not in above
+            }
+            wrong.same(f"lines of {region}", lines - marks.get(f"{region}?", set()), marked)
+
+
+def _evaluation(wrong: Problems, ran: Ran) -> None:
+    truth, found = ran.truth.get("evaluation"), ran.profile.evaluations
+    if truth is None:
+        wrong.same("evaluations", found, ())
+        return
+    wrong.same("passes of evaluation", sum(each.passes for each in found), truth["passes"])
+    if truth["batches"] is not None:
+        wrong.same("batches of evaluation", sum(each.batches for each in found), truth["batches"])
+    wrong.same("items of evaluation", sum(each.items or 0 for each in found), truth["items"])
+    seconds = sum(each.seconds for each in found)
+    wrong.between("evaluation", SLEEP * truth["least"], seconds, truth["seconds"] * 1.001 + 0.001)
+    lines = {each.place.line if each.place else None for each in found}
+    wrong.same("lines of evaluation", lines - ran.marks["eval"], set())
+
+
+def _wall(wrong: Problems, ran: Ran) -> None:
+    """Everything adds up to the run."""
+    found: dict[str, float] = defaultdict(float)
+    for stretch in ran.profile.stretches:
+        found[stretch.name] += stretch.seconds
+        wrong.between(f"a stretch of {stretch.name}", 0.0, stretch.seconds, ran.profile.wall)
+    wrong.near("stretches", sum(found.values()), ran.profile.wall)
+    wrong.between("wall", 0.0, ran.profile.wall, ran.seconds)
+    wrong.between("gaps", ran.truth.get("gaps", 0.0), found["gap"], ran.profile.wall)
+    if len(ran.profile.loops) == 1 and len(ran.profile.loops[0].tracks) == 1:
+        (loop,) = ran.profile.loops
+        steps = loop.warmup.seconds + loop.step.mean * loop.step.n
+        wrong.near("training and warm-up", found["training"] + found["warm-up"], steps)
+    if "rollout" in ran.truth:
+        notes = [each.note for each in ran.profile.stretches if each.name == "gap"]
+        wrong.same("a gap that is a rollout", any("rollout" in note for note in notes), True)
+    evaluating = sum(each.seconds for each in ran.profile.evaluations)
+    wrong.near("evaluation's stretches", found["evaluation"], evaluating)
+
+
+def _ranks(wrong: Problems, ran: Ran) -> None:
+    ranks = ran.truth.get("ranks", 1)
+    for loop in ran.profile.loops:
+        wrong.same("tracks", len(loop.tracks), ranks)
+        if ranks > 1:
+            wrong.same("ranks", [track.rank for track in loop.tracks], list(range(ranks)))
+        slow = ran.truth.get("straggler")
+        straggler = loop.straggler
+        if slow is None:
+            wrong.same("straggler", straggler, None)
+        else:
+            found = straggler and {"rank": straggler.rank, "slow_at": straggler.slow_at}
+            wrong.same("straggler", found, slow)

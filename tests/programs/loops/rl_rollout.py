@@ -1,0 +1,47 @@
+"""Proximal policy optimisation: play for a while, then learn from it in small batches."""
+import time
+from time import perf_counter
+
+import torch
+
+from parts import Net, tell
+
+
+def play(policy, turns=16):
+    seen = []
+    state = torch.randn(1, 8)
+    for turn in range(turns):
+        with torch.no_grad():
+            action = policy(state)
+        time.sleep(0.006)  # the game
+        state = torch.randn(1, 8) + action
+        seen.append(state)
+    return torch.cat(seen)
+
+
+def main():
+    policy = Net(backward=0.004)
+    optimizer = torch.optim.Adam(policy.parameters())
+    learning = playing = 0.0
+    for iteration in range(4):
+        began = perf_counter()
+        states = play(policy)
+        playing += perf_counter() - began
+        began = perf_counter()
+        for epoch in range(3):
+            for rows in torch.randperm(16).split(4):
+                loss = policy(states[rows]).pow(2).mean()  #: forward
+                optimizer.zero_grad()
+                loss.backward()  #: backward
+                optimizer.step()  #: optimizer pace
+        learning += perf_counter() - began
+    tell(
+        dict(steps=48, items=[4] * 48, fetches=0, updates=1, seconds=learning, naps={"backward": 0.004}, paced="optimizer"),
+        rollout=playing,
+        gaps=3 * 16 * 0.005,
+        verdict=None,
+    )
+
+
+if __name__ == "__main__":
+    main()

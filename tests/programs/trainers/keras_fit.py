@@ -1,0 +1,83 @@
+"""Keras with the torch backend; told.0.json says what Keras counted."""
+
+import argparse
+import json
+import os
+
+os.environ["KERAS_BACKEND"] = "torch"
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import keras
+import numpy
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--accumulate", type=int, default=None)
+parser.add_argument("--own-loop", action="store_true")
+options = parser.parse_args()
+
+
+def arrays(rows):
+    generator = numpy.random.default_rng(rows)
+    x = generator.normal(size=(rows, 8)).astype("float32")
+    return x, x.sum(axis=1, keepdims=True)
+
+
+class Counting(keras.callbacks.Callback):
+    batches, passes, epochs = 0, 0, 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches += 1
+
+    def on_test_begin(self, logs=None):
+        self.passes += 1
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.epochs += 1
+
+
+def fit(model, optimizer):
+    model.compile(optimizer=optimizer, loss="mse", metrics=["mae"])
+    counting = Counting()
+    x, y = arrays(40)
+    history = model.fit(
+        x, y, batch_size=4, epochs=2, validation_data=arrays(8), callbacks=[counting], verbose=0
+    )
+    model.predict(arrays(8)[0], verbose=0)
+    return {
+        "batches": counting.batches,
+        "epochs": counting.epochs,
+        "passes": counting.passes + 1,
+        "history": history.history,
+    }
+
+
+def own_loop(model, optimizer):
+    import torch
+
+    losses = []
+    for _ in range(2):
+        x, y = map(torch.as_tensor, arrays(40))
+        for begin in range(0, 40, 4):
+            out = model(x[begin : begin + 4], training=True)
+            loss = keras.ops.mean(keras.losses.mean_squared_error(y[begin : begin + 4], out))
+            model.zero_grad()
+            loss.backward()
+            weights = model.trainable_weights
+            with torch.no_grad():
+                optimizer.apply([weight.value.grad for weight in weights], weights)
+            losses.append(loss.item())
+    return {"batches": len(losses), "losses": losses}
+
+
+def main():
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)])
+    optimizer = keras.optimizers.Adam(gradient_accumulation_steps=options.accumulate)
+    told = own_loop(model, optimizer) if options.own_loop else fit(model, optimizer)
+    told["global_step"] = told["batches"] // (options.accumulate or 1)
+    with open("told.0.json", "w") as file:
+        json.dump(told, file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Lightning's Trainer and Fabric: what is recorded is what they counted themselves."""
+
+from __future__ import annotations
+
+import pytest
+from trained import needs, on_two, run
+
+FIT = "trainers/lightning_fit.py"
+FABRIC = "trainers/fabric_loop.py"
+
+needs("lightning", "pytorch_lightning")
+
+
+@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
+def test_a_fit(package, tmp_path):
+    ran = run(tmp_path, FIT, "--package", package)
+    told, [process] = ran.told[0], ran.processes.values()
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+
+    updates, backward = process.of("optimizer"), process.of("backward")
+    forward = process.of("forward", "train")
+    assert len(updates) == told["global_step"] == 20
+    assert len(backward) == len(forward) == 20
+    assert all(span.items == 4 for span in forward)
+    # The closure that is handed to the optimizer is the training step.
+    for update, step, back in zip(updates, forward, backward, strict=True):
+        assert update.holds(step) and update.holds(back) and step.end <= back.start
+
+    evaluations, epochs = process.of("evaluation"), process.of("epoch")
+    assert (
+        len(evaluations) == told["passes"] == 4
+    )  # the sanity check, two validations, a prediction
+    assert all(span.site["phase"] == "eval" for span in evaluations)
+    evaluated = process.of("forward", "eval")
+    assert len(evaluated) == 1 + 3 + 3 + 2
+    assert all(any(one.holds(span) for one in evaluations) for span in evaluated)
+    assert len(epochs) == told["epochs"] == 2
+    assert [sum(epoch.holds(span) for span in updates) for epoch in epochs] == [10, 10]
+
+    assert process.values["train/loss"] == pytest.approx(told["losses"])
+    assert process.values["train/epoch"] == [0, 1]
+    assert process.values["train/global_step"] == list(range(1, 21))
+    assert process.values["train/fit_loss"] == pytest.approx(told["losses"][1::2])
+    assert process.values["eval/val_loss"][-1] == pytest.approx(told["logged"]["val_loss"])
+    assert len(process.values["eval/val_loss"]) == 2
+
+
+def test_accumulation_and_a_loader_without_a_length(tmp_path):
+    ran = run(tmp_path, FIT, "--accumulate", "2", "--no-length")
+    told, [process] = ran.told[0], ran.processes.values()
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+    assert len(process.of("optimizer")) == told["global_step"] == 10
+    assert len(process.of("forward", "train")) == len(process.of("backward")) == 20
+    # The loss of each batch is its part of the update's.
+    halves = [loss / 2 for loss in told["losses"]]
+    assert process.values["train/loss"] == pytest.approx(halves)
+    assert process.values["train/global_step"][-1] == 10
+
+
+def test_two_optimizers_by_hand(tmp_path):
+    ran = run(tmp_path, FIT, "--manual")
+    told, [process] = ran.told[0], ran.processes.values()
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+    # Lightning counts each update; two of them share a batch.
+    assert len(process.of("optimizer")) == told["global_step"] == 40
+    assert len({span.site["of"] for span in process.of("optimizer")}) == 2
+    assert len(process.of("forward", "train")) == 20
+
+
+def test_two_ranks(tmp_path):
+    ran = run(tmp_path, FIT, "--devices", "2")
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+    assert sorted(ran.processes) == sorted(ran.told) == [0, 1]
+    for rank, process in ran.processes.items():
+        told = ran.told[rank]
+        assert len(process.of("optimizer")) == told["global_step"] == 10
+        assert len(process.of("evaluation")) == told["passes"]
+        assert process.values["train/loss"] == pytest.approx(told["losses"])
+
+
+def test_fabric(tmp_path):
+    ran = run(tmp_path, FABRIC)
+    told, [process] = ran.told[0], ran.processes.values()
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+    assert len(process.of("optimizer")) == told["global_step"] == 20
+    assert len(process.of("forward", "train")) == len(process.of("backward")) == 20
+    assert process.values["train/fit_loss"] == told["losses"]
+
+
+def test_fabric_on_two_ranks(tmp_path):
+    ran = run(tmp_path, *on_two(FABRIC, "--devices", "2"))
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+    assert sorted(ran.processes) == sorted(ran.told) == [0, 1]
+    for rank, process in ran.processes.items():
+        assert len(process.of("optimizer")) == ran.told[rank]["global_step"] == 10
