@@ -169,7 +169,9 @@ class Measures:
 
     def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any) -> None:
         """Record a span of the region ``name`` that somebody has timed."""
-        key = (name, what, nbytes is None, get_ident(), getpid())
+        frame = self.spans.sites.program(sys._getframe(1))
+        line = None if frame is None else (id(frame.f_code), frame.f_lasti)
+        key = (name, what, nbytes is None, get_ident(), getpid(), line)
         site = self._timed.get(key)
         if site is None:
             payload = None if nbytes is None else "bytes"
