@@ -125,9 +125,7 @@ def _turn_atoms(
     end = np.where(dry, lane.end[row], lane.end[marks.forward[last]])
     end = np.maximum(end, lane.end[rows])
     site = lane.site[rows].astype(np.int64)
-    return _Atoms(
-        start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry
-    )
+    return _Atoms(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry)
 
 
 def _by_model(marks: Marks, steps: Steps) -> _Atoms:

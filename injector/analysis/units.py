@@ -122,9 +122,7 @@ def _found(marks: Marks) -> tuple[Steps, Passes]:
     return joined([turns.steps, rough]), passes
 
 
-def _units(
-    thread: Thread, devices: list[Lane], holes: Holes, device: str | None
-) -> list[Unit]:
+def _units(thread: Thread, devices: list[Lane], holes: Holes, device: str | None) -> list[Unit]:
     steps = thread.steps
     found = items_of(thread.marks, steps, holes)
     keys = _keys(steps, _optimizers(thread.marks, steps))
