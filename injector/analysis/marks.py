@@ -46,6 +46,11 @@ class Marks:
         if len(self.backward) > 1:
             self.updates = self.backward
 
+    @property
+    def optimizes(self) -> bool:
+        """Whether an optimizer was stepped, for whatever purpose."""
+        return len(self.lane.region("optimizer")) > 0
+
     def _updates(self) -> Ints:
         lane = self.lane
         rows = lane.outermost(
