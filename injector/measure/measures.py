@@ -50,7 +50,9 @@ class Store:
         self.grow = recorder.series(series).grow
 
     def put(self, value: Any) -> None:
-        """Store ``value`` from where the hook could not do it itself."""
+        """Store ``value`` from where the hook could not do it itself; None is no value."""
+        if value is None:
+            return
         found = self.number(value)
         if found is not None:
             self.keep(found)
@@ -73,7 +75,7 @@ class Store:
         """
         if isinstance(value, (int, float)):
             return float(value)
-        if _is_traced(value):
+        if value is None or _is_traced(value):
             return None
         device = getattr(value, "device", None)
         if device is not None and getattr(device, "type", device) != "cpu":
