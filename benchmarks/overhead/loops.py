@@ -9,7 +9,6 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from injector.analysis.profiling import profile
-
 from injector.store.folder import open_run
 
 from .measures import Table, in_turns, over_python

@@ -8,7 +8,6 @@ from .measures import Table
 from .sheets import SHEETS, Row, Sheet
 from .spread import Spread
 
-
 SILENCE = 0.005
 """Microseconds that two texts which are the same may differ by."""
 ROWS = tuple(row for sheet in SHEETS for row in sheet.rows)

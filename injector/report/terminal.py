@@ -8,7 +8,9 @@ from ..analysis.conclusion import conclude
 from ..analysis.machines import Machine, machines, memory_of
 from ..analysis.profile import Profile
 from ..analysis.rates import summarise
+from ..store import packed
 from ..store.folder import Run, open_run
+from ..store.layout import SPANS_SUFFIX
 from . import card, header, machine, probes, values
 from .text import WIDTH, bullets, clean, crop
 
@@ -64,7 +66,7 @@ def profile_of(run: Run, watched: list[Machine]) -> Profile | None:
         names = os.listdir(os.path.join(run.path, "raw"))
     except OSError:
         return None
-    if not any(name.endswith(".spans") for name in names):
+    if not any(name.endswith((SPANS_SUFFIX, packed.SUFFIX)) for name in names):
         return None
     # numpy is only loaded for runs that need it.
     from ..analysis.profiling import profile
