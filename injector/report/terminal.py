@@ -27,7 +27,7 @@ def render(run: Run | str, keep: bool = False) -> str:
     try:
         watched = machines(run)
         profile = profile_of(run, watched)
-        if profile is not None and keep:
+        if profile is not None and keep and run.info:
             run = conclude(run, profile)
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"

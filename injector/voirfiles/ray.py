@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 LIBRARY = "ray"
-TESTED = ("2.9", "2.60")
+TESTED = ("2.60", "2.60")
 
 
 def instrument_trials(ov: Any) -> None:
