@@ -11,6 +11,7 @@ from .intervals import Holes, counts, owners
 from .loaders import OPEN, Loaders, Stream
 from .marks import Marks
 from .steps import Steps
+from .tables import counted
 from .turns import Turns
 
 _USUAL = 0.5
@@ -28,6 +29,10 @@ class Passes:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def take(self, which: Flags) -> Passes:
+        """Those of the given flags."""
+        return Passes(self.start[which], self.end[which], self.site[which])
 
     def holes(self) -> Holes:
         return Holes(self.start, self.end)
@@ -57,7 +62,8 @@ def passes_of(marks: Marks, turns: Turns, steps: Steps) -> Passes:
     if len(marks.forward):
         atoms += _by_loader(marks, turns)
         atoms.append(_by_model(marks, steps))
-    return _joined(_together(atoms), _training(marks, turns))
+    passes = _joined(_together(atoms), _training(marks, turns))
+    return passes.take(~_played(marks, turns, passes))
 
 
 def _training(marks: Marks, turns: Turns) -> Ints:
@@ -68,6 +74,30 @@ def _training(marks: Marks, turns: Turns) -> Ints:
     for start, end in turns.tried:
         pacing = pacing[owners(start, end, pacing) < 0]
     return np.sort(np.concatenate((lane.start[rows], pacing)))
+
+
+def _played(marks: Marks, turns: Turns, passes: Passes) -> Flags:
+    """Which of ``passes`` are an agent's turns in its environment, and no evaluation.
+
+    Such a model is called on what few environments show, without a loader, and before it is trained
+    for the first time: it learns from what it has seen there, in larger batches.
+    """
+    lane = marks.lane
+    found = np.zeros(len(passes), np.bool_)
+    if not (len(turns.free) and len(passes) and len(marks.learnt)):
+        return found
+    usual = np.median(counted(lane.payload[marks.learnt])[0])
+    moments = lane.start[turns.free]
+    calls = lane.start[marks.tried]
+    for site in np.unique(passes.site).tolist():
+        mine = np.flatnonzero(passes.site == site)
+        if lane.sites[site].region != "forward" or passes.start[mine[0]] > moments[0]:
+            continue
+        first, last = np.searchsorted(calls, (passes.start[mine], passes.end[mine]))
+        seen = np.concatenate([marks.tried[a:b] for a, b in zip(first, last, strict=True)])
+        sizes, _ = counted(lane.payload[seen])
+        found[mine] = (np.median(sizes) < usual) & (passes.start[mine] < moments[-1])
+    return found
 
 
 def _by_loader(marks: Marks, turns: Turns) -> list[_Atoms]:
@@ -92,14 +122,17 @@ def _of_stream(marks: Marks, stream: Stream, pacing: Ints) -> _Atoms:
     lane = marks.lane
     following = np.concatenate((pacing, [OPEN]))[np.searchsorted(pacing, stream.start)]
     close = np.minimum(stream.close, following)
-    trains = counts(lane.start[marks.backward], stream.start, close) > 0
-    trains |= counts(lane.start[marks.updates], stream.start, close) > 0
+    busy = np.sort(np.concatenate((lane.start[marks.backward], lane.start[marks.updates])))
+    trains = counts(busy, stream.start, close) > 0
     first = np.searchsorted(lane.start[marks.forward], stream.start)
     some = first < len(marks.forward)
     row = marks.forward[np.minimum(first, len(marks.forward) - 1)]
     called = some & (lane.start[row] < close)
     only_tries = called & np.isin(row, marks.tried)
-    kept = only_tries | (called & ~trains)
+    # A loader inside of a step: what its batches lead to goes into the backward of that step.
+    later = np.concatenate((busy, [OPEN]))[np.searchsorted(busy, stream.start)]
+    feeds = np.isin(row, marks.trained) & (later < following) & (len(pacing) > 0)
+    kept = only_tries | (called & ~trains & ~feeds)
     return _turn_atoms(
         marks, stream.rows[kept], stream.start[kept], close[kept], stream.begin[kept]
     )
@@ -125,9 +158,7 @@ def _turn_atoms(
     end = np.where(dry, lane.end[row], lane.end[marks.forward[last]])
     end = np.maximum(end, lane.end[rows])
     site = lane.site[rows].astype(np.int64)
-    return _Atoms(
-        start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry
-    )
+    return _Atoms(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry)
 
 
 def _by_model(marks: Marks, steps: Steps) -> _Atoms:

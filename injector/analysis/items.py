@@ -85,6 +85,10 @@ def _summed(marks: Marks, steps: Steps, rows: Ints, step: Ints, number: Ints) ->
     batch = _batches(marks, steps, rows, step)
     turn = np.searchsorted(updates, lane.start[rows])
     piece = np.searchsorted(backward, lane.start[rows])
+    inside = owners(updates, lane.end[marks.updates], lane.start[rows])
+    piece = np.where(
+        inside >= 0, 0, piece
+    )  # an optimizer calls its closure again on the same batch
     order = np.lexsort((rows, piece, turn, batch, step, model))
     keys = [each[order] for each in (model, step, batch, turn, piece)]
     kept, value = _heads(keys), number[order]

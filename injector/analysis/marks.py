@@ -41,6 +41,16 @@ class Marks:
         self.trained = empty if training is None else forward[training[forward]]
         self.updates = self._updates()
 
+    def without_optimizers(self) -> None:
+        """Take each backward for an update: whoever calls several moves the weights by hand."""
+        if len(self.backward) > 1:
+            self.updates = self.backward
+
+    @property
+    def optimizes(self) -> bool:
+        """Whether an optimizer was stepped, for whatever purpose."""
+        return len(self.lane.region("optimizer")) > 0
+
     def _updates(self) -> Ints:
         lane = self.lane
         rows = lane.outermost(

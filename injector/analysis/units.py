@@ -71,6 +71,9 @@ def threads_of(source: Source, rows: Rows) -> list[Thread]:
     lanes = {int(key): lane for key, lane in split(rows, source.sites, "host").items()}
     devices = split(rows, source.sites, "device")
     marks = {key: Marks(lane) for key, lane in lanes.items()}
+    if not any(each.optimizes for each in marks.values()):
+        for each in marks.values():
+            each.without_optimizers()
     explicit = any(len(each.steps) for each in marks.values())
     found = [
         _thread(source, key, marks[key], explicit, list(devices.values())) for key in lanes
@@ -122,9 +125,7 @@ def _found(marks: Marks) -> tuple[Steps, Passes]:
     return joined([turns.steps, rough]), passes
 
 
-def _units(
-    thread: Thread, devices: list[Lane], holes: Holes, device: str | None
-) -> list[Unit]:
+def _units(thread: Thread, devices: list[Lane], holes: Holes, device: str | None) -> list[Unit]:
     steps = thread.steps
     found = items_of(thread.marks, steps, holes)
     keys = _keys(steps, _optimizers(thread.marks, steps))

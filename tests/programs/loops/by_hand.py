@@ -7,9 +7,10 @@ from torch.utils.data import DataLoader
 from parts import Net, Rows, tell
 
 model = Net(forward=0.003, backward=0.002)
+loader = DataLoader(Rows(40, nap=0.004), 4)
 began = perf_counter()
 for epoch in range(2):
-    for x, y in DataLoader(Rows(40, nap=0.004), 4):  #: io pace
+    for x, y in loader:  #: io pace
         loss = (model(x) - y).pow(2).mean()  #: forward
         model.zero_grad()
         loss.backward()  #: backward

@@ -16,7 +16,7 @@ def main():
     for x, y in queries:  #: io pace
         loss = (model(x) - y).pow(2).mean()  #: forward
         for a, b in support:  #: io
-            loss = loss + (model.body(a) - b).pow(2).mean()
+            loss = loss + (model.body(a) - b).pow(2).mean()  #: forward
         optimizer.zero_grad()
         loss.backward()  #: backward
         optimizer.step()  #: optimizer
