@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from spans import Program, only, report
+from layouts import Program, only, report
 
 ms = pytest.approx
 
