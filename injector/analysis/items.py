@@ -25,15 +25,17 @@ def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
         said = _of_steps(marks, steps)
         if said is not None:
             return said
-    rows = marks.learnt[lane.payload[marks.learnt] > 0]
-    if len(holes):
-        rows = rows[~holes.hold(lane.start[rows])]
-    step = owners(steps.start, steps.end, lane.start[rows])
-    rows, step = rows[step >= 0], step[step >= 0]
-    if len(rows):
-        items, tokens = counted(lane.payload[rows])
-        return _items(_summed(marks, steps, rows, step, items),
-                      _summed(marks, steps, rows, step, tokens))  # fmt: skip
+    # A model may be trained in its mode for evaluation, or be wrapped in something that is.
+    for calls in (marks.learnt, marks.tried):
+        rows = calls[lane.payload[calls] > 0]
+        if len(holes):
+            rows = rows[~holes.hold(lane.start[rows])]
+        step = owners(steps.start, steps.end, lane.start[rows])
+        rows, step = rows[step >= 0], step[step >= 0]
+        if len(rows):
+            items, tokens = counted(lane.payload[rows])
+            return _items(_summed(marks, steps, rows, step, items),
+                          _summed(marks, steps, rows, step, tokens))  # fmt: skip
     rows = marks.fetches[lane.payload[marks.fetches] > 0]
     step = owners(steps.start, steps.end, lane.start[rows])
     rows, step = rows[step >= 0], step[step >= 0]

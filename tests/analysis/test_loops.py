@@ -585,3 +585,19 @@ def test_a_batch_ahead_whose_training_lies_in_the_update(tmp_path: Path) -> None
                 p.backward()
     loop = only(report(tmp_path / "r", p))
     assert (loop.steps, loop.fetches_per_step, loop.items_per_step) == (15, 2, 16)
+
+
+def test_a_model_that_is_trained_in_its_mode_for_evaluation(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(2):
+        for _ in range(10):
+            p.io()
+            p.predict(items=4, line=12)
+            p.backward()
+            p.update()
+        p.dry()
+        p.validate()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.items_per_step) == (20, 4)
+    assert sum(each.passes for each in found.evaluations) == 2

@@ -7,6 +7,7 @@ sleep never ends early. Its clock around the loop is an upper bound of its steps
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -53,6 +54,7 @@ def run(case: Case, inject: list[str], environ: dict[str, str], tmp_path: Path) 
         "PYTHONPATH": str(programs / "site-packages"),
         "OMP_NUM_THREADS": "1",
     }
+    del own["PYTHONPYCACHEPREFIX"]  # compiling all of torch anew takes longer than any program
     began = time.monotonic()
     done = subprocess.run(
         command,
@@ -133,6 +135,8 @@ def _steps(wrong: Problems, loop: Loop, truth: dict[str, Any], ran: Ran) -> None
     measured = sum(tracks) - len(tracks) * loop.warmup.steps
     wrong.same("measured steps", loop.step.n, measured)
     wrong.between("warm-up", ran.truth.get("warmup", 0), loop.warmup.steps, truth["steps"] // 2)
+    slowest = SLEEP * ran.truth.get("slowest", 0.0)
+    wrong.between("the slowest step of the warm-up", slowest, loop.warmup.slowest, math.inf)
     if truth["fetches"] is not None:
         wrong.near("fetches per step", loop.fetches_per_step, truth["fetches"])
     if truth["updates"] is not None:
@@ -141,8 +145,8 @@ def _steps(wrong: Problems, loop: Loop, truth: dict[str, Any], ran: Ran) -> None
     total = loop.warmup.seconds + loop.step.mean * loop.step.n / len(tracks)
     evaluation = ran.truth.get("evaluation") or {}
     slack = evaluation["seconds"] - evaluation["least"] if evaluation.get("inside") else 0.0
-    # Between ranks the clock of one bounds the mean of both only roughly.
-    high = truth["seconds"] * (1.001 if ranks == 1 else 1.5) + slack + 0.001
+    # The clock of one rank says nothing of how long another one waited for it.
+    high = truth["seconds"] * 1.001 + slack + 0.001 if ranks == 1 else math.inf
     low = SLEEP * sum(tracks) / len(tracks) * sum(truth["naps"].values())
     wrong.between("seconds of all steps", low, total, high)
 
@@ -225,8 +229,8 @@ def _wall(wrong: Problems, ran: Ran) -> None:
         found[stretch.name] += stretch.seconds
         wrong.between(f"a stretch of {stretch.name}", 0.0, stretch.seconds, ran.profile.wall)
     wrong.near("stretches", sum(found.values()), ran.profile.wall)
-    wrong.between("wall", 0.0, ran.profile.wall, ran.seconds)
-    wrong.between("gaps", ran.truth.get("gaps", 0.0), found["gap"], ran.profile.wall)
+    wrong.between("wall", 0.0, ran.profile.wall, ran.seconds + 1)
+    wrong.between("gaps", SLEEP * ran.truth.get("gaps", 0.0), found["gap"], ran.profile.wall)
     if len(ran.profile.loops) == 1 and len(ran.profile.loops[0].tracks) == 1:
         (loop,) = ran.profile.loops
         steps = loop.warmup.seconds + loop.step.mean * loop.step.n

@@ -15,7 +15,7 @@ def main(slow):
     rank = dist.get_rank()
     data = Rows(96)
     loader = DataLoader(data, 4, sampler=DistributedSampler(data, shuffle=False))
-    model = DistributedDataParallel(Net(forward=0.03 if rank == slow else 0.004, backward=0.004))
+    model = DistributedDataParallel(Net(forward=0.06 if rank == slow else 0.004, backward=0.004))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     began = perf_counter()
     for epoch in range(2):

@@ -27,7 +27,7 @@ def main(turns, steps):
     naps = {"forward": turns * 0.004 + 0.003, "backward": turns * 0.002 + 0.001}
     tell(
         dict(steps=steps, items=None, fetches=0, updates=turns + 1, seconds=seconds, naps=naps, paced="optimizer"),
-        verdict="compute-bound or balanced",
+        verdict=None,
     )
 
 

@@ -13,7 +13,7 @@ def play(policy, turns=16):
     for turn in range(turns):
         with torch.no_grad():
             action = policy(state)
-        time.sleep(0.006)  # the game
+        time.sleep(0.015)  # the game
         state = torch.randn(1, 8) + action
         seen.append(state)
     return torch.cat(seen)
@@ -38,7 +38,7 @@ def main():
     tell(
         dict(steps=48, items=[4] * 48, fetches=0, updates=1, seconds=learning, naps={"backward": 0.004}, paced="optimizer"),
         rollout=playing,
-        gaps=3 * 16 * 0.005,
+        gaps=3 * 16 * 0.015,
         verdict=None,
     )
 

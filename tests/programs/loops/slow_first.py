@@ -28,4 +28,5 @@ tell(
     dict(steps=20, items=[4] * 20, fetches=1, updates=1, seconds=seconds, naps=naps, paced="loader"),
     verdict="compute-bound or balanced",
     warmup=1,
+    slowest=0.5,
 )
