@@ -1,4 +1,4 @@
-"""``python -m benchmarks.overhead``: measure, print one table, say which goals were missed."""
+"""``python -m benchmarks.overhead``: measure, print tables, say which goals were missed."""
 
 from __future__ import annotations
 
@@ -6,30 +6,47 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-from . import machine, measures, peers, table
+from . import loops, machine, measures, peers, table, truth
 
-PARTS = ("events", "startup", "imports")
+PROBES = ("events", "startup", "imports")
+LOOPS = ("steps", "regions", "starts", "every")
+PARTS = (*PROBES, *LOOPS, "truth")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the parts that were asked for; 1 under ``--strict`` when a goal was missed."""
     options = _parser().parse_args(arguments)
-    interpreter = None if options.no_peers else peers.find(options.peers)
-    about = machine.describe(interpreter)
+    parts = options.only or list(PARTS)
+    found = loops.Peers(None, {}) if options.no_peers else _peers(parts, options.peers)
+    about = machine.describe(*found)
     with tempfile.TemporaryDirectory(prefix="injector-overhead-") as folder:
-        measured = _measure(options.only or list(PARTS), interpreter, Path(folder), options.rounds)
+        measured = _measure(parts, found, Path(folder), options.rounds, options.part)
+    times = _times(options.rounds, options.part) if "truth" in parts else []
     for key, value in about.items():
         print(f"{key}: {value}")
     print()
     print("\n".join(table.lines(measured)))
-    misses = table.missed(measured)
+    if times:
+        print("\n".join(["", *truth.lines(times)]))
+    misses = table.missed(measured) + [miss for row in times for miss in row.missed()]
     print()
     print("\n".join(_verdict(misses, table.unmeasured(measured))))
     if options.json:
         _write(options.json, about, measured, misses)
     return 1 if misses and options.strict else 0
+
+
+def _peers(parts: list[str], asked: str | None) -> loops.Peers:
+    watched = set(parts) & {"steps", "starts", "every"}
+    return loops.Peers(peers.find(asked), peers.profilers() if watched else {})
+
+
+def _times(rounds: int, part: float) -> list[truth.Row]:
+    lengths = {length: max(int(count * part), 20) for length, count in truth.LENGTHS.items()}
+    return [truth.measure(length, count, rounds) for length, count in lengths.items()]
 
 
 def _verdict(misses: list[str], unmeasured: list[str]) -> list[str]:
@@ -41,6 +58,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.overhead", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9, help="turns each tool gets (default 9)")
     parser.add_argument("--only", action="append", choices=PARTS, help="measure only this part")
+    parser.add_argument(
+        "--part",
+        type=float,
+        default=1.0,
+        help="how much of each loop is run, to try it (default 1)",
+    )
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has voir and ptera")
     parser.add_argument("--no-peers", action="store_true", help="leave the peers' columns out")
     parser.add_argument("--json", metavar="FILE", help="write what was measured there as well")
@@ -49,15 +72,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measure(
-    parts: list[str], interpreter: str | None, folder: Path, rounds: int
+    parts: list[str], found: loops.Peers, folder: Path, rounds: int, part: float
 ) -> measures.Table:
+    few = max(rounds // 3, 1)
+    measure: dict[str, Callable[[], measures.Table]] = {
+        "events": lambda: measures.events(found.voir, folder, few),
+        "startup": lambda: measures.startup(found.voir, folder, 2 * rounds),
+        "imports": lambda: measures.imports(folder, 2 * rounds),
+        "steps": lambda: loops.steps(found, folder, rounds, part),
+        "regions": lambda: loops.regions(folder, few, part),
+        "starts": lambda: loops.starts(found, folder, rounds),
+        "every": lambda: loops.every(found, folder, 1, part),
+    }
     measured: measures.Table = {}
-    if "events" in parts:
-        measured |= measures.events(interpreter, folder, max(rounds // 3, 1))
-    if "startup" in parts:
-        measured |= measures.startup(interpreter, folder, 2 * rounds)
-    if "imports" in parts:
-        measured |= measures.imports(folder, 2 * rounds)
+    for name in parts:
+        if name in measure:
+            measured |= measure[name]()
     return measured
 
 

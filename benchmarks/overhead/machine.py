@@ -7,11 +7,20 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from importlib import metadata
+from types import MappingProxyType
+
+from .peers import PROFILERS
+
+About = dict[str, object]
 
 
-def describe(peers: str | None) -> dict[str, object]:
-    """Names and numbers that a reader needs before comparing this run with another."""
+def describe(peers: str | None, profilers: Mapping[str, str] = MappingProxyType({})) -> About:
+    """Names and numbers that a reader needs before comparing this run with another.
+
+    ``peers`` is the interpreter that has voir and ptera, ``profilers`` those of other peers by name.
+    """
     return {
         "time": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -20,7 +29,7 @@ def describe(peers: str | None) -> dict[str, object]:
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "torch": version("torch"),
-        "peers": peer_versions(peers),
+        "peers": peer_versions(peers) | {name: PROFILERS[name][0] for name in profilers},
     }
 
 

@@ -50,12 +50,12 @@ def startup(peers: str | None, folder: Path, rounds: int) -> Table:
 
         costs = in_turns(startup_tools(peers, folder), rounds, run)
         if "python" in costs:  # without torch there is nothing to compare
-            table[row] = _over_python(costs, lambda each: each.wall)
-            table[row + " (CPU)"] = _over_python(costs, lambda each: each.cpu)
+            table[row] = over_python(costs, lambda each: each.wall)
+            table[row + " (CPU)"] = over_python(costs, lambda each: each.cpu)
     return table
 
 
-def _over_python(costs: dict[str, list[Cost]], read: Callable[[Cost], float]) -> dict[str, Spread]:
+def over_python(costs: dict[str, list[Cost]], read: Callable[[Cost], float]) -> dict[str, Spread]:
     base = costs.pop("python")
     found = {"python": spread([1e3 * read(each) for each in base])}
     for name, measured in costs.items():

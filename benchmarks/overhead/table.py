@@ -3,40 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from .measures import Table
+from .sheets import SHEETS, Row, Sheet
 from .spread import Spread
 
-
-class Row(NamedTuple):
-    """One line: its key in the measurements, its title, its unit, the goal and who must meet it."""
-
-    key: str
-    title: str
-    unit: str
-    goal: float | None
-    ours: tuple[str, ...]
-
-
-HOOK = ("hook",)
-ROWS = (
-    Row("observe", "observe a variable", "µs", 0.10, (*HOOK, "ov.value")),
-    Row("count", "the same, an integer", "µs", 0.10, HOOK),
-    Row("override", "override a return value", "µs", 0.10, HOOK),
-    Row("loop", "loop begin and end", "µs", 0.20, HOOK),
-    Row("nested", "nested selector f > g > x", "µs", 0.60, ("ov.value",)),
-    Row("entered", "the same, entering f each time", "µs", None, ("ov.value",)),
-    Row("unprobed", "a function no probe names", "µs", 0.0, ("ov.value",)),
-    Row("start-up", "start-up, empty script", "ms", 30.0, ("inject",)),
-    Row("start-up (CPU)", "  of it CPU", "ms", None, ("inject",)),
-    Row("start-up, torch", "start-up, imports torch", "ms", 30.0, ("inject",)),
-    Row("start-up, torch (CPU)", "  of it CPU", "ms", None, ("inject",)),
-    Row("500 imports", "500 unprobed imports", "%", 2.0, ("inject",)),
-)
 SILENCE = 0.005
 """Microseconds that two texts which are the same may differ by."""
-COLUMNS = ("python", "floor", "hook", "ov.value", "ov.probe", "inject", "ptera", "voir")
+ROWS = tuple(row for sheet in SHEETS for row in sheet.rows)
 
 
 def missed(measured: Table) -> list[str]:
@@ -65,15 +39,12 @@ def unmeasured(measured: Table) -> list[str]:
 
 
 def lines(measured: Table) -> Iterator[str]:
-    """The table as text: medians over the plain program, then the spread of the widest."""
-    used = [c for c in COLUMNS if any(c in row for row in measured.values())]
-    yield _line("over the plain program", "", "goal", used)
-    for row in ROWS:
-        if row.key in measured:
-            cells = [_cell(measured[row.key].get(column)) for column in used]
-            goal = "" if row.goal is None else f"{row.goal:g}"
-            yield _line(row.title, row.unit, goal, cells)
-    yield ""
+    """The tables as text: medians over the plain program, then the spread of ours."""
+    for sheet in SHEETS:
+        rows = [row for row in sheet.rows if row.key in measured]
+        if rows:
+            yield from _sheet(sheet, rows, measured)
+            yield ""
     yield "medians of paired differences (python: of the plain run itself); 95 % interval of ours:"
     for row in ROWS:
         for name in row.ours:
@@ -83,11 +54,22 @@ def lines(measured: Table) -> Iterator[str]:
                 yield f"  {row.title.strip()} [{name}]: {bounds}, n={found.n}"
 
 
+def _sheet(sheet: Sheet, rows: list[Row], measured: Table) -> Iterator[str]:
+    used = [c for c in sheet.columns if any(c in measured[row.key] for row in rows)]
+    yield _line(sheet.title, "", "goal", used, used)
+    for row in rows:
+        cells = [_cell(measured[row.key].get(column)) for column in used]
+        yield _line(row.title, row.unit, "" if row.goal is None else f"{row.goal:g}", cells, used)
+
+
 def _cell(found: Spread | None) -> str:
     if found is None:
         return "–"
+    if abs(found.median) >= 10_000:
+        return f"{found.median:,.0f}".replace(",", " ")
     return f"{found.median:.1f}" if abs(found.median) >= 10 else f"{found.median:.3f}"
 
 
-def _line(title: str, unit: str, goal: str, cells: list[str]) -> str:
-    return f"{title:32} {unit:3} {goal:>6}" + "".join(f"{cell:>10}" for cell in cells)
+def _line(title: str, unit: str, goal: str, cells: list[str], columns: list[str]) -> str:
+    filled = [f"{c:>{max(10, len(name) + 2)}}" for c, name in zip(cells, columns, strict=True)]
+    return f"{title:32} {unit:3} {goal:>6}" + "".join(filled)

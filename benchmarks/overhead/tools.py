@@ -24,7 +24,9 @@ class Tool(NamedTuple):
     folder: Path
     """The folder that the program is run in."""
     replaces: str | None = None
-    """A program of the tool's own that stands for ``events.py``."""
+    """A program of the tool's own that stands for the one that is measured."""
+    before: tuple[str, ...] = ()
+    """What stands between the program and its arguments."""
 
 
 def environment() -> dict[str, str]:
@@ -38,12 +40,12 @@ def plain(folder: Path) -> Tool:
     return Tool("python", (sys.executable,), folder)
 
 
-def ours(folder: Path, name: str, voirfile: str | None) -> Tool:
+def ours(folder: Path, name: str, voirfile: str | None, *options: str) -> Tool:
     """``inject run`` with one of our voirfiles, as a user would call it."""
     # The one voirfile of this folder would be found beside a program that is run without any.
     given = ("--voirfile", str(VOIRFILES / voirfile)) if voirfile else ()
     runs = str(folder / "runs")
-    return Tool(name, (*inject(), "run", "--quiet", "--runs", runs, *given), folder)
+    return Tool(name, (*inject(), "run", "--quiet", "--runs", runs, *given, *options), folder)
 
 
 def inject() -> tuple[str, ...]:
@@ -85,4 +87,5 @@ def startup_tools(peers: str | None, folder: Path) -> list[Tool]:
 
 def program(tool: Tool, name: str, arguments: Sequence[object] = ()) -> list[str]:
     """The command that runs ``name`` of our programs under ``tool``."""
-    return [*tool.command, str(PROGRAMS / (tool.replaces or name)), *map(str, arguments)]
+    named = str(PROGRAMS / (tool.replaces or name))
+    return [*tool.command, named, *tool.before, *map(str, arguments)]

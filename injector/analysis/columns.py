@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..store import packed
 from ..store.folder import Damage, Run, check_schema, read_records
-from ..store.layout import SPANS_COLUMNS, SPANS_HEADER, SPANS_ROW, SPANS_SUFFIX
+from ..store.layout import SPANS_SUFFIX
 from .profile import Place
 
 Ints = npt.NDArray[np.int64]
@@ -18,8 +19,6 @@ Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 SECOND = 1_000_000_000
-_READ_AT_ONCE = 1 << 20
-"""Rows; a large file is never in memory twice."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,7 @@ class Source:
 
     def has_spans(self) -> bool:
         """Whether at least one row may have been written."""
-        try:
-            return os.path.getsize(self.spans_path) >= SPANS_HEADER + SPANS_ROW
-        except OSError:
-            return False
+        return packed.count(self.spans_path) > 0
 
 
 @dataclass
@@ -180,21 +176,13 @@ def _place(data: object) -> Place | None:
 
 def read_rows(source: Source) -> Rows:
     """The spans of ``source``, without holes, torn ends and what makes no sense. Raises OSError."""
-    path = source.spans_path
-    room = max(0, (os.path.getsize(path) - SPANS_HEADER) // SPANS_ROW)
+    room = packed.count(source.spans_path)
     start, end, payload = (np.empty(room, np.int64) for _ in range(3))
     site = np.empty(room, np.int32)
     known = np.zeros(1 + max(source.sites, default=0), np.bool_)
     known[list(source.sites)] = True
     count = unknown = 0
-    for first in range(0, room, _READ_AT_ONCE):
-        block = np.fromfile(
-            path,
-            dtype=np.int64,
-            count=min(_READ_AT_ONCE, room - first) * SPANS_COLUMNS,
-            offset=SPANS_HEADER + first * SPANS_ROW,
-        )
-        block = block[: len(block) // SPANS_COLUMNS * SPANS_COLUMNS].reshape(-1, SPANS_COLUMNS)
+    for block in packed.blocks(source.spans_path):
         written = block[:, 3] != 0
         number = np.where((block[:, 3] > 0) & (block[:, 3] < len(known)), block[:, 3], 0)
         fine = known[number] & (block[:, 1] >= block[:, 0]) & (block[:, 0] > -(2**62))

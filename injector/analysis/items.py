@@ -80,15 +80,13 @@ def _summed(marks: Marks, steps: Steps, rows: Ints, step: Ints, number: Ints) ->
     if not (step[1:] == step[:-1]).any():
         return _most(model, step, number, len(steps))
     backward = lane.start[marks.backward]
-    updates = lane.start[marks.updates]
+    updates, updated = lane.start[marks.updates], lane.end[marks.updates]
     # The batches of a step: with several loaders, or a fetch ahead, one a step or as it says.
     batch = _batches(marks, steps, rows, step)
-    turn = np.searchsorted(updates, lane.start[rows])
+    turn = np.searchsorted(updated, lane.start[rows], side="right")
     piece = np.searchsorted(backward, lane.start[rows])
-    inside = owners(updates, lane.end[marks.updates], lane.start[rows])
-    piece = np.where(
-        inside >= 0, 0, piece
-    )  # an optimizer calls its closure again on the same batch
+    inside = owners(updates, updated, lane.start[rows]) >= 0
+    piece = np.where(inside, -1, piece)  # an optimizer calls its closure again on the same batch
     order = np.lexsort((rows, piece, turn, batch, step, model))
     keys = [each[order] for each in (model, step, batch, turn, piece)]
     kept, value = _heads(keys), number[order]

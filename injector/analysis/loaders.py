@@ -39,6 +39,8 @@ class Stream:
     """Whether the loop was left by ``break`` in that turn: all that is known to end it is the next loop."""
     begin: Ints
     """Where each fetch begins, the start of the loader's iterator (and its workers) included."""
+    fetched: Ints
+    """How many fetches each turn began with: none where the loader has been one batch ahead."""
 
 
 class Loaders:
@@ -106,7 +108,8 @@ class Loaders:
         limit = np.concatenate((ends, [OPEN]))[following]
         exhausted = np.concatenate((dry, [OPEN]))[np.searchsorted(dry, start)]
         left = (limit < close) & (limit < exhausted)
-        return Stream(keys, rows, start, np.minimum(close, limit), following, left, begin)
+        return Stream(keys, rows, start, np.minimum(close, limit), following, left, begin,
+                      np.ones(len(start), np.int64))  # fmt: skip
 
 
 def _since(start: Ints, begun: Ints) -> Ints:

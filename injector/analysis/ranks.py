@@ -14,6 +14,12 @@ from .units import Unit
 
 EXPLAINS = 0.8
 """Of the others' wait, what the excess of one region has to cover to be its reason."""
+LEAST_STEPS = 20
+"""Measured steps that it takes to name a rank."""
+LEAST_WAIT = 0.5e-3
+"""Seconds of a step that the others have to wait: below, it is what any collective takes."""
+STEADY = 0.8
+"""In so many of the steps the culprit has to wait less than the others: chance would make it half."""
 
 
 class Rate(NamedTuple):
@@ -106,18 +112,22 @@ def ranked(units: list[Unit]) -> list[Unit]:
 def straggler_of(units: list[Unit], warmup: int) -> Straggler | None:
     """The rank that waits least, and what it does meanwhile; None unless there are several ranks.
 
-    The rule is TraceML's: whoever never waits is who the others wait for.
+    The rule is TraceML's: whoever never waits is who the others wait for. Of any ranks one waits
+    least: it is named only where there are steps enough, and where nearly all of them say the same.
     """
     ranks = ranked(units)
     n = min((len(unit.start) for unit in ranks), default=0)
-    if len(ranks) < 2 or n < 1:
-        return None
     aligned = slice(min(warmup, n // 2), n)
+    if len(ranks) < 2 or aligned.stop - aligned.start < LEAST_STEPS:
+        return None
     waits = np.stack([each[aligned] for each in _waits(ranks, n)])
     typical = np.array([median_of(each) for each in waits])
     culprit = int(typical.argmin())
     others = [i for i in range(len(ranks)) if i != culprit]
-    lack = np.median(waits[others], axis=0) - waits[culprit]
+    theirs = np.median(waits[others], axis=0)
+    lack = theirs - waits[culprit]
+    if median_of(theirs) < LEAST_WAIT or np.mean(lack > 0) < STEADY:
+        return None
     step = np.median(np.stack([unit.table.seconds[aligned] for unit in ranks]), axis=0)
     whole = median_of(step)
     wait = median_of(lack)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .ahead import take_ahead
 from .columns import Flags, Ints
 from .intervals import counts
 from .lanes import Lane
@@ -46,12 +47,15 @@ class Turns:
         lane, updates = self.marks.lane, self.marks.updates
         best, turns = share_out(streams, lane, updates)
         self.tried, pacing, found = [], [], []
+        driving = [each.start for n, each in enumerate(streams) if (best == n).any()]
+        fetches = np.sort(np.concatenate(driving)) if driving else self.marks.fetches[:0]
         for number, stream in enumerate(streams):
             if not (best == number).any():
                 found.append(no_steps())
                 continue
             _take_leftovers(stream, lane, self.marks, best, number, turns[number])
             pacing.append(stream.rows)
+            turns[number] = take_ahead(stream, self.marks, best, number, turns[number], fetches)
             found.append(self._of_stream(stream, turns[number], best == number, best == -1))
         self.free = updates[best == -1]
         self.pacing = np.sort(np.concatenate(pacing)) if pacing else self.marks.fetches[:0]
@@ -142,7 +146,7 @@ def _join(
     group = np.searchsorted(trained, np.arange(len(turns)))  # the step each turn belongs to
     kept = group < len(trained)
     turns, group = turns[kept], group[kept]
-    size = np.bincount(group, minlength=len(trained))
+    size = _sizes(stream, turns, group)
     if len(turns) > len(trained):
         same = stream.epoch[turns] == stream.epoch[ends][group]
         alike = np.bincount(group[same], minlength=len(trained))
@@ -151,11 +155,16 @@ def _join(
         across = (alike < usual) & (size <= usual)
         kept = same | across[group]
         turns, group = turns[kept], group[kept]
-        size = np.bincount(group, minlength=len(trained))
+        size = _sizes(stream, turns, group)
     first = turns[np.searchsorted(group, np.arange(len(trained)))]
     return Steps(
         stream.start[first], close[ends], paces[0][ends], size, number[ends], paces[1]
     )  # fmt: skip
+
+
+def _sizes(stream: Stream, turns: Ints, group: Ints) -> Ints:
+    """How many fetches each step has."""
+    return np.bincount(group, stream.fetched[turns]).astype(np.int64)
 
 
 def _entangled(parts: list[Steps]) -> tuple[int, int] | None:

@@ -149,7 +149,7 @@ def _work(marks: Marks, since: Ints, until: Ints, holes: Holes) -> Ints:
     first = np.searchsorted(start, since)
     some = first < len(rows)
     found[some] = np.minimum(start[first[some]], until[some])
-    if not len(marks.backward) or len(marks.trained):
+    if not len(rows) or not len(marks.backward) or len(marks.trained):
         return found
     back = lane.start[marks.backward]
     at = np.searchsorted(back, since)

@@ -96,10 +96,20 @@ def nothing_trained(why: str = "") -> Verdict:
 
 def verdict_of(evidence: Evidence) -> Verdict:
     """The most severe of what was found; where nothing was, what the step is made of."""
+    if not evidence.loop.tree.children:
+        return _undivided(evidence.loop)
     found = [each for rule in _RULES if (each := rule(evidence)) is not None]
     if not found:
         return _fine(evidence)
     return max(found, key=lambda each: (each[1].severity == "critical", each[0]))[1]
+
+
+def _undivided(loop: Loop) -> Verdict:
+    """Steps in which nothing was recorded say how long they took, and no more."""
+    sentence = f"none: a step takes {_ms(loop.step.median)}, and nothing was recorded inside of it"
+    fact = f"over {loop.step.n} measured steps, {loop.warmup.steps} of warm-up left out"
+    advice = "name its parts: ov.region in a voirfile, or injector.region in the program"
+    return Verdict("none", "info", sentence, (fact,), "", (advice,))
 
 
 def _severity(share: float) -> str:

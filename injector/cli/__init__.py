@@ -12,6 +12,7 @@ VERBS = {
     "report": "print the report of a run that was recorded",
     "runs": "list the runs of a folder",
     "query": "ask a run in SQL",
+    "pack": "turn a finished run's spans into Parquet",
     "watch": "watch a run that goes on",
 }
 

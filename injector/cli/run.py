@@ -154,8 +154,7 @@ class _Run:
             outlived=ended.outlived,
         )
         self.say(*self.about_its_end(ended))
-        if not self.quiet:
-            self.report(folder, info)
+        self.report(folder, info)
         return any(warning["kind"] != "auto-missed" for warning in info["warnings"])
 
     def about_its_end(self, ended: supervisor.Ended) -> list[str]:
@@ -172,7 +171,9 @@ class _Run:
             from injector.report.terminal import render
             from injector.report.text import encodable
 
-            sys.stderr.write(encodable(render(folder), sys.stderr.encoding))
+            text = render(folder, keep=True)
+            if not self.quiet:
+                sys.stderr.write(encodable(text, sys.stderr.encoding))
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 

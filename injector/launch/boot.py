@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from injector.rewrite.engine import Engine
 
 BAD_INPUT = 2
+USER = "injector.measure.own"
+"""Imported when a program names its own regions."""
 
 
 class Process:
@@ -89,17 +91,16 @@ class Process:
         """
         if self.session is not None:
             return
-        libraries = self.config.get("auto")
         try:
             if self.config["voirfiles"] or self.config["configs"]:
                 self._open()
-            elif libraries:
-                from injector.launch import automatic, shadows
+                return
+            from injector.launch import automatic, shadows
 
-                if folder and shadows.names(folder):
-                    self._open()
-                else:
-                    automatic.Watch(libraries, self.open_now).start()
+            if folder and shadows.names(folder):
+                self._open()
+            else:
+                automatic.Watch({*self.config["auto"], USER}, self.open_now).start()
         except Exception as error:
             say(f"not probing: {type(error).__name__}: {error}")
 
@@ -263,10 +264,9 @@ def start(settings: str, path: str | None) -> Callable[[], None]:
     children = Children(settings)
     children.install()
     process = Process(config, children)
-    if config["voirfiles"] or config["configs"] or config.get("auto"):
-        process.spare = _spare_builtins()
-        atexit.register(process.at_exit)
-        os._exit = posix._exit = native(os._exit, process.before_exit)
+    process.spare = _spare_builtins()
+    atexit.register(process.at_exit)
+    os._exit = posix._exit = native(os._exit, process.before_exit)
     program = sys.argv[0] if sys.argv else ""
     if program in ("", "-", "-c"):
         children.path = path

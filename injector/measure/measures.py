@@ -50,7 +50,9 @@ class Store:
         self.grow = recorder.series(series).grow
 
     def put(self, value: Any) -> None:
-        """Store ``value`` from where the hook could not do it itself."""
+        """Store ``value`` from where the hook could not do it itself; None is no value."""
+        if value is None:
+            return
         found = self.number(value)
         if found is not None:
             self.keep(found)
@@ -73,7 +75,7 @@ class Store:
         """
         if isinstance(value, (int, float)):
             return float(value)
-        if _is_traced(value):
+        if value is None or _is_traced(value):
             return None
         device = getattr(value, "device", None)
         if device is not None and getattr(device, "type", device) != "cpu":
@@ -169,7 +171,9 @@ class Measures:
 
     def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any) -> None:
         """Record a span of the region ``name`` that somebody has timed."""
-        key = (name, what, nbytes is None, get_ident(), getpid())
+        frame = self.spans.sites.program(sys._getframe(1))
+        line = None if frame is None else (id(frame.f_code), frame.f_lasti)
+        key = (name, what, nbytes is None, get_ident(), getpid(), line)
         site = self._timed.get(key)
         if site is None:
             payload = None if nbytes is None else "bytes"

@@ -121,6 +121,8 @@ class Session:
         phases = overseer.phases
         if stop.stopped_by is not None:
             exception = stop.told(stop.stopped_by)
+        elif exception is not None:
+            self._record.emit("error", _described(exception))
         try:
             overseer.end_phase(phases.run_script, exception)
         except BaseException as error:
@@ -249,6 +251,17 @@ class Session:
             "failure",
             {"where": where, "type": type(error).__name__, "message": str(error), "trace": trace},
         )
+
+
+def _described(error: BaseException) -> dict[str, str]:
+    """An exception that ended the program, in the form of milabench's ``error`` event."""
+    import traceback
+
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "trace": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+    }
 
 
 def declare(overseer: Overseer, voirfiles: list[str], configs: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 
+from .interrupts import is_programs
 from .stop import is_stop, request_stop
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -250,12 +251,14 @@ def _general(override: bool) -> Callable[[Handler, Point], tuple[Hook, Callable[
 
 
 def failed(point: Point, error: BaseException, frame: FrameType | None = None) -> None:
-    """Let a stop through; keep everything else from the program, and say it once.
+    """Let a stop through, and what is the program's own; keep the rest from it, and say it once.
 
     ``frame`` is where the program is stopped; by default, that of whoever called who calls this.
     """
     if is_stop(error):
         request_stop(error, frame or sys._getframe(2))
+    if is_programs(error):
+        raise error
     if type(error) in point.failures:
         return
     point.failures.add(type(error))

@@ -75,7 +75,7 @@ def _error(summary: Summary) -> list[str]:
         error = _mapping(events.get("error"))
         if error.get("type"):
             message = str(error.get("message") or "").strip().splitlines()
-            text = ": ".join([str(error["type"]), *message[-1:]])
+            text = ": ".join([str(error["type"]), *message[:1]])
             return [crop(f"  {text}", WIDTH)]
     return []
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 
+from ..analysis.conclusion import conclude
 from ..analysis.machines import Machine, machines, memory_of
 from ..analysis.profile import Profile
 from ..analysis.rates import summarise
+from ..store import packed
 from ..store.folder import Run, open_run
+from ..store.layout import SPANS_SUFFIX
 from . import card, header, machine, probes, values
 from .text import WIDTH, bullets, clean, crop
 
 
-def render(run: Run | str) -> str:
+def render(run: Run | str, keep: bool = False) -> str:
     """What a run (a folder, or one that was opened) has to tell, in lines of at most 100 columns.
 
-    Raises NotARunError for a folder that is none, OSError for one that cannot be read.
+    With ``keep``, what it comes to is written into its ``run.json``. Raises NotARunError for a folder
+    that is none, OSError for one that cannot be read.
     """
     run = open_run(run) if isinstance(run, str) else run
     summary = summarise(run)
@@ -25,6 +29,8 @@ def render(run: Run | str) -> str:
     try:
         watched = machines(run)
         profile = profile_of(run, watched)
+        if profile is not None and keep and run.info:
+            run = conclude(run, profile)
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"
     lines = [
@@ -32,9 +38,9 @@ def render(run: Run | str) -> str:
         "",
         *([crop(problem, WIDTH), ""] if problem else []),
         *(card.lines(profile) if profile else []),
+        *(values.no_rates(run, summary) if not (summary.rates or profile) else []),
         *machine.lines(watched, profile),
         *values.rates(run, summary),
-        *(values.no_rates(run, summary) if not (summary.rates or profile) else []),
         *values.losses(summary),
         *values.values(summary),
         *values.regions(summary),
@@ -60,7 +66,7 @@ def profile_of(run: Run, watched: list[Machine]) -> Profile | None:
         names = os.listdir(os.path.join(run.path, "raw"))
     except OSError:
         return None
-    if not any(name.endswith(".spans") for name in names):
+    if not any(name.endswith((SPANS_SUFFIX, packed.SUFFIX)) for name in names):
         return None
     # numpy is only loaded for runs that need it.
     from ..analysis.profiling import profile

@@ -81,8 +81,9 @@ def _rows(node: Node, before: str, stem: str, depth: int) -> Iterator[_Row]:
 
 
 def _ordered(children: Sequence[Node]) -> list[Node]:
-    """In the order given, what no region covers last."""
-    return sorted(children, key=lambda child: child.name == OTHER)
+    """In the order given, what no region covers last; without those of no measured step."""
+    seen = (child for child in children if child.share or child.host.max)
+    return sorted(seen, key=lambda child: child.name == OTHER)
 
 
 def _name(row: _Row) -> str:

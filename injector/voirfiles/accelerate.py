@@ -1,4 +1,4 @@
-"""What Hugging Face's Accelerate knows beyond what PyTorch's functions show.
+"""Accelerate: what is logged, and the wait of ranks for whose batches the first one reads.
 
 Its wrappers end in torch's own loader, backward and optimizer, which torch's voirfile sees; while
 gradients are accumulated its optimizer calls none. Its loader is one batch ahead of the loop.

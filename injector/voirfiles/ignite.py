@@ -1,4 +1,4 @@
-"""What Ignite's engines know beyond what PyTorch's functions show.
+"""Ignite: which engines evaluate, epochs, a trainer's count of iterations, metrics.
 
 An engine calls its process function for every batch of a loader, whose fetches are torch's, as are
 forward, backward and updates. Trainers and evaluators are engines alike: one that runs inside of

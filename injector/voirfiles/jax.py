@@ -6,7 +6,10 @@ program: it is not recorded. Steps are known where optax updates parameters outs
 recorded, `jax.block_until_ready(x)` is.
 """
 
+from __future__ import annotations
+
 from time import perf_counter_ns
+from typing import Any
 
 LIBRARY = "jax"
 TESTED = ("0.4.26", "0.10.2")
@@ -20,13 +23,13 @@ TIMED = {
 """What JAX itself measures, and what it is called here."""
 
 
-def instrument_compile(ov):
-    def listen(_):
+def instrument_compile(ov: Any) -> None:
+    def listen(_: Any) -> None:
         from jax import monitoring
 
         monitoring.register_event_duration_secs_listener(ended)
 
-    def ended(event, duration, **about):
+    def ended(event: str, duration: float, **about: Any) -> None:
         name = TIMED.get(event)
         if name is not None:
             end = perf_counter_ns()
@@ -36,7 +39,7 @@ def instrument_compile(ov):
     ov.after_import("jax.monitoring", listen)
 
 
-def instrument_copies(ov):
+def instrument_copies(ov: Any) -> None:
     ov.region(
         "/jax._src.api/device_put",
         "h2d",
@@ -46,7 +49,7 @@ def instrument_copies(ov):
     )
 
 
-def instrument_waiting(ov):
+def instrument_waiting(ov: Any) -> None:
     ov.region("/jax._src.api/block_until_ready", "wait", outermost=True)
     ov.region(  # float(loss), loss.item(), numpy.asarray(loss), print(loss)
         "/jax._src.array/ArrayImpl/_value",
@@ -56,7 +59,7 @@ def instrument_waiting(ov):
     )
 
 
-def instrument_optax(ov):
+def instrument_optax(ov: Any) -> None:
     ov.region(
         "/optax._src.update/apply_updates",
         "optimizer",
@@ -65,7 +68,7 @@ def instrument_optax(ov):
     )
 
 
-def host_bytes(tree):
+def host_bytes(tree: Any) -> int:
     """Bytes of the leaves that are no arrays of JAX, on a device already or traced."""
     import jax
 
@@ -73,7 +76,7 @@ def host_bytes(tree):
     return sum(getattr(leaf, "nbytes", 0) for leaf in leaves if not isinstance(leaf, jax.Array))
 
 
-def is_traced(tree):
+def is_traced(tree: Any) -> bool:
     """Whether this is a part of a function that is being compiled: it happens once, not each step."""
     import jax
 

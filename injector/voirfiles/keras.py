@@ -1,8 +1,7 @@
-"""What Keras 3 on PyTorch knows beyond what PyTorch's functions show.
+"""Keras 3 on PyTorch: updates, which passes evaluate, epochs, metrics.
 
-Its layers are torch's modules, its loader and backward are torch's, so that torch's voirfile sees them.
-Its optimizers are its own. Added here: its updates, evaluation, epochs, metrics. On other backends,
-which compile a whole step, only metrics are seen.
+Its layers are torch's modules, its loader and backward are torch's, so that torch's voirfile sees them;
+its optimizers are its own. On other backends, which compile a whole step, only metrics are seen.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def updates(optimizer: Any) -> bool:
     if not every:
         return True
     # Calls so far: `iterations` counts them before 3.5, updates since.
-    calls = getattr(optimizer, "_iterations", None) or optimizer.iterations
-    return (int(calls.value) + 1) % every == 0
+    calls = optimizer._iterations if hasattr(optimizer, "_iterations") else optimizer.iterations
+    return bool((int(calls.value) + 1) % every == 0)
 
 
 def trained(logs: dict[str, Any] | None) -> dict[str, Any]:

@@ -4,17 +4,21 @@ A step is one call of ``Booster.update``, whoever makes it: ``train``, ``cv`` (o
 the scikit-learn classes, or a loop by hand. Its items are the rows of the training set.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 LIBRARY = "lightgbm"
 TESTED = ("4.0", "4.7")
 RECORDS = "boosting rounds as steps, evaluation and its metrics, fit, predict, dataset"
 
 
-def instrument_rounds(ov):
+def instrument_rounds(ov: Any) -> None:
     # The rows are asked for when the round is over: the first one may have to build the data set.
     ov.step("/lightgbm.basic/Booster/update", items=lambda self, result: self.train_set.num_data())
 
 
-def instrument_evaluation(ov):
+def instrument_evaluation(ov: Any) -> None:
     how = {"phase": "eval", "outermost": True}
     booster = "/lightgbm.basic/Booster"
     ov.region(f"{booster}/eval_train", "evaluation", items=lambda self: rows(self.train_set), **how)
@@ -30,7 +34,7 @@ def instrument_evaluation(ov):
         ov.value(f"{booster}/{function}", task="eval", get=lambda result: metrics(result))
 
 
-def instrument_models(ov):
+def instrument_models(ov: Any) -> None:
     whole = {"outermost": "estimator"}  # shared with scikit-learn's: a search's fits count as one
     ov.region("/lightgbm.sklearn/LGBMModel/fit", "fit", items=lambda X: rows(X), **whole)
     ov.region("/lightgbm.engine/train", "fit", items=lambda train_set: rows(train_set), **whole)
@@ -46,7 +50,7 @@ def instrument_models(ov):
     )
 
 
-def instrument_datasets(ov):
+def instrument_datasets(ov: Any) -> None:
     ov.region(
         "/lightgbm.basic/Dataset/construct",
         "dataset",
@@ -56,14 +60,14 @@ def instrument_datasets(ov):
     )
 
 
-def metrics(results):
+def metrics(results: Any) -> dict[str, Any]:
     """``{"valid_0-auc": 0.9}`` of what an evaluation returns: tuples of data set, metric, value, …"""
     return {f"{each[0]}-{each[1]}": each[2] for each in results}
 
 
-def rows(data):
+def rows(data: Any) -> int:
     """How many rows ``data`` has: a data set, an array, a frame; 0 if it does not say."""
     if hasattr(data, "num_data"):
-        return data.num_data() if data._handle is not None else rows(data.data)
+        return int(data.num_data()) if data._handle is not None else rows(data.data)
     shape = getattr(data, "shape", None)
     return int(shape[0]) if shape else 0

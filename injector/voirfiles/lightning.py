@@ -1,9 +1,8 @@
-"""What Lightning's Trainer and Fabric know beyond what PyTorch's own functions show.
+"""Lightning: which passes evaluate, epochs, the trainer's count of updates, what is logged.
 
-Fetches, forward, backward and updates are torch's and come from its voirfile: Lightning hands the
+Fetches, forward, backward and updates are torch's and come from its voirfile: the Trainer hands the
 whole training step to ``optimizer.step`` as its closure, so that forward and backward lie inside of
-the update. Added here: which passes are validation, test and prediction, epochs, the trainer's count of
-updates, and what the program logs.
+the update.
 """
 
 from __future__ import annotations
@@ -12,16 +11,23 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
 
-LIBRARY = "lightning"
+LIBRARY = ("lightning", "pytorch_lightning", "lightning_fabric")  # its names have changed
 TESTED = ("2.4", "2.6")
 
 
 def instrument_trainer(ov: Any) -> None:
-    follow_trainer(ov, "lightning.pytorch")
+    for package in ("lightning.pytorch", "pytorch_lightning"):
+        follow_trainer(ov, package)
 
 
 def instrument_fabric(ov: Any) -> None:
-    follow_fabric(ov, "lightning.fabric")
+    # Its `log` ends in its `log_dict`.
+    for package in ("lightning.fabric", "lightning_fabric"):
+        ov.value(
+            f"/{package}.fabric/Fabric/log_dict",
+            task="train",
+            get=lambda metrics: named(metrics),
+        )
 
 
 def follow_trainer(ov: Any, package: str) -> None:
@@ -29,7 +35,8 @@ def follow_trainer(ov: Any, package: str) -> None:
     loops = f"/{package}.loops"
     # The first one holds validation, test, and the sanity check before the first epoch.
     for place in ("evaluation_loop/_EvaluationLoop/run", "prediction_loop/_PredictionLoop/run"):
-        ov.region(f"{loops}.{place}", "evaluation", phase="eval")
+        # Both are wrapped by one decorator, whose code they share where they are rewritten late.
+        ov.region(f"{loops}.{place}", "evaluation", phase="eval", outermost=True)
 
     epoch = f"{loops}.fit_loop/_FitLoop/advance"
     ov.region(epoch, "epoch")
@@ -48,11 +55,6 @@ def follow_trainer(ov: Any, package: str) -> None:
                 named(metrics) if self.trainer.training is training else None
             ),
         )
-
-
-def follow_fabric(ov: Any, package: str) -> None:
-    """Ask for what the Fabric of ``package`` is told to log; its ``log`` ends in its ``log_dict``."""
-    ov.value(f"/{package}.fabric/Fabric/log_dict", task="train", get=lambda metrics: named(metrics))
 
 
 def named(metrics: dict[str, Any]) -> dict[str, Any]:

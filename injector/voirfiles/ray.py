@@ -4,11 +4,15 @@ A trial of a function is the region `trial`; of a class, each call of its `step`
 What trains inside of it is recorded as anywhere else. Ray's own processes record nothing.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 LIBRARY = "ray"
-TESTED = ("2.9", "2.60")
+TESTED = ("2.60", "2.60")
 
 
-def instrument_trials(ov):
+def instrument_trials(ov: Any) -> None:
     # The thread that runs the function. Ray Train's workers use the same class for what is no trial.
     ov.region("/ray.air._internal.util/RunnerThread/run", "trial", when=lambda self: is_trial(self))
     ov.region("/ray.train._internal.session/_TrainSession/report", "report")
@@ -22,7 +26,7 @@ def instrument_trials(ov):
     ov.value(trainable, task="trial", get=lambda result: reported(result))
 
 
-def is_trial(thread):
+def is_trial(thread: Any) -> bool:
     """Whether this thread runs a function that Tune was given."""
     return getattr(thread._target, "__qualname__", "").startswith("FunctionTrainable.")
 
@@ -38,7 +42,7 @@ ADDED = {
 """What Ray adds to each result."""
 
 
-def reported(result):
+def reported(result: dict[str, Any]) -> dict[str, Any]:
     """The numbers of a result that the program gave; the last one of a function comes twice."""
     if "__duplicate__" in result:
         return {}

@@ -5,6 +5,10 @@ that the scoring of a search's candidates is evaluation. The rounds of gradient 
 so are the updates of a neural network.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 LIBRARY = "sklearn"
 TESTED = ("1.3", "1.9")
 
@@ -71,7 +75,7 @@ PREDICTING = {
 }
 
 
-def instrument_fit(ov):
+def instrument_fit(ov: Any) -> None:
     # Every `fit`, `fit_transform` and `partial_fit` of scikit-learn is decorated by this wrapper.
     wrapper = "/sklearn.base/_fit_context/decorator/wrapper"
     known = {
@@ -94,7 +98,7 @@ def instrument_fit(ov):
     )
 
 
-def instrument_transform(ov):
+def instrument_transform(ov: Any) -> None:
     known = {
         "items": lambda X: rows(X),
         "of": lambda self: type(self),
@@ -111,7 +115,7 @@ def instrument_transform(ov):
     )
 
 
-def instrument_predict(ov):
+def instrument_predict(ov: Any) -> None:
     known = {
         "phase": "eval",
         "items": lambda X: rows(X),
@@ -126,7 +130,7 @@ def instrument_predict(ov):
         ov.region(f"/sklearn.base/{mixin}/score", "score", **known)
 
 
-def instrument_search(ov):
+def instrument_search(ov: Any) -> None:
     # A candidate of GridSearchCV, or a fold of cross_validate, is scored.
     ov.region(
         "/sklearn.model_selection._validation/_score",
@@ -137,11 +141,11 @@ def instrument_search(ov):
     )
 
 
-def instrument_rounds(ov):
+def instrument_rounds(ov: Any) -> None:
     ov.step("/sklearn.ensemble._gb/BaseGradientBoosting/_fit_stage", items=lambda X: rows(X))
 
 
-def instrument_networks(ov):
+def instrument_networks(ov: Any) -> None:
     network = "/sklearn.neural_network._multilayer_perceptron/BaseMultilayerPerceptron"
     ov.region(
         f"{network}/_forward_pass",  # only training calls this one
@@ -157,7 +161,7 @@ def instrument_networks(ov):
     )
 
 
-def rows(data):
+def rows(data: Any) -> int:
     """How many samples ``data`` has: an array, a frame, a list; 0 if it does not say."""
     shape = getattr(data, "shape", None)
     if shape is not None:

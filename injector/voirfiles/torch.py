@@ -15,7 +15,7 @@ from weakref import WeakSet
 import torch
 
 LIBRARY = "torch"
-TESTED = ("2.4", "2.13")
+TESTED = ("2.13", "2.13")
 
 LOADER = "/torch.utils.data.dataloader"
 OPTIMIZER = "/torch.optim.optimizer/Optimizer"

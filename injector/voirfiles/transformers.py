@@ -1,4 +1,4 @@
-"""What the Trainer of Hugging Face's transformers knows beyond what PyTorch's functions show.
+"""Hugging Face's Trainer: which passes evaluate, epochs, its count of updates, what is logged.
 
 Fetches, forward, backward and updates are torch's and come from its voirfile. The Trainer fetches all
 batches of an update before the first forward, and its loader (Accelerate's) is one batch ahead.

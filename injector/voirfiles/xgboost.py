@@ -5,12 +5,16 @@ A step is one call of ``Booster.update``, or of ``Booster.boost`` outside of it,
 the rows of the training matrix: under distributed training, the rows that this process holds.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 LIBRARY = "xgboost"
 TESTED = ("2.1", "3.2")
 RECORDS = "boosting rounds as steps, evaluation and its metrics, fit, predict, dataset"
 
 
-def instrument_rounds(ov):
+def instrument_rounds(ov: Any) -> None:
     for function in ("update", "boost"):
         ov.step(
             f"/xgboost.core/Booster/{function}",
@@ -19,7 +23,7 @@ def instrument_rounds(ov):
         )
 
 
-def instrument_evaluation(ov):
+def instrument_evaluation(ov: Any) -> None:
     ov.region(
         "/xgboost.core/Booster/eval_set",
         "evaluation",
@@ -35,7 +39,7 @@ def instrument_evaluation(ov):
     )
 
 
-def instrument_models(ov):
+def instrument_models(ov: Any) -> None:
     whole = {"outermost": "estimator"}  # shared with scikit-learn's: a search's fits count as one
     for name in ("XGBModel", "XGBClassifier", "XGBRanker"):
         ov.region(f"/xgboost.sklearn/{name}/fit", "fit", items=lambda X: rows(X), **whole)
@@ -56,7 +60,7 @@ def instrument_models(ov):
     )
 
 
-def instrument_matrices(ov):
+def instrument_matrices(ov: Any) -> None:
     for name in ("DMatrix", "QuantileDMatrix"):
         ov.region(
             f"/xgboost.core/{name}/__init__",
@@ -66,9 +70,9 @@ def instrument_matrices(ov):
         )
 
 
-def rows(data):
+def rows(data: Any) -> int:
     """How many rows ``data`` has: a matrix, an array, a frame; 0 if it does not say."""
     if hasattr(data, "num_row"):
-        return data.num_row()
+        return int(data.num_row())
     shape = getattr(data, "shape", None)
     return int(shape[0]) if shape else 0

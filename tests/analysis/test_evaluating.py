@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from spans import Program, only, regions, report, stretch
+from layouts import Program, only, regions, report, stretch
 
 ms = pytest.approx
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from spans import Program, only, regions, report, stretch
+from layouts import Program, only, regions, report, stretch
 
 ms = pytest.approx
 
@@ -445,3 +445,143 @@ def test_a_loader_made_anew_is_no_new_loop(tmp_path: Path, optimizers: int, loop
             p.train(of=min(epoch + 1, optimizers))
         p.dry(of=epoch)
     assert len(report(tmp_path / "r", p).loops) == loops
+
+
+def ahead(p: Program, batches: int, line: int = 14, of: int = 1, together: int = 1) -> None:
+    """An epoch whose loader is one batch ahead: dry before its last batch is trained with."""
+    p.io(of=of)
+    for batch in range(batches):
+        if batch + 1 < batches:
+            p.io(of=of)
+        else:
+            p.dry(of=of)
+        p.forward()
+        p.backward()
+        if (batch + 1) % together == 0 or batch + 1 == batches:
+            p.update(line=line)
+
+
+@pytest.mark.parametrize("validates", [False, True])
+def test_a_loader_that_is_one_batch_ahead(tmp_path: Path, validates: bool) -> None:
+    p = Program()
+    for _ in range(3):
+        ahead(p, 10)
+        if validates:
+            p.validate()
+        p.wait(30)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.paced_by, loop.steps, loop.updates_per_step) == ("loader", 30, 1)
+    assert (loop.fetches_per_step, loop.items_per_step) == (1, 8)
+    # The first of an epoch has two fetches; the last one has none, but the loader's end.
+    assert (loop.step.median, loop.step.min, loop.step.max) == (ms(8e-3), ms(7.1e-3), ms(9e-3))
+    assert stretch(found, "gap") == ms(2 * 30)
+    assert sum(each.passes for each in found.evaluations) == 3 * validates
+
+
+@pytest.mark.parametrize(("together", "steps"), [(2, 5), (3, 4), (4, 3), (10, 1)])
+def test_gradients_are_accumulated_one_batch_ahead(
+    tmp_path: Path, together: int, steps: int
+) -> None:
+    p = Program()
+    for _ in range(4):
+        ahead(p, 10, together=together)
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.updates_per_step) == (4 * steps, 1)
+    warmup = loop.warmup.steps
+    measured = 8 * (4 * 10 - warmup * together) / (4 * steps - warmup)
+    assert loop.items_per_step == ms(measured)
+
+
+def test_batches_of_a_step_are_fetched_together_one_ahead(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(3):
+        p.io()
+        for step in range(5):
+            for batch in range(2):
+                if (step, batch) == (4, 1):
+                    p.dry()
+                else:
+                    p.io()
+            for _ in range(2):
+                p.forward()
+                p.backward()
+            p.update()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.fetches_per_step, loop.items_per_step) == (15, 2, 16)
+
+
+def test_two_optimizers_one_batch_ahead(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(3):
+        p.io()
+        for batch in range(10):
+            p.io() if batch < 9 else p.dry()
+            for of in (1, 2):
+                p.forward(of=of)
+                p.backward()
+                p.update(of=of, line=13 + of)
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.updates_per_step, loop.items_per_step) == (30, 2, 8)
+
+
+def test_a_loader_that_is_made_anew_and_one_batch_ahead(tmp_path: Path) -> None:
+    p = Program()
+    for epoch in range(3):
+        ahead(p, 10, of=epoch + 1)
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.fetches_per_step) == (30, 1)
+
+
+def test_what_follows_a_loader_that_is_not_ahead_is_a_loop_of_its_own(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(10):
+        p.turn()
+    p.dry()
+    for _ in range(20):
+        p.train()
+    found = report(tmp_path / "r", p)
+    assert [(loop.paced_by, loop.steps) for loop in found.loops] == [
+        ("optimizer", 20), ("loader", 10)
+    ]  # fmt: skip
+
+
+def test_another_optimizer_after_a_loader_that_was_ahead(tmp_path: Path) -> None:
+    p = Program()
+    ahead(p, 10)
+    for _ in range(20):
+        p.train(of=2, line=18)
+    found = report(tmp_path / "r", p)
+    assert [(loop.paced_by, loop.steps) for loop in found.loops] == [
+        ("optimizer", 20), ("loader", 10)
+    ]  # fmt: skip
+
+
+def test_a_loader_made_anew_and_never_exhausted(tmp_path: Path) -> None:
+    p = Program()
+    for epoch in range(3):
+        for _ in range(10):
+            p.io(of=epoch + 1, what="DataLoader of Batches")
+            p.train()
+        p.validate(of=epoch + 11)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.fetches_per_step, loop.step.max) == (30, 1, ms(8e-3))
+    assert sum(each.passes for each in found.evaluations) == 3
+
+
+def test_a_batch_ahead_whose_training_lies_in_the_update(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(3):
+        p.io()
+        for batch in range(10):
+            p.io() if batch < 9 else p.dry()
+            if batch % 2:
+                with p.around("optimizer", of=1):
+                    p.forward()
+                    p.backward()
+            else:
+                p.forward()
+                p.backward()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.fetches_per_step, loop.items_per_step) == (15, 2, 16)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spans import MS, Program, check, only, report
+from layouts import MS, Program, check, only, report
 
 from injector.analysis.columns import read_rows, sources
 from injector.analysis.lanes import Lane

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from spans import Program, only, report
+from layouts import Program, only, report
 
 ms = pytest.approx
 
@@ -93,3 +93,36 @@ def test_processes_of_their_own(tmp_path: Path) -> None:
     loop = only(report(tmp_path / "r", *programs))
     assert loop.straggler is None and [track.rank for track in loop.tracks] == [None, None]
     assert loop.throughput.steps == ms(2 / 13e-3, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("steps", "slow", "named"),
+    [(30, 4.9, True), (20, 4.9, False), (25, 4.9, True), (30, 0.4, False), (30, 0.6, True)],
+)
+def test_how_much_it_takes_to_name_a_rank(
+    tmp_path: Path, steps: int, slow: float, named: bool
+) -> None:
+    programs = [rank(n, steps=steps, comm=slow) for n in range(3)]
+    programs.append(rank(3, steps=steps, slow=slow, comm=0))
+    straggler = only(report(tmp_path / "r", *programs)).straggler
+    assert (straggler is not None) == named
+    assert straggler is None or straggler.rank == 3
+
+
+@pytest.mark.parametrize(("late", "named"), [(10, True), (9, True), (7, False), (5, False)])
+def test_a_rank_is_not_named_by_chance(tmp_path: Path, late: int, named: bool) -> None:
+    """``late`` of ten steps wait for the second rank, the others for the first."""
+    programs = [Program(pid=n + 1, rank=n, world=2) for n in range(2)]
+    for step in range(100):
+        second = step * 7 % 10 < late
+        for n, p in enumerate(programs):
+            p.io(1 if (n == 1) == second else 0.1)
+            p.forward()
+            p.backward()
+            p.span("comm", 1 if (n == 1) == second else 5, nbytes=1000)
+            p.update()
+    found = report(tmp_path / "r", *programs)
+    straggler = only(found).straggler
+    assert (straggler is not None) == named
+    assert straggler is None or straggler.rank == 1
+    assert (found.verdict.kind == "straggler") == named

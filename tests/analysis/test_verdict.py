@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from spans import EPOCH, MS, Program, only, report
+from layouts import EPOCH, MS, Program, only, report
 
 from injector.analysis.profile import as_dict
 from injector.analysis.profiling import profile

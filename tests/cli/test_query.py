@@ -103,6 +103,17 @@ def test_forms(runs):
     assert pyarrow.parquet.read_table(str(path)).num_rows == 10
 
 
+def test_a_packed_run_is_read_as_before(runs):
+    ask_of = "select count(*) n, sum(items) items, sum(seconds) s from steps"
+    before, report = ask(runs, ask_of), inject(runs, "report").stdout
+    done = inject(runs, "pack")
+    assert done.returncode == 0, done.stderr
+    assert list(runs.glob(".inject/runs/*/raw/*.parquet"))
+    assert not list(runs.glob(".inject/runs/*/raw/*.spans"))
+    assert ask(runs, ask_of) == before
+    assert inject(runs, "report").stdout == report
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -110,6 +121,7 @@ def test_forms(runs):
         (("query", "none", "select 1"), "has no run of that name"),
         (("query", "LAST", "select 1", "--format", "parquet"), "--output FILE"),
         (("runs", "--runs", "nowhere"), "no runs can be listed"),
+        (("pack", "none"), "has no run of that name"),
     ],
 )
 def test_bad_input_is_exit_2(runs, words, said):

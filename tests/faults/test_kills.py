@@ -164,16 +164,26 @@ sys.exit(5)
     assert run.info["outlived"] == []
 
 
-def test_the_program_is_stopped_for_a_while(launch):
-    run = launch("say('ready', os.getpid())\nsteps(100000)\nsys.exit(5)\n")
+def test_the_program_is_stopped_for_a_while(launch, tmp_path):
+    run = launch("""
+say("ready", os.getpid())
+number = 0
+while not os.path.exists("enough"):
+    step(number)
+    number += 1
+say(number)
+sys.exit(5)
+""")
     program = int(run.said()[1])
     for _ in range(3):
         os.kill(program, signal.SIGSTOP)
-        until(lambda: state(program) in ("T", "Z"))
+        until(lambda: state(program) == "T")
         os.kill(program, signal.SIGCONT)
+        until(lambda: state(program) != "T")
+    (tmp_path / "enough").touch()
     run = run.over()
     assert run.exit == 5
-    assert run.processes[program].is_whole(100000)
+    assert run.processes[program].is_whole(int(run.out.split()[-1]))
 
 
 def test_the_supervisor_is_stopped_for_a_while(launch, tmp_path):

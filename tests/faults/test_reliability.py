@@ -14,7 +14,7 @@ def rows():
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
-def tested():
+def names_of_tests():
     found = []
     for file in HERE.glob("test_*.py"):
         if file.name != Path(__file__).name:
@@ -23,7 +23,7 @@ def tested():
 
 
 def test_the_table_is_what_is_tested():
-    assert sorted(row[-1].strip("` ") for row in rows()) == sorted(tested())
+    assert sorted(row[-1].strip("` ") for row in rows()) == sorted(names_of_tests())
 
 
 def test_every_row_says_what_was_noticed_and_lost():

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from injector.analysis.profiling import profile
+from injector.store.folder import open_run
+
 pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +96,9 @@ def run(tmp_path):
         [file] = folder.glob("*.data")
         events = [json.loads(line) for line in file.read_text().splitlines()]
         stops = [event["data"] for event in events if event["event"] == "stop"]
+        [loop] = profile(open_run(str(folder))).loops
+        tracks = {stop.get("process", 0): stop["steps"] for stop in stops}
+        assert {track.process: track.steps for track in loop.tracks} == tracks
         return done, [(stop["steps"], stop["why"]) for stop in stops], folder
 
     return go

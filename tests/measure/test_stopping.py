@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from injector.analysis.profiling import profile
 from injector.bus import spans
+from injector.store.folder import open_run
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,6 +75,10 @@ class Run:
     @property
     def stops(self):
         return [(stop["steps"], stop["why"]) for stop in self.events("stop")]
+
+    def analysed(self):
+        """How many steps the analysis finds, in all loops."""
+        return sum(loop.steps for loop in profile(open_run(str(self.folder))).loops)
 
     def spans(self):
         """How many spans of each region every process has recorded."""
@@ -220,6 +226,7 @@ def test_it_ends_after_so_many_steps(loop, run):
     assert {region: counts[region] for region in recorded} == recorded
     assert found.record["stopped"] is True
     assert found.record["limits"] == {"skip": 2, "stop": 3}
+    assert found.analysed() == 5
 
 
 @pytest.mark.parametrize("loop", ["a loader", "while True, no loader", "in a thread"])
@@ -243,6 +250,7 @@ while True:
 """
     found = run(program, "--stop", "4", voirfile=VOIRFILE + "    ov.step('//step')\n")
     assert (found.exit, found.out, found.stops) == (0, "atexit\n", [(4, "stop")])
+    assert found.analysed() == 4
     [counts] = found.spans()
     assert (counts["step"], counts["optimizer"]) == (4, 8)
 
@@ -261,6 +269,7 @@ train(itertools.count())
     found = run(program, "--stop", "4", voirfile=voirfile)
     assert (found.exit, found.out) == (0, "finally\natexit\n"), found.err
     assert found.stops == [(4, "stop")]
+    assert found.analysed() == 4
     [counts] = found.spans()
     assert (counts["step"], counts["io"]) == (4, 4)
 

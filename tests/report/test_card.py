@@ -74,6 +74,12 @@ def test_other_is_last_and_the_shares_are_shown() -> None:
     assert names == ["io", "forward", "backward", "optimizer", "other"]
 
 
+def test_a_region_of_no_measured_step_is_left_out() -> None:
+    never = node("io", 0.0, 0.03, calls=0.2)
+    names = [text.split()[1] for text in tree.lines(replace(LOOP.tree, children=(never,)))[2:-1]]
+    assert names == []
+
+
 def test_many_regions_and_levels_are_cut_with_a_word() -> None:
     wide = replace(LOOP.tree, children=tuple(node(f"r{n}", 0.001, 0.03) for n in range(40)))
     assert [text for text in tree.lines(wide) if "more" in text] == ["  └─ … and 29 more"]

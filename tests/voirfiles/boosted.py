@@ -38,6 +38,8 @@ class Process:
         self.spans = [*_spans(log)]
         self.values: dict[str, list[Any]] = {}
         for path in sorted(log.parent.glob(f"{log.stem}.*{series.SUFFIX}")):
+            if path.name[: -len(series.SUFFIX)].rpartition(".")[0] != log.stem:
+                continue  # of what this process became by exec
             name, values = series.read(str(path))
             self.values.setdefault(name, []).extend(value for _, value in values)
         for line in log.read_bytes().rstrip(b"\0").splitlines():

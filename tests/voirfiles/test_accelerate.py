@@ -22,6 +22,7 @@ def test_accumulation(tmp_path):
     assert len(process.of("forward", "eval")) == 2 * told["passes"]
     assert process.values["train/fit_loss"] == pytest.approx(told["losses"])
     assert len(process.of("io")) == 2 * (10 + 2)
+    assert ran.steps() == [[8]]
 
 
 def test_two_ranks(tmp_path):
@@ -30,6 +31,7 @@ def test_two_ranks(tmp_path):
     assert sorted(ran.processes) == sorted(ran.told) == [0, 1]
     for rank, process in ran.processes.items():
         assert len(process.of("optimizer")) == ran.told[rank]["global_step"] == 6
+    assert ran.steps() == [[6, 6]]
 
 
 def test_the_first_rank_reads_for_all(tmp_path):
@@ -40,3 +42,4 @@ def test_the_first_rank_reads_for_all(tmp_path):
     # Two batches are read for the two ranks; the other one waits once for what is its part.
     assert len(first.of("io")) == 2 * (10 + 2)
     assert len(second.of("io")) >= 2 * (5 + 1)
+    assert ran.steps() == [[10, 10]]

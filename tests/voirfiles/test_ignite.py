@@ -20,6 +20,7 @@ def test_engines(tmp_path):
     forward = [span for span in process.of("forward", "train") if span.site["what"] == "Linear"]
     assert len(updates) == told["global_step"] == 20
     assert len(forward) == len(process.of("backward")) == 20
+    assert ran.steps() == [[20]]
 
     evaluations = process.of("evaluation")
     assert len(evaluations) == told["passes"] == 5

@@ -20,6 +20,8 @@ def test_a_fit(tmp_path):
     assert len(forward) == len(process.of("backward")) == 20
     assert all(span.items == 4 for span in forward)
     assert {span.site["what"] for span in updates} == {"Adam"}
+    # Each epoch has a loader of its own.
+    assert ran.steps() == [[20]]
     assert {span.site["what"] for span in forward} == {"Sequential"}
 
     evaluations = process.of("evaluation")
@@ -42,4 +44,5 @@ def test_a_loop_of_its_own_that_accumulates(tmp_path):
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
     assert len(process.of("optimizer")) == told["global_step"] == 10
     assert len(process.of("backward")) == 20
+    assert ran.steps() == [[10]]
     assert process.values["train/loss"] == pytest.approx(told["losses"])

@@ -29,7 +29,7 @@ def test_train(tmp_path):
 
 def test_early_stopping(tmp_path):
     found = run(tmp_path, PROGRAM, "early")
-    rounds = int(found.out)
+    rounds = int(found.out.split()[-1])
     assert 3 < rounds < 50
     assert found.items("step") == [300] * rounds
     assert found.items("evaluation") == [60] * rounds
@@ -41,7 +41,7 @@ def test_early_stopping(tmp_path):
 )
 def test_whoever_makes_the_rounds(tmp_path, what, rows, rounds):
     found = run(tmp_path, PROGRAM, what)
-    assert int(found.out) == rounds
+    assert int(found.out.split()[-1]) == rounds
     assert found.items("step") == [rows] * rounds
     assert found.of("evaluation") == []  # there is nothing to evaluate
 

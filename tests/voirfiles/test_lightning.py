@@ -22,6 +22,7 @@ def test_a_fit(package, tmp_path):
     assert len(updates) == told["global_step"] == 20
     assert len(backward) == len(forward) == 20
     assert all(span.items == 4 for span in forward)
+    assert ran.steps() == [[20]]
     # The closure that is handed to the optimizer is the training step.
     for update, step, back in zip(updates, forward, backward, strict=True):
         assert update.holds(step) and update.holds(back) and step.end <= back.start
@@ -51,6 +52,7 @@ def test_accumulation_and_a_loader_without_a_length(tmp_path):
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
     assert len(process.of("optimizer")) == told["global_step"] == 10
     assert len(process.of("forward", "train")) == len(process.of("backward")) == 20
+    assert ran.steps() == [[10]]
     # The loss of each batch is its part of the update's.
     halves = [loss / 2 for loss in told["losses"]]
     assert process.values["train/loss"] == pytest.approx(halves)
@@ -65,6 +67,7 @@ def test_two_optimizers_by_hand(tmp_path):
     assert len(process.of("optimizer")) == told["global_step"] == 40
     assert len({span.site["of"] for span in process.of("optimizer")}) == 2
     assert len(process.of("forward", "train")) == 20
+    assert ran.steps() == [[20]]
 
 
 def test_two_ranks(tmp_path):
@@ -75,6 +78,7 @@ def test_two_ranks(tmp_path):
         told = ran.told[rank]
         assert len(process.of("optimizer")) == told["global_step"] == 10
         assert len(process.of("evaluation")) == told["passes"]
+        assert ran.steps() == [[10, 10]]
         assert process.values["train/loss"] == pytest.approx(told["losses"])
 
 
@@ -85,6 +89,7 @@ def test_fabric(tmp_path):
     assert len(process.of("optimizer")) == told["global_step"] == 20
     assert len(process.of("forward", "train")) == len(process.of("backward")) == 20
     assert process.values["train/fit_loss"] == told["losses"]
+    assert ran.steps() == [[20]]
 
 
 def test_fabric_on_two_ranks(tmp_path):
@@ -93,3 +98,4 @@ def test_fabric_on_two_ranks(tmp_path):
     assert sorted(ran.processes) == sorted(ran.told) == [0, 1]
     for rank, process in ran.processes.items():
         assert len(process.of("optimizer")) == ran.told[rank]["global_step"] == 10
+    assert ran.steps() == [[10, 10]]

@@ -19,6 +19,7 @@ def test_accumulation_and_two_sets_to_evaluate(tmp_path):
     assert len(updates) == told["global_step"] == 10
     assert len(forward) == len(process.of("backward")) == 20
     assert all(span.items == 4 for span in forward)
+    assert ran.steps() == [[10]]
 
     # Two sets, evaluated twice in one call each, and a prediction.
     evaluations = process.of("evaluation")
@@ -45,12 +46,14 @@ def test_the_loader_is_one_batch_ahead(tmp_path):
     # The last update of an epoch comes when the loader has ended.
     ends = [span for span in process.of("io.end") if span.start < updates[-1].start]
     assert any(updates[8].end <= end.start and end.end <= updates[9].start for end in ends)
+    assert ran.steps() == [[told["global_step"]]]
 
 
 def test_two_ranks(tmp_path):
     ran = run(tmp_path, *on_two(PROGRAM))
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
     assert sorted(ran.processes) == sorted(ran.told) == [0, 1]
+    assert ran.steps() == [[10, 10]]
     for rank, process in ran.processes.items():
         told = ran.told[rank]
         assert len(process.of("optimizer")) == told["global_step"] == 10

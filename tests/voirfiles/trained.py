@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from injector.analysis.profiling import profile
 from injector.bus import series
+from injector.store.folder import open_run
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
@@ -66,6 +68,7 @@ class Recorded:
         self.exit = done.returncode
         self.err = done.stderr
         [run] = (folder / "runs").iterdir()
+        self.folder = run
         self.record = json.loads((run / "run.json").read_text())
         found = [Process(log) for log in sorted((run / "raw").glob("*.log"))]
         self.processes = {process.rank: process for process in found if process.of("optimizer")}
@@ -74,9 +77,21 @@ class Recorded:
             for path in folder.glob("told.*.json")
         }
 
+    def steps(self) -> list[list[int]]:
+        """Of each training loop that the analysis finds, the longest first: each rank's steps."""
+        found = profile(open_run(str(self.folder)))
+        assert found is not None
+        return [[track.steps for track in loop.tracks] for loop in found.loops]
+
     def wrong(self) -> list[Any]:
         """What was asked for and not found, or raised."""
-        return [*self.record["misses"], *self.record["failures"]]
+        missed = [
+            data
+            for process in self.processes.values()
+            for name, data in process.events
+            if name == "auto-missed"
+        ]
+        return [*self.record["misses"], *self.record["failures"], *missed]
 
 
 def run(folder: Path, program: str, *args: str, options: tuple[str, ...] = ()) -> Recorded:

@@ -1,0 +1,61 @@
+"""How each peer that watches a whole training loop runs a program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from .tools import Tool, ours, plain, voir
+
+
+def loop_tools(peers: str | None, profilers: Mapping[str, str], folder: Path) -> list[Tool]:
+    """Everything that is compared on training loops, the plain interpreter first."""
+    tools = [
+        plain(folder),
+        Tool("by hand", (sys.executable,), folder, "train_by_hand.py"),
+        ours(folder, "io + step", "loop.py", "--no-auto"),
+        ours(folder, "auto", None),
+    ]
+    if profilers or peers:
+        tools.append(Tool("profiler", (sys.executable,), folder, "train_profiler.py"))
+    return [*tools, *others(peers, profilers, folder, "observer.py", "train_traceml.py")]
+
+
+def start_tools(peers: str | None, profilers: Mapping[str, str], folder: Path) -> list[Tool]:
+    """Everything whose start-up is compared."""
+    return [plain(folder), ours(folder, "auto", None), *others(peers, profilers, folder)]
+
+
+def step_counters(peers: str | None, profilers: Mapping[str, str], folder: Path) -> list[Tool]:
+    """Everything that records steps one by one."""
+    tools = [ours(folder, "io + step", "loop.py", "--no-auto"), ours(folder, "auto", None)]
+    found = others(peers, profilers, folder, "observer.py", "every_traceml.py")
+    return tools + [tool for tool in found if tool.name in ("traceml", "voir")]
+
+
+def others(
+    peers: str | None,
+    profilers: Mapping[str, str],
+    folder: Path,
+    voirfile: str | None = None,
+    told: str | None = None,
+) -> list[Tool]:
+    """The peers; ``told`` is the program that tells TraceML of its steps, else they stay untold."""
+    tools = []
+    for name, python in profilers.items():
+        command = str(Path(python).with_name(name))
+        if name == "traceml":
+            words = (command, "run", "--logs-dir", str(folder / "traceml"))
+            tools.append(Tool(name, words, folder, told, before=("--args",)))
+        elif name == "pyinstrument":
+            tools.append(Tool(name, (command, "-o", str(folder / "pyinstrument.txt")), folder))
+        else:
+            words = (command, "--quiet", "-o", str(folder / "viztracer.json"), "--")
+            tools.append(Tool(name, words, folder))
+    if peers:
+        bare = voir(peers, folder, voirfile)
+        # Its data go to descriptor 3, and nowhere if that is closed.
+        keeping = ("sh", "-c", 'exec 3>"$0/$$.jsonl"; exec "$@"', str(bare.folder))
+        tools.append(bare._replace(command=(*keeping, *bare.command)))
+    return tools

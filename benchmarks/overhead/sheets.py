@@ -1,0 +1,98 @@
+"""The tables' lines: what is measured, in what unit, what the goal is and who must meet it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One line: its key in the measurements, its title, its unit, the goal and who must meet it."""
+
+    key: str
+    title: str
+    unit: str
+    goal: float | None = None
+    ours: tuple[str, ...] = ()
+
+
+class Sheet(NamedTuple):
+    """One table, with those of its columns that were measured."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+HOOK = ("hook",)
+AUTO = ("auto",)
+LOOP = ("io + step",)
+REGIONS = ("regions",)
+
+PROBES = Sheet(
+    "over the plain program",
+    ("python", "floor", "hook", "ov.value", "ov.probe", "inject", "ptera", "voir"),
+    (
+        Row("observe", "observe a variable", "µs", 0.10, (*HOOK, "ov.value")),
+        Row("count", "the same, an integer", "µs", 0.10, HOOK),
+        Row("override", "override a return value", "µs", 0.10, HOOK),
+        Row("loop", "loop begin and end", "µs", 0.20, HOOK),
+        Row("nested", "nested selector f > g > x", "µs", 0.60, ("ov.value",)),
+        Row("entered", "the same, entering f each time", "µs", None, ("ov.value",)),
+        Row("unprobed", "a function no probe names", "µs", 0.0, ("ov.value",)),
+        Row("start-up", "start-up, empty script", "ms", 30.0, ("inject",)),
+        Row("start-up (CPU)", "  of it CPU", "ms", None, ("inject",)),
+        Row("start-up, torch", "start-up, imports torch", "ms", 30.0, ("inject",)),
+        Row("start-up, torch (CPU)", "  of it CPU", "ms", None, ("inject",)),
+        Row("500 imports", "500 unprobed imports", "%", 2.0, ("inject",)),
+    ),
+)
+
+
+def _length(length: str, title: str, slower: float | None) -> tuple[Row, ...]:
+    """The lines of one length of step; ``slower`` is the percent that a step may take longer."""
+    return (
+        Row(f"steps {length} CPU", f"a step of {title}: CPU", "µs", 5.0, AUTO),
+        Row(f"steps {length} twins", "  by its twin", "µs", 0.5, LOOP),
+        Row(f"steps {length} wall", "  wall", "µs", None, AUTO),
+        Row(f"steps {length} slower", "  longer by", "%", slower, AUTO),
+    )
+
+
+STEPS = Sheet(
+    "a training loop, over python",
+    (
+        "python",
+        "by hand",
+        "io + step",
+        "auto",
+        "traceml",
+        "voir",
+        "profiler",
+        "pyinstrument",
+        "viztracer",
+    ),
+    (
+        *_length("70", "70 µs", None),
+        *_length("500", "0.5 ms", None),
+        *_length("5000", "5 ms", 1.0),
+        *_length("30000", "30 ms", 1.0),
+        Row("every", "of 60 000 steps not kept", "", 0.0, (*LOOP, *AUTO)),
+        Row("starts", "start-up, imports torch", "ms", 50.0, AUTO),
+        Row("starts (CPU)", "  of it CPU", "ms", None, AUTO),
+    ),
+)
+CALLS = Sheet(
+    "calls that do nothing, recorded",
+    ("python", "by hand", "regions", "devices", "auto"),
+    (
+        Row("regions step", "ov.loader: io + step", "µs", 0.5, REGIONS),
+        Row("regions io", "io", "µs", None, REGIONS),
+        Row("regions model", "forward with items", "µs", None, REGIONS),
+        Row("regions gradients", "backward with its loss", "µs", None, REGIONS),
+        Row("regions optimizer", "optimizer", "µs", None, REGIONS),
+        Row("regions every", "all four: a step", "µs", 5.0, REGIONS),
+        Row("regions every, device", "  with a device's events", "µs", 40.0, ("devices",)),
+        Row("submodules", "a submodule, one of 300", "ns", 0.0, AUTO),
+    ),
+)
+SHEETS = (PROBES, STEPS, CALLS)

@@ -1,0 +1,123 @@
+"""The spans of a finished run in less room: Parquet in the place of the files that were written live.
+
+``HOST.PID.spans`` becomes ``HOST.PID.spans.parquet`` with the columns ``start end payload site``. What
+was never written is left out; all else stays as it was, so whoever reads rows reads the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import UserError
+from .layout import SPANS_COLUMNS, SPANS_HEADER, SPANS_ROW, SPANS_SUFFIX
+
+SUFFIX = SPANS_SUFFIX + ".parquet"
+NAMES = ("start", "end", "payload", "site")
+_AT_ONCE = 1 << 20
+"""Rows; a large file is never in memory twice."""
+
+
+def packed_path(path: str) -> str:
+    """Where the spans of the raw file ``path`` lie once they are packed."""
+    return path[: -len(SPANS_SUFFIX)] + SUFFIX
+
+
+def count(path: str) -> int:
+    """The most rows that the spans file ``path`` holds, packed or not; 0 where there is none."""
+    try:
+        return max(0, (os.path.getsize(path) - SPANS_HEADER) // SPANS_ROW)
+    except OSError:
+        pass
+    if not os.path.exists(packed_path(path)):
+        return 0
+    rows: int = _parquet().ParquetFile(packed_path(path)).metadata.num_rows
+    return rows
+
+
+def blocks(path: str) -> Iterator[Any]:
+    """The rows of the spans file ``path`` as arrays of int64, shape (n, 4); unwritten ones have site 0.
+
+    Raises OSError, and UserError where Parquet cannot be read.
+    """
+    if os.path.exists(path) or not os.path.exists(packed_path(path)):
+        yield from _raw_blocks(path)
+        return
+    import numpy as np
+
+    for batch in _parquet().ParquetFile(packed_path(path)).iter_batches(_AT_ONCE, columns=NAMES):
+        yield np.stack([column.to_numpy() for column in batch.columns], axis=1)
+
+
+def _raw_blocks(path: str) -> Iterator[Any]:
+    import numpy as np
+
+    room = count(path)
+    for first in range(0, room, _AT_ONCE):
+        block = np.fromfile(
+            path,
+            dtype=np.int64,
+            count=min(_AT_ONCE, room - first) * SPANS_COLUMNS,
+            offset=SPANS_HEADER + first * SPANS_ROW,
+        )
+        yield block[: len(block) // SPANS_COLUMNS * SPANS_COLUMNS].reshape(-1, SPANS_COLUMNS)
+
+
+def pack(folder: str) -> tuple[int, int]:
+    """Pack every file of spans of the run in ``folder``; its size in bytes before and after.
+
+    Each file is replaced when its packed form is whole. Raises UserError for a run that has not ended,
+    OSError.
+    """
+    if not os.path.exists(os.path.join(folder, "run.json")):
+        raise UserError(
+            f"{folder}: this run goes on, or nobody has collected it: it cannot be packed"
+        )
+    raw = os.path.join(folder, "raw")
+    before = after = 0
+    for name in sorted(os.listdir(raw)) if os.path.isdir(raw) else ():
+        path = os.path.join(raw, name)
+        if name.endswith(SPANS_SUFFIX):
+            before += os.path.getsize(path)
+            _pack_file(path)
+            after += os.path.getsize(packed_path(path))
+    return before, after
+
+
+def _pack_file(path: str) -> None:
+    pyarrow, parquet = _arrow(), _parquet()
+    draft = f"{packed_path(path)}.{os.getpid()}.draft"
+    schema = pyarrow.schema([(name, pyarrow.int64()) for name in NAMES])
+    try:
+        # Times rise by little from row to row: differences take a fraction of the room.
+        how = {"compression": "zstd", "use_dictionary": ["site"], "column_encoding": _ENCODING}
+        with parquet.ParquetWriter(draft, schema, **how) as writer:
+            for block in _raw_blocks(path):
+                written = block[block[:, 3] != 0]
+                columns = [written[:, at] for at in range(SPANS_COLUMNS)]
+                writer.write_table(pyarrow.table(columns, schema=schema))
+        os.replace(draft, packed_path(path))
+    except BaseException:
+        if os.path.exists(draft):
+            os.unlink(draft)
+        raise
+    os.unlink(path)
+
+
+_ENCODING = dict.fromkeys(("start", "end", "payload"), "DELTA_BINARY_PACKED")
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise UserError("packed runs need pyarrow: pip install 'overlay-injector[query]'") from None
+    return pyarrow
+
+
+def _parquet() -> Any:
+    _arrow()
+    from pyarrow import parquet
+
+    return parquet
