@@ -192,6 +192,9 @@ def _nodes(node: Node, above: tuple[str, ...] = ()):
 
 def _lines(wrong: Problems, loop: Loop, truth: dict[str, Any], marks: dict[str, set[int]]) -> None:
     suffix = truth.get("mark", "")
+    for line in marks[told] if (told := truth.get("other")) else ():
+        where = loop.tree.children[-1].what or ""
+        wrong.same("where most of the rest lies", f":{line} " in where, True)
     wrong.same("paced by", loop.paced_by, truth["paced"])
     pace = marks.get("pace" + suffix)
     if pace:

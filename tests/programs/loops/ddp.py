@@ -13,9 +13,9 @@ from parts import Net, Rows, tell
 def main(slow):
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    data = Rows(96)
+    data = Rows(112)
     loader = DataLoader(data, 4, sampler=DistributedSampler(data, shuffle=False))
-    model = DistributedDataParallel(Net(forward=0.06 if rank == slow else 0.004, backward=0.004))
+    model = DistributedDataParallel(Net(forward=0.045 if rank == slow else 0.004, backward=0.004))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     began = perf_counter()
     for epoch in range(2):
@@ -28,7 +28,7 @@ def main(slow):
     seconds = perf_counter() - began
     if rank == 0:
         tell(
-            dict(steps=24, items=[4] * 24, fetches=1, updates=1, seconds=seconds,
+            dict(steps=28, items=[4] * 28, fetches=1, updates=1, seconds=seconds,
                  naps={"forward": 0.004, "backward": 0.004}, paced="loader"),
             ranks=2,
             straggler=dict(rank=slow, slow_at="forward"),

@@ -26,6 +26,6 @@ for x, y in DataLoader(Rows(80), 4):  #: io pace
 seconds = perf_counter() - began
 naps = {"forward": 0.002, "backward": 0.002, "other": 0.02}
 tell(
-    dict(steps=20, items=[4] * 20, fetches=1, updates=1, seconds=seconds, naps=naps, paced="loader"),
+    dict(steps=20, items=[4] * 20, fetches=1, updates=1, seconds=seconds, naps=naps, paced="loader", other="optimizer"),
     verdict="overhead-bound",
 )

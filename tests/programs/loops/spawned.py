@@ -20,7 +20,7 @@ def average(model):
 def work(rank, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=2)
-    loader = DataLoader(Rows(96, nap=0.0 if rank else 0.015), 4)
+    loader = DataLoader(Rows(112, nap=0.0 if rank else 0.011), 4)
     model = Net(forward=0.003, backward=0.003)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     began = perf_counter()
@@ -33,7 +33,7 @@ def work(rank, port):
     seconds = perf_counter() - began
     if rank == 0:
         tell(
-            dict(steps=24, items=[4] * 24, fetches=1, updates=1, seconds=seconds,
+            dict(steps=28, items=[4] * 28, fetches=1, updates=1, seconds=seconds,
                  naps={"forward": 0.003, "backward": 0.003}, paced="loader"),
             ranks=2,
             straggler=dict(rank=0, slow_at="io"),
