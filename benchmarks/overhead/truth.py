@@ -16,9 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from injector.analysis.profiling import profile
-
 from injector.analysis.profile import Loop, Node
+from injector.analysis.profiling import profile
 from injector.store.folder import open_run
 
 from . import machine

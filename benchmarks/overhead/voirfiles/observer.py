@@ -7,7 +7,6 @@ import time
 from collections.abc import Sized
 
 from giving import give
-
 from voir.instruments import log
 
 
