@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     about = machine.describe(*found)
     with tempfile.TemporaryDirectory(prefix="injector-overhead-") as folder:
         measured = _measure(parts, found, Path(folder), options.rounds, options.part)
-    times = _times(options.rounds, options.part) if "truth" in parts else []
+    times = _times(max(options.rounds // 2, 1), options.part) if "truth" in parts else []
     for key, value in about.items():
         print(f"{key}: {value}")
     print()
@@ -80,7 +80,7 @@ def _measure(
         "startup": lambda: measures.startup(found.voir, folder, 2 * rounds),
         "imports": lambda: measures.imports(folder, 2 * rounds),
         "steps": lambda: loops.steps(found, folder, rounds, part),
-        "regions": lambda: loops.regions(folder, few, part),
+        "regions": lambda: loops.calls(folder, few, part) | loops.submodules(folder, rounds, part),
         "starts": lambda: loops.starts(found, folder, rounds),
         "every": lambda: loops.every(found, folder, 1, part),
     }

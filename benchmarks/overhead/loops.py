@@ -33,24 +33,30 @@ class Peers(NamedTuple):
     profilers: Mapping[str, str]
 
 
-def steps(peers: Peers, folder: Path, rounds: int, part: float = 1.0) -> Table:
-    """Microseconds that a step costs over the step of ``python`` in the same round."""
+def steps(
+    peers: Peers, folder: Path, rounds: int, part: float = 1.0, lengths: Sequence[int] = ()
+) -> Table:
+    """Microseconds that a step costs over the step of ``python`` in the same round.
+
+    ``lengths`` are those of the program (all, if empty), ``part`` is how much of each loop is run.
+    """
 
     def run(tool: Tool) -> dict[str, list[Block]]:
         file = folder / "steps.json"
-        return _written("train_steps.py", tool, file, part)
+        return _written("train_steps.py", tool, file, part, *lengths)
 
     table: Table = {}
     found = in_turns(loop_tools(*peers, folder), rounds, run)
     for length in found.get("python", [{}])[0]:
         blocks = {name: [each[length] for each in runs] for name, runs in found.items()}
-        table |= dict(_rows(length, blocks))
+        table |= dict(rows(length, blocks))
     return table
 
 
-def _rows(
+def rows(
     length: str, blocks: dict[str, list[list[Block]]]
 ) -> Iterator[tuple[str, dict[str, Spread]]]:
+    """The rows of one length: by tool, what each run's blocks were."""
     for clock, kind in ((2, "CPU"), (3, "wall")):
         taken = {
             name: [median(block[clock] for block in run) / 1e3 for run in runs]
@@ -90,8 +96,8 @@ def _percent(taken: dict[str, list[float]]) -> dict[str, Spread]:
     }
 
 
-def regions(folder: Path, rounds: int, part: float = 1.0) -> Table:
-    """Microseconds of thread CPU that a recorded call costs; nanoseconds of a submodule."""
+def calls(folder: Path, rounds: int, part: float = 1.0) -> Table:
+    """Microseconds of thread CPU that recording a call costs over its twin in the same process."""
 
     def run(tool: Tool) -> dict[str, list[tuple[float, float]]]:
         file = folder / "regions.json"
@@ -111,16 +117,18 @@ def regions(folder: Path, rounds: int, part: float = 1.0) -> Table:
     if "devices" in table.get("regions every", {}):
         # The same measurement, but another goal: a row has only one.
         table["regions every, device"] = {"devices": table["regions every"].pop("devices")}
-    return table | _submodules(folder, rounds, part)
+    return table
 
 
-def _submodules(folder: Path, rounds: int, part: float) -> Table:
+def submodules(folder: Path, rounds: int, part: float = 1.0) -> Table:
+    """Nanoseconds of thread CPU that a submodule's call takes longer than under ``python``."""
+
     def run(tool: Tool) -> float:
         file = folder / "submodules.json"
         found: list[float] = _written("submodules.py", tool, file, int(50 * part) + 1, 9)
         return median(found)
 
-    taken = in_turns([plain(folder), ours(folder, "auto", None)], 3 * rounds, run)
+    taken = in_turns([plain(folder), ours(folder, "auto", None)], rounds, run)
     return {"submodules": _over(taken)} if "python" in taken else {}
 
 
@@ -163,7 +171,7 @@ def _kept(tool: Tool) -> Iterator[Path]:
         return (tool.folder / "traceml").glob("*")
     if tool.name == "voir":
         return tool.folder.glob("*.jsonl")
-    return (tool.folder / "runs").glob("*/")
+    return (tool.folder / "runs").glob("*")
 
 
 def _counted_by_us(folder: Path) -> int:

@@ -51,10 +51,10 @@ PROBES = Sheet(
 def _length(length: str, title: str, slower: float | None) -> tuple[Row, ...]:
     """The lines of one length of step; ``slower`` is the percent that a step may take longer."""
     return (
-        Row(f"steps {length} CPU", f"a step of {title}: CPU", "µs", 5.0, AUTO),
-        Row(f"steps {length} twins", "  by its twin", "µs", 0.5, LOOP),
-        Row(f"steps {length} wall", "  wall", "µs", None, AUTO),
-        Row(f"steps {length} slower", "  longer by", "%", slower, AUTO),
+        Row(f"steps {length} CPU", f"a step of {title}, CPU", "µs", 5.0, AUTO),
+        Row(f"steps {length} twins", f"{title}, beside its twin", "µs", 0.5, LOOP),
+        Row(f"steps {length} wall", f"{title}, wall", "µs", None, AUTO),
+        Row(f"steps {length} slower", f"{title}, longer by", "%", slower, AUTO),
     )
 
 
@@ -91,7 +91,7 @@ CALLS = Sheet(
         Row("regions gradients", "backward with its loss", "µs", None, REGIONS),
         Row("regions optimizer", "optimizer", "µs", None, REGIONS),
         Row("regions every", "all four: a step", "µs", 5.0, REGIONS),
-        Row("regions every, device", "  with a device's events", "µs", 40.0, ("devices",)),
+        Row("regions every, device", "a step with device events", "µs", 40.0, ("devices",)),
         Row("submodules", "a submodule, one of 300", "ns", 0.0, AUTO),
     ),
 )

@@ -30,10 +30,12 @@ def _missed(measured: Table) -> Iterator[str]:
 
 
 def unmeasured(measured: Table) -> list[str]:
-    """Rows with a goal for which this run has no number of ours."""
+    """Rows with a goal for which this run has no number of ours, in tables that it began."""
     return [
         row.title
-        for row in ROWS
+        for sheet in SHEETS
+        if any(row.key in measured for row in sheet.rows)
+        for row in sheet.rows
         if row.goal is not None and not any(name in measured.get(row.key, {}) for name in row.ours)
     ]
 

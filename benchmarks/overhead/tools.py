@@ -43,7 +43,7 @@ def plain(folder: Path) -> Tool:
 def ours(folder: Path, name: str, voirfile: str | None, *options: str) -> Tool:
     """``inject run`` with one of our voirfiles, as a user would call it."""
     # The one voirfile of this folder would be found beside a program that is run without any.
-    given = ("--voirfile", str(VOIRFILES / voirfile)) if voirfile else ()
+    given = ("--strict", "--voirfile", str(VOIRFILES / voirfile)) if voirfile else ()
     runs = str(folder / "runs")
     return Tool(name, (*inject(), "run", "--quiet", "--runs", runs, *given, *options), folder)
 

@@ -4,8 +4,18 @@ import sys
 from time import perf_counter_ns as clock
 
 import torch
-from torch.utils.data import DataLoader
-from train_steps import Batches
+from torch.utils.data import DataLoader, Dataset
+
+
+class Batches(Dataset):
+    def __init__(self, count, batch):
+        self.count, self.batch = count, batch
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return self.batch
 
 
 def until(end):

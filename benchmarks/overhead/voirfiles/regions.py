@@ -7,7 +7,7 @@ def instrument_regions(ov):
 
 
 def ask(ov, device):
-    ov.loader("//walk > batches", items=lambda batch: batch.shape[0], device=device)
+    ov.loader("//walk > batches")
     ov.region("//fetch", "io", of=lambda loader: loader, what="loader")
     ov.region(
         "//forward",
