@@ -8,6 +8,9 @@ from .columns import Source
 from .findings import Findings
 from .profile import Loop, Node
 
+TRANSFER = "h2d"
+"""The region of moving batches to a device; not every library lets it be seen."""
+
 
 def unmeasured_of(
     info: dict[str, Any],
@@ -35,13 +38,15 @@ def _devices(findings: list[Findings], loops: list[Loop]) -> list[str]:
         for source in {id(each.source): each.source for each in findings}.values()
         for site in source.sites.values()
     ]
-    if any(site.clock == "device" for site in sites):
-        return []
-    said = ["device time: no device clock was recorded; all times are the host's"]
-    if any(site.device not in (None, "cpu") for site in sites) and not any(
-        site.region == "h2d" for site in sites
-    ):
-        said.append("transfers to the device were not seen")
+    said = []
+    if not any(site.clock == "device" for site in sites):
+        said.append("device time: no device clock was recorded; all times are the host's")
+    used = any(site.device not in (None, "cpu") for site in sites)
+    if used and not any(site.region == TRANSFER for site in sites):
+        said.append(
+            "transfers to devices are not seen: their time is part of what is around them, mostly "
+            "`other`, unless a region h2d is asked for"
+        )
     return said
 
 

@@ -137,6 +137,28 @@ def test_device_clocks(tmp_path: Path, device: float, kind: str) -> None:
     assert not any("device clock" in text for text in found.unmeasured)
 
 
+@pytest.mark.parametrize(
+    ("device", "asked", "said"),
+    [("cuda:0", False, True), ("xpu:1", False, True), ("cuda:0", True, False),
+     ("cpu", False, False), (None, False, False)],
+)  # fmt: skip
+def test_transfers_that_nobody_sees(
+    tmp_path: Path, device: str | None, asked: bool, said: bool
+) -> None:
+    p = Program()
+    for _ in range(10):
+        p.io()
+        if asked:
+            p.span("h2d", 1, nbytes=1000)
+        start = p.now
+        p.train()
+        if device:
+            p.row("forward", start, start + MS, clock="device", device=device, of=1, phase="train")
+    found = report(tmp_path / "r", p)
+    texts = [text for text in found.unmeasured if "transfers to devices are not seen" in text]
+    assert len(texts) == said
+
+
 def test_memory_that_grows(tmp_path: Path) -> None:
     p = Program()
     for _ in range(300):
