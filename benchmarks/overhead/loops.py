@@ -43,7 +43,8 @@ def steps(
 
     def run(tool: Tool) -> dict[str, list[Block]]:
         file = folder / "steps.json"
-        return _written("train_steps.py", tool, file, part, *lengths)
+        blocks: dict[str, list[Block]] = _written("train_steps.py", tool, file, part, *lengths)
+        return blocks
 
     table: Table = {}
     found = in_turns(loop_tools(*peers, folder), rounds, run)
@@ -101,7 +102,10 @@ def calls(folder: Path, rounds: int, part: float = 1.0) -> Table:
 
     def run(tool: Tool) -> dict[str, list[tuple[float, float]]]:
         file = folder / "regions.json"
-        return _written("region_calls.py", tool, file, int(10_000 * part), 9)
+        turns = int(10_000 * part)
+        pairs: dict[str, list[tuple[float, float]]]
+        pairs = _written("region_calls.py", tool, file, turns, 9)
+        return pairs
 
     tools = [
         plain(folder)._replace(name="by hand", replaces="regions_by_hand.py"),

@@ -43,6 +43,7 @@ def others(
 ) -> list[Tool]:
     """The peers; ``told`` is the program that tells TraceML of its steps, else they stay untold."""
     tools = []
+    words: tuple[str, ...]
     for name, python in profilers.items():
         command = str(Path(python).with_name(name))
         if name == "traceml":
