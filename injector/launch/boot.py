@@ -100,7 +100,7 @@ class Process:
             if folder and shadows.names(folder):
                 self._open()
             else:
-                automatic.Watch({*self.config["auto"], USER}, self.open_now).start()
+                automatic.Watch({*self.config.get("auto", ()), USER}, self.open_now).start()
         except Exception as error:
             say(f"not probing: {type(error).__name__}: {error}")
 
