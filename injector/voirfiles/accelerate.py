@@ -1,4 +1,4 @@
-"""Accelerate: what is logged, and the wait of ranks for whose batches the first one reads.
+"""Accelerate: what is logged, batches sent to a device, the wait of ranks whose batches another reads.
 
 Its wrappers end in torch's own loader, backward and optimizer, which torch's voirfile sees; while
 gradients are accumulated its optimizer calls none. Its loader is one batch ahead of the loop.
@@ -31,6 +31,17 @@ def instrument_loader(ov: Any) -> None:
         of=lambda self: self,
         what=lambda self: f"DataLoader of {type(self.dataset).__name__}",
         when=lambda self: self.state.process_index != 0,
+    )
+
+
+def instrument_transfers(ov: Any) -> None:
+    # Where the device is the host itself nothing is moved.
+    ov.region(
+        "/accelerate.utils.operations/send_to_device",
+        "h2d",
+        when=lambda device: str(device).partition(":")[0] != "cpu",
+        outermost=True,
+        device=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""Ignite: which engines evaluate, epochs, a trainer's count of iterations, metrics.
+"""Ignite: which engines evaluate, epochs, a trainer's count of iterations, metrics, transfers.
 
 An engine calls its process function for every batch of a loader, whose fetches are torch's, as are
 forward, backward and updates. Trainers and evaluators are engines alike: one that runs inside of
@@ -65,6 +65,16 @@ def instrument_engines(ov: Any) -> None:
                 self.state.metrics if told(self, event_name, ended, evaluating) else None
             ),
         )
+
+
+def instrument_transfers(ov: Any) -> None:
+    ov.region(
+        "/ignite.utils/convert_tensor",
+        "h2d",
+        when=lambda device: str(device).partition(":")[0] not in ("cpu", "None"),
+        outermost=True,
+        device=True,
+    )
 
 
 def is_called_evaluation(engine: Any) -> bool:

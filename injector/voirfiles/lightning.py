@@ -1,4 +1,4 @@
-"""Lightning: which passes evaluate, epochs, the trainer's count of updates, what is logged.
+"""Lightning: which passes evaluate, epochs, the trainer's count of updates, logs, transfers.
 
 Fetches, forward, backward and updates are torch's and come from its voirfile: the Trainer hands the
 whole training step to ``optimizer.step`` as its closure, so that forward and backward lie inside of
@@ -27,6 +27,17 @@ def instrument_fabric(ov: Any) -> None:
             f"/{package}.fabric/Fabric/log_dict",
             task="train",
             get=lambda metrics: named(metrics),
+        )
+
+
+def instrument_transfers(ov: Any) -> None:
+    for package in ("lightning.fabric", "lightning_fabric"):
+        ov.region(
+            f"/{package}.utilities.apply_func/move_data_to_device",
+            "h2d",
+            when=lambda device: str(device).partition(":")[0] != "cpu",
+            outermost=True,
+            device=True,
         )
 
 
