@@ -199,7 +199,7 @@ def _watch_collectives(ov: Any) -> None:
 def _size(value: Any) -> int:
     """Bytes of a tensor, or of all tensors in a list."""
     if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
+        return int(value.numel() * value.element_size())
     return sum(map(_size, value)) if isinstance(value, (list, tuple)) else 0
 
 
