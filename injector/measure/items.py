@@ -19,6 +19,8 @@ def count_items(batch: Any) -> int | None:
     if _is_mapping(batch):
         return next((n for n in map(count_items, batch.values()) if n is not None), None)
     if isinstance(batch, (tuple, list)):
+        if batch and (shape := getattr(batch[0], "shape", None)) and shape[0]:
+            return int(shape[0])  # nearly every batch
         columns = [n for n in (count_items(part) for part in batch if _is_column(part)) if n]
         return columns[0] if columns else len(batch)
     try:
