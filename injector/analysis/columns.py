@@ -90,32 +90,33 @@ def sources(run: Run) -> list[Source]:
     except OSError:
         return []
     found = [_read_log(os.path.join(raw, name)) for name in names]
-    found.sort(key=lambda each: (each[0], each[1].path))
+    # One tie to unix time, the first that was made, for all processes of a host, which share a
+    # monotonic clock: they are in the right order even when the wall clock jumped in between.
+    found.sort(key=lambda source: source.began - source.shift)
     shifts: dict[str, int] = {}
-    for index, (_, source) in enumerate(found):
-        source.index = index
-        # One tie to unix time for all processes of a host, which share a monotonic clock: they are
-        # in the right order even when the wall clock jumped between their starts.
+    for source in found:
         source.shift, own = shifts.setdefault(source.host, source.shift), source.shift
         source.began += source.shift - own
         if source.ended is not None:
             source.ended += source.shift - own
-    return [source for _, source in found]
+    found.sort(key=lambda source: (source.began, source.path))
+    for index, source in enumerate(found):
+        source.index = index
+    return found
 
 
-def _read_log(path: str) -> tuple[float, Source]:
+def _read_log(path: str) -> Source:
     host, _, pid = os.path.basename(path)[: -len(".log")].rpartition(".")
     source = Source(0, path, host, int(pid) if pid.isdecimal() else None, None, None, 0, 0, None)
-    began = 0.0
     for record in read_records(path, Damage()):
         event, data = record["event"], record.get("data")
         if not isinstance(data, dict):
             continue
         if event == "process":
             check_schema(data.get("schema"), path)
-            began = float(data.get("time") or 0.0)
+            unix = float(data.get("time") or 0.0)
             monotonic = int(data.get("monotonic_ns") or 0)
-            source.shift = round(began * SECOND) - monotonic
+            source.shift = round(unix * SECOND) - monotonic
             source.began = monotonic + source.shift
             source.host = str(data.get("host") or host)
             source.pid = _integer(data.get("pid"))
@@ -133,7 +134,7 @@ def _read_log(path: str) -> tuple[float, Source]:
         elif event == "end":
             t = _integer(record.get("t"))
             source.ended = None if t is None else t + source.shift
-    return began, source
+    return source
 
 
 def _integer(value: object) -> int | None:

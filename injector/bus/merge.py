@@ -116,18 +116,22 @@ class Merged:
         except OSError:
             names = []
         logs = [RawLog(os.path.join(raw, name)) for name in names]
-        self.logs = sorted(logs, key=lambda log: (log.clock[0], log.path))
+        # Processes of one host share a monotonic clock, so one tie to unix time, the first that was
+        # made, orders them rightly even when the wall clock jumped between their starts.
+        self._ties: dict[object, tuple[float, int]] = {}
+        for log in sorted(logs, key=lambda log: log.clock[1]):
+            self._ties.setdefault(log.process.get("host"), log.clock)
+        self.logs = sorted(logs, key=lambda log: (self._began(log), log.path))
+
+    def _began(self, log: RawLog) -> float:
+        unix, monotonic = self._ties[log.process.get("host")]
+        return unix + (log.clock[1] - monotonic) / 1e9
 
     def records(self) -> Iterator[Record]:
         """All records by time; those of one process stay in the order in which it made them."""
-        # Processes of one host share a monotonic clock, so one tie to unix time orders them rightly
-        # even when the wall clock jumped between their starts.
-        clocks: dict[object, tuple[float, int]] = {}
-        for log in self.logs:
-            clocks.setdefault(log.process.get("host"), log.clock)
         streams = []
         for index, log in enumerate(self.logs):
-            clock = clocks[log.process.get("host")]
+            clock = self._ties[log.process.get("host")]
             streams.append(_rising(log.read(index, clock)))
             streams.append(_rising(log.steps(index, clock)))
             streams += [_rising(log.values(path, index, clock)) for path in log.series()]

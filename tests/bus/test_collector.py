@@ -87,10 +87,10 @@ def test_processes_in_the_order_of_time(tmp_path: Path) -> None:
         [process(2, 54.0, 4 * SECOND)] + [event("data", {"n": n}, n * SECOND) for n in (5, 6)],
     )
     info = gather(tmp_path)
-    assert [p["pid"] for p in info["processes"]] == [2, 1]
+    assert [p["pid"] for p in info["processes"]] == [1, 2]
     found = [line["data"] for line in data_lines(tmp_path) if line["event"] == "data"]
     assert [data["n"] for data in found] == [1, 3, 2, 5, 6, 7]
-    assert [data["process"] for data in found] == [1, 1, 1, 0, 0, 1]
+    assert [data["process"] for data in found] == [0, 0, 0, 1, 1, 0]
     assert found[3]["time"] - found[0]["time"] == 4.0
 
 
