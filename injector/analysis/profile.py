@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from .rates import Statistics
 
@@ -184,19 +183,3 @@ class Profile:
     """Regions outside of any step (``fit`` of a library, …), by name, over the whole run."""
     unmeasured: tuple[str, ...] = ()
     """What could not be measured, and why, as sentences."""
-
-
-def as_dict(profile: Profile) -> dict[str, Any]:
-    """``profile`` as dicts, lists, strings and numbers, for JSON."""
-    plain: dict[str, Any] = _plain(profile)
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, Statistics):
-        return value._asdict()
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, (tuple, list)) else value

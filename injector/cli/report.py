@@ -15,8 +15,6 @@ from ..report.terminal import render
 from ..report.text import encodable
 from ..store.folder import Run, find, open_run
 
-HELP = "print the report of a run that was recorded"
-
 
 def parser() -> argparse.ArgumentParser:
     """The verb's own options."""

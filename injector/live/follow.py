@@ -8,7 +8,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-HEADER = 1024
+from ..bus.mapped import HEADER
+
 ROW = struct.Struct("=4q")
 AT_ONCE = 1 << 22
 """Bytes read of one file in one turn: a follower that comes late catches up in several."""

@@ -10,7 +10,6 @@ from typing import Any
 
 LIBRARY = "lightgbm"
 TESTED = ("4.0", "4.7")
-RECORDS = "boosting rounds as steps, evaluation and its metrics, fit, predict, dataset"
 
 
 def instrument_rounds(ov: Any) -> None:

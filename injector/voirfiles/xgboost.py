@@ -11,7 +11,6 @@ from typing import Any
 
 LIBRARY = "xgboost"
 TESTED = ("2.1", "3.2")
-RECORDS = "boosting rounds as steps, evaluation and its metrics, fit, predict, dataset"
 
 
 def instrument_rounds(ov: Any) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from layouts import EPOCH, MS, Program, only, report
 
-from injector.analysis.profile import as_dict
 from injector.analysis.profiling import profile
+from injector.report.plain import plain
 from injector.store.folder import open_run
 
 ms = pytest.approx
@@ -201,6 +201,6 @@ def test_as_plain_words(tmp_path: Path) -> None:
     p = Program()
     for _ in range(10):
         p.turn()
-    found = as_dict(report(tmp_path / "r", p))
+    found = plain(report(tmp_path / "r", p))
     assert json.loads(json.dumps(found)) == found
     assert found["loops"][0]["tree"]["host"]["n"] == 9

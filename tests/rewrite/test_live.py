@@ -222,8 +222,8 @@ def test_the_standard_library(woven):
     woven.add("json", "dumps", "#value")
     woven.add("os", "fspath", "#enter")
     assert textwrap.dedent("  a") == "a" and json.dumps([1]) == "[1]"
-    assert woven.take() == [("text", "  a"), ("text", "a"), ("#value", "[1]")] or True
-    woven.events.clear()
+    events = woven.take()  # how often dedent binds its text is the version's own affair
+    assert (events[0], events[-1]) == (("text", "  a"), ("#value", "[1]"))
 
 
 def test_frozen_modules(woven):
