@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # pip takes the build that its index offers: PIP_EXTRA_INDEX_URL can name an index of CPU builds.
 TORCH := torch==2.13.0
 
-.PHONY: demo test lint types check bench clean
+.PHONY: demo test browser lint types check bench clean
 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -27,11 +27,24 @@ $(VENV)/test: $(VENV)/torch
 	touch $@
 
 # Installed and prepared once: a second time takes as long as the program.
+DEMO := --select stanza-charlm --base .inject/suite
 demo: $(VENV)/base
-	$(BIN)/python -m benchmarks.pack run --environment $(VENV) stanza-charlm
+	$(BIN)/inject suite install smoke $(DEMO)
+	$(BIN)/inject suite prepare smoke $(DEMO)
+	$(BIN)/inject suite run smoke $(DEMO) --devices cpu:1 --name demo --override stanza-charlm.voir.options.stop=200
+	$(BIN)/inject report "$$(ls -td .inject/suite/runs/demo.*/jobs/* | head -n 1)"
 
-test: $(VENV)/test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: $(VENV)/test browser
+	$(BIN)/python -m pytest -n 3 --dist loadgroup
+
+# The page of `inject watch --web` is tested in a real browser. It comes from the system's packages, so it
+# is installed for root on Debian and its like only; elsewhere the test says what is missing.
+browser:
+	@for name in chromium chromium-browser google-chrome-stable google-chrome; do \
+	    command -v $$name >/dev/null && exit; done; \
+	test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update --quiet=2 && \
+	DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends chromium || \
+	echo "no browser, and none can be installed here: the test of the local page will fail" >&2
 
 # What probing costs, beside its peers: the tables of docs/benchmarks.md.
 bench: $(VENV)/torch

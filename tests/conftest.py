@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -12,6 +13,13 @@ from hypothesis import settings
 # How long an example takes says how busy the machine is, and nothing about us.
 settings.register_profile("any-machine", deadline=None)
 settings.load_profile("any-machine")
+
+# A job in the background of a script ignores Ctrl-C, and so would all that is started by it.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        )
 
 ROOT = Path(__file__).parents[1]
 

@@ -20,15 +20,17 @@ MAY_KNOW = {
     "bus": {"store"},
     "measure": {"probe", "bus"},
     "overseer": {"rewrite", "probe", "measure", "bus"},
-    "launch": {"bus", "overseer", "rewrite"},
+    "reaper": set(),
+    "launch": {"bus", "overseer", "reaper", "rewrite"},
     "analysis": {"store"},
     "monitor": {"bus"},
     "live": {"bus", "measure"},
     "report": {"analysis", "live", "store"},
+    "suite": {"analysis", "monitor", "reaper", "report", "store"},
 }
 """DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""
 
-EVERYWHERE = {"_version", "errors", "schema"}
+EVERYWHERE = {"_version", "errors", "origin", "schema"}
 
 
 def modules():

@@ -33,6 +33,7 @@ def main():
         loss = train_step(batch)
     for epoch in range(2):
         train(epoch, loader)
+    sys.stdout.write("done")
 
 main()
 """

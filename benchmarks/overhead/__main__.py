@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import loops, machine, measures, peers, table, truth
+from . import loops, machine, measures, peers, suites, table, truth
 
 PROBES = ("events", "startup", "imports")
 LOOPS = ("steps", "regions", "starts", "every")
-PARTS = (*PROBES, *LOOPS, "truth")
+PARTS = (*PROBES, *LOOPS, "suites", "truth")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -80,9 +80,14 @@ def _measure(
         "startup": lambda: measures.startup(found.voir, folder, 2 * rounds),
         "imports": lambda: measures.imports(folder, 2 * rounds),
         "steps": lambda: loops.steps(found, folder, rounds, part),
-        "regions": lambda: loops.calls(folder, few, part) | loops.submodules(folder, rounds, part),
+        "regions": lambda: (
+            loops.calls(folder, few, part)
+            | loops.submodules(folder, rounds, part)
+            | loops.methods(folder, few, part)
+        ),
         "starts": lambda: loops.starts(found, folder, rounds),
         "every": lambda: loops.every(found, folder, 1, part),
+        "suites": lambda: suites.suites(folder, rounds),
     }
     measured: measures.Table = {}
     for name in parts:

@@ -4,7 +4,8 @@ Each producer records steps for some seconds, and at its end says how many, and 
 took: every call of the second half is timed by itself, which costs it two readings of the clock. A
 collector counts what arrived and what that cost it. Then the same with the collector stopped
 (SIGSTOP), with one producer only (eight on two cores wait for each other), and with the producers
-killed after 1 000 records each.
+killed after 1 000 records each. The way ``nothing`` records nothing: its worst call is what the machine
+did to the producers, by giving their cores to others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from . import machine, peers
 
-WAYS = ("injector", "pipe", "queue", "voir-fd", "voir-smuggle")
+WAYS = ("nothing", "injector", "pipe", "queue", "voir-fd", "voir-smuggle")
 BEFORE_KILL = 1_000
 
 
@@ -41,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     ways = options.only or list(WAYS)
     interpreter = peers.find(options.peers) if any(w.startswith("voir") for w in ways) else None
     found: dict[str, dict[str, float]] = {}
+    print(f"load before: {os.getloadavg()[0]:.2f}", flush=True)
     for way in ways:
         if way.startswith("voir") and interpreter is None:
             continue
@@ -62,6 +64,14 @@ def _measure(way: str, python: str, options: argparse.Namespace) -> dict[str, fl
     run = _run(way, python, options.producers, options.seconds)
     stopped = _run(way, python, options.producers, options.pause + 1, stop=options.pause)
     alone = _run(way, python, 1, options.pause + 1, stop=options.pause)
+    if way == "nothing":
+        return {
+            "producer ns p50": run["p50"],
+            "p99.9": run["p999"],
+            "worst ms": run["worst"] / 1e6,
+            f"worst ms in {options.pause:g} s": stopped["worst"] / 1e6,
+            "the same, one producer": alone["worst"] / 1e6,
+        }
     killed = _run(way, python, options.producers, 0.0)
     kept = killed["arrived"]
     return {

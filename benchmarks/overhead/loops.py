@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from injector.analysis.profiling import profile
+from injector.rewrite.methods import Sought
+from injector.rewrite.sheet import Sheet
 from injector.store.folder import open_run
 
 from .measures import Table, in_turns, over_python
@@ -21,6 +24,18 @@ TWINS = ("by hand", "io + step", "voir")
 """Tools that act on one function only: its twin in the same process runs as under ``python``."""
 EVERY = 60_000, 200
 """Steps, and microseconds of each."""
+
+FUNCTION = """
+def work_{n}(batch, device, scale=1.0):
+    values = [value * scale for value in batch.values if value is not None]
+    if len(values) > 10:
+        first, *rest = sorted(values)
+        return batch.{last}(first, rest)
+    total = sum(values) / max(len(values), 1)
+    batch.total, batch.count = total, len(values)
+    return batch
+"""
+"""Ten lines of a module."""
 
 Block = tuple[float, float, float, float]
 """Nanoseconds a step: CPU and wall of the twin, CPU and wall of the loop."""
@@ -122,6 +137,45 @@ def calls(folder: Path, rounds: int, part: float = 1.0) -> Table:
         # The same measurement, but another goal: a row has only one.
         table["regions every, device"] = {"devices": table["regions every"].pop("devices")}
     return table
+
+
+def methods(folder: Path, rounds: int, part: float = 1.0) -> Table:
+    """Microseconds of thread CPU that a hooked ``.to`` takes longer, milliseconds to hook a module."""
+
+    def run(tool: Tool) -> dict[str, list[tuple[float, float]]]:
+        file = folder / "methods.json"
+        pairs: dict[str, list[tuple[float, float]]]
+        pairs = _written("method_calls.py", tool, file, int(20_000 * part) + 1, 9)
+        return pairs
+
+    auto = ours(folder, "auto", None)
+    auto = auto._replace(command=("env", "INJECT_ACCELERATOR=1", *auto.command))
+    processes = in_turns([auto], rounds, run).get("auto", [])
+    table: Table = {}
+    for case in processes[0] if processes else ():
+        pairs = [pair for process in processes for pair in process[case]]
+        table[f"methods {case}"] = {"auto": spread([ns / 1e3 for ns in differences(pairs)])}
+    return table | {"methods module": {"auto": spread(hooked(rounds))}}
+
+
+def hooked(rounds: int) -> list[float]:
+    """Milliseconds of thread CPU from the code of a module of 1 000 lines to that with its calls hooked.
+
+    Every tenth function has such a call. Its text is read, as it is when a program imports it.
+    """
+    functions = (FUNCTION.format(n=n, last="to" if n % 10 == 0 else "view") for n in range(100))
+    text = "\n".join(functions)
+    code, sought = compile(text, "module.py", "exec"), Sought(["to", "cuda"])
+    taken = []
+    for _ in range(3 * rounds + 1):
+        begin = time.thread_time_ns()
+        new, _, _ = Sheet("module", "module.py", text, code).rewrite(
+            sought.requests(code, "module")
+        )
+        taken.append((time.thread_time_ns() - begin) / 1e6)
+        if new is None:
+            raise RuntimeError("no call was hooked")
+    return taken[1:]
 
 
 def submodules(folder: Path, rounds: int, part: float = 1.0) -> Table:

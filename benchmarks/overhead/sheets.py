@@ -93,6 +93,19 @@ CALLS = Sheet(
         Row("regions every", "all four: a step", "µs", 5.0, REGIONS),
         Row("regions every, device", "a step with device events", "µs", 40.0, ("devices",)),
         Row("submodules", "a submodule, one of 300", "ns", 0.0, AUTO),
+        Row("methods stays", ".to of a tensor that stays", "µs", None, AUTO),
+        Row("methods elsewhere", ".to of a tensor on a device", "µs", None, AUTO),
+        Row("methods other", ".to of something else", "µs", None, AUTO),
+        Row("methods moves", ".to that moves to a device", "µs", None, AUTO),
+        Row("methods module", "1 000 lines with such calls", "ms", None, AUTO),
     ),
 )
-SHEETS = (PROBES, STEPS, CALLS)
+SUITES = Sheet(
+    "suites, over their commands by hand",
+    ("python", "suite"),
+    (
+        Row("suite", "each of 8 empty benchmarks", "ms", 500.0, ("suite",)),
+        Row("planning", "a plan of 10 000 jobs, whole", "ms", 2_000.0, ("suite",)),
+    ),
+)
+SHEETS = (PROBES, STEPS, CALLS, SUITES)

@@ -50,6 +50,8 @@ class Source:
     pid: int | None
     rank: int | None
     world: int | None
+    attempt: int | None
+    """How often a launcher had started it before; None where none said so."""
     shift: int
     """Nanoseconds to add to its monotonic clock for unix time."""
     began: int
@@ -107,7 +109,9 @@ def sources(run: Run) -> list[Source]:
 
 def _read_log(path: str) -> Source:
     host, _, pid = os.path.basename(path)[: -len(".log")].rpartition(".")
-    source = Source(0, path, host, int(pid) if pid.isdecimal() else None, None, None, 0, 0, None)
+    source = Source(
+        0, path, host, int(pid) if pid.isdecimal() else None, None, None, None, 0, 0, None
+    )
     for record in read_records(path, Damage()):
         event, data = record["event"], record.get("data")
         if not isinstance(data, dict):
@@ -121,6 +125,7 @@ def _read_log(path: str) -> Source:
             source.host = str(data.get("host") or host)
             source.pid = _integer(data.get("pid"))
             source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
+            source.attempt = _integer(data.get("attempt"))
         elif event == "rank":
             source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
         elif event == "site":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from .profile import Loop, Warmup
@@ -11,10 +13,13 @@ from .units import Unit
 
 
 def grouped(all_units: list[Unit]) -> list[list[Unit]]:
-    """The units of each loop in the order of ranks; the loop that took longest first."""
+    """The units of each loop in the order of ranks; the loop that took longest first.
+
+    What a launcher starts again is another loop: its steps did not come after those of the first attempt.
+    """
     found: dict[object, list[Unit]] = {}
     for unit in all_units:
-        found.setdefault(unit.key, []).append(unit)
+        found.setdefault((unit.key, unit.source.attempt), []).append(unit)
     for units in found.values():
         units.sort(key=lambda unit: (unit.source.rank is None, unit.source.rank or 0,
                                      unit.source.index))  # fmt: skip
@@ -52,6 +57,14 @@ def loop_of(units: list[Unit], asked: int, where: str | None) -> Loop:
         tracks=tuple(track_of(unit, steps) for unit in units),
         straggler=straggler_of(units, steps),
     )  # fmt: skip
+
+
+def numbered(found: list[Loop], loops: list[list[Unit]]) -> list[Loop]:
+    """The loops ``found`` of ``loops``, each with its attempt where there are several."""
+    attempts = [units[0].source.attempt for units in loops]
+    if len(set(attempts)) < 2:
+        return found
+    return [replace(loop, attempt=at) for loop, at in zip(found, attempts, strict=True)]
 
 
 def _per_step(units: list[Unit], warmup: int, name: str) -> float | None:

@@ -28,8 +28,9 @@ class Marks:
         self.fetches = lane.region("io")
         self.ends = lane.region("io.end")
         self.starts = lane.region("io.start")
-        self.backward = lane.region("backward")
         forward = lane.region("forward")
+        self.backward = _outside(lane, lane.region("backward"), forward)
+        """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
         evaluating = lane.table(lambda site: site.phase == "eval") == 1 if len(forward) else None
         training = lane.table(lambda site: site.phase == "train") == 1 if len(forward) else None
         empty = forward[:0]
@@ -56,13 +57,16 @@ class Marks:
         rows = lane.outermost(
             lane.where(lambda site: site.region == "optimizer" and not evaluates(site))
         )
-        if not len(rows) or not len(self.passes):
-            return rows
         # What is updated within an evaluation (a probe on frozen features) is no step of the training.
-        passes = self.passes
-        last = lane.start[passes].searchsorted(lane.start[rows], side="right") - 1
-        inside = (last >= 0) & (lane.end[rows] <= lane.end[passes[last]])
-        return rows[~inside]
+        return _outside(lane, rows, self.passes)
+
+
+def _outside(lane: Lane, rows: Ints, of: Ints) -> Ints:
+    """Of ``rows``, those that lie in none of ``of``, which do not overlap."""
+    if not len(of) or not len(rows):
+        return rows
+    last = lane.start[of].searchsorted(lane.start[rows], side="right") - 1
+    return rows[(last < 0) | (lane.end[rows] > lane.end[of[last]])]
 
 
 def _is_pass(site: Site) -> bool:

@@ -122,6 +122,8 @@ class Loop:
     updates_per_step: float
     tracks: tuple[Track, ...]
     straggler: Straggler | None = None
+    attempt: int | None = None
+    """Where a launcher has started the job several times: at which attempt."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,36 @@ class Stretch:
     seconds: float
     note: str = ""
     place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a rank that did not end in order."""
+
+    rank: int
+    attempt: int
+    """How often a launcher had started its job before."""
+    process: int
+    """Index of ``processes`` in run.json."""
+    kind: str
+    """``died``, ``followed``, ``hung``, ``waited`` or ``stuck``; :mod:`.fates` says when which."""
+    how: str
+    """How it ended: ``"killed by SIGKILL"``, ``"exit code 3"``, the exception, ``"nobody knows how"``."""
+    steps: int
+    """Steps that it made, of its last loop."""
+    usual: float
+    """Seconds of its median step."""
+    last: str
+    """The last region that it came out of, empty if there was none; and where."""
+    place: Place | None
+    inside: tuple[tuple[str, Place | None], ...]
+    """What it never came out of, as far as that is seen: ``"comm (all_reduce)"``, and where."""
+    seconds: float
+    """How long it had been silent, or had waited, when it ended."""
+    ended: float | None
+    """Unix seconds; None where nobody knows."""
+    restarted: int | None
+    """The attempt at which the rank was started again; None if it was not."""
 
 
 @dataclass(frozen=True)
@@ -183,3 +215,5 @@ class Profile:
     """Regions outside of any step (``fit`` of a library, …), by name, over the whole run."""
     unmeasured: tuple[str, ...] = ()
     """What could not be measured, and why, as sentences."""
+    fates: tuple[Fate, ...] = ()
+    """Of ranks that died, hung or waited for those; attempt by attempt, the cause first."""

@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ..store.folder import Run
 from .columns import SECOND, Source, read_rows, sources
+from .fates import fates_of
 from .findings import Findings, findings_of, first_of, others_of
-from .loops import grouped, loop_of, warmup_steps
-from .profile import Profile, Stretch
-from .timeline import stretches_of
+from .loops import grouped, loop_of, numbered, warmup_steps
+from .members import Trail, members_of, trail_of
+from .profile import Fate, Profile, Stretch
+from .timeline import among_attempts, stretches_of
 from .units import Unit, threads_of
 from .unmeasured import unmeasured_of
 from .verdict import (
@@ -37,16 +39,22 @@ def profile(run: Run, memory: Memory | None = None) -> Profile | None:
     if not recording:
         return None
     findings: list[Findings] = []
+    trails: dict[int, Trail] = {}
     unknown = last = 0
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for made, more, latest in pool.map(_read, recording):
+        for source, (made, more, trail) in zip(recording, pool.map(_read, recording), strict=True):
             findings += made
-            unknown, last = unknown + more, max(last, latest)
+            unknown += more
+            if trail is not None:
+                trails[source.index] = trail
+                last = max(last, trail.ended)
     loops = grouped([unit for each in findings for unit in each.units])
     asked = _asked(run)
     where = {id(u): at for each in findings for u, at in zip(each.units, each.where, strict=True)}
     texts = [at.text if (at := where[id(units[0])]) else None for units in loops]
     told = [loop_of(units, asked, text) for units, text in zip(loops, texts, strict=True)]
+    told = numbered(told, loops)
+    members = members_of(run.info, found, trails, [u for each in findings for u in each.units])
     times = _times(run, found, last)
     stretches = _stretches(_main(findings, loops), loops, asked, times)
     verdict = nothing_trained()
@@ -71,16 +79,22 @@ def profile(run: Run, memory: Memory | None = None) -> Profile | None:
         verdict=verdict,
         others=others_of(findings, wall),
         unmeasured=unmeasured_of(run.info, found, findings, told, unknown),
+        fates=fates_of(run.info, members),
     )
 
 
-def _read(source: Source) -> tuple[list[Findings], int, int]:
-    """What the lanes of a process show; rows that nothing explains; when the last one ended."""
+def fates(run: Run) -> tuple[Fate, ...]:
+    """What became of the ranks of a ``run`` that recorded no spans. Raises OSError, NotARunError."""
+    return fates_of(run.info, members_of(run.info, sources(run), {}, []))
+
+
+def _read(source: Source) -> tuple[list[Findings], int, Trail | None]:
+    """What the lanes of a process show; rows that nothing explains; the last row."""
     rows = read_rows(source)
-    last = int(rows.end.max()) if len(rows.end) else 0
+    trail = trail_of(source, rows)
     threads = threads_of(source, rows)
     idle = not any(thread.units for thread in threads)
-    return [findings_of(each, idle or bool(each.units)) for each in threads], rows.unknown, last
+    return [findings_of(each, idle or bool(each.units)) for each in threads], rows.unknown, trail
 
 
 def _asked(run: Run) -> int:
@@ -122,4 +136,9 @@ def _stretches(
         for units in loops
         if any(u is unit for u in units)
     ]
-    return stretches_of(main.units, main.passes, main.between, main.span, times, warmups)
+    found = stretches_of(main.units, main.passes, main.between, main.span, times, warmups)
+    attempts = {unit.source.attempt or 0 for units in loops for unit in units}
+    if len(attempts) < 2:
+        return found
+    later = max(attempts) > (main.source.attempt or 0)
+    return among_attempts(found, main.source, main.span[1], times, later)

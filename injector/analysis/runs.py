@@ -29,6 +29,8 @@ class Listed(NamedTuple):
     command: str
     verdict: str | None
     """What limits it, where the run says so."""
+    broken: str | None
+    """Which rank died or hung first, and was not started again."""
     problem: str | None
     """Why it cannot be read."""
 
@@ -77,8 +79,16 @@ def _of(info: dict[str, Any], name: str, stem: str) -> Listed:
         info.get("host"),
         " ".join(str(word) for word in info.get("command") or ()),
         verdict.get("kind") if isinstance(verdict, dict) else None,
+        _broken(info.get("broken")),
         None,
     )
+
+
+def _broken(fates: object) -> str | None:
+    for fate in fates if isinstance(fates, list) else ():
+        if isinstance(fate, dict) and fate.get("restarted") is None:
+            return f"rank {fate.get('rank')} {fate.get('kind')}"
+    return None
 
 
 def _number(value: object) -> float | None:

@@ -24,7 +24,7 @@ def steps(run: Run) -> Columns:
 
 
 _COUNTS = ("step", "start", "seconds", "items", "tokens", "waits", "measured")
-_STEPS = ("loop", "task", "process", "rank", "host", *_COUNTS)
+_STEPS = ("loop", "task", "process", "rank", "attempt", "host", *_COUNTS)
 
 
 def _units(run: Run) -> Iterable[tuple[int, Unit]]:
@@ -60,10 +60,11 @@ def _known(column: Any, n: int) -> Any:
 
 
 def _who(source: Source, n: int) -> dict[str, Any]:
-    rank = np.nan if source.rank is None else float(source.rank)
+    rank, attempt = (np.nan if x is None else float(x) for x in (source.rank, source.attempt))
     return {
         "process": np.full(n, source.index),
         "rank": np.full(n, rank),
+        "attempt": np.full(n, attempt),
         "host": Words(np.zeros(n, np.int32), [source.host]),
     }
 
@@ -84,7 +85,7 @@ _TEXTS: dict[str, Callable[[Site], str | None]] = {
     "file": lambda site: site.place.file if site.place else None,
 }
 _NUMBERS = ("line", "thread", "step", "start", "seconds", "items", "tokens", "bytes")
-_REGIONS = ("process", "rank", "host", *_TEXTS, *_NUMBERS)
+_REGIONS = ("process", "rank", "attempt", "host", *_TEXTS, *_NUMBERS)
 
 
 def _regions(source: Source) -> dict[str, Any]:

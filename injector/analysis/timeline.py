@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .columns import SECOND, Site
+from .columns import SECOND, Site, Source
 from .evaluating import Passes
 from .intervals import Holes, among, counts
 from .profile import Place, Stretch
@@ -54,6 +54,26 @@ def stretches_of(
         *(each for each in inner if each.seconds > 0),
         Stretch("shutdown", (run[1] - span[1]) / SECOND, "after the last step or evaluation"),
     )  # fmt: skip
+
+
+def among_attempts(
+    found: tuple[Stretch, ...], source: Source, last: int, run: tuple[int, int], later: bool
+) -> tuple[Stretch, ...]:
+    """``found``, of a process ``source`` that is one of several attempts and made its last step at ``last``.
+
+    What the others took is not its start-up, nor its shutdown; ``later`` says whether some came later.
+    """
+    before = max((source.began - run[0]) / SECOND, 0.0)
+    after = max((run[1] - max(source.ended or 0, last)) / SECOND, 0.0) if later else 0.0
+    begin, *inner, end = found
+    parts = (
+        Stretch("other attempts", before, f"before attempt {source.attempt}"),
+        replace(begin, seconds=begin.seconds - before),
+        *inner,
+        replace(end, seconds=end.seconds - after),
+        Stretch("other attempts", after, f"after attempt {source.attempt}"),
+    )
+    return tuple(part for part in parts if part.seconds)
 
 
 def between_them(thread: Thread) -> tuple[list[Sum], tuple[int, int]]:

@@ -9,7 +9,7 @@ from .findings import Findings
 from .profile import Loop, Node
 
 TRANSFER = "h2d"
-"""The region of moving batches to a device; not every library lets it be seen."""
+"""The region of moving batches to a device; not every way of doing so is seen."""
 
 
 def unmeasured_of(
@@ -44,8 +44,8 @@ def _devices(findings: list[Findings], loops: list[Loop]) -> list[str]:
     used = any(site.device not in (None, "cpu") for site in sites)
     if used and not any(site.region == TRANSFER for site in sites):
         said.append(
-            "transfers to devices are not seen: their time is part of what is around them, mostly "
-            "`other`, unless a region h2d is asked for"
+            "transfers to devices: none were seen; what libraries move by themselves, `copy_` and tensors "
+            "made on the device are part of what is around them, unless a region h2d is asked for"
         )
     return said
 

@@ -50,6 +50,7 @@ class DeviceUsage(NamedTuple):
     """Reason → fraction of the samples."""
     pids: tuple[int, ...]
     """Processes seen on it."""
+    driver: str = ""
 
 
 def processes(seen: Monitored) -> list[ProcessUsage]:
@@ -109,6 +110,7 @@ def _device(number: str, facts: dict[str, Any], seen: Monitored) -> DeviceUsage:
         energy(states),
         _throttled(states),
         tuple(sorted(pids)),
+        str(facts.get("driver") or ""),
     )
 
 

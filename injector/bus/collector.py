@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..schema import SCHEMA
 from ..store.folder import replace_file, write_info
 from ..store.place import clean_name
 from . import sampled, surroundings
+from .endings import Endings, Gone, seen
 from .event import line_of
 from .merge import Merged, Record
 from .tally import Tally, warnings
@@ -31,6 +32,9 @@ def collect(
     limits: dict[str, float] | None = None,
     timed_out: bool = False,
     outlived: Iterable[str] = (),
+    peak_rss: int = 0,
+    exits: Mapping[int, int] | None = None,
+    interrupted: tuple[int, float] | None = None,
     out: str | None = None,
 ) -> dict[str, Any]:
     """Write ``NAME.D0.data`` and ``run.json`` into ``folder`` and return what ``run.json`` says.
@@ -39,8 +43,10 @@ def collect(
     ``started`` and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or
     ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
     repeat; ``limits`` are the steps and seconds after which it was to end, ``timed_out`` whether its
-    time was up, ``outlived`` the commands of processes that outlived it. What cannot be written is one
-    more problem: this raises nothing for want of space. ``out`` is another folder to write to.
+    time was up, ``outlived`` the commands of processes that outlived it, ``peak_rss`` the bytes that the
+    largest of its processes held, 0 if that is not known, ``exits`` how processes of this host ended, by
+    their numbers, ``interrupted`` the first signal that was to end it, and when. What cannot be written
+    is one more problem: this raises nothing for want of space. ``out`` is another folder to write to.
     """
     merged = Merged(folder)
     tally = Tally(merged.logs)
@@ -60,7 +66,9 @@ def collect(
         },
         "limits": dict(limits or {}),
         "timed_out": timed_out,
+        "interrupted": interrupted and {"signal": interrupted[0], "time": interrupted[1]},
         "outlived": list(outlived),
+        "peak_rss": peak_rss or None,
         "problems": list(problems),
     }
     events = _stream(merged, tally, info, os.path.basename(folder), exit)
@@ -69,7 +77,7 @@ def collect(
     _attempt(info, path, lambda: replace_file(path, (line_of(event) for event in events)))
     for _ in events:
         pass  # if it could not be written, what it says is still wanted
-    _summarise(info, tally)
+    _summarise(info, tally, _endings(merged, tally, exits or {}))
     _attempt(info, os.path.join(out, "run.json"), lambda: write_info(out, info))
     return info
 
@@ -104,7 +112,14 @@ def _attempt(info: dict[str, Any], path: str, write: Any) -> None:
             info["warnings"] = warnings(info)
 
 
-def _summarise(info: dict[str, Any], tally: Tally) -> None:
+def _endings(merged: Merged, tally: Tally, exits: Mapping[int, int]) -> Endings:
+    """What is known of the ends of processes; who waited for one knows best."""
+    host = os.uname().nodename
+    waited = [Gone(host, pid, None, code) for pid, code in exits.items()]
+    return Endings([*waited, *tally.exited, *seen(merged.folder)], merged.ties)
+
+
+def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
     main: dict[str, Any] = tally.logs[0].process if tally.logs else {}
     machine = surroundings.machine()
     system = machine["os"]
@@ -116,7 +131,7 @@ def _summarise(info: dict[str, Any], tally: Tally) -> None:
         cpu=machine["cpu"],
         git=surroundings.git_commit(_program_folder(info["program"])),
         packages=surroundings.packages(main.get("path")),
-        processes=tally.processes(),
+        processes=tally.processes(endings),
         probes=tally.probes(),
         misses=tally.misses(),
         failures=list(tally.failures.values()),

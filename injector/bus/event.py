@@ -60,7 +60,9 @@ def process_line(meta: dict[str, Any]) -> bytes:
         "pid": os.getpid(),
         "ppid": os.getppid(),
         "host": os.uname().nodename,
-        "rank": _rank(),
+        "rank": _told("RANK"),
+        "world": _told("WORLD_SIZE"),
+        "attempt": _told("TORCHELASTIC_RESTART_COUNT"),
         "argv": list(getattr(sys, "orig_argv", sys.argv)),
         "time": time.time(),
         "monotonic_ns": t,
@@ -93,8 +95,9 @@ def _name(name: str) -> bytes:
     return known
 
 
-def _rank() -> int | None:
-    text = os.environ.get("RANK", "")
+def _told(variable: str) -> int | None:
+    """What a launcher says in the environment: which rank this is, of how many, for the how manieth time."""
+    text = os.environ.get(variable, "")
     return int(text) if text.isdecimal() else None
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 HEADER = 1024
 """Bytes at the start of the first chunk: a JSON line that says what the file is, then NUL."""
+TITLE = 512
+"""Bytes of them that the line may take."""
 FIRST = 1 << 16
 """Bytes of the first chunk, its header included; each further one is twice as long, to a limit."""
 RETRY_NS = 1_000_000_000
@@ -76,7 +78,7 @@ class Mapped:
             os.close(fd)
         head = HEADER if self._chunks == 0 else 0
         if head:
-            title = line(self._event, self._data, monotonic_ns())[: HEADER - 1]
+            title = line(self._event, self._data, monotonic_ns())[: TITLE - 1]
             self._window.map[: len(title)] = title
         self._chunks += 1
         return memoryview(self._window.map)[head:]

@@ -118,20 +118,21 @@ class Merged:
         logs = [RawLog(os.path.join(raw, name)) for name in names]
         # Processes of one host share a monotonic clock, so one tie to unix time, the first that was
         # made, orders them rightly even when the wall clock jumped between their starts.
-        self._ties: dict[object, tuple[float, int]] = {}
+        self.ties: dict[object, tuple[float, int]] = {}
+        """By host, a moment in unix seconds and in nanoseconds of its monotonic clock."""
         for log in sorted(logs, key=lambda log: log.clock[1]):
-            self._ties.setdefault(log.process.get("host"), log.clock)
+            self.ties.setdefault(log.process.get("host"), log.clock)
         self.logs = sorted(logs, key=lambda log: (self._began(log), log.path))
 
     def _began(self, log: RawLog) -> float:
-        unix, monotonic = self._ties[log.process.get("host")]
+        unix, monotonic = self.ties[log.process.get("host")]
         return unix + (log.clock[1] - monotonic) / 1e9
 
     def records(self) -> Iterator[Record]:
         """All records by time; those of one process stay in the order in which it made them."""
         streams = []
         for index, log in enumerate(self.logs):
-            clock = self._ties[log.process.get("host")]
+            clock = self.ties[log.process.get("host")]
             streams.append(_rising(log.read(index, clock)))
             streams.append(_rising(log.steps(index, clock)))
             streams += [_rising(log.values(path, index, clock)) for path in log.series()]

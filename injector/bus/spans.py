@@ -3,12 +3,15 @@
 The file begins with a title of 1 024 bytes; then come rows of four native int64: start and end
 (nanoseconds of the monotonic clock), payload, site. The site is stored last: a row whose site is 0 was
 never written. What a site means is said by an event ``site`` of the log, before its first row.
+
+The second half of the title are native int64 too: the sites of calls that have begun and not ended,
+one for each stack of calls. What a process was in when it hung, or died, is read from there.
 """
 
 from __future__ import annotations
 
 from . import mapped
-from .mapped import FIRST, HEADER
+from .mapped import FIRST, HEADER, TITLE
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -21,10 +24,12 @@ __all__ = [
     "HEADER",
     "ITEMS",
     "LARGEST",
+    "OPEN",
     "ROW",
     "SUFFIX",
     "TOKENS",
     "Spans",
+    "opened",
     "pack",
     "read",
 ]
@@ -35,6 +40,8 @@ ROW = 32
 LARGEST = 1 << 20
 """Bytes of the largest chunk."""
 SUFFIX = ".spans"
+OPEN = (HEADER - TITLE) // 8
+"""How many open calls the title has room for."""
 ITEMS = (1 << 24) - 1
 """The most items that a payload holds."""
 TOKENS = (1 << 32) - 1
@@ -48,6 +55,19 @@ class Spans(mapped.Mapped):
         title = {"version": VERSION, "row": ROW}
         super().__init__(writer, SUFFIX, "spans", title, LARGEST, several=False)
 
+    def _reset(self) -> None:
+        super()._reset()
+        self._head: memoryview | None = None
+
+    def head(self) -> memoryview | None:
+        """:data:`OPEN` integers for the sites of open calls; None before the first chunk.
+
+        To be asked for as soon as there is one. It keeps that chunk mapped.
+        """
+        if self._head is None and self._chunks == 1 and self._window is not None:
+            self._head = memoryview(self._window.map)[TITLE:HEADER].cast("q")
+        return self._head
+
 
 def pack(items: int, tokens: int) -> int:
     """A payload: ``items`` and ``tokens``, each at most what it holds; 0 is unknown."""
@@ -57,6 +77,16 @@ def pack(items: int, tokens: int) -> int:
 def unpack(payload: int) -> tuple[int, int]:
     """Items and tokens of a payload."""
     return payload & ITEMS, payload >> 24 & TOKENS
+
+
+def opened(path: str) -> list[int]:
+    """The sites of the calls that the process whose spans are in ``path`` is in, or ended in.
+
+    In no order; nothing where there is no such file. Raises OSError.
+    """
+    from ..store.packed import opened  # which a process that records need not know
+
+    return opened(path)
 
 
 def read(path: str) -> Iterator[tuple[int, int, int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .endings import Endings, Gone, error_of, exit_of
 from .merge import RawLog, Record
 
 PLACE = ("module", "function", "file", "line", "source", "kind")
@@ -14,7 +15,10 @@ class Tally:
 
     def __init__(self, logs: list[RawLog]) -> None:
         self.logs = logs
-        self.ended: set[int] = set()
+        self.ended: dict[int, int | None] = {}
+        """Processes that said goodbye, and the exit code that they said."""
+        self.errors: dict[int, str] = {}
+        self.exited: list[Gone] = []
         self.counted: set[int] = set()
         self.asked: dict[str, str] = {}
         self.owners: dict[str, set[int]] = {}
@@ -32,15 +36,24 @@ class Tally:
     def take(self, record: Record) -> bool:
         """Note ``record``; whether it is one that the run's stream of events has no use for."""
         note = _NOTES.get(record.event)
+        data = record.data if isinstance(record.data, dict) else {}
         if note is None:
             self.stopped = self.stopped or record.event == "stop"
+            if record.event == "error":
+                self.errors.setdefault(record.process, error_of(data))
             return False
-        data = record.data if isinstance(record.data, dict) else {}
         note(self, record.process, data)
         return True
 
     def _end(self, process: int, data: dict[str, Any]) -> None:
-        self.ended.add(process)
+        code = data.get("code")
+        self.ended[process] = code if isinstance(code, int) else None
+
+    def _exited(self, process: int, data: dict[str, Any]) -> None:
+        pid, code = data.get("pid"), data.get("code")
+        if isinstance(pid, int) and isinstance(code, int):
+            host = str(self.logs[process].process.get("host"))
+            self.exited.append(Gone(host, pid, None, code))
 
     def _asked(self, process: int, data: dict[str, Any]) -> None:
         selector = str(data.get("selector"))
@@ -99,14 +112,15 @@ class Tally:
             for told in self.voirfiles.values()
         ]
 
-    def processes(self) -> list[dict[str, Any]]:
+    def processes(self, endings: Endings) -> list[dict[str, Any]]:
         """One entry a process, in the order in which they began."""
-        kept = ("pid", "ppid", "host", "rank", "argv", "python", "time")
+        kept = ("pid", "ppid", "host", "rank", "attempt", "argv", "python", "time")
         return [
             {
                 **{key: log.process.get(key) for key in kept},
                 **self._learned(index),
                 "ended": index in self.ended,
+                **self._ending(index, endings),
                 "records": log.records,
                 "lost": log.lost,
                 "why": log.why,
@@ -119,6 +133,23 @@ class Tally:
         """The rank that a process learned after its start."""
         rank = self.ranks.get(index, {}).get("rank")
         return {"rank": rank} if isinstance(rank, int) else {}
+
+    def _ending(self, index: int, endings: Endings) -> dict[str, Any]:
+        """How and when a process ended, as far as anybody knows."""
+        code, gone = endings.of(self.logs[index].process, self._again(index))
+        error = self.errors.get(index)
+        if code is None:
+            code = self.ended.get(index)
+        if code is None and error is not None and index in self.ended:
+            code = 1  # as the interpreter leaves an exception that nobody caught
+        return {"exit": exit_of(code), "gone": gone, "error": error}
+
+    def _again(self, index: int) -> int | None:
+        """When the next process of the same number began, nanoseconds of the monotonic clock."""
+        me = self._identity(index)
+        later = (at for at in range(index + 1, len(self.logs)) if self._identity(at) == me)
+        found = next(later, None)
+        return None if found is None else self.logs[found].clock[1]
 
     def probes(self) -> list[dict[str, Any]]:
         """Each selector with its places, and how often it fired over all processes.
@@ -190,6 +221,7 @@ def _place(landing: dict[str, Any]) -> tuple[str | int | None, ...]:
 _NOTES = {
     "asked": Tally._asked,
     "end": Tally._end,
+    "exited": Tally._exited,
     "first": Tally._first,
     "probe": Tally._probe,
     "miss": Tally._miss,

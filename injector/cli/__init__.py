@@ -14,6 +14,8 @@ VERBS = {
     "query": "ask a run in SQL",
     "pack": "turn a finished run's spans into Parquet",
     "watch": "watch a run that goes on",
+    "new": "write a benchmark of a program, with a voirfile that finds its loop",
+    "suite": "install, prepare, run and score many programs, described by one YAML",
 }
 
 

@@ -30,6 +30,7 @@ _HOW = {
     "scope": "outer function",
     "binding": "attached when the name is bound",
     "wrapped": "wrapped",
+    "call": "the call",
 }
 _WIDEST = 72
 

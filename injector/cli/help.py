@@ -25,6 +25,7 @@ def own_parser() -> argparse.ArgumentParser:
     add("--voirfile", metavar="FILE", help="what to probe (repeats; voirfile.py beside the script)")
     add("--config", metavar="FILE", help="YAML that sets options of voirfiles (repeats)")
     add("--runs", metavar="DIR", help="folder for run folders ($INJECT_RUNS, .inject/runs)")
+    add("--into", metavar="DIR", help="the run folder itself, which holds no run yet")
     add("--name", metavar="NAME", help="what the run is called")
     add("--skip", metavar="N", help="leave the first N training steps out of the numbers")
     add("--stop", metavar="N", help="end the program after N training steps (after those skipped)")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 
-from ..bus import collector
 from ..errors import UserError
 from ..report.plain import as_data
 from ..report.terminal import render
 from ..report.text import encodable
 from ..store.folder import Run, find, open_run
+from .opened import collected
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,13 +32,8 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_args(argv)
     shown = _json if options.json else _card
     try:
-        run = open_run(find(options.run, options.runs))
-        if run.info or run.data_files:
+        with collected(open_run(find(options.run, options.runs))) as run:
             sys.stdout.write(shown(run))
-            return 0
-        with tempfile.TemporaryDirectory() as folder:
-            collector.repair(run.path, folder)
-            sys.stdout.write(shown(open_run(folder)._replace(path=run.path)))
     except (UserError, OSError) as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2

@@ -11,8 +11,9 @@ from injector.errors import UserError
 from injector.launch import environment, supervisor
 from injector.launch.command import Command, split
 from injector.launch.settings import encode
-from injector.store.place import create
-from injector.voirfiles import automatic
+from injector.monitor.presence import accelerator
+from injector.store.place import Place, create, create_into
+from injector.voirfiles import automatic, methods
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -36,38 +37,49 @@ def main(words: list[str]) -> int:
             raise UserError("nothing to run: name a script, `-m MODULE` or a command")
         voirfiles = command.all_voirfiles()
         _check(voirfiles, command.configs)
+        if command.kind == "script" and not os.path.exists(command.target):
+            path, argv = _program(command)
+            os.execv(path, argv)  # python says best what it makes of that
+        place = _place(command)
     except UserError as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2
-    if command.kind == "script" and not os.path.exists(command.target):
-        path, argv = _program(command)
-        os.execv(path, argv)  # python says best what it makes of that
-    return _Run(command, voirfiles).code()
+    return _Run(command, voirfiles, place).code()
+
+
+def _place(command: Command) -> Place:
+    """The run folder. Raises UserError when the one that was named is no place for a run."""
+    if command.into is None:
+        return create(command.name, command.runs)
+    if command.runs is not None:
+        raise UserError(
+            "--into names the run folder, --runs the folder that it is made in: not both"
+        )
+    return create_into(command.into)
 
 
 class _Run:
     """One run: its folder, its program, its record."""
 
-    def __init__(self, command: Command, voirfiles: list[str]) -> None:
+    def __init__(self, command: Command, voirfiles: list[str], place: Place) -> None:
         self.command = command
         self.voirfiles = voirfiles
-        self.problems = list(command.notes)
+        self.folder = place.path
+        self.problems = [*command.notes, *place.problems]
         self.quiet = "--quiet" in command.flags
         foreign = foreign_package()
         if foreign and not self.quiet:
             print(f"inject: {foreign}", file=sys.stderr, flush=True)
 
     def code(self) -> int:
-        place = create(self.command.name, self.command.runs)
-        self.problems += place.problems
         path, argv = _program(self.command)
         try:
-            ended = self.run(path, argv, place.path)
+            ended = self.run(path, argv, self.folder)
         except OSError as error:
             print(f"inject: {argv[0]}: {error.strerror}", file=sys.stderr)
             missing = isinstance(error, FileNotFoundError)
             return supervisor.NOT_FOUND if missing else supervisor.CANNOT_EXECUTE
-        wrong = self.record(place.path, ended)
+        wrong = self.record(self.folder, ended)
         if wrong and "--strict" in self.command.flags:
             return STRICT
         if ended.timed_out:
@@ -118,9 +130,17 @@ class _Run:
             "main": command.name,
             "pace": self.pace(),
             "auto": automatic() if command.automatic else {},
+            "methods": self.methods(environ),
         }
         environ.update(environment.variables(encode(settings), original))
         return environ
+
+    def methods(self, environ: dict[str, str]) -> dict[str, list[str]]:
+        """The methods whose calls shipped voirfiles may ask for: anywhere, and in ranks."""
+        if not self.command.automatic:
+            return {}
+        of_devices, of_ranks = methods()
+        return {"any": of_devices if accelerator(environ) else [], "ranks": of_ranks}
 
     def pace(self) -> dict[str, float | None] | None:
         """When the program is to stop by itself, if it is: steps, and a moment in nanoseconds."""
@@ -152,6 +172,9 @@ class _Run:
             limits={name[2:].replace("-", "_"): n for name, n in self.command.limits.items()},
             timed_out=ended.timed_out,
             outlived=ended.outlived,
+            peak_rss=ended.peak_rss,
+            exits=ended.exits,
+            interrupted=ended.interrupted,
         )
         self.say(*self.about_its_end(ended))
         self.report(folder, info)
@@ -186,7 +209,7 @@ class _Run:
 def _program(command: Command) -> tuple[str, list[str]]:
     """The file to execute and the words it is given."""
     if command.kind == "command":
-        found = environment.find(command.target, os.environ.get("PATH"))
+        found = environment.find_command(command.target)
         return found or command.target, command.words()
     words = command.words()
     if command.kind == "stdin" and not os.isatty(0):

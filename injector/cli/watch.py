@@ -1,17 +1,26 @@
-"""``inject watch``: a run that goes on, seen from another terminal or a browser."""
+"""``inject watch``: a run that goes on, or is over, seen from another terminal or a browser."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
 
+from ..analysis.course import course
 from ..errors import UserError
+from ..live.snapshot import Snapshot
 from ..live.state import State
 from ..report import live
+from ..report.final import snapshot
+from ..report.text import encodable
 from ..report.watching import Watching
-from ..store.folder import find, read_info
+from ..store.folder import Run, find, open_run
+from .opened import collected, is_foreign
+
+PATIENCE = 60.0
+"""Seconds after all processes have ended in which a run is still expected to be collected."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,22 +32,25 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("run", nargs="?", help="run folder, or its name; the newest if left out")
     result.add_argument("--runs", metavar="DIR", help="folder of runs ($INJECT_RUNS, .inject/runs)")
     result.add_argument("--web", action="store_true", help="serve a page on this machine instead")
-    result.add_argument("--port", type=int, default=0, help="of the page (any free one)")
+    result.add_argument("--port", type=_port, default=0, help="of the page (any free one)")
     result.add_argument("--once", action="store_true", help="print the state once and end")
     return result
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"a port is a number up to 65535, not {text!r}")
+    return int(text)
 
 
 def main(argv: Sequence[str]) -> int:
     """Watch until the run ends, or Ctrl-C; exit code 2 when there is no such run."""
     options = parser().parse_args(argv)
     try:
-        folder = find(options.run, options.runs)
-        state = State(folder)
+        run = open_run(find(options.run, options.runs))
         if options.web:
-            from ..report.web import serve
-
-            return serve(state, options.port, lambda: over(folder))
-        return _watch(state, folder, options.once)
+            return _serve(run, options.port)
+        return _watch(run, options.once)
     except KeyboardInterrupt:
         return 0
     except (UserError, OSError) as error:
@@ -46,19 +58,71 @@ def main(argv: Sequence[str]) -> int:
         return 2
 
 
-def over(folder: str) -> bool:
-    """Whether the run was collected: its last record is written after its end."""
-    return bool(read_info(folder))
+def over(run: Run) -> bool:
+    """Whether the run was collected: its last record is written after its end. Others' runs are over."""
+    return is_foreign(run) or os.path.exists(os.path.join(run.path, "run.json"))
 
 
-def _watch(state: State, folder: str, once: bool) -> int:
-    def ended(seconds: float) -> bool:
-        state.ended = over(folder)
-        if not state.ended:
-            time.sleep(seconds)
-        return state.ended
+def _watch(run: Run, once: bool) -> int:
+    if not over(run):
+        state = State(run.path)
+        state.catch_up()
+        if once:
+            _print(state.tick())
+            return 0
 
-    if not once:
-        Watching(state, sys.stdout.fileno(), every=2.0).until(ended)
-    print("\n".join(live.lines(state.tick())))
+        Watching(state, sys.stdout.fileno(), every=2.0).until(_End(run, state).reached)
+        if not over(run):
+            _print(state.tick())
+            return 0
+    with collected(open_run(run.path)) as ended:
+        _print(snapshot(ended))
     return 0
+
+
+class _End:
+    """When there is nothing more to watch: the run was collected, or nobody is left to do that."""
+
+    def __init__(self, run: Run, state: State) -> None:
+        self._run = run
+        self._since: float | None = None
+        state.subscribe(self._hear)
+
+    def _hear(self, shown: Snapshot) -> None:
+        """All processes may have ended, and who collects them takes his time; or was killed."""
+        if shown.state not in ("ended", "died"):
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+
+    def reached(self, seconds: float) -> bool:
+        """Wait so long; whether the end has come."""
+        if over(self._run):
+            return True
+        time.sleep(seconds)
+        left_alone = self._since is not None and time.monotonic() - self._since > PATIENCE
+        return left_alone or over(self._run)
+
+
+def _print(shown: Snapshot) -> None:
+    print(encodable("\n".join(live.lines(shown)), sys.stdout.encoding))
+
+
+def _serve(run: Run, port: int) -> int:
+    from ..report.web import Page, serve
+
+    page = Page(port)
+    state = State(run.path)
+    if not over(run):
+        state.catch_up()
+
+    def follow() -> bool:
+        if not over(run):
+            page.show(state.tick())
+            return False
+        with collected(open_run(run.path)) as ended:
+            page.course = course(ended)
+            page.show(snapshot(ended))
+        return True
+
+    return serve(page, follow)

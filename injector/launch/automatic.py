@@ -1,4 +1,4 @@
-"""Waits for a program to import a library that a shipped voirfile knows.
+"""Waits for a program to import a library that a shipped voirfile knows, or to call a method of one.
 
 Until it does, the import system asks us one question a module, and nothing else of ours is loaded.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from injector.rewrite.importing import ImportHook
+from injector.rewrite.methods import Sought
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Calls ``act()`` when the first of some libraries is about to be executed; once."""
+    """Calls ``act()`` when the first of some libraries is about to be executed; once.
 
-    def __init__(self, libraries: Iterable[str], act: Callable[[], None]) -> None:
+    Or the first module of the program with a call of one of the methods that are ``sought``: who
+    comes with ``act()`` is asked next what is to be executed.
+    """
+
+    def __init__(self, libraries: Iterable[str], sought: Sought, act: Callable[[], None]) -> None:
         self.names = set(libraries)
         self.endings: set[str] = set()
+        self._sought = sought
         self._act = act
         self._hook = ImportHook(self)
 
@@ -31,6 +37,10 @@ class Watch:
             self._now()
         else:
             self._hook.install()
+
+    def asks(self, code: CodeType, name: str) -> bool:
+        """Whether the module is the program's and calls one of the methods."""
+        return bool(self.names) and self._sought.asks(code, name)
 
     def _now(self) -> None:
         if self.names:
@@ -43,7 +53,9 @@ class Watch:
         return code
 
     def main_code_for(self, code: CodeType, namespace: dict[str, Any], name: str) -> CodeType:
-        """The program is none of our business here."""
+        """The program is about to be executed, as it is."""
+        if self.asks(code, name or namespace["__name__"]):
+            self._now()
         return code
 
     def loaded(self, name: str) -> None:

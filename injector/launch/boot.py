@@ -13,8 +13,11 @@ import os
 import posix
 import sys
 
+from injector.launch import environment
 from injector.launch.children import Children, native
 from injector.launch.settings import decode
+from injector.origin import PROGRAM, origin
+from injector.rewrite.methods import Sought
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -43,6 +46,14 @@ class Process:
         self.session: Session | None = None
         self.ended = False
         self.spare: list[dict[str, object]] = []
+        methods = config.get("methods") or {}
+        config["methods"] = [*methods.get("any", ())]
+        if environment.is_one_of_several():
+            config["methods"] += methods.get("ranks", ())
+        self.sought = Sought(config["methods"], config.get("auto", ()))
+        module = environment.module_named(sys.orig_argv[1:])
+        if module:
+            self.sought.packages.add(module.partition(".")[0])
 
     def phases(self) -> int | None:
         """All that comes before the program; an exit code if the program must not start.
@@ -83,26 +94,37 @@ class Process:
             sys.stderr.flush()
             os._exit(code)  # site would make a fatal error of SystemExit
 
-    def open(self, folder: str = "") -> None:
+    def open(self, folder: str = "", code: CodeType | None = None) -> None:
         """Import what the phases need, where there is something to probe.
 
         Where only libraries are to be probed that wait until the program imports one; but not if a
-        neighbour of the program in ``folder`` could then be taken for what we need.
+        neighbour of the program in ``folder`` could then be taken for what we need, nor if the program
+        itself (``code``, where it is known) calls methods that are sought.
         """
         if self.session is not None:
             return
+        if code is not None:
+            self.belongs(code)
         try:
             if self.config["voirfiles"] or self.config["configs"]:
                 self._open()
                 return
             from injector.launch import automatic, shadows
 
-            if folder and shadows.names(folder):
+            calls = code is not None and self.sought.asks(code, "__main__")
+            if calls or (folder and shadows.names(folder)):
                 self._open()
             else:
-                automatic.Watch({*self.config.get("auto", ()), USER}, self.open_now).start()
+                libraries = {*self.config.get("auto", ()), USER}
+                automatic.Watch(libraries, self.sought, self.open_now).start()
         except Exception as error:
             say(f"not probing: {type(error).__name__}: {error}")
+
+    def belongs(self, code: CodeType) -> None:
+        """Of a package's own command, the packages that it imports are the program."""
+        if origin(os.path.abspath(code.co_filename)) != PROGRAM:
+            imported = {name.partition(".")[0] for name in code.co_names}
+            self.sought.packages |= imported - sys.stdlib_module_names - self.sought.libraries
 
     def open_now(self) -> None:
         """In the middle of the program: it is about to import a library that is to be probed."""
@@ -123,7 +145,7 @@ class Process:
         from injector.rewrite.engine import Engine
 
         reported: list[Any] = []
-        self.engine = Engine(lambda found: reported.append(found))
+        self.engine = Engine(lambda found: reported.append(found), self.sought)
         writer = Writer(self.config["run"], {"argv": list(sys.orig_argv)})
         self.session = Session(self.config, self.engine, writer)
         self.engine._report = self.session.report
@@ -141,11 +163,11 @@ class Process:
     def rewritten(self, source: bytes, plain: CodeType, filename: str = "") -> CodeType:
         """``plain`` as it is, or rewritten where a probe names it."""
         engine = self.engine
-        if engine is not None and "__main__" in engine.names:
+        if engine is not None and ("__main__" in engine.names or engine.asks(plain, "__main__")):
             held = Held()
             try:
                 with held:  # its warnings were given when it was compiled as it is
-                    return engine.main_code(source, filename or plain.co_filename)
+                    return engine.main_code(source, filename or plain.co_filename, plain)
             except Exception as error:
                 say(f"the program is not probed: {type(error).__name__}: {error}")
         return plain
@@ -162,16 +184,16 @@ class Process:
             engine.await_main()
             runners.Runner(files, self.rewritten).wait()
 
-    def leave(self) -> None:
-        """The process is about to end."""
+    def leave(self, code: int | None = None) -> None:
+        """The process is about to end, with the exit code ``code`` if that is known."""
         if self.session is not None and not self.ended:
             self.ended = True
             if self.engine is not None:
                 self.engine.settle_main()
             if os.getpid() == self.owner:
-                self.session.finish(self.uncaught())
+                self.session.finish(self.uncaught(), code)
             else:
-                self.session.leave_fork()
+                self.session.leave_fork(code)
 
     def before_exec(self) -> None:
         """Perhaps the last words: a process that becomes another program runs no exit functions."""
@@ -180,7 +202,7 @@ class Process:
 
     def before_exit(self, words: tuple[Any, ...], _: dict[str, Any]) -> tuple[Any, object]:
         """``os._exit`` runs no exit functions."""
-        self.leave()
+        self.leave(words[0] & 0xFF if words and isinstance(words[0], int) else None)
         return words, None
 
     def at_exit(self) -> None:

@@ -15,7 +15,7 @@ import os
 import sys
 
 from injector.errors import UserError
-from injector.launch.environment import find
+from injector.launch.environment import find_command
 from injector.launch.limits import limit
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Declared = Callable[["Command"], Mapping[str, object]]
 
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval")
-VALUED = ("--voirfile", "--config", "--runs", "--name", *LIMITS)
+VALUED = ("--voirfile", "--config", "--runs", "--into", "--name", *LIMITS)
 FLAGS = ("--workers", "--strict", "--quiet", "--no-auto", "--live", "--no-live", "--help")
 SHORT = {"-h": "--help", "-q": "--quiet"}
 
@@ -45,6 +45,8 @@ class Command:
         self.options: list[str] = []
         """Words for the options that the voirfiles declare."""
         self.runs: str | None = None
+        self.into: str | None = None
+        """The run folder itself, where one was named."""
         self.given_name: str | None = None
         self.limits: dict[str, float] = {}
         """Steps or seconds, by option: after how many to stop."""
@@ -169,7 +171,7 @@ def _aim(command: Command, rest: list[str]) -> None:
         command.kind, command.target = "module", word[2:] or rest.pop(0)
     elif word == "-":
         command.kind, command.target = "stdin", word
-    elif os.path.exists(word) or "/" in word or not find(word, os.environ.get("PATH")):
+    elif os.path.exists(word) or "/" in word or not find_command(word):
         command.kind, command.target = "script", word
     else:
         command.kind, command.target, command.closed = "command", word, True
@@ -193,6 +195,8 @@ def _take_own(command: Command, rest: list[str]) -> None:
         command.configs.append(value)
     elif option == "--runs":
         command.runs = value
+    elif option == "--into":
+        command.into = value
     elif option in LIMITS:
         command.limits[option] = limit(option, value)
     else:

@@ -11,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
 """The folder whose ``sitecustomize`` boots us; it goes to the front of ``PYTHONPATH``."""
@@ -27,6 +27,12 @@ PATH = "INJECT_PATH"
 
 MANY = 200
 """Words of a command that are looked at; ``rm`` with 10 000 files need not pay for us."""
+
+FORKED = "--multiprocessing-fork"
+"""How multiprocessing calls what it has spawned."""
+
+SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+"""Variables in which launchers of ranks say how many there are."""
 
 SHELL_SIGNS = str.maketrans(dict.fromkeys("'\"`;&|()<>{}$\n\t", " "))
 
@@ -87,21 +93,34 @@ def _texts(words: Iterable[object]) -> list[str]:
 
 def _isolated(words: list[str]) -> bool:
     """Whether the options before the script keep the environment or ``site`` out."""
-    words = list(words)
-    while words and words[0].startswith("-") and words[0] != "-":
-        flags = words.pop(0)
-        if flags.startswith("--"):
-            continue
-        for position, flag in enumerate(flags[1:], 2):
-            if flag in "IES":
-                return True
-            if flag in "cm":
-                return False
-            if flag in "WX":
-                if position == len(flags) and words:
-                    words.pop(0)
+    return any(flag in "IES" for flag, _ in _flags(words))
+
+
+def is_one_of_several() -> bool:
+    """Whether this process seems to be one of several that do the same: a rank, or a spawned worker."""
+    if FORKED in sys.orig_argv:
+        return True
+    return any(os.environ.get(name, "1") not in ("", "0", "1") for name in SIZES)
+
+
+def module_named(words: list[str]) -> str:
+    """The module that an interpreter is told to run with ``-m``; ``""`` for anything else."""
+    return next((value for flag, value in _flags(words) if flag == "m"), "")
+
+
+def _flags(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The one-letter options of an interpreter, each with its value; the last may be ``-c``, ``-m``."""
+    left = iter(words)
+    for word in left:
+        if not word.startswith("-") or word == "-":
+            return
+        for position, flag in enumerate(word[1:] if word[1] != "-" else "", 2):
+            if flag in "cmWX":
+                yield flag, word[position:] or next(left, "")
+                if flag in "cm":
+                    return
                 break
-    return False
+            yield flag, ""
 
 
 def _is_tracker(words: list[str]) -> bool:
@@ -126,6 +145,15 @@ def find(command: str, search: str | None = None) -> str | None:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return None
+
+
+def find_command(name: str) -> str | None:
+    """The command of a name on the ``PATH``, else beside the interpreter.
+
+    A package's command stands beside the interpreter that the package is installed for, on the
+    ``PATH`` only where the environment is activated.
+    """
+    return find(name, os.environ.get("PATH")) or find(name, os.path.dirname(sys.executable))
 
 
 def interpreter_line(path: str) -> bool:

@@ -52,4 +52,4 @@ def duration(option: str, text: str) -> float:
 
 
 def _no_time(option: str, text: str) -> str:
-    return f"{option} is a time such as 90, 90s, 5m or 1h30m, not {text!r}"
+    return f"{option} is a time above 0, such as 90, 90s, 5m or 1h30m, not {text!r}"

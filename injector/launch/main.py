@@ -169,7 +169,7 @@ class Script:
         """Import what the phases need; what of it is hidden by the program's neighbours."""
         entry = sys.path[0]
         sys.path[0] = STDIN  # for -m, a folder that could hide the library from us
-        self.process.open(folder)
+        self.process.open(folder, self.code)
         hidden = shadows.names(folder) if self.process.session else set()
         if hidden:
             shadows.import_all(PACKAGE)

@@ -1,8 +1,8 @@
 """Starting the program and seeing it, and all that it started, through to the end.
 
 The terminal, the streams and the process group are the program's as much as ours. Signals are not
-handled but waited for, so that their sender is known: what the terminal sent (Ctrl-C) has reached
-the program already, what somebody sent to us alone is passed on.
+handled but waited for, so that their sender is known: what the whole group was sent (Ctrl-C) has
+reached the program already, what somebody sent to us alone is passed on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import _signal  # type: ignore[import-not-found]  # signal imports enum
 import os
 import time
 
-from injector.launch import reaper
+from injector import reaper
+from injector.launch.relay import Relay
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
 
 FORWARDED = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2)
 INTERRUPTS = (_signal.SIGINT, _signal.SIGQUIT)
+ENDING = (_signal.SIGTERM, _signal.SIGHUP, *INTERRUPTS)
 JOB_CONTROL = (_signal.SIGTSTP, _signal.SIGCONT)
 KEYED_STOPS = (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU)
 """Stops that belong to the terminal: whoever waits for us shall see us stopped as well."""
-PATIENCE = 0.5
-"""Seconds an interrupt from ``kill`` waits. Sent to the group, it ends the program before that."""
 GRACE = 5.0
 """Seconds between asking for an end and forcing it; and those which what outlives it is given."""
 AGAIN = 0.1
@@ -32,13 +32,26 @@ AGAIN = 0.1
 STUBBORN = 30.0
 """Seconds after which what cannot be killed (a driver that hangs, another user's) is left alone."""
 
+MANY = 4096
+"""Processes whose ends are remembered."""
+
 CANNOT_EXECUTE, NOT_FOUND, TIMED_OUT = 126, 127, 124
 
 
 class Ended:
     """How and when the program ended: ``code`` as of ``sys.exit``, or minus the deadly signal."""
 
-    __slots__ = ("code", "ended", "outlived", "pid", "started", "timed_out")
+    __slots__ = (
+        "code",
+        "ended",
+        "exits",
+        "interrupted",
+        "outlived",
+        "peak_rss",
+        "pid",
+        "started",
+        "timed_out",
+    )
 
     def __init__(self, pid: int, code: int, started: float, ended: float) -> None:
         self.pid = pid
@@ -50,6 +63,13 @@ class Ended:
         """Whether its time was up: the exit code to give is :data:`TIMED_OUT` then."""
         self.outlived: list[str] = []
         """Command lines of the processes that outlived it and that we had to end."""
+        self.peak_rss = 0
+        """Bytes that the largest of its processes held, as the kernel counts: at least what we held
+        ourselves when we forked it."""
+        self.interrupted: tuple[int, float] | None = None
+        """The first signal that somebody sent to end it, and when."""
+        self.exits: dict[int, int] = {}
+        """How it and those ended that were left to us: by number, in the form of ``code``."""
 
 
 class Limits:
@@ -84,10 +104,15 @@ def run(
         # Python ignores these two from its start, which the program should not inherit.
         quiet = (_signal.SIGPIPE, _signal.SIGXFSZ)
         pid = os.posix_spawn(path, words, environ, setsigmask=before, setsigdef=quiet)
-        watch = _Watch(pid, started, limits or Limits(), set() if apart is None else apart)
-        meanwhile(pid)
-        while not watch.over():
-            watch.take(watch.wait(watched))
+        # Not before the program: what kills it now is not to be taken for what it will have had.
+        relay = Relay(pid, watched - {_signal.SIGCHLD})
+        watch = _Watch(pid, started, limits or Limits(), relay, set() if apart is None else apart)
+        try:
+            meanwhile(pid)
+            while not watch.over():
+                watch.take(watch.wait(watched))
+        finally:
+            relay.end()
         return watch.ended
     finally:
         while _signal.sigtimedwait(watched, 0) is not None:
@@ -103,16 +128,20 @@ def _ignored(number: int) -> bool:
 class _Watch:
     """The program and its descendants, from its start until nothing is left of them."""
 
-    def __init__(self, pid: int, started: float, limits: Limits, apart: set[int]) -> None:
+    def __init__(
+        self, pid: int, started: float, limits: Limits, relay: Relay, apart: set[int]
+    ) -> None:
         self.ended = Ended(pid, 0, started, started)
         self._pid = pid
+        self._relay = relay
         self._limits = limits
         self._apart = apart
         self._alive = True
         self._alone = False  # no child is left
         self._gave_up = False
         self._due: dict[Callable[[], None], float] = {}  # what to do, and when
-        self._held = 0
+        if relay.witness is not None:
+            apart.add(relay.witness.pid)
         if limits.timeout is not None:
             self._in(limits.timeout, self._time_is_up)
 
@@ -141,17 +170,24 @@ class _Watch:
         """Take note of who has ended."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+                pid, status, used = os.wait4(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 self._alone = True
                 return
             if pid == 0:
                 self._alone = not self._alive and not self._others()
                 return
+            if pid not in self._apart:
+                self.ended.peak_rss = max(self.ended.peak_rss, used.ru_maxrss * 1024)
             if pid == self._pid:
                 self._note(status)
             elif not os.WIFSTOPPED(status):
                 self._apart.discard(pid)  # from now on the number may be another one's
+                self._remember(pid, status)
+
+    def _remember(self, pid: int, status: int) -> None:
+        if len(self.ended.exits) < MANY:
+            self.ended.exits[pid] = os.waitstatus_to_exitcode(status)
 
     def _others(self) -> bool:
         """Whether children are left that are not ours to keep: looked for only if we keep some."""
@@ -166,6 +202,8 @@ class _Watch:
         self._alive = False
         self.ended.code = os.waitstatus_to_exitcode(status)
         self.ended.ended = time.time()
+        self._end_relay()
+        self._remember(self._pid, status)
         self._due.pop(self._pass_on, None)
         self._due.pop(self._time_is_up, None)
         if self._force_all in self._due:
@@ -181,32 +219,29 @@ class _Watch:
         """A signal came: to us alone, or to all of us."""
         if signal is None or signal.si_signo == _signal.SIGCHLD:
             return
+        self._reap()  # the end of the program, if it came first, is told last
         number = signal.si_signo
+        if number in ENDING and self._alive and signal.si_pid != self._pid:
+            self.ended.interrupted = self.ended.interrupted or (number, time.time())
         if not self._alive:
-            self._hurry(number)
-        elif number == _signal.SIGCONT:
-            if self._is_stopped():
-                self._hold(number)
-        elif signal.si_code > 0 or signal.si_pid == self._pid:
-            return  # from the kernel, for a terminal; or from the program itself
-        elif number in INTERRUPTS:
-            self._hold(number)
+            self._hurry(signal.si_signo)
         else:
-            os.kill(self._pid, number)
+            self._relay.take(signal)
+            self._plan_relay()
 
-    def _hold(self, number: int) -> None:
-        """Pass a signal on if the program turns out not to have had it."""
-        if self._pass_on not in self._due:
-            self._held = number
-            self._in(PATIENCE, self._pass_on)
+    def _plan_relay(self) -> None:
+        due = self._relay.due()
+        if due is not None:
+            self._due[self._pass_on] = due
 
     def _pass_on(self) -> None:
-        if self._held != _signal.SIGCONT or self._is_stopped():
-            os.kill(self._pid, self._held)
+        self._relay.pass_on()
+        self._plan_relay()
 
-    def _is_stopped(self) -> bool:
-        process = reaper.find(self._pid)
-        return process is not None and process.state == "T"
+    def _end_relay(self) -> None:
+        if self._relay.witness is not None:
+            self._apart.discard(self._relay.witness.pid)
+        self._relay.end()
 
     def _hurry(self, number: int) -> None:
         """Somebody is tired of waiting for what the program left behind."""

@@ -4,30 +4,48 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
+from ..bus.endings import error_of
 from ..measure.pace import Lane
+from .progress import WINDOW, Progress
 
-WINDOW = 10.0
-"""Seconds that a current rate looks back."""
+TRAIN, EVALUATION = "train", "evaluation"
+LENGTHS = 64
+"""Steps whose median is what a step usually takes."""
 ITEMS = (1 << 24) - 1
+PACING = frozenset(("step", "io", "io.end", "optimizer"))
 Row = tuple[int, int, int, int]
 
 
-class Mark:
-    """The sums of a process at one moment."""
+class Shares(NamedTuple):
+    """Seconds by region until one moment, in seconds of the monotonic clock."""
 
-    __slots__ = ("items", "regions", "seconds", "steps")
+    seconds: float
+    regions: dict[str, float]
 
-    def __init__(self, seconds: float, steps: int, items: int, regions: dict[str, float]) -> None:
-        self.seconds = seconds
-        self.steps = steps
-        self.items = items
-        self.regions = regions
+
+class Kind:
+    """What the spans of one site have in common."""
+
+    __slots__ = ("evaluates", "of", "paces", "region", "site", "task", "thread", "whose")
+
+    def __init__(self, site: dict[str, Any]) -> None:
+        self.site = site
+        self.region = str(site.get("region"))
+        self.thread = int(site.get("thread") or 0)
+        self.of = site.get("of")
+        self.whose = self.of, str(site.get("place"))
+        self.evaluates = site.get("phase") == "eval"
+        named = site.get("task") if self.region == "step" else None
+        marked = named not in (None, TRAIN)
+        self.task = str(named) if marked else EVALUATION if self.evaluates else TRAIN
+        self.paces = self.task == TRAIN and self.region in PACING
 
 
 class Process:
-    """One process: who it is, its steps, its regions. Times are seconds of its monotonic clock."""
+    """One process: who it is, its tasks, its regions. Moments are nanoseconds of its monotonic clock."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,20 +54,30 @@ class Process:
         self.world: int | None = None
         self.device: str | None = None
         self.ended = False
+        self.code: int | None = None
+        """Its exit code, or minus the signal that it died by, as far as it is known."""
+        self.gone = False
+        """Whether somebody saw that it is gone."""
+        self.error = ""
         self.stopping = False
         self.losses: dict[str, float] = {}
         self.evaluating = False
         self.latest = 0
-        """When its last span ended, ns."""
-        self.first = 0
-        """When its first training span began, ns."""
-        self._sites: dict[int, dict[str, Any]] = {}
+        """When its last span ended."""
+        self.last: dict[str, Any] | None = None
+        """The site of that span."""
+        self.tasks: dict[str, Progress] = {}
+        self._kinds: dict[int, Kind] = {}
         self._lanes: dict[int, Lane] = {}
         self._tops: dict[int, list[tuple[int, str, float]]] = {}
-        self._models: dict[object, int] = {}
-        self._explicit = 0
+        self._models: dict[tuple[str, object], list[int]] = {}
+        """By task and model: calls, and items that it was called with."""
+        self._explicit: set[str] = set()
+        """Tasks whose steps say themselves how many items they have."""
         self._regions: dict[str, float] = {}
-        self._marks: deque[Mark] = deque()
+        self._marks: deque[Shares] = deque()
+        self._stepped = 0
+        self._lengths: deque[float] = deque(maxlen=LENGTHS)
 
     # -- what comes
 
@@ -59,14 +87,18 @@ class Process:
             return
         if event == "process":
             self.facts = data
-            self.rank = data.get("rank")
+            self.rank, self.world = data.get("rank"), data.get("world")
         elif event == "rank":
             self.rank, self.world = data.get("rank"), data.get("world")
         elif event == "site":
-            self._sites[data.get("site", 0)] = data
             self.device = data.get("device") or self.device
+            if data.get("clock") != "device":
+                self._kinds[data.get("site", 0)] = Kind(data)
+        elif event == "error":
+            self.error = error_of(data)
         elif event == "end":
             self.ended = True
+            self.code = data.get("code", 1 if self.error else None)
         elif event == "stop":
             self.stopping = True
         elif event == "value":
@@ -78,38 +110,74 @@ class Process:
 
     def spans(self, rows: Iterable[Row]) -> None:
         """Take rows of its spans, in the order in which they were written."""
+        kinds, latest = self._kinds, self.latest
+        kind = None
         for start, end, payload, number in rows:
-            site = self._sites.get(number)
-            if site is not None and site.get("clock") != "device":
-                self._span(start, end, payload, site)
-                self.latest = max(self.latest, end)
+            found = kinds.get(number)
+            if found is not None:
+                self._span(start, end, payload, found)
+                if end >= latest:
+                    latest, kind = end, found
+        if kind is not None:
+            self.latest, self.last, self.evaluating = latest, kind.site, kind.evaluates
 
-    def _span(self, start: int, end: int, payload: int, site: dict[str, Any]) -> None:
-        region, thread = str(site.get("region")), int(site.get("thread") or 0)
-        lane = self._lanes.setdefault(thread, Lane())
-        evaluation = site.get("phase") == "eval"
-        self.evaluating = evaluation
-        if region != "step":
-            self._region(start, end, region if not evaluation else "evaluation", thread)
-        if evaluation:
-            return
-        self.first = self.first or start
-        self._paced(lane, region, site, payload)
+    def _span(self, start: int, end: int, payload: int, kind: Kind) -> None:
+        if kind.region == "step":
+            self._explicit_step(start, end, payload & ITEMS, kind.task)
+        else:
+            self._region(start, end, EVALUATION if kind.evaluates else kind.region, kind.thread)
+            progress = self._progress(kind.task)
+            progress.went_on(start, end)
+            if payload and kind.region == "forward":
+                self._forward(progress, kind, payload & ITEMS)
+        if kind.paces:
+            self._paced(kind, end)
 
-    def _paced(self, lane: Lane, region: str, site: dict[str, Any], payload: int) -> None:
-        """Count steps and items."""
-        whose = (site.get("of"), str(site.get("place")))
-        if region == "step" and site.get("task") in (None, "train"):
+    def _progress(self, task: str) -> Progress:
+        progress = self.tasks.get(task)
+        if progress is None:
+            progress = self.tasks[task] = Progress()
+        return progress
+
+    def _explicit_step(self, start: int, end: int, items: int, task: str) -> None:
+        progress = self._progress(task)
+        progress.went_on(start, end)
+        if task not in self._explicit:
+            self._explicit.add(task)
+            progress.items = 0
+            progress.steps = 0 if task != TRAIN else progress.steps
+        progress.items += items
+        if task != TRAIN:  # these are counted as they pace the loop
+            progress.steps += 1
+
+    def _forward(self, progress: Progress, kind: Kind, items: int) -> None:
+        """Items are those of the model that saw most; batches that are only evaluated are its calls."""
+        seen = self._models.setdefault((kind.task, kind.of), [0, 0])
+        seen[0] += 1
+        seen[1] += items
+        if kind.task not in self._explicit:
+            progress.items = max(progress.items, seen[1])
+            if kind.evaluates:
+                progress.steps = max(progress.steps, seen[0])
+
+    def _paced(self, kind: Kind, end: int) -> None:
+        """Count training steps as they are told apart while a program runs."""
+        lane = self._lanes.get(kind.thread)
+        if lane is None:
+            lane = self._lanes[kind.thread] = Lane()
+        if kind.region == "step":
             lane.step()
-            self._explicit += payload & ITEMS
-        elif region == "forward" and payload:
-            self._models[site.get("of")] = self._models.get(site.get("of"), 0) + (payload & ITEMS)
-        elif region == "io" and not lane.explicit:
-            lane.fetch(whose)
-        elif region == "io.end":
-            lane.end(whose)
-        elif region == "optimizer" and not lane.explicit:
-            lane.update(whose)
+        elif kind.region == "io.end":
+            lane.end(kind.whose)
+        elif not lane.explicit:
+            (lane.fetch if kind.region == "io" else lane.update)(kind.whose)
+        steps = max(lane.steps for lane in self._lanes.values())
+        progress = self._progress(TRAIN)
+        if steps != progress.steps:
+            if self._stepped:
+                self._lengths.append((end - self._stepped) / 1e9)
+            self._stepped = end
+            progress.steps = steps
 
     def _region(self, start: int, end: int, region: str, thread: int) -> None:
         """Add to a region's own time: what lies in it was written before, and is not counted twice."""
@@ -122,29 +190,65 @@ class Process:
             del tops[:32]
         self._regions[region] = self._regions.get(region, 0.0) + max(own, 0.0)
 
+    def has_gone(self, code: int | None) -> None:
+        """Somebody saw that it has ended, and perhaps how."""
+        self.gone = True
+        self.code = code if code is not None else self.code
+
+    def site(self, number: int) -> dict[str, Any] | None:
+        """What a site stands for."""
+        kind = self._kinds.get(number)
+        return None if kind is None else kind.site
+
     # -- what it comes to
 
     @property
-    def steps(self) -> int:
-        """Training steps so far."""
-        return max((lane.steps for lane in self._lanes.values()), default=0)
+    def shown(self) -> dict[str, Progress]:
+        """Its tasks. Where a voirfile marks the steps of some, nothing is training but what it marks."""
+        marked = self._explicit - {EVALUATION}
+        if not marked or TRAIN in marked:
+            return self.tasks
+        return {name: progress for name, progress in self.tasks.items() if name != TRAIN}
 
     @property
-    def items(self) -> int:
-        """Items that were trained on so far; 0 if they cannot be told."""
-        return self._explicit or max(self._models.values(), default=0)
+    def main(self) -> Progress:
+        """What it is there for: training, else the task with most steps."""
+        shown = self.shown
+        if TRAIN in shown:
+            return shown[TRAIN]
+        others = [progress for name, progress in shown.items() if name != EVALUATION]
+        return max(others or shown.values(), key=lambda each: each.steps, default=Progress())
+
+    @property
+    def steps(self) -> int:
+        """Its steps so far."""
+        return self.main.steps
+
+    @property
+    def usual(self) -> float:
+        """Seconds that a training step usually takes; 0 before there are two."""
+        return median(self._lengths) if self._lengths else 0.0
 
     def mark(self) -> None:
         """Remember the sums of this moment, for the rates that follow."""
+        moved = {name for name, progress in self.tasks.items() if progress.moved}
+        for name, progress in self.tasks.items():
+            progress.mark(others=bool(moved - {name}))
         now = self.latest / 1e9
         if self._marks and now <= self._marks[-1].seconds:
             return
-        self._marks.append(Mark(now, self.steps, self.items, dict(self._regions)))
+        self._marks.append(Shares(now, dict(self._regions)))
         while len(self._marks) > 2 and self._marks[1].seconds < now - WINDOW:
             self._marks.popleft()
 
-    def window(self) -> tuple[Mark, Mark] | None:
-        """The sums at both ends of the window; None before there is one."""
+    def regions(self) -> dict[str, float]:
+        """The part of the window, 0…1, that each region took."""
         if len(self._marks) < 2:
-            return None
-        return self._marks[0], self._marks[-1]
+            return {}
+        first, last = self._marks[0], self._marks[-1]
+        seconds = last.seconds - first.seconds
+        return {
+            name: (spent - first.regions.get(name, 0.0)) / seconds
+            for name, spent in last.regions.items()
+            if spent > first.regions.get(name, 0.0)
+        }

@@ -7,8 +7,23 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Speed:
+    """One task of one rank. Rates look back over the window, as far as there is one."""
+
+    steps: int
+    items: int
+    """0 if they cannot be told."""
+    rate: float | None
+    """Items (else steps) per second."""
+    step: float | None
+    """Seconds of a step."""
+    overall: float | None
+    """The rate since it began."""
+
+
+@dataclass(frozen=True)
 class RankRow:
-    """One process that trains."""
+    """One process that trains: of a rank that was started again, the latest."""
 
     rank: int | None
     pid: int | None
@@ -21,9 +36,33 @@ class RankRow:
     """Seconds of a step over the window."""
     loss: float | None
     state: str
-    """``training``, ``evaluating``, ``ended`` or ``silent`` (nothing for a minute)."""
+    """``training``, ``evaluating``, ``ended``, ``silent`` (nothing for a minute), ``died``, ``hung``,
+    ``waiting`` (in a collective, for longer than it ever takes) or ``restarted`` (no step yet)."""
     regions: dict[str, float] = field(default_factory=dict)
     """Share of the window by region, 0…1."""
+    attempt: int = 0
+    """How often the rank was started before."""
+    notes: tuple[str, ...] = ()
+    """Why it is in that state, and what became of its earlier attempts, in words."""
+    tasks: dict[str, Speed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """One task of the whole job: all its ranks together."""
+
+    task: str
+    ranks: int
+    steps: int
+    """Of ranks that make each step together, those of the last one; of others, the sum."""
+    unit: str
+    """``items/s`` or ``steps/s``."""
+    rate: float | None
+    overall: float | None
+    step: float | None
+    """Seconds of a step, of the slowest rank."""
+    active: bool
+    """Whether some rank is at it now."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +77,14 @@ class DeviceRow:
     memory_total: float | None
     temperature: float | None
     power: float | None
+    mean_load: float | None = None
+    """Over the window, as the next."""
+    mean_power: float | None = None
+    ranks: tuple[int, ...] = ()
+    """Those that work on it."""
+    rate: float | None = None
+    """Of these together, over the window."""
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,7 +106,8 @@ class Snapshot:
     elapsed: float
     """Seconds since the program began."""
     state: str
-    """``starting``, ``training``, ``evaluating``, ``stopping`` or ``ended``."""
+    """``starting``, ``training``, ``evaluating``, ``stopping``, ``silent``, ``died``, ``ended``; ``stuck`` if
+    no rank goes on, and some of them hang or wait."""
     steps: int
     """Of the rank that made the fewest: what the job as a whole has done."""
     goal: int | None
@@ -69,7 +117,7 @@ class Snapshot:
     unit: str
     """``items/s`` or ``steps/s``."""
     rate: float | None
-    """All ranks' rates together, over the window."""
+    """Of the job, over the window: the ranks' rates together, as :class:`TaskRow` has them."""
     overall: float | None
     """The same since training began."""
     step: float | None
@@ -81,6 +129,9 @@ class Snapshot:
     ranks: tuple[RankRow, ...]
     devices: tuple[DeviceRow, ...]
     hosts: tuple[HostRow, ...]
+    tasks: tuple[TaskRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader has to know: how a run that is over ended, since when nothing was heard."""
 
     def as_dict(self) -> dict[str, Any]:
         """Made of what JSON has."""

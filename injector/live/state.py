@@ -8,12 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..bus import series
+from . import tasks
 from .follow import Follower, Record, Spans
+from .machines import Monitor
 from .process import Process
-from .snapshot import DeviceRow, HostRow, RankRow, Snapshot
+from .snapshot import RankRow, Snapshot, TaskRow
+from .standing import Standing, gone, standings
 
-SILENT = 60.0
-"""Seconds without a span after which a process that has not ended is called silent."""
+PATIENCE = 60.0
+"""Seconds after which whoever comes late to a long run is shown what was read so far."""
 
 
 class State:
@@ -22,9 +25,11 @@ class State:
     def __init__(self, folder: str, goal: int | None = None) -> None:
         self.folder = folder
         self.goal = goal
+        self._raw = os.path.join(folder, "raw")
         self._follower = Follower(folder)
         self._processes: dict[str, Process] = {}
-        self._monitors: dict[str, dict[str, Any]] = {}
+        self._monitors: dict[str, Monitor] = {}
+        self._exited: list[tuple[object, object, int]] = []
         self._subscribers: list[Callable[[Snapshot], None]] = []
         self.ended = False
         """Set by whoever knows that the program is over."""
@@ -35,172 +40,152 @@ class State:
 
     def tick(self, now: float | None = None) -> Snapshot:
         """Take in what is new, tell the subscribers, and return the snapshot. ``now`` is unix seconds."""
-        for found in self._follower.poll():
-            if isinstance(found, Spans):
-                self._process(found.process).spans(found.rows)
-            elif found.monitor:
-                self._monitored(found)
-            else:
-                self._process(found.process).record(found.event, found.data)
-        for process in self._processes.values():
-            process.mark()
-        self._last_values()
+        self._read()
         snapshot = self.snapshot(time.time() if now is None else now)
         for subscriber in self._subscribers:
             subscriber(snapshot)
         return snapshot
+
+    def catch_up(self, patience: float = PATIENCE) -> None:
+        """Take in all that was written so far, in as many turns as that takes; at most ``patience`` s."""
+        due = time.monotonic() + patience
+        while self._read() and time.monotonic() < due:
+            pass
+
+    def _read(self) -> bool:
+        """Take in what is new; whether there was any span."""
+        some = False
+        for found in self._follower.poll():
+            if isinstance(found, Spans):
+                some = True
+                self._process(found.process).spans(found.rows)
+            elif found.monitor:
+                self._monitors.setdefault(found.process, Monitor(found.process)).take(found)
+            else:
+                self._told(found)
+        for process in self._processes.values():
+            process.mark()
+        self._endings()
+        self._last_values()
+        return some
 
     def _process(self, name: str) -> Process:
         if name not in self._processes:
             self._processes[name] = Process(name)
         return self._processes[name]
 
-    def _monitored(self, record: Record) -> None:
-        monitor = self._monitors.setdefault(record.process, {})
-        if record.event == "host":
-            monitor["before"] = monitor.get("host")
-        if isinstance(record.data, dict):
-            monitor[record.event] = record.data
+    def _told(self, record: Record) -> None:
+        """A record of a process; a launcher also tells of those that it has started."""
+        process = self._process(record.process)
+        process.record(record.event, record.data)
+        if record.event == "exited" and isinstance(record.data, dict):
+            code = record.data.get("code")
+            if isinstance(code, int):
+                self._exited.append((process.facts.get("host"), record.data.get("pid"), code))
+
+    def _endings(self) -> None:
+        """Who has ended, as others saw it."""
+        numbers: dict[tuple[object, object], list[Process]] = {}
+        for process in self._processes.values():
+            key = process.facts.get("host"), process.facts.get("pid")
+            numbers.setdefault(key, []).append(process)
+        for mine in numbers.values():
+            mine.sort(key=lambda process: process.facts.get("monotonic_ns") or 0)
+            for process in mine[:-1]:
+                process.ended = True  # its number is another one's, or it became another program
+        seen = [(m.host, *one) for m in self._monitors.values() for one in m.exits]
+        for host, pid, moment, code in seen:
+            for process in numbers.get((host, pid), ()):
+                if (process.facts.get("monotonic_ns") or 0) <= moment:
+                    process.has_gone(code)
+        for where, number, told in self._exited:
+            for process in numbers.get((where, number), ())[-1:]:
+                process.has_gone(told)
 
     def _last_values(self) -> None:
         """The last number of each series."""
-        raw = os.path.join(self.folder, "raw")
         for process in self._processes.values():
-            if process.steps and not process.ended:
-                process.losses.update(last_values(raw, process.name))
+            if process.shown and not gone(process):
+                process.losses.update(last_values(self._raw, process.name))
 
     def snapshot(self, now: float) -> Snapshot:
         """The state at ``now``, unix seconds."""
-        training = [p for p in self._processes.values() if p.steps or p.first]
-        rows = [self._row(process, now) for process in training]
-        rows.sort(key=lambda row: (row.rank is None, row.rank or 0, row.pid or 0))
-        counted = all(process.items for process in training) and bool(training)
-        active = [row for row in rows if row.state != "ended"] or rows
-        steps = min((row.steps for row in active), default=0)
-        step = max((row.step for row in active if row.step), default=None)
-        left = None
-        if self.goal is not None and step is not None:
-            left = max(self.goal - steps, 0) * step
+        standing = standings(self._raw, list(self._processes.values()), now, self.ended)
+        rows = [_row(each) for each in standing]
+        members = [tasks.Member(each.process, each.state) for each in standing]
+        there = [row for row in rows if row.state not in tasks.GONE] or rows
+        jobs = tasks.rows([member for member in members if member.process.shown])
+        main = jobs[0] if jobs else None
         return Snapshot(
             name=os.path.basename(self.folder).rsplit(".", 2)[0],
             elapsed=max(now - self._began(now), 0.0),
             state=self._said(rows),
-            steps=steps,
+            steps=min((row.steps for row in there), default=0),
             goal=self.goal,
-            left=left,
-            unit="items/s" if counted else "steps/s",
-            rate=_total(row.rate for row in active),
-            overall=_total(_overall(process, counted) for process in training),
-            step=step,
-            regions=_mean_shares([row.regions for row in active]),
-            values=dict(training[0].losses) if training else {},
+            left=self._left(main, there),
+            unit=main.unit if main else "steps/s",
+            rate=main.rate if main else None,
+            overall=main.overall if main else None,
+            step=main.step if main else None,
+            regions=_mean_shares([row.regions for row in there]),
+            values=dict(standing[0].process.losses) if standing else {},
             ranks=tuple(rows),
-            devices=tuple(self._devices()),
-            hosts=tuple(self._hosts()),
+            devices=tuple(d for m in self._monitors.values() for d in m.devices(rows)),
+            hosts=tuple(monitor.hosts() for monitor in self._monitors.values()),
+            tasks=jobs,
         )
+
+    def _left(self, main: TaskRow | None, rows: list[RankRow]) -> float | None:
+        if self.goal is None or main is None or main.step is None:
+            return None
+        return max(self.goal - min(row.steps for row in rows), 0) * main.step
 
     def _began(self, now: float) -> float:
         times = [p.facts.get("time") for p in self._processes.values()]
         return min((t for t in times if isinstance(t, (int, float))), default=now)
 
     def _said(self, rows: list[RankRow]) -> str:
-        if self.ended or (rows and all(row.state == "ended" for row in rows)):
+        states = {row.state for row in rows}
+        if self.ended or states == {"ended"}:
             return "ended"
         if any(process.stopping for process in self._processes.values()):
             return "stopping"
         if not rows:
             return "starting"
-        return "evaluating" if all(row.state == "evaluating" for row in rows) else "training"
-
-    def _row(self, process: Process, now: float) -> RankRow:
-        rate = step = None
-        regions: dict[str, float] = {}
-        window = process.window()
-        if window is not None:
-            first, last = window
-            seconds, steps = last.seconds - first.seconds, last.steps - first.steps
-            regions = {
-                name: (spent - first.regions.get(name, 0.0)) / seconds
-                for name, spent in last.regions.items()
-                if spent > first.regions.get(name, 0.0)
-            }
-            if steps:
-                step = seconds / steps
-                rate = ((last.items - first.items) if process.items else steps) / seconds
-        return RankRow(
-            process.rank,
-            process.facts.get("pid"),
-            str(process.facts.get("host") or ""),
-            process.device,
-            process.steps,
-            rate,
-            step,
-            _loss(process.losses),
-            self._state_of(process, now),
-            regions,
-        )
-
-    def _state_of(self, process: Process, now: float) -> str:
-        if process.ended or self.ended:
-            return "ended"
-        tie = process.facts.get("time"), process.facts.get("monotonic_ns")
-        if isinstance(tie[0], float) and isinstance(tie[1], int):
-            latest = tie[0] + (process.latest - tie[1]) / 1e9
-            if now - latest > SILENT:
-                return "silent"
-        return "evaluating" if process.evaluating else "training"
-
-    def _devices(self) -> list[DeviceRow]:
-        found = []
-        for name, monitor in self._monitors.items():
-            described = monitor.get("device_list") or {}
-            for number, state in (monitor.get("devices") or {}).items():
-                numbers = [state.get(key) for key in _DEVICE]
-                facts = described.get(number) or {}
-                found.append(
-                    DeviceRow(number, str(facts.get("name", "")), _host_of(name), *numbers)
-                )
-        return found
-
-    def _hosts(self) -> list[HostRow]:
-        found = []
-        for name, monitor in self._monitors.items():
-            cpu = _busy(monitor.get("before"), monitor.get("host"))
-            memory = ((monitor.get("host") or {}).get("memory") or {}).get("fraction")
-            processes = (monitor.get("tree") or {}).get("processes") or []
-            rss = sum(float(each.get("rss") or 0) for each in processes)
-            found.append(HostRow(_host_of(name), cpu, memory, rss or None))
-        return found
+        for state in ("training", "evaluating"):
+            if state in states:
+                return state
+        if "restarted" in states:
+            return "starting"
+        for state in ("silent", "died"):
+            if states <= {state, "ended"}:
+                return state
+        return "stuck"
 
 
-_DEVICE = ("load", "memory_used", "memory_total", "temperature", "power")
-
-
-def _host_of(name: str) -> str:
-    return name.rpartition(".")[0]
-
-
-def _busy(before: Any, after: Any) -> float | None:
-    if not before or not after:
-        return None
-    busy = sum(b[0] - a[0] for a, b in zip(before["cores"], after["cores"], strict=False))
-    idle = sum(b[1] - a[1] for a, b in zip(before["cores"], after["cores"], strict=False))
-    return busy / (busy + idle) if busy + idle > 0 else None
+def _row(standing: Standing) -> RankRow:
+    process = standing.process
+    pace = process.main.pace() if standing.state in ("training", "evaluating", "ended") else None
+    counted = bool(process.main.items)
+    return RankRow(
+        process.rank,
+        process.facts.get("pid"),
+        str(process.facts.get("host") or ""),
+        process.device,
+        process.steps,
+        None if pace is None else pace.items if counted else pace.steps,
+        None if pace is None else pace.step,
+        _loss(process.losses),
+        standing.state,
+        process.regions(),
+        standing.attempt,
+        standing.notes,
+        tasks.speeds(process),
+    )
 
 
 def _loss(values: dict[str, float]) -> float | None:
     return next((value for name, value in values.items() if "loss" in name.lower()), None)
-
-
-def _overall(process: Process, counted: bool) -> float | None:
-    seconds = (process.latest - process.first) / 1e9
-    done = process.items if counted else process.steps
-    return done / seconds if seconds > 0 and process.first else None
-
-
-def _total(rates: Any) -> float | None:
-    found = [rate for rate in rates if rate is not None]
-    return sum(found) if found else None
 
 
 def _mean_shares(each: list[dict[str, float]]) -> dict[str, float]:
@@ -210,7 +195,7 @@ def _mean_shares(each: list[dict[str, float]]) -> dict[str, float]:
 
 def last_values(raw: str, process: str) -> dict[str, float]:
     """The last number of each series of the process whose files are ``raw/PROCESS.N.values``."""
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
     number = 0
     while True:
         try:

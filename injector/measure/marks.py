@@ -104,6 +104,12 @@ class Marks:
         if len(self._waiting) >= _GLANCE:
             self.write()
 
+    def drop(self, begin: Mark) -> None:
+        """No span began with ``begin``."""
+        clock = device.clock()
+        if clock is not None:
+            clock.free(begin[0])
+
     def write(self) -> None:
         """Write what the device has passed."""
         if not self._lock.acquire(blocking=False):

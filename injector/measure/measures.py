@@ -6,7 +6,7 @@ import builtins
 import sys
 from _thread import get_ident
 from os import getpid
-from time import monotonic_ns
+from time import monotonic_ns, perf_counter_ns
 
 from ..errors import UserError
 from ..probe import define_stored, points
@@ -171,16 +171,33 @@ class Measures:
 
     def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any) -> None:
         """Record a span of the region ``name`` that somebody has timed."""
-        frame = self.spans.sites.program(sys._getframe(1))
+        site = self._site(name, None if nbytes is None else "bytes", what)
+        self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
+
+    def begin(self, name: str, nbytes: int | None, what: Any) -> Callable[[], None]:
+        """Begin a span of the region ``name``, which what is returned ends."""
+        site = self._site(name, None if nbytes is None else "bytes", what)
+        room, slot = self.spans.room, self.spans.calls.stacks(name).slot
+        start = perf_counter_ns()
+        room.opened[slot] = site
+
+        def end() -> None:
+            room.add(start, perf_counter_ns(), nbytes or 0, site)
+            room.opened[slot] = 0
+
+        return end
+
+    def _site(self, name: str, payload: str | None, what: Any) -> int:
+        """The site of a span that is no call, at the line where the program is."""
+        frame = self.spans.sites.program(sys._getframe(2))
         line = None if frame is None else (id(frame.f_code), frame.f_lasti)
-        key = (name, what, nbytes is None, get_ident(), getpid(), line)
+        key = (name, what, payload, get_ident(), getpid(), line)
         site = self._timed.get(key)
         if site is None:
-            payload = None if nbytes is None else "bytes"
             site = self._timed[key] = self.spans.sites.at(
-                sys._getframe(1), "", None, region=name, what=what, payload=payload
+                sys._getframe(2), "", None, region=name, what=what, payload=payload
             )
-        self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
+        return site
 
     def _write_late(self, series: str, t_ns: int, value: Any) -> None:
         self._recorder.emit_values(series, t_ns, value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
+
+from ..origin import origin
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -13,16 +14,12 @@ if TYPE_CHECKING:
 _LARGEST = 1 << 23
 """Bytes of a source file that is still read for the text of a line."""
 _MOST_CODES = 10_000
-_SITE = ("site-packages", "dist-packages")
 
 
 class Finder:
     """Finds the program's frame among those that called."""
 
     def __init__(self) -> None:
-        self._library = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
-        folders = {os.path.join(prefix, "bin") + os.sep for prefix in (sys.prefix, sys.base_prefix)}
-        self._scripts = tuple(folders)
         self._kinds: dict[str, str] = {}
         self._programs: dict[int, bool] = {}
         self._codes: list[CodeType] = []  # kept, so that the identities stay theirs
@@ -73,16 +70,8 @@ class Finder:
             return "program" if name in ("__main__", "__mp_main__") else "made"
         found = self._kinds.get(file)
         if found is None:
-            found = self._kinds[file] = self._kind_of(os.path.abspath(file))
+            found = self._kinds[file] = origin(os.path.abspath(file))
         return found
-
-    def _kind_of(self, file: str) -> str:
-        parts = file.split(os.sep)
-        if any(name in parts for name in _SITE):
-            return "package"
-        if file.startswith((self._library, *self._scripts)):
-            return "library"
-        return "program"
 
 
 def _package(frame: FrameType) -> str:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from ..bus.spans import ITEMS, pack
 from ..errors import UserError
-from ..probe import MISSING, Call, Calls, Point, Room, observer, publish_calls
+from ..probe import (
+    MISSING,
+    Call,
+    Calls,
+    Point,
+    Room,
+    method_hooks,
+    observer,
+    publish_calls,
+    publish_method,
+)
 from .asked import RESULT, Answer, variables
 from .marks import Marks
 from .sites import Sites
@@ -20,13 +30,16 @@ if TYPE_CHECKING:
 FETCH = "io"
 """The region of which a call that ends with an exception is told apart, as ``io.end``."""
 EXHAUSTED = FETCH + ".end"
+WAITING = frozenset((FETCH, "comm"))
+"""Regions in which a process may wait for others for good: these are seen while they are open."""
 
 
 class Spans:
     """The spans of one process: the room for them, their sites, the hooks that measure them."""
 
     def __init__(self, recorder: Any) -> None:
-        self.room = Room(recorder.spans().grow, recorder.lose)
+        file = recorder.spans()
+        self.room = Room(file.grow, recorder.lose, file.head)
         self.calls = Calls(self.room)
         self.sites = Sites(recorder.emit, self.calls.forget)
         self.marks = Marks(self.room.add, self.sites, recorder.lose)
@@ -68,35 +81,58 @@ class Region:
         self.payload = "bytes" if nbytes is not None else None
         if items is not None or tokens is not None:
             self.payload = "items"
-        self._when, self._items, self._tokens = Answer(when), Answer(items), Answer(tokens)
+        asked = [Answer(each) for each in (when if isinstance(when, (list, tuple)) else [when])]
+        self._before = [one for one in asked if not (one.late or one.empty)]
+        self._after = [one for one in asked if one.late]
+        """The conditions that are known when a call begins, and those that need its result."""
+        self._items, self._tokens = Answer(items), Answer(tokens)
         self._nbytes, self._phase = Answer(nbytes), Answer(phase)
         self._of, self._what = Answer(of), Answer(what)
         self._loads = (self._items, self._tokens, self._nbytes)
         self._kinds = (self._of, self._phase, self._what)
         self._late_load = any(one.late for one in self._loads)
         self._late_kind = any(one.late for one in self._kinds)
+        others = (*self._after, *self._loads, *self._kinds)
+        self.keeps = any("self" in one.names for one in others)
+        """Whether more than a condition, at the begin, asks for the object whose method is called."""
         self.captures = variables(self._early())
         """Variables to be captured when the function is entered."""
         self.late_captures = variables(self._late())
         """Variables to be captured when it returns."""
 
     def _early(self) -> list[Answer]:
-        when = [] if self._when.late else [self._when]
         kinds = () if self._late_kind else self._kinds
-        return [*when, *kinds, *(() if self._late_load else self._loads)]
+        return [*self._before, *kinds, *(() if self._late_load else self._loads)]
 
     def _late(self) -> list[Answer]:
         early = self._early()
-        return [one for one in (self._when, *self._kinds, *self._loads) if one not in early]
+        return [one for one in (*self._after, *self._kinds, *self._loads) if one not in early]
 
     def variables(self) -> list[str]:
         """What ``#exit`` and its like have to be asked for, besides ``#enter``."""
         found = ["#exit"]
-        if self._late_load or self._late_kind or self._when.late:
+        if self._late_load or self._late_kind or self._after:
             found.append("#value")
         if self.name == FETCH:
             found.append("#error")
         return found
+
+    def call_of_method(self, spans: Spans, asked: str) -> Call:
+        """As :meth:`call`, for the calls of a method.
+
+        Raises TypeError when a function names anything but ``self`` and ``result``.
+        """
+        for name in (*self.captures, *self.late_captures):
+            if name != "self":
+                raise TypeError(f"of a call of a method there are self and result, not {name!r}")
+        after, names = self._after, (RESULT, *self.late_captures)
+        self._after = []  # asked apart, and before anything else
+        call = self.call(spans, asked, "")
+        if after:
+            call.counts = _all([one.over(names) for one in after])
+        if self._late_load or self._late_kind:
+            call.late, call.late_payload = self._answers(), None
+        return call
 
     def call(self, spans: Spans, asked: str, library: str) -> Call:
         """How its hooks ask, and what they ask for."""
@@ -115,6 +151,7 @@ class Region:
         call.outermost = bool(self.outermost)
         call.level = self.level
         call.device = spans.marks if self.device else None
+        call.watched = name in WAITING
         return call
 
     def _data(self, asked: str) -> dict[str, Any]:
@@ -122,8 +159,8 @@ class Region:
 
     def _fill(self, call: Call) -> None:
         names = self.captures
-        if not self._when.empty and not self._when.late:
-            call.when = self._when.over(names)
+        if self._before:
+            call.when = _all([one.over(names) for one in self._before])
         if not self._late_kind:
             call.of = None if self._of.empty else self._of.over(names)
             call.phase = None if self._phase.empty else self._phase.over(names)
@@ -131,7 +168,7 @@ class Region:
             call.payload = self._load(names)
         if self._tokens.empty and self._nbytes.empty:
             call.most = ITEMS
-        if self._late_load and not (self._late_kind or self._when.late):
+        if self._late_load and not (self._late_kind or self._after):
             call.late_payload = self._load((RESULT, *self.late_captures))
         elif "#value" in self.variables():
             call.late = self._answers()
@@ -149,21 +186,30 @@ class Region:
 
     def _answers(self) -> Function:
         names = (RESULT, *self.late_captures)
-        when = self._when.over(names) if self._when.late else None
+        when = _all([one.over(names) for one in self._after]) if self._after else None
         of, phase = self._of.over(names), self._phase.over(names)
         load = self._load(names) if self._late_load else None
         late_kind = self._late_kind
 
         def late(result: Any, values: Any) -> tuple[bool, Any, Any, Any]:
             every = (result, *values)
+            if when is not None and not when(*every):
+                return False, MISSING, MISSING, MISSING
             return (
-                when is None or bool(when(*every)),
+                True,
                 of(*every) if late_kind else MISSING,
                 phase(*every) if late_kind else MISSING,
                 load(*every) if load is not None else MISSING,
             )
 
         return late
+
+
+def _all(conditions: list[Function]) -> Function:
+    """Whether all of them hold; the first that does not is the last that is asked."""
+    if len(conditions) == 1:
+        return conditions[0]
+    return lambda *values: all(condition(*values) for condition in conditions)
 
 
 class CallHooks:
@@ -196,6 +242,13 @@ class CallHooks:
         for name in [name for variable in self.variables for name in self.captures(variable)]:
             if name not in known:
                 raise UserError(f"{self.what}: {code.co_name} has no variable {name!r}")
+
+    def define_method(self, method: str, published: str, name: str, asked: str) -> None:
+        """Define the hooks, in a point ``name``, of the calls of a method: what code calls ``published``.
+
+        Raises UserError where they cannot be those of a method.
+        """
+        raise UserError(f"{self.what}: of the calls of a method, .{method}, there are regions only")
 
     def define(
         self,
@@ -245,6 +298,16 @@ class RegionHooks(CallHooks):
             self.gate = self._spans.calls.gate(self.region.level).name
         call = self.region.call(self._spans, asked, library)
         return point, self._spans.calls.hooks(point, call).by_variable
+
+    def define_method(self, method: str, published: str, name: str, asked: str) -> None:
+        point, region = Point(name), self.region
+        try:
+            call = region.call_of_method(self._spans, asked)
+        except TypeError as error:
+            raise UserError(f"{self.what} of .{method}: {error}") from None
+        early, late = bool(region.captures), bool(region.late_captures)
+        hooks = method_hooks(self._spans.calls, point, call, early, late, region.keeps)
+        publish_method(method, published, point, hooks)
 
 
 class ValueHooks(CallHooks):

@@ -28,6 +28,7 @@ class Recorder:
         """In the child of a fork: its sites are its own."""
         self._known: dict[tuple[object, ...], tuple[int, CodeType]] = {}
         self.age = self._spans.sites.age
+        self._stacks = self._spans.calls.stacks("injector.region")
 
     def site(self, frame: FrameType, name: str, phase: str | None) -> int:
         """The number of the site of a region that begins in ``frame``."""
@@ -42,6 +43,20 @@ class Recorder:
             data = {"region": name, "phase": phase, "asked": "injector.region"}
             known = self._known[key] = sites.at(frame, "", None, **data), code
         return known[0]
+
+    def begin(self, site: int) -> None:
+        """Whoever watches from outside sees this thread in ``site``."""
+        stacks = self._stacks
+        stacks.stack.append((self, site, 0, 0, None))
+        self._spans.room.opened[stacks.slot] = site
+
+    def end(self) -> None:
+        """It is back in what it was in before."""
+        stacks = self._stacks
+        stack = stacks.stack
+        if stack:
+            stack.pop()
+        self._spans.room.opened[stacks.slot] = stack[-1][1] if stack else 0
 
 
 def record(recorder: Recorder | None) -> None:
@@ -68,6 +83,7 @@ class region:
             try:
                 recorder = _recorders[0]
                 site = recorder.site(_getframe(1), self._name, self._phase)
+                recorder.begin(site)
                 opened = site, recorder.age, perf_counter_ns()
             except Exception:
                 pass  # it goes unrecorded, and the program on
@@ -81,6 +97,7 @@ class region:
             site, age, start = opened
             if age == _recorders[0].age:  # what was begun before a fork is the parent's
                 _recorders[0].add(start, end, 0, site)
+                _recorders[0].end()
 
     def __call__(self, function: Any) -> Any:
         """``function`` with each of its calls a region; a generator's lasts until it has ended."""

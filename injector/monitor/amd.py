@@ -31,6 +31,7 @@ class AmdDevice:
         self.uuid = str(amdsmi.amdsmi_get_gpu_device_uuid(handle))
         info = amdsmi.amdsmi_get_gpu_asic_info(handle)
         self.name = str(info.get("market_name") or "AMD GPU")
+        self.driver = self._driver()
 
     def read(self) -> dict[str, Callable[[], Any]]:
         """See :class:`.device.Device`."""
@@ -46,6 +47,12 @@ class AmdDevice:
             "ecc": self._ecc,
             "processes": self._processes,
         }
+
+    def _driver(self) -> str:
+        try:
+            return str(amdsmi.amdsmi_get_gpu_driver_info(self._handle).get("driver_version") or "")
+        except Exception:
+            return ""
 
     def _activity(self, key: str) -> float:
         return float(amdsmi.amdsmi_get_gpu_activity(self._handle)[key])

@@ -14,6 +14,8 @@ class Device(Protocol):
     uuid: str
     name: str
     vendor: str
+    driver: str
+    """Its version; empty where that is not told."""
 
     def read(self) -> Mapping[str, Callable[[], Any]]:
         """How to read each metric; each reading may raise on its own.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from .device import AbsentError, Device
@@ -45,25 +45,30 @@ class Devices:
         return bool(self._devices)
 
     def described(self) -> dict[str, Any]:
-        """By number among the visible ones, as a program counts them: index, uuid, name, vendor."""
+        """By number among the visible ones, as a program counts them: index, uuid, name, vendor, driver."""
         return {
             str(number): {
                 "index": device.index,
                 "uuid": device.uuid,
                 "name": device.name,
                 "vendor": device.vendor,
+                "driver": device.driver,
             }
             for number, device in enumerate(self._devices)
         }
 
-    def sample(self) -> dict[str, dict[str, Any]]:
-        """By number among the visible ones, every metric that can be read and makes sense."""
-        return {str(number): self._state(number) for number in range(len(self._devices))}
+    def sample(self, metrics: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+        """By number among the visible ones, every metric that can be read and makes sense.
 
-    def _state(self, number: int) -> dict[str, Any]:
+        With ``metrics`` only those.
+        """
+        numbers = range(len(self._devices))
+        return {str(number): self._state(number, metrics) for number in numbers}
+
+    def _state(self, number: int, metrics: Collection[str] | None) -> dict[str, Any]:
         state: dict[str, Any] = {}
         for metric, read in self._devices[number].read().items():
-            if (number, metric) in self._broken:
+            if (number, metric) in self._broken or not (metrics is None or metric in metrics):
                 continue
             try:
                 value = read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import Any
 from ..bus.writer import Writer
 from . import container, host
 from .devices import Devices
+from .exits import Exits
 from .tree import Tree
 
 SUFFIX = ".monitor"
@@ -38,7 +40,8 @@ class Clock:
 class Monitor:
     """Samples host, process tree and devices into the run folder ``folder`` every ``interval`` s.
 
-    It ends with the process ``pid``, or with SIGTERM; Ctrl-C is the program's.
+    It also records how processes end that record themselves. It ends with the process ``pid``, or with
+    SIGTERM; Ctrl-C is the program's.
     """
 
     def __init__(self, folder: str, pid: int, interval: float) -> None:
@@ -46,6 +49,7 @@ class Monitor:
         self._interval = interval
         self._tree = Tree(pid)
         self._devices: Devices | None = None
+        self._exits = Exits(folder, {pid, os.getppid()}, self._ended)
         self._stop = threading.Event()
         self._slow = Clock(max(SLOW, interval))
         self._costly = Clock(max(COSTLY, interval))
@@ -55,6 +59,7 @@ class Monitor:
         """Sample until the end; the last sample is taken after it."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
+        self._attempt("ends of processes", self._exits.start)
         self._attempt("devices", self._find_devices)
         pace = Clock(self._interval)
         while not self._stop.is_set() and self._tree.alive():
@@ -62,6 +67,7 @@ class Monitor:
             if pace.due(now):
                 self.sample(now)
             self._stop.wait(max(0.0, self._interval - (time.monotonic() - now)))
+        self._attempt("ends of processes", self._exits.stop)
         self.sample(time.monotonic())
         self._writer.emit("end", {})
         self._writer.close()
@@ -73,6 +79,9 @@ class Monitor:
         self._attempt("tree", lambda: self._tree_of(self._costly.due(now)))
         if self._devices is not None:
             self._attempt("devices", self._device_states)
+
+    def _ended(self, pid: int, code: int | None) -> None:
+        self._writer.emit("exit", {"pid": pid, "code": code})
 
     def _find_devices(self) -> None:
         self._devices = Devices.visible()

@@ -48,6 +48,13 @@ def _slices(handle: Any) -> Iterator[Any]:
             continue  # a place without a slice
 
 
+def _driver() -> str:
+    try:
+        return _text(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError:
+        return ""
+
+
 class NvidiaDevice:
     """One device, or one slice of one."""
 
@@ -58,6 +65,7 @@ class NvidiaDevice:
         self._handle = handle
         self.uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
         self.name = _text(pynvml.nvmlDeviceGetName(handle))
+        self.driver = _driver()
 
     def read(self) -> dict[str, Callable[[], Any]]:
         """See :class:`.device.Device`."""

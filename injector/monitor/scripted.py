@@ -33,6 +33,7 @@ class ScriptedDevice:
         self.index = index
         self.name = str(content.get("name", "scripted"))
         self.uuid = str(content.get("uuid", f"GPU-scripted-{index}"))
+        self.driver = str(content.get("driver", ""))
         self._samples = list(content.get("samples") or [{}])
         self._at = -1
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 import psutil
+
+SEARCH = 1.0
+"""Seconds between looks for processes that were started. Those known are read at every sample."""
 
 
 class Tree:
@@ -16,7 +21,8 @@ class Tree:
             self._root = psutil.Process(pid)
         except psutil.Error:
             self._root = None
-        self._known: dict[tuple[int, float], psutil.Process] = {}
+        self._known: dict[int, psutil.Process] = {}
+        self._search_at = 0.0
 
     def alive(self) -> bool:
         """Whether the main process still runs; its id given to another process does not count."""
@@ -35,24 +41,65 @@ class Tree:
         return [found for process in self._processes() if (found := _entry(process, costly))]
 
     def _processes(self) -> list[psutil.Process]:
-        if self._root is None:
-            return []
-        try:
-            found = [self._root, *self._root.children(recursive=True)]
-        except psutil.Error:
-            return []
-        # Kept from sample to sample: what an object has read of its process once is not read again.
-        known = {(p.pid, p.create_time()): p for p in found if _still(p)}
-        self._known = {key: self._known.get(key, process) for key, process in known.items()}
+        now = time.monotonic()
+        if self._root is not None and now >= self._search_at:
+            self._search_at = now + SEARCH
+            self._search(self._root)
         return list(self._known.values())
 
+    def _search(self, root: psutil.Process) -> None:
+        """Take note of who is there. What has been read of a process once is not read again."""
+        try:
+            found = [root.pid, *below(root.pid)]
+        except OSError:  # this kernel keeps no lists of children, so all processes are looked at
+            found = [root.pid, *_below_slowly(root)]
+        known = {pid: self._known.get(pid) for pid in found}
+        self._known = {pid: one for pid, old in known.items() if (one := _same(pid, old))}
 
-def _still(process: psutil.Process) -> bool:
+
+def below(pid: int) -> list[int]:
+    """The descendants of a process, as far as they are not in the middle of starting or ending.
+
+    Raises OSError where the kernel does not tell (CONFIG_PROC_CHILDREN), or there is no such process.
+    """
+    found = _children(pid)
+    for child in found:  # which grows meanwhile
+        try:
+            found += _children(child)
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """What any of its threads has started."""
+    found: list[int] = []
+    missing = None
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+        except (FileNotFoundError, ProcessLookupError) as error:
+            if thread == str(pid):  # not only a thread that has ended meanwhile
+                missing = error
+    if missing is not None:
+        raise missing
+    return found
+
+
+def _below_slowly(root: psutil.Process) -> list[int]:
     try:
-        process.create_time()
+        return [process.pid for process in root.children(recursive=True)]
     except psutil.Error:
-        return False
-    return True
+        return []
+
+
+def _same(pid: int, known: psutil.Process | None) -> psutil.Process | None:
+    """The process that has the number now: ``known``, unless that has ended."""
+    try:
+        return known if known is not None and known.is_running() else psutil.Process(pid)
+    except psutil.Error:
+        return None
 
 
 def _entry(process: psutil.Process, costly: bool) -> dict[str, Any] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from .presence import HIDING
+
 VARIABLES = {
     "nvidia": ("CUDA_VISIBLE_DEVICES",),
     "amd": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
@@ -52,7 +54,7 @@ def _filtered(
         found = _named(devices, word)
         if found is None:
             known = ", ".join(str(device.index) for device in devices) or "none"
-            if word in ("-1", "none", "NoDevFiles", "void"):  # the usual ways to ask for none
+            if word in HIDING:
                 return kept, []
             return kept, [f"{variable}={asked}: there is no device {word} (there are: {known})"]
         if found not in kept:

@@ -13,11 +13,12 @@ import os
 import sys
 
 from ..probe import points
+from ..rewrite.methods import is_method
 from . import voirfile
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
     from typing import Any
 
@@ -30,11 +31,15 @@ if TYPE_CHECKING:
 class Automatic:
     """The shipped voirfiles of one process."""
 
-    def __init__(self, overseer: Overseer, engine: Rewriter, record: Record) -> None:
+    def __init__(
+        self, overseer: Overseer, engine: Rewriter, record: Record, methods: Iterable[str]
+    ) -> None:
         self._overseer = overseer
         self._engine = engine
         self._record = record
         self._names: dict[str, str] = {}  # by path
+        self._methods = {"." + method for method in methods}
+        """Those that shipped voirfiles may ask for in this run."""
         self._missed: set[tuple[str, str]] = set()
         self._ours: list[Probe] = []
         self._claimed: set[tuple[object, ...]] = set()
@@ -89,7 +94,9 @@ class Automatic:
         """Whether ``probe`` is to be installed: a user's always, and then ours gives way to it."""
         kinds = _kinds(probe)
         if probe.place[0] in self._names:
-            if self._claimed.isdisjoint(kinds):
+            asked = {target.request.variable for target in probe.targets}
+            methods = {variable for variable in asked if is_method(variable)}
+            if self._claimed.isdisjoint(kinds) and methods <= self._methods:
                 self._ours.append(probe)
                 return True
             return False

@@ -188,7 +188,11 @@ class Overseer:
         functions whose parameters are named like variables of ``where``; ``result`` is what it
         returns. ``outermost`` leaves out calls inside of another call of a region of that name,
         or, where it is a word, of any region that says the same word;
-        ``device`` asks for the time of the device as well.
+        ``device`` asks for the time of the device as well. ``when`` may be a list of conditions, each
+        asked as soon as what it names is known.
+
+        ``where`` may be ``".to"``: then it is the calls of every method ``to`` that stand in the
+        program's own files, and functions may name ``self``, whose method it is, and ``result``.
 
         Raises:
             UserError: a function names what ``where`` does not have.
@@ -249,11 +253,27 @@ class Overseer:
         """
         self._measures.span(name, start_ns, end_ns, nbytes, what)
 
+    def begin(
+        self, name: str, *, nbytes: int | None = None, what: str | None = None
+    ) -> Callable[[], None]:
+        """Begin a span of the region ``name`` that is no call; what is returned, called, ends it.
+
+        As long as it is open, whoever watches the run sees the process in it.
+        """
+        return self._measures.begin(name, nbytes, what)
+
     def rank(self, rank: int, world: int, local: int | None = None) -> None:
         """Record which process of how many this one has turned out to be."""
         self._emit("rank", {"rank": rank, "world": world, "local": local})
         if self._pacing is not None:
             self._pacing.ranked(world)
+
+    def exited(self, pid: int, code: int) -> None:
+        """Record how another process of this host ended: its exit code, or minus the deadly signal.
+
+        For who starts processes and waits for them: nobody else can know.
+        """
+        self._emit("exited", {"pid": pid, "code": code})
 
     def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:
         """Call ``callback(module)`` once the module of that name has been imported."""

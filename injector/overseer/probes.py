@@ -7,6 +7,7 @@ import builtins
 from ..errors import UserError
 from ..probe import MISSING, define, define_stored, defined
 from ..rewrite import selector as language
+from ..rewrite.methods import hook_of, is_method
 from ..rewrite.request import Request
 from ..rewrite.selector import Call, Element
 from .scope import Scope, Totals, calling_frame
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from ..measure.regions import CallHooks
 
     Deliver = Callable[[dict[str, Any]], Any]
+
+
+EVERYWHERE = "*"
+"""As the module of a request: all that are the program's own."""
 
 
 class Target:
@@ -75,13 +80,29 @@ class Probe:
         self._raw = raw
         self._number = number
         self._count = self._event
-        if calls is None:
+        if isinstance(where, str) and is_method(where):
+            self._ask_method(where, calls)
+        elif calls is None:
             self._ask_for(where, variable, total)
         else:
             self._ask_calls(where, calls)
             for target in self.targets:
                 if target.request.variable != "#scope":
                     target.request = target.request._replace(gate=calls.gate)
+
+    def _ask_method(self, where: str, calls: CallHooks | None) -> None:
+        """Ask for the calls of every method of a name in the program's own files."""
+        method = where[1:]
+        if not method.isidentifier():
+            raise self._error("write '.to' for the calls of every method called 'to'")
+        if calls is None:
+            raise self._error(
+                "of the calls of a method there are regions only: ov.region('.to', …)"
+            )
+        hook = self._hook()
+        calls.define_method(method, hook_of(method), hook, self.selector)
+        self.counted.append(hook)
+        self.targets.append(Target(Request(hook, EVERYWHERE, (where,), where)))
 
     def _ask_calls(self, where: Any, calls: CallHooks) -> None:
         """Ask for the begins and ends of calls."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..probe import Point, points, stop, undefine
+from ..rewrite.methods import hook_of, is_method
 from ..rewrite.request import Miss
 from . import voirfile, workers
 from .automatic import Automatic
@@ -28,6 +29,7 @@ class Session:
         self._engine = engine
         self._record = record
         self._probes: dict[str, Probe] = {}  # by hook
+        self._methods: dict[str, list[Probe]] = {}  # by the hook that they share
         self._labels: dict[Probe, str] = {}
         self._met: set[str] = set()  # hooks that landed somewhere
         self._landed: dict[tuple[str, str], set[str]] = {}
@@ -36,7 +38,7 @@ class Session:
         self._finished = False
         self._before_fork: dict[str, int] = {}
         self.overseer = Overseer(record, self._install, self._failure, engine.after_import)
-        self._automatic = Automatic(self.overseer, engine, record)
+        self._automatic = Automatic(self.overseer, engine, record, config.get("methods", ()))
         points.on_failure = self._hook_failed
         points.on_first = self._first_fire
         points.on_define = engine.on_hook_defined
@@ -72,16 +74,19 @@ class Session:
         """Run shipped voirfiles (paths) when the program imports the library they are about."""
         self._automatic.expect(libraries)
 
-    def finish(self, exception: BaseException | None = None) -> None:
-        """End ``run_script`` and ``finalize``, complete the streams, write the last words. Once."""
+    def finish(self, exception: BaseException | None = None, code: int | None = None) -> None:
+        """End ``run_script`` and ``finalize``, complete the streams, write the last words. Once.
+
+        ``code`` is the exit code, as far as it is known.
+        """
         if self._finished:
             return
         self._finished = True
         try:
             self._end_phases(exception)
+            self._say_unmet()
             self.count()
-            self._record.emit("end", {})
-            self._record.close()
+            self._say_end(code)
         except BaseException as error:
             self._failure("the end of the run", error)
 
@@ -93,10 +98,14 @@ class Session:
         for point in points.defined.values():
             point.renew()
 
-    def leave_fork(self) -> None:
-        """The forked child ends: what it saw."""
+    def leave_fork(self, code: int | None = None) -> None:
+        """The forked child ends, with this exit code if it is known: what it saw."""
         self.overseer.close_measures()
         self.count()
+        self._say_end(code)
+
+    def _say_end(self, code: int | None) -> None:
+        self._record.emit("end", {} if code is None else {"code": code})
         self._record.close()
 
     def count(self, *, always: bool = True) -> None:
@@ -154,6 +163,8 @@ class Session:
 
     def _install(self, probe: Probe) -> None:
         if not self._automatic.admits(probe):
+            for hook in probe.hooks:
+                undefine(hook)
             return
         label = probe.selector
         if any(label == other for other in self._labels.values()):
@@ -179,7 +190,11 @@ class Session:
                 told = {"selector": self._labels[probe], "file": file, "line": line}
                 self._record.emit("asked", told)
             for target in probe.targets:
-                if target.found is None:
+                if is_method(target.request.variable):
+                    method = str(target.request.variable)[1:]
+                    self._methods.setdefault(hook_of(method), []).append(probe)
+                    self._engine.add_method(method)
+                elif target.found is None:
                     (late if automatic else named).append(target.request)
                 else:
                     self._engine.attach(target.found, target.request)
@@ -190,7 +205,13 @@ class Session:
 
     def report(self, found: Landing | Miss) -> None:
         """What the engine tells of a request: where it landed, or that it found nothing."""
-        probe = self._probes.get(found.request.hook)
+        if is_method(found.request.variable):
+            for each in self._methods.get(found.request.hook, ()):
+                self._report(each, found)
+        else:
+            self._report(self._probes.get(found.request.hook), found)
+
+    def _report(self, probe: Probe | None, found: Landing | Miss) -> None:
         selector = self._labels[probe] if probe else ""
         if probe is not None and self._automatic.owner(probe.place[0]) is not None:
             if isinstance(found, Miss):
@@ -209,12 +230,21 @@ class Session:
                     undefine(hook)
             return
         self._met.add(found.request.hook)
+        self._met.update(probe.hooks if probe is not None else ())
         landing = found._asdict()
         del landing["request"]
         self._landed.setdefault((found.file, found.function), set()).add(selector)
         self._record.emit(
             "probe", {"selector": selector, "hook": found.request.hook, "landing": landing}
         )
+
+    def _say_unmet(self) -> None:
+        """Of a method that somebody asked for no file of the program had a call."""
+        for probe in {probe: None for probes in self._methods.values() for probe in probes}:
+            if self._met.isdisjoint(probe.hooks) and self._automatic.owner(probe.place[0]) is None:
+                reason = f"no call of a method {probe.selector} in the program's own files"
+                data = {"selector": self._labels[probe], "reason": reason, "nearest": []}
+                self._record.emit("miss", data)
 
     def _fired(self) -> dict[str, int]:
         """How often each probe fired in this process, what a parent counted before a fork apart."""

@@ -8,6 +8,7 @@ program. This room knows nothing of selectors, files or run folders.
 from __future__ import annotations
 
 from .calls import Call, Calls
+from .methods import MethodHooks, method_hooks, publish_method
 from .points import (
     MISSING,
     Point,
@@ -27,6 +28,7 @@ __all__ = [
     "MISSING",
     "Call",
     "Calls",
+    "MethodHooks",
     "Point",
     "Room",
     "StopProgram",
@@ -34,8 +36,10 @@ __all__ = [
     "define_raw",
     "define_stored",
     "defined",
+    "method_hooks",
     "observer",
     "publish_calls",
+    "publish_method",
     "request_stop",
     "silence",
     "undefine",

@@ -18,6 +18,7 @@ from . import points
 from .frames import hooked, is_generator, is_ours
 from .gates import Gate
 from .points import MISSING, Point, failed
+from .room import OPEN
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ _numbers = count(1)
 
 
 class Stacks(_local):
-    """The open spans of one region: a stack for each thread, and a number for each stack."""
+    """The open spans of one region: a stack for each thread, a number for each stack, and a place
+    where the site of its topmost call can be seen from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, slot: Callable[[], int]) -> None:
         self.stack: list[Entry] = []
         self.number = next(_numbers)
+        self.slot = slot()
 
 
 class Call:
@@ -61,6 +64,8 @@ class Call:
         """Called with the result and the variables, where that is all the result is asked for."""
         self.late: Function | None = None
         """``late(result, variables)``: whether it counts, of, phase, payload; MISSING: as it was."""
+        self.counts: Function | None = None
+        """Called with the result of a method and the variables, before anything else is asked."""
         self.raised: Callable[[int], int] | None = None
         """The site, in place of this one, of a call that ends with an exception."""
         self.device: Any = None
@@ -70,6 +75,8 @@ class Call:
         """Regions of one level share a stack: ``outermost`` is about all of them."""
         self.most = (1 << 63) - 1
         """The largest payload."""
+        self.watched = False
+        """Whether somebody else can see that such a call is open. It costs 120 ns a call."""
 
 
 class Calls:
@@ -80,7 +87,10 @@ class Calls:
         self._stacks: dict[str, Stacks] = {}
         self._gates: dict[str, Gate] = {}
         self._forget: list[Callable[[], None]] = []
+        self._reopen: list[Callable[[], None]] = []
+        self._slots = count(1)
         self._pid = os.getpid()
+        room.on_open = self._opened
 
     def gate(self, level: str) -> Gate:
         """The gate that all regions of this level share."""
@@ -91,7 +101,15 @@ class Calls:
 
     def stacks(self, level: str) -> Stacks:
         """The stacks that all regions of this level share."""
-        return self._stacks.setdefault(level, Stacks())
+        return self._stacks.setdefault(level, Stacks(self._slot))
+
+    def _slot(self) -> int:
+        slot = next(self._slots)
+        return slot if slot < OPEN else 0
+
+    def _opened(self) -> None:
+        for reopen in self._reopen:
+            reopen()
 
     def forget(self) -> None:
         """An object has died: its identity may soon be another one's."""
@@ -103,6 +121,7 @@ class Calls:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._stacks = {}
+            self._slots = count(1)
             for gate in self._gates.values():
                 gate.set(False)
             self.room.renew()
@@ -111,6 +130,7 @@ class Calls:
         """The hooks of one region; ``point`` counts its calls."""
         made = _hooks(self, point, call)
         self._forget.append(made.forget)
+        self._reopen.append(made.reopen)
         return made
 
 
@@ -124,9 +144,11 @@ class Hooks:
         given: Function,
         raised: Function,
         forget: Callable[[], None],
+        reopen: Callable[[], None],
     ) -> None:
         self.by_variable = {"#enter": enter, "#exit": leave, "#value": given, "#error": raised}
         self.forget = forget
+        self.reopen = reopen
 
 
 def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
@@ -134,10 +156,10 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
     inside: Entry = (me, INSIDE, 0, 0, None)
     outside: Entry = (me, OUTSIDE, 0, 0, None)
     find, near, outermost, device = call.find, call.near, call.outermost, call.device
-    most, late_payload = call.most, call.late_payload
+    most, late_payload, watched = call.most, call.late_payload, call.watched
     when, get_of, get_phase, get_payload = call.when, call.of, call.phase, call.payload
     simple = not (outermost or device or when or get_of or get_phase or get_payload)
-    add = calls.room.add
+    add, opened = calls.room.add, calls.room.opened
     clock, getframe = perf_counter_ns, sys._getframe
     local = calls.stacks(call.level)
     inside_now = calls.gate(call.level).set if outermost else None
@@ -148,10 +170,10 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         False  # frames of ours lie between the hook and the function: its caller is searched for
     )
     apart = False  # the function is a generator, whose span does not nest
-    opened: dict[int, Entry] = {}
+    running: dict[int, Entry] = {}
     places: dict[tuple[object, ...], tuple[int, CodeType]] = {}
     last_code: CodeType | None = None
-    last_lasti = last_of = last_site = 0
+    last_lasti = last_of = last_site = last_slot = 0
     last_phase: Any = None
     last_stack: list[Entry] | None = None
 
@@ -164,6 +186,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             if far:
                 frame = near(frame) or frame
             if frame.f_lasti == last_lasti and frame.f_code is last_code and stack is last_stack:
+                if watched:
+                    opened[last_slot] = last_site
                 stack.append((me, last_site, clock(), 0, None))
             else:
                 push(getframe(1), stack, None, None, 0, rest)
@@ -205,6 +229,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
             ):
                 if inside_now is not None and last_site >= 0:
                     inside_now(True)
+                if watched:
+                    opened[last_slot] = last_site
                 mark = None if device is None else device.mark()
                 stack.append((me, last_site, clock(), payload, mark))
             else:
@@ -230,6 +256,9 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
                 inside_now(False)
             if site > 0:
                 add(start, end, payload, site)
+                if watched:
+                    slot = last_slot if stack is last_stack else local.slot
+                    opened[slot] = stack[-1][1] if stack else 0
                 if mark is not None:
                     device.span(mark, payload, site)
         except BaseException as error:
@@ -280,12 +309,14 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         if is_generator(function):
             apart = walks = True
             forget()
-            opened[id(function)] = entry
+            running[id(function)] = entry
         else:
+            if watched:
+                opened[local.slot] = site
             stack.append(entry)
 
     def look(caller: FrameType | None, stack: list[Entry], of: Any, phase: Any, rest: Any) -> int:
-        nonlocal last_code, last_lasti, last_of, last_phase, last_stack, last_site, far
+        nonlocal last_code, last_lasti, last_of, last_phase, last_stack, last_site, last_slot, far
         if caller is None:
             return find(None, of, phase, rest)  # type: ignore[no-any-return]
         at = near(caller) or caller
@@ -299,7 +330,7 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         far = far or at is not caller
         if not walks:  # in these lines no other thread runs: there is no call
             last_code, last_lasti, last_of = code, lasti, same
-            last_phase, last_stack, last_site = phase, stack, known[0]
+            last_phase, last_stack, last_site, last_slot = phase, stack, known[0], local.slot
         return known[0]
 
     def skip(stack: list[Entry], here: FrameType) -> None:
@@ -326,7 +357,7 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         """The entry of a call whose end has come, wherever it is kept."""
         function = hooked(here)[0] if apart else None
         if is_generator(function):
-            return opened.pop(id(function), outside)
+            return running.pop(id(function), outside)
         return stack.pop() if stack else outside
 
     def unwind(stack: list[Entry], entry: Entry) -> Entry:
@@ -343,8 +374,8 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         """Replace the entry of the call that ``here`` is in, if it is recorded."""
         function, caller = hooked(here)
         stack = local.stack
-        if apart and id(function) in opened:
-            opened[id(function)] = new(opened[id(function)], caller)
+        if apart and id(function) in running:
+            running[id(function)] = new(running[id(function)], caller)
         elif stack and stack[-1][0] is me and stack[-1][1] > 0:
             stack[-1] = new(stack[-1], caller)
 
@@ -369,13 +400,17 @@ def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
         last_code = last_stack = None
         places.clear()
 
+    def reopen() -> None:
+        nonlocal opened
+        opened = calls.room.opened
+
     def renew() -> None:
         nonlocal local
         calls.renew()
         local = calls.stacks(call.level)
-        opened.clear()
+        running.clear()
         forget()
 
     point.read = lambda: fired
     point.renew = renew
-    return Hooks(enter_simply if simple else enter, leave, given, raised, forget)
+    return Hooks(enter_simply if simple else enter, leave, given, raised, forget, reopen)

@@ -46,6 +46,9 @@ on_define: Callable[[Hook], None] = lambda hook: None
 on_silence: Callable[[], None] = lambda: None
 """Called when every hook of the process is silenced."""
 
+on_undefine: dict[str, Callable[[], None]] = {}
+"""By the name of a point that is not found under that name, what takes its hooks away."""
+
 defined: dict[str, Point] = {}
 """Every point of this process by its name."""
 
@@ -144,6 +147,7 @@ def define_raw(name: str, hook: Hook) -> None:
 
 def undefine(name: str) -> None:
     """Make the hooks of ``name`` do nothing; code that calls them goes on."""
+    on_undefine.pop(name, _nothing)()
     for suffix in ("", "?"):
         if name + suffix in _namespace:
             _namespace[name + suffix] = _identity

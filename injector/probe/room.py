@@ -13,22 +13,56 @@ if TYPE_CHECKING:
     """``add(start_ns, end_ns, payload, site)``."""
 
 ROW = 32
+OPEN = 64
+"""How many stacks of calls can be told apart; the first place is that of all others."""
 _NO_ROOM = memoryview(bytearray())
 _pack = Struct("=4q").pack_into
 
 
 class Room:
     """The rows of one process. ``grow()`` gives the next piece of memory, and raises OSError or
-    ValueError when there is none: then ``lose(1, error)`` is told of each row."""
+    ValueError when there is none: then ``lose(1, error)`` is told of each row.
+
+    ``head()`` gives the :data:`OPEN` integers at the head of that memory, None as long as there is
+    none. They tell who watches from outside which calls have begun and not ended.
+    """
 
     def __init__(
-        self, grow: Callable[[], memoryview], lose: Callable[[int, Exception], None]
+        self,
+        grow: Callable[[], memoryview],
+        lose: Callable[[int, Exception], None],
+        head: Callable[[], memoryview | None] = lambda: None,
     ) -> None:
-        self.add, self.renew, self.full = _make(grow, lose)
+        self._head = head
+        self.opened = _nowhere()
+        """For each stack of calls (its ``slot``) the site of the call that is open, 0 for none."""
+        self.on_open: Callable[[], None] = lambda: None
+        """Called when :attr:`opened` is another one."""
+        self.add, self._renew, self.full = _make(grow, lose, self._moved)
+
+    def renew(self) -> None:
+        """In the child of a fork: what is there is the parent's."""
+        self.opened = _nowhere()
+        self._renew()
+        self.on_open()
+
+    def _moved(self) -> None:
+        head = self._head()
+        if head is not None and head is not self.opened:
+            head[:] = self.opened
+            self.opened = head
+            self.on_open()
+
+
+def _nowhere() -> memoryview:
+    """Where calls are noted as long as there is no file, for nobody to see."""
+    return memoryview(bytearray(8 * OPEN)).cast("q")
 
 
 def _make(
-    grow: Callable[[], memoryview], lose: Callable[[int, Exception], None]
+    grow: Callable[[], memoryview],
+    lose: Callable[[int, Exception], None],
+    moved: Callable[[], None],
 ) -> tuple[Add, Callable[[], None], Add]:
     view = _NO_ROOM
     index = 0
@@ -60,6 +94,7 @@ def _make(
                     # Others come by in the meantime, find no room, and wait for the lock.
                     fresh = grow()
                     view, index = fresh, 0
+                    moved()
                     pack(view, take(), start, end, payload, site)
             except (OSError, ValueError, error) as problem:
                 lose(1, problem)

@@ -31,7 +31,16 @@ def lines(run: Run, summary: Summary, profile: Profile | None = None) -> list[st
     words = [str(word) for word in info.get("command") or ()]
     # A command that is ours needs no further sign of who reports.
     command = " ".join(words if words[:1] == ["inject"] else ["inject:", *words])
-    return [fit(command, WIDTH), *_joined(facts), *_error(summary)]
+    return [fit(command, WIDTH), *_joined(facts), *_error(summary, _mapping(info.get("exit")))]
+
+
+def ending(run: Run, summary: Summary) -> list[str]:
+    """How it ended, in a line or two."""
+    if not run.info:
+        return [line.strip() for line in _foreign(run, summary)[1:]]
+    said = [_exit(run.info), *(["ended by --timeout"] if run.info.get("timed_out") else [])]
+    error = _error(summary, _mapping(run.info.get("exit")))
+    return [" · ".join(said), *(line.strip() for line in error)]
 
 
 def _joined(facts: list[str]) -> list[str]:
@@ -69,8 +78,10 @@ def _listed(names: list[str], thing: str) -> str:
     return ", ".join(names) if len(names) <= _LISTED else count(len(names), thing)
 
 
-def _error(summary: Summary) -> list[str]:
-    """The last line of the exception that ended the program."""
+def _error(summary: Summary, ended: dict[str, Any]) -> list[str]:
+    """The last line of the exception that ended the program, if it did not end well."""
+    if ended.get("code") == 0:
+        return []
     for events in summary.benches.values():
         error = _mapping(events.get("error"))
         if error.get("type"):

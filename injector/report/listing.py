@@ -30,7 +30,7 @@ def _row(run: Listed, now: float) -> tuple[str, ...]:
         _exit(run),
         "" if run.processes is None else str(run.processes),
         str(run.lost) if run.lost else "",
-        fit(run.problem or run.verdict or "", 60),
+        fit(run.problem or ", ".join(filter(None, (run.broken, run.verdict))), 60),
     )
 
 

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot
-from .text import clean, duration, figure, fit
+from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
+from .text import clean, duration, figure, fit, wrap
 
+TROUBLE = ("died", "hung", "silent", "waiting", "restarted")
+"""States of ranks that a reader has to see before all others."""
 RANKS = 8
 """Rows of ranks, and of devices, beyond which only their number is said."""
 
 
 def lines(snapshot: Snapshot, width: int = 100) -> list[str]:
     """The panel: progress and rates, the step's parts, one row per rank and device."""
-    found = [_progress(snapshot), _rates(snapshot), _regions(snapshot.regions)]
+    found = [_progress(snapshot), _rates(snapshot), *_tasks(snapshot), _regions(snapshot.regions)]
+    found += [f"  {line}" for note in snapshot.notes for line in wrap(note, width - 2)]
     found += _few(
-        [_rank(row, snapshot.unit) for row in snapshot.ranks[:RANKS]], len(snapshot.ranks)
+        [_rank(row, snapshot.unit) for row in _chosen(snapshot.ranks)], len(snapshot.ranks)
     )
+    notes = [note for row in _chosen(snapshot.ranks) for note in _notes(row)][:RANKS]
+    found += [f"  {line}" for note in notes for line in wrap(note, width - 2)]
     found += _few([_device(row) for row in snapshot.devices[:RANKS]], len(snapshot.devices))
     found += [_host(row) for row in snapshot.hosts[:4]]
     return [fit(line, width) for line in found if line]
+
+
+def _chosen(rows: tuple[RankRow, ...]) -> list[RankRow]:
+    """The first ranks, those that are in trouble before all others; in the order of ranks."""
+    order = sorted(range(len(rows)), key=lambda at: rows[at].state not in TROUBLE)[:RANKS]
+    return [rows[at] for at in sorted(order)]
 
 
 def _few(rows: list[str], count: int) -> list[str]:
@@ -27,6 +38,11 @@ def _few(rows: list[str], count: int) -> list[str]:
 def one_line(snapshot: Snapshot) -> str:
     """The same as a single line, for output that is no terminal."""
     parts = [_progress(snapshot), _rates(snapshot).strip(), _regions(snapshot.regions).strip()]
+    troubled = [row for row in snapshot.ranks if row.state in TROUBLE]
+    parts += [
+        f"{_who(row)} {row.state}: {clean(row.notes[0])}" for row in troubled[:2] if row.notes
+    ]
+    parts += [f"{len(troubled) - 2} more in trouble"] if len(troubled) > 2 else []
     return " · ".join(part for part in parts if part)
 
 
@@ -45,7 +61,8 @@ def _rates(snapshot: Snapshot) -> str:
     if snapshot.rate is not None:
         parts.append(f"{figure(snapshot.rate)} {snapshot.unit}")
     if snapshot.overall is not None:
-        parts.append(f"overall {figure(snapshot.overall)}")
+        unit = f" {snapshot.unit}" if snapshot.rate is None else ""
+        parts.append(f"overall {figure(snapshot.overall)}{unit}")
     if snapshot.step is not None:
         parts.append(f"{figure(snapshot.step * 1e3)} ms a step")
     parts += [f"{clean(name)} {figure(value)}" for name, value in list(snapshot.values.items())[:4]]
@@ -61,15 +78,44 @@ def _regions(regions: dict[str, float]) -> str:
     return "  " + " · ".join(parts) if parts else ""
 
 
+def _tasks(snapshot: Snapshot) -> list[str]:
+    """A line for each task where there are several: the first one is the run's own."""
+    if len(snapshot.tasks) < 2:
+        return []
+    return [_task(row) for row in snapshot.tasks]
+
+
+def _task(row: TaskRow) -> str:
+    parts = [f"{fit(row.task, 24):<24}", f"{row.steps:>9} steps"]
+    parts.append(f"{figure(row.rate):>8} {row.unit}" if row.rate is not None else "")
+    if row.overall is not None:
+        parts.append(f"overall {figure(row.overall)}")
+    if row.ranks > 1:
+        parts.append(f"{row.ranks} ranks")
+    parts.append("now" if row.active else "")
+    return "  " + "  ".join(part for part in parts if part)
+
+
+def _who(row: RankRow) -> str:
+    return f"rank {row.rank}" if row.rank is not None else f"process {row.pid}"
+
+
+def _notes(row: RankRow) -> list[str]:
+    return [f"{_who(row)}: {note}" for note in row.notes]
+
+
 def _rank(row: RankRow, unit: str) -> str:
-    who = f"rank {row.rank}" if row.rank is not None else f"process {row.pid}"
+    who = _who(row)
     parts = [f"{who:<12}", f"{row.steps:>9} steps"]
     parts.append(f"{figure(row.rate):>8} {unit}" if row.rate is not None else " " * (9 + len(unit)))
     if row.step is not None:
         parts.append(f"{figure(row.step * 1e3):>7} ms")
     if row.loss is not None:
         parts.append(f"loss {figure(row.loss)}")
-    parts += [part for part in (row.device, row.host, row.state) if part]
+    state = row.state
+    if row.attempt and state not in TROUBLE:
+        state += f", restarted (attempt {row.attempt})"
+    parts += [part for part in (row.device, clean(row.host), state) if part]
     return "  " + "  ".join(parts)
 
 
@@ -83,6 +129,8 @@ def _device(row: DeviceRow) -> str:
         parts.append(f"{row.temperature:.0f} °C")
     if row.power is not None:
         parts.append(f"{row.power:.0f} W")
+    if row.rate is not None:
+        parts.append(f"{figure(row.rate)} {row.unit}")
     return "  " + "  ".join(parts)
 
 

@@ -81,7 +81,10 @@ def name(loop: Loop) -> str:
 
 def _heading(loop: Loop) -> list[str]:
     each = f" on each of {len(loop.tracks)} ranks" if len(loop.tracks) > 1 else ""
-    text = f"{crop(name(loop), 40)}: {count(loop.steps, 'step')}{each}, {_paced(loop)}"
+    task = crop(name(loop), 40)
+    if loop.attempt is not None:
+        task += f", attempt {loop.attempt}"
+    text = f"{task}: {count(loop.steps, 'step')}{each}, {_paced(loop)}"
     where = line(loop.place)
     return [crop(f"{text} at {where}" if where else text, WIDTH)]
 
@@ -155,8 +158,9 @@ def _rows(loops: Sequence[Loop]) -> list[str]:
 def _row(loop: Loop) -> list[str]:
     items = loop.throughput.items
     most = max(loop.tree.children, key=lambda child: child.share, default=None)
+    attempt = "" if loop.attempt is None else f", attempt {loop.attempt}"
     return [
-        name(loop),
+        name(loop) + attempt,
         str(loop.steps),
         short(loop.step.median),
         figure(loop.throughput.steps),

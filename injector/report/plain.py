@@ -10,7 +10,7 @@ from ..analysis.machines import machines
 from ..analysis.profile import Profile
 from ..analysis.rates import Summary, summarise
 from ..store.folder import Run
-from .terminal import profile_of
+from .terminal import fates_of, profile_of
 
 _KEYS = ("name", "command", "started", "ended", "duration", "exit", "stopped", "host", "python")
 
@@ -28,6 +28,7 @@ def as_data(run: Run) -> dict[str, Any]:
         "run": run.path,
         **{key: run.info.get(key) for key in _KEYS},
         "profile": plain(profile),
+        "broken": plain(profile.fates if profile else fates_of(run)),
         "machines": plain(watched),
         "summary": plain(summary),
         "warnings": run.info.get("warnings") or [],

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..analysis.conclusion import RANKS
 from ..analysis.rates import Summary
 from ..store.folder import Run
 from .text import LIMIT, WIDTH, count, fit
 
 AUTO_MISSED = "auto-missed"
 """The kind of warning that is nobody's mistake: a library that looks different."""
+_ELSEWHERE = (AUTO_MISSED, RANKS)
+"""What the report says at another place."""
 
 
 def probes(run: Run) -> list[str]:
@@ -55,7 +58,7 @@ def auto_missed(run: Run) -> list[str]:
 def warnings(run: Run, summary: Summary) -> list[str]:
     """What run.json warns of, and lines that could not be read."""
     found = run.info.get("warnings") or ()
-    texts = [str(each.get("text")) for each in found if each.get("kind") != AUTO_MISSED]
+    texts = [str(each.get("text")) for each in found if each.get("kind") not in _ELSEWHERE]
     if summary.torn:
         texts.append(f"{count(summary.torn, 'torn line')} of .data files left out")
     if not texts:

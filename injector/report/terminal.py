@@ -6,12 +6,12 @@ import os
 
 from ..analysis.conclusion import conclude
 from ..analysis.machines import Machine, machines, memory_of
-from ..analysis.profile import Profile
+from ..analysis.profile import Fate, Profile
 from ..analysis.rates import summarise
 from ..store import packed
 from ..store.folder import Run, open_run
 from ..store.layout import SPANS_SUFFIX
-from . import card, header, machine, probes, values
+from . import card, fates, header, machine, probes, values
 from .text import WIDTH, bullets, clean, crop
 
 
@@ -25,18 +25,21 @@ def render(run: Run | str, keep: bool = False) -> str:
     summary = summarise(run)
     problem = ""
     profile: Profile | None = None
+    broken: tuple[Fate, ...] = ()
     watched: list[Machine] = []
     try:
         watched = machines(run)
         profile = profile_of(run, watched)
-        if profile is not None and keep and run.info:
-            run = conclude(run, profile)
+        broken = profile.fates if profile else fates_of(run)
+        if keep and run.info and (profile is not None or broken):
+            run = conclude(run, profile, broken, fates.sentences(broken))
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"
     lines = [
         *header.lines(run, summary, profile),
         "",
         *([crop(problem, WIDTH), ""] if problem else []),
+        *fates.lines(broken),
         *(card.lines(profile) if profile else []),
         *(values.no_rates(run, summary) if not (summary.rates or profile) else []),
         *machine.lines(watched, profile),
@@ -58,6 +61,16 @@ def _unmeasured(run: Run, profile: Profile | None, watched: list[Machine]) -> li
     texts = list(profile.unmeasured if profile else probes.auto_missed(run))
     texts += [problem for each in watched for problem in each.problems]
     return ["not measured", *bullets(texts), ""] if texts else []
+
+
+def fates_of(run: Run) -> tuple[Fate, ...]:
+    """What became of the ranks of a run without spans. Raises OSError, NotARunError."""
+    ranked = any(each.get("rank") is not None for each in run.info.get("processes") or ())
+    if not ranked:
+        return ()
+    from ..analysis.profiling import fates
+
+    return fates(run)
 
 
 def profile_of(run: Run, watched: list[Machine]) -> Profile | None:

@@ -192,8 +192,11 @@ def table(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
     indent: int = 2,
+    width: int = WIDTH,
 ) -> list[str]:
     """Lines of a table: the first column to the left under ``title``, the others to the right.
+
+    None is longer than ``width`` columns.
 
     A last head that is ``""`` or ends in ``":"`` marks a column of notes, to the left, which takes
     what room is left. Nothing if there are no rows; else an empty line follows.
@@ -208,14 +211,14 @@ def table(
     gaps = 2 * (len(widths) + notes)
     wanted = max(columns(title) - indent, *(columns(clean(row[0])) for row in rows))
     # The notes give way first, but keep a fifth of the line; then the first column.
-    room = WIDTH - indent - sum(widths) - gaps - min(last, WIDTH // 5)
+    room = width - indent - sum(widths) - gaps - min(last, width // 5)
     first = min(wanted, max(room, 8))
-    spare = max(WIDTH - indent - first - sum(widths) - gaps, 0)
+    spare = max(width - indent - first - sum(widths) - gaps, 0)
     begin = left(crop(title, first + indent), first + indent)
-    lines = [_row(begin, shown, widths, notes, spare)]
+    lines = [_row(begin, shown, widths, notes, spare, width)]
     for row in rows:
         begin = " " * indent + left(fit(row[0], first), first)
-        lines.append(_row(begin, row[1:], widths, notes, spare))
+        lines.append(_row(begin, row[1:], widths, notes, spare, width))
     return [*lines, ""]
 
 
@@ -243,8 +246,10 @@ _ASCII = str.maketrans(
 )
 
 
-def _row(begin: str, cells: Sequence[str], widths: Sequence[int], notes: bool, spare: int) -> str:
-    figures = [right(cell, width) for cell, width in zip(cells, widths, strict=False)]
+def _row(
+    begin: str, cells: Sequence[str], widths: Sequence[int], notes: bool, spare: int, width: int
+) -> str:
+    figures = [right(cell, most) for cell, most in zip(cells, widths, strict=False)]
     if notes:
         figures.append(crop(cells[-1], spare))
-    return crop("  ".join([begin, *figures]), WIDTH)
+    return crop("  ".join([begin, *figures]), width)

@@ -6,57 +6,23 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
 
 from ..live.snapshot import Snapshot
-from ..live.state import State
+from .plots import History, Lines, plots
 
+POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; connect-src 'self'"
+)
+"""What the page may load: itself, and its own state."""
 INTERVAL = 0.5
-KEPT = 1024
-"""Points of the plots; when there are more, every other one is dropped."""
 AFTER = 3600.0
 """Seconds that the page of a run that is over is still served."""
-
-
-class History:
-    """What the plots show, thinned out evenly over the whole time."""
-
-    def __init__(self) -> None:
-        self._points: list[dict[str, Any]] = []
-        self._every = 1
-        self._count = 0
-
-    def add(self, snapshot: Snapshot) -> None:
-        """Take a snapshot, if its turn has come."""
-        self._count += 1
-        if self._count % self._every:
-            return
-        self._points.append(_point(snapshot))
-        if len(self._points) >= KEPT:
-            self._points = self._points[::2]
-            self._every *= 2
-
-    def points(self) -> list[dict[str, Any]]:
-        """The points in the order of time."""
-        return list(self._points)
-
-
-def _point(snapshot: Snapshot) -> dict[str, Any]:
-    loads = [device.load for device in snapshot.devices if device.load is not None]
-    loss = next((value for name, value in snapshot.values.items() if "loss" in name.lower()), None)
-    return {
-        "time": snapshot.elapsed,
-        "rate": snapshot.rate,
-        "step": snapshot.step,
-        "loss": loss,
-        "load": sum(loads) / len(loads) if loads else None,
-        "cpu": snapshot.hosts[0].cpu if snapshot.hosts else None,
-        "rss": snapshot.hosts[0].rss if snapshot.hosts else None,
-    }
 
 
 class Page(ThreadingHTTPServer):
@@ -68,6 +34,8 @@ class Page(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
         self.latest: dict[str, Any] = {}
         self.history = History()
+        self.course: Mapping[str, Lines] | None = None
+        """What is plotted of a run that is over."""
         super().__init__(("127.0.0.1", port), _Handler)
 
     @property
@@ -82,7 +50,9 @@ class Page(ThreadingHTTPServer):
 
     def state(self) -> bytes:
         """What the page asks for."""
-        content = {"now": self.latest, "history": self.history.points()}
+        found = self.history.lines() if self.course is None else self.course
+        unit = str(self.latest.get("unit", ""))
+        content = {"now": self.latest, "plots": plots(found, unit), "over": self.course is not None}
         return json.dumps(_finite(content), allow_nan=False).encode()
 
 
@@ -108,10 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header(
-            "Content-Security-Policy",
-            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'",
-        )
+        self.send_header("Content-Security-Policy", POLICY)
         self.end_headers()
         self.wfile.write(content)
 
@@ -130,20 +97,20 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def serve(state: State, port: int, over: Callable[[], bool]) -> int:
-    """Serve the page until Ctrl-C, or for an hour after the run's end. Raises OSError."""
-    page = Page(port)
+def serve(page: Page, follow: Callable[[], bool]) -> int:
+    """Serve the page until Ctrl-C, or for an hour after the run's end.
+
+    ``follow()`` shows the page what is new; whether the run is over.
+    """
     thread = threading.Thread(target=page.serve_forever, daemon=True)
     thread.start()
     print(page.address, flush=True)
     left = AFTER
+    over = False
     try:
         while left > 0:
-            if not state.ended:
-                state.ended = over()
-                page.show(state.tick())
-            else:
-                left -= INTERVAL
+            over = over or follow()
+            left -= INTERVAL if over else 0.0
             time.sleep(INTERVAL)
     finally:
         page.shutdown()

@@ -13,6 +13,7 @@ import builtins
 import sys
 
 from .importing import ImportHook, is_lazy
+from .methods import Sought, hook_of, is_method
 from .request import MAIN, Landing, Miss, Request
 
 TYPE_CHECKING = False
@@ -35,9 +36,12 @@ class Engine:
     be called from any thread that imports. ``main_names`` are module names whose execution by
     ``runpy`` is the program's; ``main_met`` is true from when the program's code was handed out
     (whoever runs it without asking for ``main_code`` sets it): before, requests for it just wait.
+    ``sought`` says of which methods the calls in the program's own files are hooked.
     """
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, sought: Sought | None = None) -> None:
+        self.sought = sought or Sought()
+        self.asks = self.sought.asks
         self.main_names: set[str] = set()
         self.names: set[str] = set()
         self.endings: set[str] = set()
@@ -69,6 +73,7 @@ class Engine:
         """Look at every module from now on. Once per process."""
         from . import compiling, originals
 
+        self.prepare(self.sought.methods)
         self._import_hook.install()
         originals.watch(self)
         compiling.watch(self)
@@ -132,6 +137,33 @@ class Engine:
             self._requests.setdefault(name, []).extend(requests)
             self._done.setdefault(name, set()).update(requests)
 
+    def add_method(self, method: str) -> None:
+        """Hook the calls of every method of this name in the program's own files."""
+        self.prepare([method])
+        if method not in self.sought.methods:
+            self.sought.methods.add(method)
+            for name in list(sys.modules):
+                if self._is_ready(name):
+                    self._reach_method(name, method)
+
+    def prepare(self, methods: Iterable[str]) -> None:
+        """Let what code calls around the methods sought be there, though nobody has defined it."""
+        for method in methods:
+            for name in (hook_of(method), hook_of(method) + "="):
+                if name not in builtins.__dict__:
+                    builtins.__dict__[name] = _same
+        self.on_hook_defined(_same)
+
+    def _reach_method(self, name: str, method: str) -> None:
+        """Hook the calls in the functions of a module that is loaded."""
+        namespace = getattr(sys.modules[name], "__dict__", {})
+        file = namespace.get("__file__")
+        if not isinstance(file, str) or not self.sought.own(name, file) or not self._tools(name):
+            return
+        sheet = self.sheet_of(name, None, namespace)
+        if sheet is not None and "." + method in sheet.source:
+            self.add(r for r in self.sought.requests(sheet.plain, name) if r.path)
+
     def attach(self, target: object, request: Request) -> None:
         """Weave ``request`` into the object ``target``: its module and path are not looked at."""
         self._tools()
@@ -155,9 +187,12 @@ class Engine:
             if name in (loaded, _ending(loaded)) and self._is_ready(loaded):
                 _call(callback, sys.modules[loaded])
 
-    def main_code(self, source: bytes, filename: str) -> CodeType:
-        """The program's code, rewritten where it is named. Raises SyntaxError as ``compile`` does."""
-        requests = self.wanted(MAIN)
+    def main_code(self, source: bytes, filename: str, plain: CodeType | None = None) -> CodeType:
+        """The program's code, rewritten where it is named. Raises SyntaxError as ``compile`` does.
+
+        ``plain`` is what it was compiled to already.
+        """
+        requests = self.wanted(MAIN) if plain is None else self._asked(MAIN, plain)
         self.main_met = True
         self._main_source = (source, filename)
         code = None
@@ -238,19 +273,22 @@ class Engine:
     def code_for(self, code: CodeType, namespace: dict[str, Any]) -> CodeType:
         """The code to execute for a module that is being imported."""
         name = namespace["__name__"]
-        requests = self.wanted(name)
+        requests = self._asked(name, code)
         if not requests or not self._tools():
             return code
         try:
             sheet = self.sheet_of(name, code, namespace)
             if sheet is None:
+                self._no_methods(requests, "its source cannot be read")
                 return code
             new, landings, unmet = sheet.rewrite(requests)
-        except Exception:
+        except Exception as error:
+            self._no_methods(requests, f"it could not be rewritten: {error!r}")
             return code  # tried again on the loaded module, which says what is wrong
         with self._lock:
             self._done[name] = set(requests)
-            self._pending[name] = [*unmet, *_only_bound(landings)]
+            missing = [request for request in unmet if not is_method(request.variable)]
+            self._pending[name] = [*missing, *_only_bound(landings)]
         self._landed(landings)
         self._hope(sheet)
         return new or code
@@ -260,7 +298,8 @@ class Engine:
         requests = self.wanted(name) if name else []
         if namespace.get("__name__") in (MAIN, "__mp_main__") or name in self.main_names:
             self.main_met = True
-            requests = list(dict.fromkeys([*self.wanted(MAIN), *requests]))
+            own = self._asked(MAIN, code) if self.asks(code, name or MAIN) else self.wanted(MAIN)
+            requests = list(dict.fromkeys([*own, *requests]))
         if not requests or not self._tools():
             return code
         try:
@@ -329,6 +368,23 @@ class Engine:
         with self._lock:
             return list(self._requests.get(name, ()))
 
+    def _asked(self, name: str, code: CodeType) -> list[Request]:
+        """The requests for a module that is about to be executed: with those for what it holds.
+
+        They are remembered: whoever rewrites the module again weaves them in as well.
+        """
+        with self._lock:
+            known = self._requests.setdefault(name, [])
+            if self.asks(code, name):
+                known += [r for r in self.sought.requests(code, name) if r not in known]
+            return list(known)
+
+    def _no_methods(self, requests: list[Request], reason: str) -> None:
+        """Calls of methods are not tried again where the module was not asked for by its name."""
+        for request in requests:
+            if is_method(request.variable) and request.module not in self.names:
+                self.miss([request], f"{request.module}: {reason}")
+
     def _main_rewritten(self, sheet: Sheet, requests: list[Request]) -> CodeType | None:
         """The program's code with ``requests``: what is not found in its text is missing."""
         code, landings, unmet = sheet.rewrite(requests)
@@ -337,7 +393,7 @@ class Engine:
         self._landed(landings)
         self._hope(sheet)
         for request, reason in unmet.items():
-            if request not in sheet.hoped:
+            if request not in sheet.hoped and not is_method(request.variable):
                 self.not_found(request, reason)
         return code
 
@@ -444,6 +500,10 @@ def _only_bound(landings: list[Landing]) -> list[Request]:
 def _was_bound(request: Request) -> bool:
     """Whether one of the statements ran that bind the name of ``request``."""
     return bool(getattr(builtins.__dict__.get(request.hook + "&"), "called", False))
+
+
+def _same(value: object = None, *_: object) -> object:
+    return value
 
 
 def _ending(name: str) -> str:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         endings: set[str]
         """Modules wanted by their last component."""
 
+        def asks(self, code: CodeType, name: str) -> bool:
+            """Whether the module is wanted for what its code holds. Must not raise."""
+
         def code_for(self, code: CodeType, namespace: Namespace) -> CodeType:
             """What to execute in place of ``code``. Must not raise."""
 
@@ -55,7 +58,8 @@ class ImportHook:
     def __init__(self, client: Client) -> None:
         self.names = client.names
         self.endings = client.endings
-        self._client = client
+        self.asks = client.asks
+        self.client = client
         self._armed: set[str] = set()
 
     def install(self) -> None:
@@ -80,13 +84,16 @@ class ImportHook:
 
     def exchanged(self, code: CodeType, namespace: Namespace) -> CodeType:
         """What to execute instead of ``code``."""
-        return self._client.code_for(code, namespace) if self.wants(namespace["__name__"]) else code
+        name = namespace["__name__"]
+        if not (self.wants(name) or self.asks(code, name)):
+            return code
+        return self.client.code_for(code, namespace)
 
     def executed(self, namespace: Namespace) -> None:
         """A module's code has run to its end."""
         name = namespace["__name__"]
         if name not in self._armed and self.wants(name):
-            self._client.loaded(name)
+            self.client.loaded(name)
 
     def starting(self, spec: Any, module: ModuleType) -> None:
         """A module object has been made: arrange to hear when its import ends."""
@@ -123,7 +130,7 @@ class ImportHook:
                 lock.release = release
                 self._armed.discard(name)
                 if name in sys.modules and not is_lazy(sys.modules[name]):
-                    self._client.loaded(name)
+                    self.client.loaded(name)
             except Exception:
                 pass  # the program's import goes on
             finally:
@@ -132,7 +139,7 @@ class ImportHook:
         lock.release = released
 
     def _watch_runpy(self, runpy: ModuleType) -> None:
-        vars(runpy).setdefault("exec", _RunpyExec(self._client))
+        vars(runpy).setdefault("exec", _RunpyExec())
 
 
 def _lock_of(name: str) -> Any:
@@ -171,6 +178,8 @@ def _plain(f: object, args: tuple[Any, ...]) -> bool:
         name = args[1]["__name__"]
         for hook in _installed:
             if name in hook.names or name.rpartition(".")[2] in hook.endings:
+                return False
+            if hook.asks(args[0], name):
                 return False
     except Exception:
         pass  # not a call that we know
@@ -219,16 +228,15 @@ class _RunpyExec:
     and what it gave, either ``exec`` itself or a chain of C functions, is called.
     """
 
-    __slots__ = ("_client",)
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    __slots__ = ()
 
     def _choose(self) -> object:
         try:
             here = sys._getframe(1).f_locals
             code, namespace, spec = here["code"], here["run_globals"], here["mod_spec"]
-            new = self._client.main_code_for(code, namespace, spec.name if spec else "")
+            new = code
+            for hook in _installed:  # one may come while another is asked
+                new = hook.client.main_code_for(new, namespace, spec.name if spec else "")
         except Exception:
             return exec
         if new is code:

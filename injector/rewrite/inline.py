@@ -6,7 +6,22 @@ import ast
 from collections.abc import Sequence
 
 from .emit import Emitter
-from .nodes import LOAD, NOWHERE, STORE, Spot, constant, dotted, first, leaves, load, put, spot
+from .nodes import (
+    LOAD,
+    NOWHERE,
+    STORE,
+    Spot,
+    call,
+    calling,
+    constant,
+    dotted,
+    first,
+    leaves,
+    load,
+    put,
+    reading,
+    spot,
+)
 from .plan import Hook
 from .scope import COMPREHENSIONS, Inner, Site
 
@@ -26,6 +41,8 @@ class Inliner(Emitter):
                 self.produce(node, site)
             elif isinstance(node, ast.YieldFrom):
                 self.delegate(node)
+            elif isinstance(node, ast.Call):
+                self.method(node, site)
 
     def walrus(self, node: ast.NamedExpr, site: Site) -> None:
         """``(x := e)`` becomes ``(x := hook(e))``."""
@@ -36,6 +53,20 @@ class Inliner(Emitter):
             node.value = self.wrap(
                 node.value, hooks, key, "assignment", where, first(node.value), site.inner
             )
+
+    def method(self, node: ast.Call, site: Site) -> None:
+        """``a.f(x)`` becomes ``given(hook(a.f)(x))``: nothing of ours runs while the method does."""
+        function = node.func
+        assert isinstance(function, ast.Attribute)
+        hook = self.plan.methods[function.attr]
+        start, where = first(function), calling(node, function)
+        self.record.land(hook, self.plan.place.function, where.line, "call")
+        self.used.add(hook.name)
+        node.func = call(hook.name, [function], reading(function), start)
+        given = self.suffixed(hook, "=", [put(node, where)], where)
+        assert isinstance(given, ast.Call)
+        put(given.func, start)
+        site.replace(given)
 
     # -- comprehensions
 

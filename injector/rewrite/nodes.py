@@ -8,6 +8,7 @@ lines of the program in the order in which it would have seen them without us.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -48,6 +49,26 @@ def spot(node: ast.AST) -> Spot:
     if end_line is None or end_column is None:
         return Spot(line, column, line, column)
     return Spot(line, column, end_line, end_column)
+
+
+def reading(node: ast.Attribute) -> Spot:
+    """Where the compiler says that an attribute is read: in a chain over several lines, in its own."""
+    where = spot(node)
+    if where.line == where.end_line:
+        return where
+    column = where.end_column - len(node.attr)
+    return Spot(where.end_line, column, where.end_line, where.end_column)
+
+
+def calling(node: ast.Call, function: ast.Attribute) -> Spot:
+    """Where the compiler says that a method is called, which is not where it says so of a function."""
+    where = spot(node)
+    starred = any(isinstance(value, ast.Starred) for value in node.args)
+    doubled = any(keyword.arg is None for keyword in node.keywords)
+    if starred or doubled or (node.keywords and sys.version_info < (3, 11)):
+        return where  # then it makes no difference
+    start = reading(function)
+    return Spot(start.line, start.column, where.end_line, where.end_column)
 
 
 def head(node: ast.AST) -> Spot:

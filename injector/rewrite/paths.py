@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from .methods import is_method
 from .nodes import FUNCTIONS, Scope, imported
 from .request import ANYWHERE, Request
 from .scope import Facts, scan
@@ -35,7 +36,10 @@ class Place:
     def facts(self) -> Facts:
         """What the scope binds and reads; found out once, before anything in it is changed."""
         if self._facts is None:
-            self._facts = scan(self.node)
+            methods = {
+                r.variable[1:] for r in self.requests if r.variable and is_method(r.variable)
+            }
+            self._facts = scan(self.node, methods)
         return self._facts
 
 

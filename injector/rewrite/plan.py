@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .methods import is_method
 from .paths import Place
 from .request import Landing, Request
 
@@ -31,6 +32,8 @@ class Plan:
         self.variables: dict[str, list[Hook]] = {}
         self.wild: list[Hook] = []
         self.points: dict[str, list[Hook]] = {}
+        self.methods: dict[str, Hook] = {}
+        """By name of a method the hook on its calls: there is one, whoever asks."""
         self.captures = False
         self._merged: dict[str, list[Hook]] = {}
         for request in place.requests:
@@ -47,6 +50,8 @@ class Plan:
         self.captures = self.captures or bool(hook.request.captures)
         if variable is None:
             self.wild.append(hook)
+        elif is_method(variable):
+            self.methods[variable[1:]] = hook
         elif variable.startswith("#"):
             self.points.setdefault(variable, []).append(hook)
         else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .attaching import attach_path
 from .lazy import postponed
 from .live import Exchange
+from .methods import is_method
 from .request import Miss, Request
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def _prepare(
 def find_on(engine: Engine, module: ModuleType, requests: Iterable[Request]) -> None:
     """Meet requests on the live module: names it got from elsewhere or makes on demand."""
     for request in requests:
+        if is_method(request.variable):
+            continue  # that a name is read does not say that it is called
         try:
             if not postponed(engine, module, request):
                 attach_path(engine, module, request.path, request)

@@ -28,7 +28,8 @@ class Request(NamedTuple):
     path: tuple[str, ...]
     """Qualified name inside the module, ``()`` for the module's own level."""
     variable: str | None
-    """``"loss"``, ``"self.loss"``, ``"#enter"``, …; ``None`` for every variable."""
+    """``"loss"``, ``"self.loss"``, ``"#enter"``, …; ``None`` for every variable. ``".to"`` stands for
+    the calls of every method ``to``, whose hook is called :func:`injector.rewrite.methods.hook_of`."""
     captures: tuple[str, ...] = ()
     """Other variables of the same function whose values travel with the event."""
     override: bool = False
@@ -53,7 +54,7 @@ class Landing(NamedTuple):
     """The line of the program, stripped."""
     kind: str
     """``assignment argument loop return enter exit error yield receive import with except match
-    definition comprehension read scope binding wrapped``."""
+    definition comprehension read scope binding wrapped call``."""
 
 
 class Miss(NamedTuple):

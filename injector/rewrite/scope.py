@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 from .nodes import FUNCTIONS, Scope, dotted, imported, leaves, parameters
 
@@ -93,7 +93,7 @@ class Facts:
         self.declared: set[str] = set()
         self.tags: dict[str, set[str]] = {}
         self.sites: dict[int, list[Site]] = {}
-        """By identity of the statement (0 in a lambda): walruses, comprehensions, yields."""
+        """By identity of the statement (0 in a lambda): walruses, comprehensions, yields, method calls."""
         self.nested: list[tuple[Scope, str | None]] = []
         self.generator = False
         self.cramped: set[int] = set()
@@ -111,8 +111,9 @@ _Entry = tuple[ast.AST, ast.AST, str, int, int, "Inner | None"]
 class _Scan:
     """The work list of one pass."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, methods: Set[str] = frozenset()) -> None:
         self.facts = Facts()
+        self.methods = methods
         self.stack: list[_Entry] = []
         self.lambdas: dict[int, str] = {}
         if isinstance(scope, FUNCTIONS):
@@ -226,6 +227,13 @@ class _Scan:
         if isinstance(node.value, ast.Lambda):
             self.lambdas[id(node.value)] = node.target.id
         self.push(node.value, node, "value", entry[4], entry[5])
+
+    def on_call(self, entry: _Entry) -> None:
+        node = entry[0]
+        assert isinstance(node, ast.Call)
+        if self.methods and isinstance(node.func, ast.Attribute) and node.func.attr in self.methods:
+            self.site(entry)
+        self.children(node, entry[4], entry[5])
 
     def on_yield(self, entry: _Entry) -> None:
         self.facts.generator = True
@@ -357,6 +365,7 @@ _VISITORS: dict[type[ast.AST], Callable[[_Scan, _Entry], None]] = {
     ast.Name: _Scan.on_name,
     ast.Attribute: _Scan.on_attribute,
     ast.NamedExpr: _Scan.on_walrus,
+    ast.Call: _Scan.on_call,
     ast.Yield: _Scan.on_yield,
     ast.YieldFrom: _Scan.on_yield,
     ast.Lambda: _Scan.on_lambda,
@@ -379,9 +388,12 @@ if sys.version_info >= (3, 12):
     _VISITORS[ast.TypeAlias] = _Scan.on_alias
 
 
-def scan(scope: Scope) -> Facts:
-    """Find out everything about one scope; the scopes inside it are listed, not entered."""
-    return _Scan(scope).run()
+def scan(scope: Scope, methods: Set[str] = frozenset()) -> Facts:
+    """Find out everything about one scope; the scopes inside it are listed, not entered.
+
+    Calls of methods are noted where their name is one of ``methods``.
+    """
+    return _Scan(scope, methods).run()
 
 
 def tags(annotation: ast.expr) -> set[str]:

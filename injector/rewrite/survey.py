@@ -16,8 +16,9 @@ from typing import Any
 
 from .follow import is_closed, on_demand, starred, statement, ways
 from .locate import NoSource, Program, Source
+from .methods import is_method
 from .nearest import explain
-from .request import Landing, Miss, Request
+from .request import ANYWHERE, Landing, Miss, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def survey(
     found: list[Landing | Miss] = []
     by_module: dict[str, list[Request]] = {}
     for request, target in asked:
-        if target is None:
+        if is_method(request.variable):
+            found += _calls(program, request)
+        elif target is None:
             by_module.setdefault(request.module, []).append(request)
         else:
             found += _in_object(program, request, target)
@@ -53,6 +56,28 @@ def survey(
     met = {landing.request.hook for landing in landings}
     misses = [one for one in found if isinstance(one, Miss)]
     return landings, [miss for miss in misses if miss.request.hook not in met]
+
+
+def _calls(program: Program, request: Request) -> Iterator[Landing | Miss]:
+    """Where a method is called in the program's own files: those beside it, imported or not."""
+    from . import transform
+
+    none = True
+    for module in ("__main__", *(name for name, _ in program.neighbours())):
+        try:
+            source = program.find(module)
+            if source is None or str(request.variable) not in source.text:
+                continue
+            tree, text = ast.parse(source.text, source.file), source.text
+        except (NoSource, SyntaxError, ValueError):
+            continue
+        asked = [request._replace(module=module, path=ANYWHERE)]
+        about = {"module": module, "filename": source.file, "source": text}
+        for landing in transform.rewrite(tree, asked, **about)[0]:
+            none = False
+            yield landing._replace(request=request)
+    if none:
+        yield Miss(request, f"no call of a method {request.variable} in the program's own files")
 
 
 def _in_module(

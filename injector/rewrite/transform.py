@@ -14,6 +14,8 @@ builtins:
 ``injector:7&``           ``(object)``: what a name was bound to, whose attributes are wanted
 ``injector:7~``           no call: the class ``NameError``, caught where an outer variable that is
                           only read may not exist
+``injector:.to``          ``(method)``: what to call in place of ``a.to``
+``injector:.to=``         ``(value)``: what that call gave
 ========================  ===================================================================
 """
 

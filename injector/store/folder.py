@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import UserError
@@ -62,6 +62,11 @@ def newest(runs: str) -> str | None:
     except OSError:
         return None
     folders = [path for name in names if is_run(path := os.path.join(runs, name))]
+    return newest_of(folders)
+
+
+def newest_of(folders: Iterable[str]) -> str | None:
+    """Of folders named NAME.TIME the one that began last."""
     return max(folders, key=_started, default=None)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 SPANS_SUFFIX = ".spans"
 SPANS_HEADER = 1024
 """Bytes."""
+SPANS_TITLE = 512
+"""Bytes of the header that its line may take; integers of 64 bits follow, the sites of open calls."""
 SPANS_ROW = 32
 """Bytes of a row."""
 SPANS_COLUMNS = 4

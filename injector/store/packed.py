@@ -1,7 +1,8 @@
 """The spans of a finished run in less room: Parquet in the place of the files that were written live.
 
 ``HOST.PID.spans`` becomes ``HOST.PID.spans.parquet`` with the columns ``start end payload site``. What
-was never written is left out; all else stays as it was, so whoever reads rows reads the same.
+was never written is left out; all else stays as it was, so whoever reads rows reads the same. The sites
+of calls that never ended are kept as metadata.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import UserError
-from .layout import SPANS_COLUMNS, SPANS_HEADER, SPANS_ROW, SPANS_SUFFIX
+from .folder import read_info
+from .layout import SPANS_COLUMNS, SPANS_HEADER, SPANS_ROW, SPANS_SUFFIX, SPANS_TITLE
 
 SUFFIX = SPANS_SUFFIX + ".parquet"
 NAMES = ("start", "end", "payload", "site")
@@ -34,6 +36,27 @@ def count(path: str) -> int:
         return 0
     rows: int = _parquet().ParquetFile(packed_path(path)).metadata.num_rows
     return rows
+
+
+def opened(path: str) -> list[int]:
+    """The sites of the calls that the process whose spans are in ``path`` is in, or was in at its end.
+
+    In no order; nothing where there is no such file. Raises OSError, and UserError where Parquet cannot
+    be read.
+    """
+    if os.path.exists(path):
+        return _open_sites(path)
+    if not os.path.exists(packed_path(path)):
+        return []
+    metadata = _parquet().ParquetFile(packed_path(path)).metadata.metadata or {}
+    return [int(site) for site in metadata.get(_OPENED, b"").split()]
+
+
+def _open_sites(path: str) -> list[int]:
+    with open(path, "rb") as file:
+        head = file.read(SPANS_HEADER)[SPANS_TITLE:]
+    numbers = memoryview(head)[: len(head) // 8 * 8].cast("q")
+    return [site for site in numbers[1:] if site > 0]  # the first place is everybody's
 
 
 def blocks(path: str) -> Iterator[Any]:
@@ -67,12 +90,13 @@ def _raw_blocks(path: str) -> Iterator[Any]:
 def pack(folder: str) -> tuple[int, int]:
     """Pack every file of spans of the run in ``folder``; its size in bytes before and after.
 
-    Each file is replaced when its packed form is whole. Raises UserError for a run that has not ended,
-    OSError.
+    Each file is replaced when its packed form is whole. Raises UserError for a run that has not ended, or
+    that a later version wrote; OSError.
     """
-    if not os.path.exists(os.path.join(folder, "run.json")):
+    if not read_info(folder):
         raise UserError(
-            f"{folder}: this run goes on, or nobody has collected it: it cannot be packed"
+            f"{folder}: this run goes on, nobody has collected it, or its run.json is broken: "
+            "it cannot be packed"
         )
     raw = os.path.join(folder, "raw")
     before = after = 0
@@ -88,7 +112,8 @@ def pack(folder: str) -> tuple[int, int]:
 def _pack_file(path: str) -> None:
     pyarrow, parquet = _arrow(), _parquet()
     draft = f"{packed_path(path)}.{os.getpid()}.draft"
-    schema = pyarrow.schema([(name, pyarrow.int64()) for name in NAMES])
+    metadata = {_OPENED: " ".join(map(str, _open_sites(path))).encode()}
+    schema = pyarrow.schema([(name, pyarrow.int64()) for name in NAMES], metadata=metadata)
     try:
         # Times rise by little from row to row: differences take a fraction of the room.
         how = {"compression": "zstd", "use_dictionary": ["site"], "column_encoding": _ENCODING}
@@ -105,6 +130,7 @@ def _pack_file(path: str) -> None:
     os.unlink(path)
 
 
+_OPENED = b"injector.opened"
 _ENCODING = dict.fromkeys(("start", "end", "payload"), "DELTA_BINARY_PACKED")
 
 

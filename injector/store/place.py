@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from ..errors import UserError
+
 TYPE_CHECKING = False  # importing typing would cost 5 ms, before the program starts
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +40,29 @@ def create(name: str, runs: str | None = None, environ: Mapping[str, str] | None
         if folder is not None:
             return Place(folder, tuple(problems))
     return Place(None, tuple(problems))
+
+
+def create_into(folder: str) -> Place:
+    """Make exactly ``folder`` a run's; what else lies in it stays.
+
+    Raises UserError when it holds a run already (also one that starts at this very moment), and when
+    it cannot be written: whoever names a folder reads from that one.
+    """
+    folder = os.path.abspath(folder)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        names = os.listdir(folder)
+        if "run.json" in names or any(name.endswith(".data") for name in names):
+            raise FileExistsError
+        os.mkdir(os.path.join(folder, "raw"))
+    except FileExistsError:
+        if os.path.isdir(folder):
+            raise UserError(f"--into {folder}: this folder holds a run already") from None
+        raise UserError(f"--into {folder}: this is no folder") from None
+    except OSError as error:
+        why = error.strerror or error
+        raise UserError(f"--into {folder}: no run can be recorded there: {why}") from None
+    return Place(folder, ())
 
 
 def _attempt(runs: str, name: str, problems: list[str]) -> str | None:
@@ -74,18 +99,25 @@ def clean_name(name: str) -> str:
 
 
 def _create_in(runs: str, name: str) -> str:
-    os.makedirs(runs, exist_ok=True)
     if os.path.basename(os.path.dirname(runs)) == HIDDEN:
+        os.makedirs(runs, exist_ok=True)
         _keep_out_of_git(os.path.dirname(runs))
+    folder = create_unique(runs, name)
+    os.mkdir(os.path.join(folder, "raw"))
+    return folder
+
+
+def create_unique(parent: str, name: str) -> str:
+    """Make an empty folder ``NAME.TIME`` in ``parent`` that nobody else has. Raises OSError."""
+    os.makedirs(parent, exist_ok=True)
     moment = time.time_ns() // 1_000
     while True:
-        folder = os.path.join(runs, f"{name}.{_stamp(moment)}")
+        folder = os.path.join(parent, f"{name}.{_stamp(moment)}")
         try:
             os.mkdir(folder)
         except FileExistsError:
             moment += 1  # somebody else's run of this very microsecond
             continue
-        os.mkdir(os.path.join(folder, "raw"))
         return folder
 
 

@@ -1,9 +1,11 @@
 """The shipped voirfiles, one per library, and what can be known of them without running them.
 
-A voirfile here is a voirfile like anybody's, with two constants of plain text at its margin:
-``LIBRARY``, the top-level name under which programs import the library (or a tuple of such names), and
-``TESTED``, the oldest and the newest version it was tested with. It is run in a process as soon as
-that process imports the library, and in no other.
+A voirfile here is a voirfile like anybody's, with constants of plain text at its margin: ``LIBRARY``,
+the top-level name under which programs import the library (or a tuple of such names), and ``TESTED``,
+the oldest and the newest version it was tested with. Where it asks for calls of methods, their names
+stand there too: in ``DEVICE_METHODS`` those of interest only where there is an accelerator, in
+``RANK_METHODS`` those of processes that are one of several. It is run in a process as soon as that
+process imports the library, and in no other.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ class Shipped(NamedTuple):
     """Oldest and newest version that it was tested with."""
     about: str
     """The first sentence of its text: what it records."""
+    device_methods: tuple[str, ...]
+    """Methods whose calls in the program's own files it asks for where there may be an accelerator."""
+    rank_methods: tuple[str, ...]
+    """The same, in a process that is one of several."""
 
 
 def shipped(folder: str = FOLDER) -> list[Shipped]:
@@ -56,11 +62,22 @@ def automatic(folder: str = FOLDER) -> dict[str, list[str]]:
     return by_library
 
 
+def methods(folder: str = FOLDER) -> tuple[list[str], list[str]]:
+    """The methods whose calls they ask for: where there may be an accelerator, and in ranks."""
+    try:
+        found = shipped(folder)
+    except OSError:
+        return [], []
+    of_devices = {name for one in found for name in one.device_methods}
+    return sorted(of_devices), sorted({name for one in found for name in one.rank_methods})
+
+
 def _described(name: str, path: str, text: str) -> Shipped:
     libraries = _words(_constant(text, "LIBRARY"))
     oldest, *_, newest = [*_words(_constant(text, "TESTED")), "", ""][:2]
     about = text.partition('"""')[2].partition('"""')[0].strip().partition("\n\n")[0]
-    return Shipped(name, path, libraries, (oldest, newest), " ".join(about.split()))
+    asked = [_words(_constant(text, name)) for name in ("DEVICE_METHODS", "RANK_METHODS")]
+    return Shipped(name, path, libraries, (oldest, newest), " ".join(about.split()), *asked)
 
 
 def _constant(text: str, name: str) -> str:

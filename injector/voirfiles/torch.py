@@ -1,4 +1,4 @@
-"""Waiting for DataLoaders, forward, backward, optimizers, collectives and DDP's waiting for gradients.
+"""Waiting for DataLoaders, transfers, forward, backward, optimizers, collectives, DDP's gradients.
 
 Wherever a training loop is, it goes through these functions of PyTorch. Their calls become spans, each
 of the line of the program that led there; what a model calls inside of itself is not looked at. How
@@ -8,18 +8,20 @@ steps, epochs and validation follow from them is found out afterwards, from who 
 from __future__ import annotations
 
 import os
-from time import perf_counter_ns
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import torch
 
 LIBRARY = "torch"
 TESTED = ("2.13", "2.13")
+DEVICE_METHODS = ("to", "cuda", "xpu")
+RANK_METHODS = ("wait",)
 
 LOADER = "/torch.utils.data.dataloader"
 OPTIMIZER = "/torch.optim.optimizer/Optimizer"
 COLLECTIVES = "/torch.distributed.distributed_c10d"
+ELASTIC = "/torch.distributed.elastic.multiprocessing.errors"
 
 _jit: Any = torch.jit
 
@@ -38,6 +40,19 @@ def instrument_loaders(ov: Any) -> None:
         of=lambda self: self.dataset,
         what=lambda self: f"DataLoader of {type(self.dataset).__name__}",
     )
+
+
+def instrument_transfers(ov: Any) -> None:
+    """``h2d``: what the program's own calls move from the host to a device; whole batches too."""
+    for method in DEVICE_METHODS:
+        ov.region(
+            f".{method}",
+            "h2d",
+            when=[_on_host, _on_device],
+            nbytes=_moved,
+            outermost=True,
+            device=True,
+        )
 
 
 def instrument_models(ov: Any) -> None:
@@ -60,7 +75,14 @@ def instrument_gradients(ov: Any) -> None:
     tensor = "/torch._tensor/Tensor/backward"
     for where in (tensor, "/torch.autograd/backward", "/torch.autograd/grad"):
         ov.region(where, "backward", outermost=True, device=True)
-    ov.value(tensor, "loss", task="train", get=lambda self: self if self.numel() == 1 else None)
+    ov.value(tensor, "loss", task="train", get=_loss)
+
+
+def instrument_scalers(ov: Any) -> None:
+    """Of a loss that is scaled for mixed precision, ``train/loss`` is what it was before."""
+    sharded = "/torch.distributed.fsdp.sharded_grad_scaler/ShardedGradScaler/scale"
+    for where in ("/torch.amp.grad_scaler/GradScaler/scale", sharded):
+        ov.value(where, "unscaled", get=_scaled)
 
 
 def instrument_optimizers(ov: Any) -> None:
@@ -96,6 +118,16 @@ def instrument_ranks(ov: Any) -> None:
         return result
 
     ov.override(f"{COLLECTIVES}/init_process_group > #value", initialised)
+
+
+def instrument_launcher(ov: Any) -> None:
+    """How workers ended that torchrun, or who builds on it, has started: it alone can know."""
+
+    def failed(self: Any) -> Any:
+        ov.exited(self.pid, self.exitcode)
+        return self
+
+    ov.override(f"{ELASTIC}/ProcessFailure/__post_init__ > self", failed)
 
 
 # --- models ---------------------------------------------------------------------------------------
@@ -168,19 +200,112 @@ def _search(value: Any, depth: int) -> Any:
     """The first tensor with a dimension in tuples, lists, mappings and plain objects."""
     if isinstance(value, torch.Tensor):
         return value if value.dim() else None
-    if not depth or isinstance(value, (str, bytes, int, float, torch.nn.Module, type(None))):
+    if not depth:
         return None
-    if isinstance(value, dict):
-        parts = list(value.values())
-    elif isinstance(value, (tuple, list)):
-        parts = list(value[:8])
-    else:
-        parts = list(getattr(value, "__dict__", {}).values())
-    for part in parts[:16]:
+    for part in _parts(value):
         found = _search(part, depth - 1)
         if found is not None:
             return found
     return None
+
+
+def _parts(value: Any) -> list[Any]:
+    """What a batch is made of, as far as is looked."""
+    kind = type(
+        value
+    )  # not isinstance: that asks the object as well, and so runs the program's code
+    if issubclass(kind, (str, bytes, int, float, torch.nn.Module, type(None))):
+        return []
+    if issubclass(kind, dict):
+        return list(value.values())[:16]
+    if issubclass(kind, (tuple, list)):
+        return list(value[:8])
+    try:
+        return list(object.__getattribute__(value, "__dict__").values())[:16]
+    except AttributeError:
+        return []
+
+
+# --- losses ---------------------------------------------------------------------------------------
+
+_unscaled: dict[int, tuple[Any, Any]] = {}
+"""By identity of a scaled loss, which is watched and not kept, what it was made from."""
+
+
+def _scaled(outputs: Any, result: Any) -> None:
+    """A loss was scaled: no value of its own."""
+    if isinstance(result, torch.Tensor) and result is not outputs:
+        key = id(result)
+        _unscaled[key] = ref(result, lambda _: _unscaled.pop(key, None)), outputs
+
+
+def _loss(self: Any) -> Any:
+    """The number that backward starts from, if it is one.
+
+    Of a subclass of Tensor that has its say in torch's functions, backward is called twice: once by the
+    program, and once by torch when that has spoken.
+    """
+    if type(self) is not _Tensor and _has_function(self):
+        return None
+    known = _unscaled.pop(id(self), None)
+    loss = self if known is None else known[1]
+    return loss if loss.numel() == 1 else None
+
+
+# --- transfers ------------------------------------------------------------------------------------
+
+_C: Any = torch._C
+_modes: Any = getattr(_C, "_len_torch_function_stack", lambda: 1)
+_is_compiling = torch.compiler.is_compiling
+_has_function: Any = torch.overrides.has_torch_function_unary
+
+
+def _on_host(self: Any) -> bool:
+    """Whether a tensor, or the first tensor of a batch, is in the host's memory; a model is no batch."""
+    if type(self) is _Tensor and not _modes():
+        return bool(self.is_cpu)
+    found = _first(self)
+    return found is not None and _is_cpu(found)
+
+
+def _on_device(result: Any) -> bool:
+    """Whether it is a device's now. What is only traced moves nothing."""
+    if type(result) is _Tensor and not _modes() and result.is_cpu:
+        return False
+    found = _first(result)
+    if found is None or _is_cpu(found):
+        return False
+    return not (_is_traced() or _is_compiling())
+
+
+def _moved(result: Any) -> int:
+    """Bytes of all its tensors."""
+    if type(result) is _Tensor and not _modes():
+        return _size(result)
+    with _C.DisableTorchFunction():
+        return sum(_size(tensor) for tensor in _tensors(result, _DEPTH))
+
+
+def _is_cpu(tensor: Any) -> bool:
+    """Asked so that nobody hears of it who listens to torch's functions."""
+    if type(tensor) is _Tensor and not _modes():
+        return bool(tensor.is_cpu)
+    with _C.DisableTorchFunction():
+        return bool(tensor.is_cpu)
+
+
+def _first(value: Any) -> Any:
+    """The first tensor in ``value``, None if there is none."""
+    return value if type(value) is _Tensor else next(_tensors(value, _DEPTH), None)
+
+
+def _tensors(value: Any, depth: int) -> Any:
+    """The tensors in tuples, lists, mappings and plain objects."""
+    if issubclass(type(value), _Tensor):
+        yield value
+    elif depth:
+        for part in _parts(value):
+            yield from _tensors(part, depth - 1)
 
 
 # --- ranks ----------------------------------------------------------------------------------------
@@ -194,6 +319,16 @@ def _watch_collectives(ov: Any) -> None:
             if name in known:
                 where = f"{COLLECTIVES}/{name}"
                 ov.region(where, "comm", what=name, nbytes=nbytes, outermost=True, device=True)
+    work = torch.distributed.Work
+    for method in RANK_METHODS:
+        ov.region(
+            f".{method}",
+            "comm",
+            what=method,
+            when=lambda self: issubclass(type(self), work),
+            outermost=True,
+            device=True,
+        )
 
 
 def _size(value: Any) -> int:
@@ -246,12 +381,8 @@ def _watch_replicas(ov: Any) -> None:
             engine.queue_callback(computed)
 
         def computed() -> None:
-            start = perf_counter_ns()
-            engine.queue_callback(lambda: waited(start))
-
-        def waited(start: int) -> None:
             size = sum(_gradients(model, sizes) for model in synced)
-            ov.span("comm", start, perf_counter_ns(), nbytes=size, what="DDP's gradients")
+            engine.queue_callback(ov.begin("comm", nbytes=size, what="DDP's gradients"))
 
         register: Any = loss.register_hook
         handle = register(arrived)

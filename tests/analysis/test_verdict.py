@@ -155,7 +155,7 @@ def test_transfers_that_nobody_sees(
         if device:
             p.row("forward", start, start + MS, clock="device", device=device, of=1, phase="train")
     found = report(tmp_path / "r", p)
-    texts = [text for text in found.unmeasured if "transfers to devices are not seen" in text]
+    texts = [text for text in found.unmeasured if "transfers to devices: none were seen" in text]
     assert len(texts) == said
 
 

@@ -52,10 +52,17 @@ def test_a_submodule_is_timed(tmp_path):
 
 def test_calls_are_recorded_and_compared(tmp_path):
     measured = loops.calls(tmp_path, 1, 0.01)
-    wanted = {row.key for row in sheets.CALLS.rows if row.key != "submodules"}
+    wanted = {row.key for row in sheets.CALLS.rows if row.key.startswith("regions")}
     assert wanted == set(measured)
     assert {"by hand", "regions"} <= set(measured["regions every"])
     assert "devices" in measured["regions every, device"]
+
+
+def test_calls_of_methods_are_timed(tmp_path):
+    measured = loops.methods(tmp_path, 1, 0.01)
+    assert set(measured) == {row.key for row in sheets.CALLS.rows if row.key.startswith("methods")}
+    (run,) = (tmp_path / "runs").glob("*")
+    assert '"region":"h2d"' in next((run / "raw").glob("*.log")).read_text()
 
 
 def test_what_a_fast_loop_loses_is_counted(tmp_path):

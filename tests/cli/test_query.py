@@ -129,3 +129,55 @@ def test_bad_input_is_exit_2(runs, words, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """Folders that are no runs, or none of this version."""
+    folder = tmp_path_factory.mktemp("odd")
+    for name in ("future", "torn"):
+        (folder / name / "raw").mkdir(parents=True)
+    (folder / "future" / "run.json").write_text('{"schema": 99}')
+    (folder / "torn" / "run.json").write_text('{"schema": 1, "na')
+    (folder / "torn" / "raw" / "h.1.log").write_text('{"event": "process", "da')
+    (folder / "none").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("which", "said"),
+    [
+        ("future", "written by a later injector (its schema is 99; this one reads up to 1)"),
+        ("none", "holds no record of a run"),
+        ("missing", "does not exist"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["report", "query", "pack", "watch"])
+def test_what_is_no_run_of_ours_is_said_alike(odd, verb, which, said):
+    words = ["select * from steps"] if verb == "query" else []
+    done = inject(odd, verb, which, *words)
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.startswith("inject: ") and said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_can_be_read_of_a_torn_run_is_read(odd):
+    for words in (("report", "torn"), ("query", "torn", "select count(*) from steps")):
+        done = inject(odd, *words)
+        assert done.returncode == 0, done.stderr
+    done = inject(odd, "pack", "torn")
+    assert done.returncode == 2 and "broken" in done.stderr
+    done = inject(odd, "runs", "--runs", ".")
+    assert done.returncode == 0
+    assert "torn" in done.stdout and "future" in done.stdout
+
+
+@pytest.mark.parametrize("interval", ["0", "0s", "-1", "soon"])
+def test_an_interval_is_more_than_nothing(odd, interval):
+    (odd / "program.py").write_text("print('ran')")
+    done = inject(odd, "run", f"--interval={interval}", "program.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        f"--interval is a time above 0, such as 90, 90s, 5m or 1h30m, not '{interval}'"
+        in done.stderr
+    )

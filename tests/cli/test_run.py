@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -28,3 +29,57 @@ def test_however_it_is_called(how, tmp_path):
     )
     assert (done.returncode, done.stderr) == (5, "")
     assert done.stdout == "['main.py', 'a'] ['-X', 'dev', 'main.py', 'a']\n"
+
+
+def called(tmp_path, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "injector", "run", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "INJECT_RUNS": str(tmp_path / "runs")},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_into_a_named_folder_and_never_twice(tmp_path):
+    (tmp_path / "main.py").write_text("print('ran')")
+    done = called(tmp_path, "--quiet", "--into", "here/exactly", "main.py")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
+    record = tmp_path / "here" / "exactly" / "run.json"
+    before = record.read_bytes()
+    assert not (tmp_path / "runs").exists()
+
+    again = called(tmp_path, "--quiet", "--into", "here/exactly", "main.py")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "this folder holds a run already" in again.stderr
+    assert record.read_bytes() == before
+
+
+def test_into_and_runs_exclude_each_other(tmp_path):
+    (tmp_path / "main.py").write_text("print('ran')")
+    done = called(tmp_path, "--into", "a", "--runs", "b", "main.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "not both" in done.stderr
+    assert not (tmp_path / "a").exists()
+
+
+MEMORY = """
+import subprocess, sys
+if len(sys.argv) > 1:
+    held = bytearray(int(sys.argv[1]))
+else:
+    subprocess.run([sys.executable, __file__, "200000000"], check=True)
+"""
+
+
+def test_the_most_memory_is_known_however_short_it_was_held(tmp_path):
+    """Also by a process that the program started itself; samples are a second apart."""
+    (tmp_path / "main.py").write_text(MEMORY)
+    for words in (["main.py", "200000000"], ["main.py"]):
+        into = tmp_path / f"run{len(words)}"
+        done = called(tmp_path, "--quiet", "--into", str(into), *words)
+        assert done.returncode == 0, done.stderr
+        assert 200_000_000 < json.loads((into / "run.json").read_text())["peak_rss"] < 300_000_000
+    (tmp_path / "empty.py").write_text("")
+    called(tmp_path, "--quiet", "--into", str(tmp_path / "empty"), "empty.py")
+    assert json.loads((tmp_path / "empty" / "run.json").read_text())["peak_rss"] < 50_000_000

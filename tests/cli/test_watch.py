@@ -56,7 +56,9 @@ def test_a_run_that_is_over_is_shown_and_left(folder):
     finish(folder)
     done = watch("--runs", str(folder.parent))
     assert done.returncode == 0
-    assert "train · ended · step 3" in done.stdout
+    assert "train · ended · step 4" in done.stdout, (
+        "as the report counts, which knows the whole run"
+    )
 
 
 def test_lines_for_a_pipe_until_the_run_ends(folder):
@@ -111,3 +113,47 @@ def test_a_port_that_is_taken(folder):
         done = watch(str(folder), "--web", "--port", str(taken.getsockname()[1]))
     assert done.returncode == 2
     assert os.strerror(98) in done.stderr or "in use" in done.stderr
+
+
+def test_a_packed_run_is_shown_as_it_was(folder):
+    from injector.store import packed
+
+    finish(folder)
+    before = watch(str(folder)).stdout
+    packed.pack(str(folder))
+    assert not list(folder.glob("raw/*.spans"))
+    done = watch(str(folder))
+    assert (done.returncode, done.stdout) == (0, before)
+    assert "step 4" in before
+
+
+def test_a_run_of_another_host_needs_no_process_of_this_one(folder):
+    """The process of that number may be anybody here: only the folder is asked."""
+    log = folder / "raw" / "h.1.log"
+    log.write_text(log.read_text().replace('"pid": 1,', f'"pid": {os.getpid()},'))
+    assert watch(str(folder), "--once").stdout.startswith("train · training · step 3")
+    with log.open("a") as file:
+        file.write(json.dumps({"event": "end", "data": {}, "t": 0}) + "\n")
+    assert watch(str(folder), "--once").stdout.startswith("train · ended · step 3")
+
+
+def test_a_run_whose_json_is_torn_is_over(folder):
+    (folder / "run.json").write_text('{"schema": 1, "na')
+    done = watch(str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "train · ended · step 4" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--port", "99999", "--web"), "up to 65535"),
+        (("--port", "x"), "up to 65535"),
+        ((), "written by a later injector"),
+    ],
+)
+def test_bad_input(folder, words, said):
+    (folder / "run.json").write_text('{"schema": 99}')
+    done = watch(str(folder), *words)
+    assert done.returncode == 2
+    assert said in done.stderr and "Traceback" not in done.stderr

@@ -56,7 +56,17 @@ def launch(tmp_path):
     """Start the text of a program, after STEPS, under inject."""
     started = []
 
-    def go(program, *options, voirfile=VOIRFILE, runs=None, before=(), **settings):
+    def go(
+        program,
+        *options,
+        voirfile=VOIRFILE,
+        runs=None,
+        before=(),
+        process_group_of_its_own=False,
+        **settings,
+    ):
+        if process_group_of_its_own:
+            settings["preexec_fn"] = os.setpgrp  # process_group came with Python 3.11
         (tmp_path / "main.py").write_text(STEPS + program)
         (tmp_path / "x.py").write_text(voirfile)
         runs = runs or tmp_path / "runs"

@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+from injector.analysis import monitored
 from injector.bus import collector, series, spans
 from injector.store.folder import Damage, read_records
 
@@ -117,3 +119,15 @@ def report(folder: Path, environ: dict[str, str]) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def until_sampled(run, count: int):
+    """What the monitor saw of a run under way, once it has taken that many samples of the host."""
+    due = time.monotonic() + PATIENCE
+    while time.monotonic() < due:
+        for folder in run.runs.glob("*"):
+            for seen in monitored.read(str(folder)):
+                if len(seen.hosts) >= count:
+                    return seen
+        time.sleep(0.02)
+    raise AssertionError("nothing was sampled")

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
 from injector.analysis import monitored
 
+from .faulty import until_sampled
+
 FINE = {"load": 0.5, "memory_used": 1 << 30, "memory_total": 4 << 30, "power": 100.0}
-
-
-def until_sampled(run, count):
-    """Wait until the monitor has taken that many samples of the devices, or of the host."""
-    due = time.monotonic() + 60
-    while time.monotonic() < due:
-        for folder in run.runs.glob("*"):
-            for seen in monitored.read(str(folder)):
-                if len(seen.hosts) >= count:
-                    return seen
-        time.sleep(0.02)
-    raise AssertionError("nothing was sampled")
 
 
 @pytest.fixture

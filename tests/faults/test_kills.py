@@ -10,6 +10,10 @@ import time
 import pytest
 from supervised import alive, state, until
 
+from injector.analysis import monitored
+
+from .faulty import until_sampled
+
 KILLS = int(os.environ.get("INJECT_KILLS", "50"))
 """How many processes are killed at a random moment. A thousand take some minutes."""
 
@@ -87,6 +91,10 @@ if __name__ == "__main__":
     counts = [recorded[int(pid)] for pid in run.out.split()]
     assert [len(process.values) for process in counts] == [200, 200, 100, 200]
     assert [process.steps for process in counts] == [200, 200, 100, 200]
+    [fate] = run.info["broken"]
+    assert (fate["rank"], fate["kind"], fate["steps"]) == (2, "died", 100)
+    assert fate["how"] in ("killed by SIGKILL", "nobody knows how")
+    assert "rank 2 died at step 100" in run.err
 
 
 def test_a_data_loader_worker_is_killed(launch):
@@ -164,6 +172,132 @@ sys.exit(5)
     assert run.info["outlived"] == []
 
 
+def pause(pid):
+    """Stop a process for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: state(pid) == "T")
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: state(pid) != "T")
+
+
+def test_one_rank_of_four_is_stopped_for_a_while(launch, tmp_path):
+    run = launch("""
+import multiprocessing
+
+def rank(number, barrier):
+    os.environ["RANK"] = str(number)
+    steps(100, number)
+    barrier.wait()
+    while not os.path.exists("go on"):
+        time.sleep(0.01)
+    for _ in range(10):
+        step(100)
+        barrier.wait()
+
+if __name__ == "__main__":
+    fork = multiprocessing.get_context("fork")
+    barrier = fork.Barrier(4)
+    ranks = [fork.Process(target=rank, args=(n, barrier)) for n in range(4)]
+    for process in ranks: process.start()
+    say(*(process.pid for process in ranks))
+    for process in ranks: process.join()
+    sys.exit(3 + max(process.exitcode for process in ranks))
+""")
+    ranks = list(map(int, run.said()))
+    os.kill(ranks[2], signal.SIGSTOP)
+    until(lambda: state(ranks[2]) == "T")
+    (tmp_path / "go on").touch()
+    os.kill(ranks[2], signal.SIGCONT)
+    run = run.over()
+    assert run.exit == 3
+    assert [run.processes[pid].steps for pid in ranks] == [110, 110, 110, 110]
+
+
+def test_a_data_loader_worker_is_stopped_for_a_while(launch, tmp_path):
+    pytest.importorskip("torch")
+    run = launch("""
+import torch
+
+class Data(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        for number in range(40):
+            yield torch.zeros(1)
+
+def main():
+    loader = torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=1)
+    for number, batch in enumerate(loader):
+        step(number)
+        if number == 2:
+            say(torch.multiprocessing.active_children()[0].pid, os.getpid())
+            while not os.path.exists("go on"):
+                time.sleep(0.01)
+main()
+sys.exit(4)
+""")
+    worker, program = map(int, run.said())
+    os.kill(worker, signal.SIGSTOP)
+    until(lambda: state(worker) == "T")
+    (tmp_path / "go on").touch()
+    os.kill(worker, signal.SIGCONT)
+    run = run.over()
+    assert run.exit == 4
+    assert run.processes[program].is_whole(20)
+    assert run.info["outlived"] == []
+
+
+def test_the_monitor_is_stopped_for_a_while(launch, tmp_path):
+    run = launch(
+        """
+say("ready", os.getpid())
+while not os.path.exists("go on"):
+    time.sleep(0.01)
+steps(1000)
+sys.exit(5)
+""",
+        "--interval",
+        "0.05",
+    )
+    program = int(run.said()[1])
+    until_sampled(run, 3)
+    monitor = until(lambda: monitor_of(run))
+    pause(monitor)
+    sampled = len(until_sampled(run, 3).hosts)
+    until_sampled(run, sampled + 3)
+    (tmp_path / "go on").touch()
+    run = run.over()
+    assert run.exit == 5
+    assert run.processes[program].is_whole(1000)
+    [seen] = monitored.read(str(run.folder))
+    assert seen.whole
+
+
+def witness_of(run, program):
+    """Ours that stands in the program's group to tell what that is sent."""
+    group = os.getpgid(program)
+    others = [pid for pid in run.left() if pid not in (program, run.process.pid)]
+    return next((pid for pid in others if os.getpgid(pid) == group), None)
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
+def test_the_witness_of_signals_is_lost(launch, name):
+    run = launch(
+        """
+signal.signal(signal.SIGTERM, lambda *_: (steps(1000), sys.exit(5)))
+say("ready", os.getpid())
+while True:
+    time.sleep(0.05)
+""",
+        process_group_of_its_own=True,
+    )
+    program = int(run.said()[1])
+    witness = until(lambda: witness_of(run, program))
+    os.kill(witness, getattr(signal, name))
+    run.process.terminate()  # to inject alone, which passes it on
+    run = run.over()
+    assert run.exit == 5
+    assert run.processes[program].is_whole(1000)
+
+
 def test_the_program_is_stopped_for_a_while(launch, tmp_path):
     run = launch("""
 say("ready", os.getpid())
@@ -176,10 +310,7 @@ sys.exit(5)
 """)
     program = int(run.said()[1])
     for _ in range(3):
-        os.kill(program, signal.SIGSTOP)
-        until(lambda: state(program) == "T")
-        os.kill(program, signal.SIGCONT)
-        until(lambda: state(program) != "T")
+        pause(program)
     (tmp_path / "enough").touch()
     run = run.over()
     assert run.exit == 5

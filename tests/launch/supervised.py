@@ -36,9 +36,9 @@ def alive(pid):
     return state(pid) not in (None, "Z", "X")
 
 
-def until(condition):
+def until(condition, patience=PATIENCE):
     """Wait for ``condition()``; what it returned."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while not (found := condition()):
         assert time.monotonic() < end, "this never happened"
         time.sleep(0.01)

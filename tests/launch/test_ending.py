@@ -231,6 +231,26 @@ def test_data_loader_workers_are_ended(start):
 
 
 def test_the_interpreter_here_can_adopt():
-    text = "from injector.launch.reaper import adopt_orphans; print(adopt_orphans())"
+    text = "from injector.reaper import adopt_orphans; print(adopt_orphans())"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.stdout == "True\n"
+
+
+def test_who_interrupted_it_is_in_the_record(start, tmp_path):
+    process = start(WAIT, options=("--runs", str(tmp_path / "runs")))
+    process.terminate()
+    assert process.wait(PATIENCE) == -signal.SIGTERM
+    [run] = (tmp_path / "runs").glob("*/run.json")
+    record = json.loads(run.read_text())
+    assert record["interrupted"]["signal"] == signal.SIGTERM
+    assert record["started"] <= record["interrupted"]["time"] <= record["ended"]
+
+
+def test_nobody_interrupted_it(start, tmp_path):
+    process = start(
+        "import os; print('ready', os.getpid(), flush=True)",
+        options=("--runs", str(tmp_path / "runs")),
+    )
+    assert process.wait(PATIENCE) == 0
+    [run] = (tmp_path / "runs").glob("*/run.json")
+    assert json.loads(run.read_text())["interrupted"] is None

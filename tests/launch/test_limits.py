@@ -36,7 +36,9 @@ def test_times(text, seconds):
     ["", "x", "5x", "m", "-5", "1h-", "5 6 7x", "0", "0s", "nan", "inf", "1e3", "1..2", "h5"],
 )
 def test_what_is_no_time(text):
-    with pytest.raises(UserError, match="--max-duration is a time such as 90, 90s, 5m or 1h30m"):
+    with pytest.raises(
+        UserError, match="--max-duration is a time above 0, such as 90, 90s, 5m or 1h30m"
+    ):
         limit("--max-duration", text)
 
 

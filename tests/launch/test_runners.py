@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,18 @@ def test_misses_are_told_if_nothing_else_came(tmp_path, inject, environ):
     assert info["fired"]["//train > loss"] == 0
     missed = [miss["selector"] for miss in info["misses"]]
     assert missed == ["//train > loss", "//nothing > x"]
+
+
+def test_a_command_is_found_beside_the_interpreter_without_an_activated_environment(
+    inject, environ, tmp_path
+):
+    own = Path(sys.executable).with_name("pytest")  # a package's command, wherever tests run
+    assert own.exists()
+    done = subprocess.run(
+        [*inject, "run", "--quiet", "--runs", str(tmp_path), "pytest", "--version"],
+        env={**environ, "PATH": "/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pytest" in done.stdout + done.stderr

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import struct
 
 import pytest
 
-from injector.live.state import State
+from injector.live.state import State as Watched
 
 MS = 1_000_000
 
@@ -22,6 +23,10 @@ SITES = [
     site(4, "optimizer", of=3),
     site(5, "forward", of=2, phase="eval"),
     site(6, "step", task="train"),
+    site(7, "comm", what="all_reduce", place={"file": "/x/train.py", "line": 41}),
+    site(8, "step", task="disc"),
+    site(9, "step", task="gen"),
+    site(10, "io", of=1, place={"file": "/x/train.py", "line": 30}),
 ]
 
 
@@ -32,9 +37,11 @@ class Folder:
         self.path = path
         (path / "raw").mkdir(parents=True)
         self.spans = {}
+        self.unwritten = {}
 
-    def process(self, pid, rank=None, host="h"):
-        data = {"pid": pid, "rank": rank, "host": host, "time": 100.0, "monotonic_ns": 0}
+    def process(self, pid, rank=None, host="h", began=0.0, **more):
+        data = {"pid": pid, "ppid": 1000, "rank": rank, "host": host, **more}
+        data.update(time=100.0 + began, monotonic_ns=round(began * 1e9))
         self.log(pid, "process", data, host)
         for one in SITES:
             self.log(pid, "site", one, host)
@@ -44,11 +51,26 @@ class Folder:
         with open(self.path / "raw" / f"{host}.{pid}.log", "a") as file:
             file.write(json.dumps({"event": event, "data": data, "t": 0}) + "\n")
 
-    def row(self, pid, start, end, number, payload=0, host="h"):
-        import struct
+    def monitor(self, event, data, t=0.0, host="h"):
+        record = {"event": event, "data": data, "t": round(t * 1e9)}
+        with open(self.path / "raw" / f"{host}.9.monitor", "a") as file:
+            file.write(json.dumps(record) + "\n")
 
+    def opened(self, pid, *numbers, host="h"):
+        """What it is in from now on, as its file says."""
+        places = [0, *numbers, *[0] * (63 - len(numbers))]
+        self.spans[pid][0] = b"{}\n".ljust(512, b"\0") + struct.pack("=64q", *places)
+        self.unwritten[pid] = host
+
+    def row(self, pid, start, end, number, payload=0, host="h"):
+        """A span; of many, the file is written when it is asked for."""
         self.spans[pid].append(struct.pack("=4q", start, end, payload, number))
-        (self.path / "raw" / f"{host}.{pid}.spans").write_bytes(b"".join(self.spans[pid]))
+        self.unwritten[pid] = host
+
+    def write(self):
+        for pid, host in self.unwritten.items():
+            (self.path / "raw" / f"{host}.{pid}.spans").write_bytes(b"".join(self.spans[pid]))
+        self.unwritten.clear()
 
     def steps(self, pid, first, count, items=8):
         """Steps of 10 ms: io 2, forward 3, backward 4, optimizer 1."""
@@ -60,9 +82,27 @@ class Folder:
             self.row(pid, t + 9 * MS, t + 10 * MS, 4)
 
 
+class State(Watched):
+    """Sees what was written so far."""
+
+    def tick(self, now=None):
+        for made in FOLDERS:
+            made.write()
+        return super().tick(now)
+
+    def catch_up(self, patience=60.0):
+        for made in FOLDERS:
+            made.write()
+        super().catch_up(patience)
+
+
+FOLDERS = []
+
+
 @pytest.fixture
 def folder(tmp_path):
-    return Folder(tmp_path / "train.2026-01-01_00-00-00.000000")
+    FOLDERS[:] = [Folder(tmp_path / "train.2026-01-01_00-00-00.000000")]
+    return FOLDERS[0]
 
 
 def test_a_run_that_has_not_begun(folder):
@@ -185,3 +225,282 @@ def test_subscribers_hear_every_snapshot(folder):
     made = state.tick(100.0)
     assert heard == [made]
     assert json.loads(json.dumps(made.as_dict()))["state"] == "starting"
+
+
+# --- how ranks stand ------------------------------------------------------------------------------
+
+
+def two_ranks(folder, steps=200, **more):
+    """Two ranks of one job, at their steps of 10 ms until 102 s."""
+    for pid in (1, 2):
+        folder.process(pid, rank=pid - 1, **more)
+        folder.log(pid, "rank", {"rank": pid - 1, "world": 2})
+        folder.steps(pid, 0, steps)
+
+
+def states(snapshot):
+    return [row.state for row in snapshot.ranks]
+
+
+def test_a_rank_that_died_is_seen(folder):
+    two_ranks(folder)
+    folder.monitor("exit", {"pid": 2, "code": -9}, 2.0)
+    found = State(str(folder.path)).tick(102.1)
+    assert states(found) == ["training", "died"]
+    assert found.ranks[1].notes == ("killed by SIGKILL; after step 199 and optimizer",)
+    assert found.state == "training"
+    assert found.tasks[0].ranks == 1, "who is gone makes no steps"
+
+
+def test_how_it_died_is_what_is_known(folder):
+    two_ranks(folder)
+    folder.monitor("exit", {"pid": 1, "code": None}, 2.0)
+    folder.log(2, "error", {"type": "ValueError", "message": "\nbad sample\nmore"})
+    folder.log(2, "end", {})
+    found = State(str(folder.path)).tick(102.1)
+    assert states(found) == ["died", "died"] and found.state == "died"
+    assert found.ranks[0].notes[0].startswith("nobody knows how; ")
+    assert found.ranks[1].notes[0].startswith("ValueError: bad sample; ")
+
+
+def test_what_a_launcher_says_of_its_workers(folder):
+    folder.process(5)
+    two_ranks(folder)
+    folder.log(5, "exited", {"pid": 1, "code": 3})
+    found = State(str(folder.path)).tick(102.1)
+    assert states(found) == ["died", "training"]
+    assert found.ranks[0].notes[0].startswith("exit code 3; ")
+
+
+def test_an_orderly_end_is_no_death(folder):
+    two_ranks(folder)
+    folder.log(1, "end", {})
+    folder.monitor("exit", {"pid": 1, "code": None}, 2.0)
+    folder.log(2, "end", {"code": 0})
+    folder.monitor("exit", {"pid": 7, "code": -9}, 2.0)  # nobody that recorded
+    assert states(State(str(folder.path)).tick(102.1)) == ["ended", "ended"]
+
+
+def test_an_exit_before_a_process_began_is_another_ones(folder):
+    two_ranks(folder, began=1.0)
+    folder.monitor("exit", {"pid": 1, "code": -9}, 0.5)
+    assert states(State(str(folder.path)).tick(103.1)) == ["training", "training"]
+
+
+def test_the_rank_that_hangs_is_the_one_in_no_collective(folder):
+    two_ranks(folder)
+    folder.opened(1, 7)
+    found = State(str(folder.path)).tick(111.0)
+    assert states(found) == ["training", "training"], "9 s may be a checkpoint"
+    found = State(str(folder.path)).tick(113.0)
+    assert states(found) == ["waiting", "hung"] and found.state == "stuck"
+    assert found.ranks[0].notes == ("in comm (all_reduce) at train.py:41 for 11 s",)
+    text = "no step for 11 s, of usually 0.01 s; after step 199 and optimizer"
+    assert found.ranks[1].notes == (text,)
+    assert found.rate is None, "nobody makes steps"
+
+
+def test_a_rank_that_hangs_in_its_loader(folder):
+    two_ranks(folder)
+    folder.opened(1, 7)
+    folder.opened(2, 10)
+    found = State(str(folder.path)).tick(113.0)
+    assert found.ranks[1].notes[0].endswith(" s; in io at train.py:30")
+
+
+def test_a_rank_that_hangs_while_the_other_goes_on(folder):
+    two_ranks(folder)
+    folder.steps(1, 200, 2000)
+    found = State(str(folder.path)).tick(122.0)
+    assert states(found) == ["training", "hung"]
+
+
+def test_slow_steps_are_no_hanging(folder):
+    for pid in (1, 2):
+        folder.process(pid, rank=pid - 1)
+        for at in range(5):
+            folder.row(pid, at * 1000 * MS, at * 1000 * MS + MS, 1)
+            folder.row(pid, at * 1000 * MS + 900 * MS, at * 1000 * MS + 999 * MS, 4)
+    folder.opened(1, 7)
+    state = State(str(folder.path))
+    assert states(state.tick(104.999 + 19)) == ["training", "training"]
+    assert states(state.tick(104.999 + 21)) == ["waiting", "hung"]
+
+
+def test_a_rank_alone_hangs_for_nobody(folder):
+    folder.process(1)
+    folder.steps(1, 0, 200)
+    state = State(str(folder.path))
+    assert states(state.tick(130.0)) == ["training"]
+    assert states(state.tick(170.0)) == ["silent"]
+    assert state.tick(170.0).state == "silent"
+
+
+def test_a_rank_that_was_started_again(folder):
+    two_ranks(folder, attempt=0)
+    folder.monitor("exit", {"pid": 2, "code": -9}, 2.0)
+    folder.monitor("exit", {"pid": 1, "code": -15}, 2.1)
+    state = State(str(folder.path))
+    assert states(state.tick(102.2)) == ["died", "died"]
+    for pid in (3, 4):
+        folder.process(pid, rank=pid - 3, began=5.0, attempt=1)
+    found = state.tick(105.0)
+    assert states(found) == ["restarted", "restarted"] and found.state == "starting"
+    assert found.ranks[1].notes == (
+        "no step yet",
+        "restarted: attempt 0 died at step 199 (killed by SIGKILL)",
+    )
+    for pid in (3, 4):
+        folder.steps(pid, 500, 10)
+    found = state.tick(105.1)
+    assert [(row.attempt, row.steps, row.state) for row in found.ranks] == [(1, 9, "training")] * 2
+    assert found.steps == 9, "steps of the first attempt are not among them"
+    assert found.ranks[0].notes == ("restarted: attempt 0 died at step 199 (killed by SIGTERM)",)
+
+
+def test_attempts_that_no_launcher_numbers(folder):
+    two_ranks(folder)
+    folder.monitor("exit", {"pid": 2, "code": 1}, 2.0)
+    folder.process(3, rank=1, began=5.0)
+    folder.steps(3, 500, 10)
+    found = State(str(folder.path)).tick(105.1)
+    assert [(row.rank, row.attempt) for row in found.ranks] == [(0, 0), (1, 1)]
+
+
+def test_two_jobs_side_by_side_may_have_a_rank_0_each(folder):
+    for pid in (1, 2):
+        folder.process(pid, rank=0)
+        folder.steps(pid, 0, 200)
+    found = State(str(folder.path)).tick(102.0)
+    assert [(row.rank, row.pid, row.attempt) for row in found.ranks] == [(0, 1, 0), (0, 2, 0)]
+
+
+def test_what_a_rank_has_started_is_no_rank(folder):
+    two_ranks(folder)
+    folder.process(3, rank=1, ppid=2)
+    folder.steps(3, 0, 10)
+    found = State(str(folder.path)).tick(102.0)
+    assert [row.pid for row in found.ranks] == [1, 2]
+
+
+def test_a_rank_that_died_before_its_first_step(folder):
+    two_ranks(folder, attempt=0)
+    folder.process(3, rank=2, attempt=0)
+    state = State(str(folder.path))
+    assert len(state.tick(102.0).ranks) == 2
+    folder.monitor("exit", {"pid": 3, "code": 1}, 2.0)
+    last = state.tick(102.1).ranks[-1]
+    assert (last.rank, last.state) == (2, "died")
+    assert last.notes == ("exit code 1; before its first region",)
+
+
+# --- tasks, devices and the job -------------------------------------------------------------------
+
+
+def tick_twice(folder, go_on):
+    state = State(str(folder.path))
+    state.tick(101.0)
+    go_on()
+    return state.tick(102.0)
+
+
+def test_a_job_of_ranks_makes_each_step_together(folder):
+    two_ranks(folder, steps=0)
+    for pid in (1, 2):
+        for at in range(101):
+            folder.row(pid, at * 10 * MS, at * 10 * MS + MS, 1)
+            folder.row(pid, at * 10 * MS + MS, at * 10 * MS + 9 * MS, 4)
+
+    def go_on():
+        for pid in (1, 2):
+            for at in range(101, 201):
+                folder.row(pid, at * 10 * MS, at * 10 * MS + MS, 1)
+                folder.row(pid, at * 10 * MS + MS, at * 10 * MS + 9 * MS, 4)
+
+    [task] = tick_twice(folder, go_on).tasks
+    assert (task.task, task.ranks, task.unit, task.active) == ("train", 2, "steps/s", True)
+    assert task.rate == pytest.approx(100.0), "not 200: it is one step of both"
+    assert task.steps == 200
+
+
+def test_programs_side_by_side_make_steps_of_their_own(folder):
+    for pid in (1, 2):
+        folder.process(pid)
+        folder.steps(pid, 0, 101)
+    found = tick_twice(folder, lambda: [folder.steps(pid, 101, 100) for pid in (1, 2)])
+    [task] = found.tasks
+    assert (task.ranks, task.steps) == (2, 400)
+    assert task.rate == pytest.approx(1600.0) and found.rate == task.rate
+
+
+def test_tasks_are_kept_apart(folder):
+    folder.process(1)
+
+    def rows(first, last):
+        for at in range(first, last):
+            folder.row(1, at * 20 * MS, at * 20 * MS + 15 * MS, 8, 32)
+            folder.row(1, at * 20 * MS + 15 * MS, at * 20 * MS + 20 * MS, 9, 8)
+
+    rows(0, 50)
+    found = tick_twice(folder, lambda: rows(50, 100))
+    disc, gen = found.tasks
+    assert (disc.task, gen.task) == ("disc", "gen")
+    assert (disc.steps, gen.steps) == (100, 100)
+    assert disc.rate == pytest.approx(1600.0) and gen.rate == pytest.approx(400.0)
+    assert set(found.ranks[0].tasks) == {"disc", "gen"}
+    assert found.ranks[0].tasks["gen"].items == 800
+
+
+def test_evaluation_is_a_task_of_its_own(folder):
+    folder.process(1)
+    state = State(str(folder.path))
+    folder.steps(1, 0, 101)
+    state.tick(101.0)
+    folder.steps(1, 101, 100)
+    state.tick(102.0)
+    for at in range(50):
+        folder.row(1, (2020 + at * 4) * MS, (2024 + at * 4) * MS, 5, 16)
+    state.tick(102.2)
+    for at in range(50, 100):
+        folder.row(1, (2020 + at * 4) * MS, (2024 + at * 4) * MS, 5, 16)
+    found = state.tick(102.4)
+    train, evaluation = found.tasks
+    assert (train.task, evaluation.task) == ("train", "evaluation")
+    assert (train.active, evaluation.active) == (False, True)
+    assert evaluation.rate == pytest.approx(4000.0) and evaluation.steps == 100
+    assert train.rate == pytest.approx(800.0), "time in which it evaluates is not training's"
+    folder.steps(1, 300, 50)
+    state.tick(103.5)
+    folder.steps(1, 350, 50)
+    train, evaluation = state.tick(104.0).tasks
+    assert train.rate == pytest.approx(800.0, rel=0.02), "nor when it goes on"
+    assert (train.active, evaluation.active) == (True, False)
+
+
+def test_a_device_knows_who_works_on_it(folder):
+    for pid in (1, 2):
+        folder.process(pid, rank=pid - 1, host="h")
+    folder.steps(1, 0, 101)
+    folder.steps(2, 0, 101)
+    folder.monitor("process", {"host": "h"})
+    folder.monitor("device_list", {"0": {"name": "A"}, "1": {"name": "A"}})
+    for at, load in ((1.0, 0.5), (2.0, 1.0), (20.0, 0.0), (21.0, 0.4)):
+        state = {"load": load, "power": 100 * load, "processes": {"1": 5}}
+        folder.monitor("devices", {"0": state, "1": {"load": 1.0}}, at)
+    folder.log(2, "site", {**site(11, "forward", of=2), "device": "cuda:1"})
+    found = tick_twice(folder, lambda: [folder.steps(pid, 101, 100) for pid in (1, 2)])
+    first, second = found.devices
+    assert (first.ranks, second.ranks) == ((0,), (1,))
+    assert first.rate == pytest.approx(800.0) and first.unit == "items/s"
+    assert (first.load, first.mean_load) == (0.4, pytest.approx(0.2))
+    assert first.mean_power == pytest.approx(20.0)
+
+
+def test_who_comes_late_reads_all_of_it(folder, monkeypatch):
+    monkeypatch.setattr("injector.live.follow.AT_ONCE", 1024)
+    folder.process(1)
+    folder.steps(1, 0, 1000)
+    state = State(str(folder.path))
+    assert state.tick(110.0).steps < 100
+    state.catch_up()
+    assert state.tick(110.0).steps == 999

@@ -76,6 +76,7 @@ EVALUATIONS = [
     Case("eval_train_set.py"),
     Case("eval_first.py"),
     Case("eval_no_loader.py"),
+    Case("eval_forces.py"),
     Case("teacher.py"),
     Case("trainer_fit.py"),
 ]

@@ -36,6 +36,7 @@ class Recorder:
 
         class Once:
             grow = staticmethod(lambda: memoryview(memory))
+            head = staticmethod(lambda: None)
 
         return Once
 

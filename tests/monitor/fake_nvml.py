@@ -71,6 +71,10 @@ def nvmlDeviceGetName(handle):
     return b"Stand-in H1"
 
 
+def nvmlSystemGetDriverVersion():
+    return b"575.51.03"
+
+
 def nvmlDeviceGetUtilizationRates(handle):
     return SimpleNamespace(gpu=50, memory=25)
 

@@ -27,6 +27,7 @@ def test_nvidia_is_told_in_the_units_of_the_house(nvml):
     found = Devices.visible({})
     assert [each["uuid"] for each in found.described().values()] == ["GPU-0", "GPU-1"]
     assert found.described()["0"]["name"] == "Stand-in H1"
+    assert found.described()["0"]["driver"] == "575.51.03"
     assert found.sample()["1"] == {
         "load": 0.5,
         "memory_load": 0.25,
@@ -128,6 +129,7 @@ def test_amd_is_told_in_the_units_of_the_house(monkeypatch):
         amdsmi_init=lambda: None,
         amdsmi_get_processor_handles=lambda: ["one"],
         amdsmi_get_gpu_device_uuid=lambda handle: "uuid-1",
+        amdsmi_get_gpu_driver_info=lambda handle: {"driver_version": "6.10.5"},
         amdsmi_get_gpu_asic_info=lambda handle: {"market_name": "Instinct"},
         amdsmi_get_gpu_activity=lambda handle: {"gfx_activity": 80, "umc_activity": 10},
         amdsmi_get_gpu_vram_usage=lambda handle: {"vram_used": 1024, "vram_total": 2048},

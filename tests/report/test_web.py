@@ -10,8 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from injector.live.snapshot import Snapshot
-from injector.report.web import KEPT, History, Page
+from injector.live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
+from injector.report.plots import KEPT, LINES, History, plots
+from injector.report.web import Page
 
 
 def snapshot(at=0.0, **more):
@@ -58,11 +59,20 @@ def test_the_page_and_its_state(page):
     state = json.loads(get(page.address + "state").read())
     assert state["now"]["steps"] == 1
     assert state["now"]["rate"] == "nan"
-    assert state["history"][0]["loss"] == 0.5
+    [loss] = state["plots"]
+    assert (loss["title"], loss["lines"]) == (
+        "loss",
+        [{"name": "train/loss", "points": [[1.0, 0.5]]}],
+    )
+    assert state["over"] is False
 
 
 def test_before_the_first_snapshot(page):
-    assert json.loads(get(page.address + "state").read()) == {"now": {}, "history": []}
+    assert json.loads(get(page.address + "state").read()) == {
+        "now": {},
+        "plots": [],
+        "over": False,
+    }
 
 
 @pytest.mark.parametrize("path", ["", "state", "wrong/state", "wrong/", "%00", "../"])
@@ -88,7 +98,54 @@ def test_history_is_thinned_out_evenly():
     history = History()
     for at in range(10 * KEPT):
         history.add(snapshot(float(at)))
-    points = history.points()
+    points = history.lines()["loss"]["train/loss"]
     assert KEPT // 2 <= len(points) <= KEPT
-    gaps = {b["time"] - a["time"] for a, b in pairwise(points)}
+    gaps = {b[0] - a[0] for a, b in pairwise(points)}
     assert max(gaps) <= 2 * min(gaps)
+
+
+def test_a_run_that_is_over_has_its_own_course(page):
+    page.show(snapshot(1.0))
+    page.course = {"rate": {"train": [(0.0, 7.0)]}}
+    state = json.loads(get(page.address + "state").read())
+    assert state["over"] is True
+    [rate] = state["plots"]
+    assert (rate["unit"], rate["lines"][0]["points"]) == ("items/s", [[0.0, 7.0]])
+
+
+def test_plots_are_in_the_units_of_their_axes():
+    ranks = tuple(RankRow(n, n, "h", None, 5, 4.0, 0.25, None, "training") for n in range(12))
+    task = TaskRow("train", 2, 5, "items/s", 8.0, 7.0, 0.25, True)
+    other = TaskRow("eval", 2, 5, "steps/s", 3.0, 7.0, 0.25, True)
+    rest = TaskRow("gen", 2, 5, "items/s", 3.0, 7.0, 0.25, False)
+    history = History()
+    for at in range(2):
+        history.add(
+            snapshot(
+                float(at),
+                ranks=ranks,
+                tasks=(task, other, rest),
+                devices=(DeviceRow("0", "A", "h", 0.5, 2e9, 4e9, 60.0, 250.0),),
+                hosts=(HostRow("h", 0.75, 0.5, 3e9), HostRow("i", None, None, None)),
+            )
+        )
+    made = {plot["title"]: plot for plot in plots(history.lines(), "items/s")}
+    last = {
+        title: {line["name"]: line["points"][-1][1] for line in plot["lines"]}
+        for title, plot in made.items()
+    }
+    assert last["throughput"] == {"train": 8.0}, "what is not at work, or counts otherwise, is not"
+    assert made["throughput"]["unit"] == "items/s"
+    assert len(last["time of a step"]) == LINES and last["time of a step"]["rank 0"] == 250.0
+    assert last["load of devices"] == {"0": 50.0} and made["load of devices"]["unit"] == "%"
+    assert last["memory of devices"] == {"0": 2.0}
+    assert last["power of devices"] == {"0": 250.0}
+    assert last["processors of hosts"] == {"h": 75.0}
+    assert last["memory of the program"] == {"h": 3.0}
+
+
+def test_devices_of_several_hosts_are_told_apart():
+    history = History()
+    rows = (DeviceRow("0", "A", host, 0.5, None, None, None, None) for host in "hi")
+    history.add(snapshot(devices=tuple(rows)))
+    assert set(history.lines()["load"]) == {"h 0", "i 0"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 
 import pytest
@@ -146,7 +147,6 @@ def test_hooks_fire_outside_of_compiled_regions(woven, module, graphs):
 
 
 def test_hooks_defined_later_and_exchanged_ones_compile_nothing_anew(woven, module, graphs):
-    import builtins
 
     made = module("net", TEXT, load=True)
     x = torch.ones(2, 3)
@@ -176,7 +176,6 @@ def test_hooks_defined_later_and_exchanged_ones_compile_nothing_anew(woven, modu
 def test_an_override_is_traced_when_it_can_be(woven, module, graphs):
     module("net", TEXT)
     request = woven.add("net", "helper", "out", change=lambda value: value * 3)
-    import builtins
 
     woven.engine.on_hook_defined(builtins.__dict__[request.hook], lambda value: value * 3)
     made = importlib.import_module("net")
@@ -206,3 +205,32 @@ def test_a_module_object(woven, module):
     x = torch.ones(2, 3)
     one(x), two(x)
     assert [event[0] for event in woven.take()] == ["#enter", "y"]
+
+
+SENDING = """
+import torch
+def send(x):
+    return x.to(torch.float64).to("cpu") + move(x)
+def move(x):
+    return x.cuda() if x.dim() == 5 else x.to(torch.float64)
+"""
+
+
+def test_calls_of_methods_are_not_in_the_graph(woven, module, graphs):
+    called = []
+    for name in ("injector:.to", "injector:.to="):
+        vars(builtins)[name] = lambda value: called.append(value) or value
+        woven.hooks.append(name)
+    module("sending_plain", SENDING)
+    module("sending", SENDING)
+    plain = importlib.import_module("sending_plain")
+    woven.engine.add_method("to")
+    made = importlib.import_module("sending")
+    x = torch.ones(3)
+    made.send(x)
+    assert len(called) == 6
+    called.clear()
+    expected, nodes = graphs(plain.send, x)
+    result, seen = graphs(made.send, x)
+    assert torch.equal(result, expected) and seen == nodes and len(seen) == 1
+    assert called == []

@@ -23,7 +23,7 @@ def write(folder, rows, finished=True):
     content = b"".join(struct.pack("=4q", *row) for row in rows)
     (raw / "h.1.spans").write_bytes(b"{}\n".ljust(1024, b"\0") + content)
     if finished:
-        (folder / "run.json").write_text("{}")
+        (folder / "run.json").write_text('{"schema": 1}')
     return str(raw / "h.1.spans")
 
 
@@ -68,3 +68,30 @@ def test_packing_twice_is_harmless(tmp_path):
 
 def test_nothing_is_nothing(tmp_path):
     assert packed.count(str(tmp_path / "h.1.spans")) == 0
+
+
+def test_what_was_open_at_the_end_is_kept(tmp_path):
+    path = write(tmp_path, [(1, 2, 3, 4)])
+    content = bytearray(Path(path).read_bytes())
+    content[512:544] = struct.pack("=4q", 3, 0, 7, 2)  # the first place is everybody's
+    Path(path).write_bytes(content)
+    assert packed.opened(path) == [7, 2]
+    packed.pack(str(tmp_path))
+    assert packed.opened(path) == [7, 2]
+    assert packed.opened(str(tmp_path / "none.spans")) == []
+
+
+def test_runs_of_before_had_nothing_open(tmp_path):
+    path = write(tmp_path, [(1, 2, 3, 4)])
+    assert packed.opened(path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [('{"schema": 99}', "later injector"), ('{"sch', "broken")]
+)
+def test_what_cannot_be_read_is_not_packed(tmp_path, text, said):
+    path = write(tmp_path, [(1, 2, 3, 4)])
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(UserError, match=said):
+        packed.pack(str(tmp_path))
+    assert Path(path).exists()

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from injector.errors import UserError
 from injector.store import place as module
 from injector.store.folder import newest
-from injector.store.place import create
+from injector.store.place import create, create_into
 
 
 def test_a_folder_for_a_run(tmp_path: Path) -> None:
@@ -90,3 +91,47 @@ def test_light() -> None:
         check=True,
     )
     assert not {"argparse", "json", "re", "typing", "pathlib"} & set(done.stdout.split())
+
+
+def test_into_a_folder_that_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    assert create_into(str(folder)).path == str(folder)
+    assert [path.name for path in folder.iterdir()] == ["raw"]
+
+
+def test_what_else_lies_in_the_named_folder_stays(tmp_path: Path) -> None:
+    (tmp_path / "stdout").write_text("earlier")
+    create_into(str(tmp_path))
+    assert (tmp_path / "stdout").read_text() == "earlier"
+
+
+@pytest.mark.parametrize("name", ["run.json", "raw", "train.D0.data"])
+def test_a_named_folder_that_holds_a_run_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "raw").mkdir() if name == "raw" else (tmp_path / name).write_text("")
+    with pytest.raises(UserError, match="holds a run already"):
+        create_into(str(tmp_path))
+
+
+def test_a_named_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="this is no folder"):
+        create_into(str(tmp_path / "file"))
+    with pytest.raises(UserError, match="no run can be recorded there: Not a directory"):
+        create_into(str(tmp_path / "file" / "below"))
+
+
+def test_of_many_that_want_one_folder_one_gets_it(tmp_path: Path) -> None:
+    got: list[str | None] = []
+
+    def work() -> None:
+        try:
+            got.append(create_into(str(tmp_path / "run")).path)
+        except UserError:
+            pass
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [str(tmp_path / "run")]

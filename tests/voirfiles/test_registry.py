@@ -28,22 +28,31 @@ def test_torch_is_among_them():
     pytest.importorskip("torch")
     found = runpy.run_path(path)
     assert found["LIBRARY"] == "torch"
-    assert found["TESTED"] == {one.name: one for one in voirfiles.shipped()}["torch"].tested
+    told = {one.name: one for one in voirfiles.shipped()}["torch"]
+    assert found["TESTED"] == told.tested
+    assert (found["DEVICE_METHODS"], found["RANK_METHODS"]) == (
+        told.device_methods,
+        told.rank_methods,
+    )
+    assert voirfiles.methods() == (["cuda", "to", "xpu"], ["wait"])
 
 
 def test_constants_are_read_in_any_form(tmp_path):
     (tmp_path / "one.py").write_text(
         '"""Says\nthis.\n\nAnd more."""\nLIBRARY = ("a", \'b\')\nTESTED = "1.5"\n'
+        'RANK_METHODS = ("wait",)\n'
     )
     (tmp_path / "_not.py").write_text("")
     (tmp_path / "notes.txt").write_text("")
     [one] = voirfiles.shipped(str(tmp_path))
-    assert one[2:] == (("a", "b"), ("1.5", ""), "Says this.")
+    assert one[2:] == (("a", "b"), ("1.5", ""), "Says this.", (), ("wait",))
+    assert voirfiles.methods(str(tmp_path)) == ([], ["wait"])
     assert voirfiles.automatic(str(tmp_path)) == {"a": [one.path], "b": [one.path]}
 
 
 def test_no_folder_is_no_voirfile(tmp_path):
     assert voirfiles.automatic(str(tmp_path / "none")) == {}
+    assert voirfiles.methods(str(tmp_path / "none")) == ([], [])
 
 
 def test_the_verb_lists_them(capsys):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from injector.bus.series import read
 
 torch = pytest.importorskip("torch")
 
@@ -154,6 +158,75 @@ def test_what_is_inside_lies_inside(run):
     [lbfgs] = [span for span in process.named("optimizer") if span.what == "LBFGS"]
     inside = [s for s in process.spans if lbfgs.start <= s.start and s.end <= lbfgs.end]
     assert {span.region for span in inside} == {"optimizer", "zero_grad", "forward", "backward"}
+
+
+SCALED = """
+import json, weakref
+import torch
+from torch import nn
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+other = torch.amp.GradScaler("cpu", init_scale=16.0)
+off = torch.amp.GradScaler("cpu", enabled=False)
+losses = []
+
+def loss_of(scale=1.0):
+    loss = model(torch.ones(3, 4)).square().mean() * scale
+    losses.append(loss.item())
+    return loss
+
+for _ in range(3):
+    scaler.scale(loss_of()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+first, second = scaler.scale(loss_of()), other.scale(loss_of(2.0))   # two, and then both backwards
+first.backward()
+second.backward()
+scaler.scale(loss_of() / 4).backward()
+losses[-1] /= 4
+off.scale(loss_of()).backward()
+loss_of().backward()
+
+loss = model(torch.ones(3, 4)).square().mean()                       # one that leads nowhere
+kept, scaled = weakref.ref(loss), scaler.scale(loss)
+del loss, scaled
+assert kept() is None, "its graph is not kept"
+print(json.dumps(losses))
+"""
+
+
+def test_losses_are_those_before_scaling(run):
+    done = run(SCALED)
+    [path] = done.folder.glob("raw/*.values")
+    series, values = read(str(path))
+    assert series == "train/loss"
+    assert [value for _, value in values] == pytest.approx(json.loads(done.out), rel=1e-6)
+    assert not done.info["warnings"] and not done.info["failures"]
+
+
+SUBCLASS = """
+import json, torch
+
+class Labelled(torch.Tensor):
+    pass
+
+weight = torch.nn.Parameter(torch.ones(2))
+losses = []
+for _ in range(3):
+    loss = (weight.as_subclass(Labelled) * 2).sum()
+    loss.backward()
+    losses.append(loss.item())
+print(json.dumps(losses))
+"""
+
+
+def test_a_loss_that_is_a_subclass_of_tensor_is_told_once(run):
+    done = run(SUBCLASS)
+    [path] = done.folder.glob("raw/*.values")
+    assert [value for _, value in read(str(path))[1]] == json.loads(done.out)
 
 
 ODD = """

@@ -97,6 +97,8 @@ def work(rank, world, port):
     dist.init_process_group("gloo", rank=rank, world_size=world, store=store)
     numbers = torch.ones(2, 3)
     dist.reduce(numbers, 0)
+    work = dist.all_reduce(numbers, async_op=True)
+    work.wait()
     dist.destroy_process_group()
 
 if __name__ == "__main__":
@@ -108,8 +110,8 @@ def test_spawned_ranks(run):
     found = [process for process in run(SPAWNED).processes if process.spans]
     assert [process.rank for process in found] == [0, 1]
     for process in found:
-        [span] = process.named("comm")
-        assert (span.what, span.payload) == ("reduce", 24)
+        found = [(span.what, span.payload) for span in process.named("comm")]
+        assert found == [("reduce", 24), ("all_reduce", 24), ("wait", 0)]
 
 
 SHARDED = """
@@ -150,3 +152,51 @@ def test_sharded_models_communicate_inside_of_forward_and_backward(run):
         inside = process.named("forward", "backward")
         for span in gathers:
             assert any(s.start <= span.start and span.end <= s.end for s in inside)
+
+
+WRAPPED = """
+import threading
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel
+
+def wrap(module):
+    return FullyShardedDataParallel(module, device_id=torch.device("cpu"))
+
+def main():
+    dist.init_process_group("gloo")
+    inner = wrap(torch.nn.Linear(8, 8))
+    model = wrap(torch.nn.Sequential(inner, torch.nn.Linear(8, 2)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(2):
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+    numbers = torch.ones(10)
+    other = 1 - dist.get_rank()
+    for request in dist.isend(numbers, other), dist.irecv(torch.zeros(10), other):
+        request.wait()
+    event = threading.Event()
+    event.set()
+    event.wait()
+    dist.destroy_process_group()
+
+main()
+"""
+
+
+def test_the_older_sharding_and_requests_that_are_waited_for(run):
+    done = run(WRAPPED, before=TORCHRUN)
+    ranks = [process for process in done.processes if process.spans]
+    assert [process.rank for process in ranks] == [0, 1]
+    for process in ranks:
+        assert len(process.named("forward")) == 2 and len(process.named("optimizer")) == 2
+        comm = process.named("comm")
+        gathers = [span for span in comm if (span.what or "").startswith("all_gather")]
+        reduces = [span for span in comm if (span.what or "").startswith("reduce_scatter")]
+        assert len(gathers) >= 4 and len(reduces) == 4 and all(s.payload for s in gathers + reduces)
+        inside = process.named("forward", "backward")
+        for span in gathers + reduces:
+            assert any(s.start <= span.start and span.end <= s.end for s in inside)
+        waits = [span for span in comm if span.what == "wait"]
+        assert [span.line for span in waits] == [21, 21], "an event of threads is no request"
+    assert not done.info["failures"] and not done.info["warnings"]

@@ -40,6 +40,7 @@ class Process:
     def __init__(self, log: Path) -> None:
         records = [json.loads(line) for line in _lines(log)]
         self.events = [(record["event"], record["data"]) for record in records]
+        self.pid = next((data["pid"] for name, data in self.events if name == "process"), None)
         sites = {data["site"]: data for name, data in self.events if name == "site"}
         self.spans = list(_spans(log.with_suffix(".spans"), sites))
         self.values = _values(log, self.events)

@@ -24,6 +24,14 @@ def start(way, where, folder, number, seconds, kill, **more):
     return subprocess.Popen(words, **more)
 
 
+def nothing_way(folder, count, seconds, kill):
+    """Nobody sends anything."""
+    processes = [start("nothing", folder, folder, n, seconds, kill) for n in range(count)]
+    for process in processes:
+        process.wait()
+    return 0, 0.0
+
+
 def injector_way(folder, count, seconds, kill):
     """Rows are read from the mapped files, as the analysis does."""
     from injector.live.follow import Follower, Spans
@@ -126,7 +134,8 @@ def voir_way(folder, count, seconds, kill, smuggle):
 def main():
     way, folder, count, seconds, kill = sys.argv[1:6]
     began = time.monotonic()
-    how = {"injector": injector_way, "pipe": pipe_way, "queue": queue_way}.get(way)
+    known = {"nothing": nothing_way, "injector": injector_way}
+    how = {**known, "pipe": pipe_way, "queue": queue_way}.get(way)
     if how is not None:
         arrived, cpu = how(folder, int(count), seconds, kill)
     else:

@@ -9,6 +9,10 @@ import sys
 from time import perf_counter_ns
 
 
+def nothing_way(where):
+    return lambda at: None
+
+
 def injector_way(where):
     from injector.bus.spans import Spans
     from injector.bus.writer import Writer
@@ -81,7 +85,7 @@ def produce(emit, seconds, kill):
 
 def main():
     way, where, seconds, kill, figures = sys.argv[1:6]
-    make = {"injector": injector_way, "pipe": pipe_way}.get(way, voir_way)
+    make = {"nothing": nothing_way, "injector": injector_way, "pipe": pipe_way}.get(way, voir_way)
     found = produce(make(where), float(seconds), int(kill))
     with open(figures, "w") as file:
         json.dump(found, file)

@@ -57,7 +57,7 @@ def find(pid: int) -> Process | None:
 def descendants(root: int, apart: Collection[int] = ()) -> list[Process]:
     """All processes below ``root`` that have not ended, parents first; not ``apart`` and below."""
     children: dict[int, list[Process]] = {}
-    for process in _all():
+    for process in everyone():
         children.setdefault(process.parent, []).append(process)
     found: list[Process] = []
     waiting = [root]
@@ -69,7 +69,8 @@ def descendants(root: int, apart: Collection[int] = ()) -> list[Process]:
     return [process for process in found if process.state not in "ZX"]
 
 
-def _all() -> Iterator[Process]:
+def everyone() -> Iterator[Process]:
+    """All processes of the machine, those that have ended and were not waited for as well."""
     try:
         names = os.listdir("/proc")
     except OSError:

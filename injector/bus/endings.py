@@ -1,0 +1,94 @@
+"""How the processes of a run ended, from all who may know: themselves, their parents, the monitor.
+
+Only a parent is told an exit status, and most parents are the program's own. So whatever is known is put
+together: what a launcher said of its workers (event ``exited``), what the monitor saw of a process that
+was gone but not yet waited for (event ``exit``), what was left to the supervisor, and the last words of
+the process itself. What nobody knows stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ..store.folder import Damage, read_records
+from . import sampled
+
+ERROR = 300
+"""Characters kept of what ended a process."""
+Exit = dict[str, Any]
+"""``{"code": …, "signal": …}``, one of both None."""
+
+
+class Gone(NamedTuple):
+    """A process of which somebody says that it has ended."""
+
+    host: str
+    pid: int
+    t: int | None
+    """Nanoseconds of the monotonic clock of its host; None where only the end itself is known."""
+    code: int | None
+    """Exit code, or minus the deadly signal; None if unknown."""
+
+
+def exit_of(code: int | None) -> Exit | None:
+    """An exit code, or minus a signal, as run.json has it."""
+    if code is None:
+        return None
+    return {"code": code if code >= 0 else None, "signal": -code if code < 0 else None}
+
+
+def error_of(data: Mapping[str, Any]) -> str:
+    """The exception that an event ``error`` tells of, in one line: its type, and how its message begins."""
+    lines = str(data.get("message") or "").splitlines()
+    first = next((line.strip() for line in lines if any(map(str.isalnum, line))), "")
+    return f"{data.get('type')}: {first}"[:ERROR] if first else str(data.get("type"))
+
+
+def seen(folder: str) -> Iterator[Gone]:
+    """What the monitors of the run in ``folder`` saw end. Raises OSError."""
+    for path in sampled.files(folder):
+        host = ""
+        for record in read_records(path, Damage()):
+            data = record.get("data")
+            if not isinstance(data, dict):
+                continue
+            if record["event"] == "process":
+                host = str(data.get("host"))
+            elif record["event"] == "exit" and isinstance(data.get("pid"), int):
+                yield Gone(host, data["pid"], _integer(record.get("t")), _integer(data.get("code")))
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+class Endings:
+    """Finds, for a process, what is known of its end.
+
+    ``ties`` are, by host, a moment in unix seconds and in nanoseconds of its monotonic clock.
+    """
+
+    def __init__(self, known: Iterable[Gone], ties: Mapping[object, tuple[float, int]]) -> None:
+        self._ties = ties
+        self._by_process: dict[tuple[str, int], list[Gone]] = {}
+        for gone in known:
+            self._by_process.setdefault((gone.host, gone.pid), []).append(gone)
+
+    def of(self, process: Mapping[str, Any], again: int | None) -> tuple[int | None, float | None]:
+        """Exit code (or minus a signal) and unix time of the end of a process, as far as known.
+
+        ``again`` is when the next process of the same number began, if there is one: nanoseconds of the
+        monotonic clock.
+        """
+        host, began = process.get("host"), int(process.get("monotonic_ns") or 0)
+        mine = [
+            gone
+            for gone in self._by_process.get((str(host), process.get("pid") or 0), [])
+            if gone.t is None or began <= gone.t < (again or gone.t + 1)
+        ]
+        codes = [gone.code for gone in mine if gone.code is not None]
+        moments = [gone.t for gone in mine if gone.t is not None]
+        unix, monotonic = self._ties.get(host, (0.0, 0))
+        when = unix + (moments[0] - monotonic) / 1e9 if moments else None
+        return (codes[0] if codes else None), when

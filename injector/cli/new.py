@@ -1,0 +1,80 @@
+"""``inject new``: a benchmark of a program, with a voirfile that finds its training loop."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import UserError
+from .suite.options import add_base, base
+
+SECONDS = 120
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's own options."""
+    made = argparse.ArgumentParser(
+        prog="inject new",
+        description="Write the folder of a benchmark of a training program: benchmark.yaml, "
+        "requirements.txt, README.md and a voirfile that finds its loop. The program's source is read, "
+        "not run, unless --try says so.",
+    )
+    add = made.add_argument
+    add("name", metavar="NAME", help="the benchmark's name, and its folder's")
+    add("--package", metavar="PIN", help="a package of the registry: NAME==VERSION, or NAME")
+    add("--git", metavar="URL", help="a git repository")
+    add("--commit", metavar="SHA", help="its commit (default: where it is now)")
+    add("--script", metavar="FILE", type=Path, help="a script of this machine")
+    add(
+        "--run",
+        metavar="TEXT",
+        help="how it is started: 'train.py', '-m pkg.train', 'cmd sub --x 1'",
+    )
+    add(
+        "--into", metavar="DIR", type=Path, default=Path("benchmarks"), help="(default: benchmarks)"
+    )
+    add("--try", dest="tried", action="store_true", help="run it for a few steps, to see its loop")
+    add("--try-for", type=int, default=SECONDS, metavar="SECONDS", help="at most (120)")
+    add_base(made)
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the verb; returns 0, 1 if the program cannot be had, 2 on bad input."""
+    given = parser().parse_args(argv)
+    from ..suite.making import Failed, indented
+    from ..suite.new.scaffold import Made, Wish, make
+    from ..suite.new.target import parse
+
+    def say(text: str) -> None:
+        print(f"inject: {text}", file=sys.stderr, flush=True)
+
+    try:
+        wish = Wish(
+            name=given.name,
+            into=given.into,
+            base=base(given.base),
+            package=given.package,
+            git=given.git,
+            commit=given.commit,
+            script=given.script,
+            run=parse(given.run) if given.run is not None else None,
+            seconds=given.try_for if given.tried else None,
+        )
+        made: Made = make(wish, say)
+    except UserError as error:
+        print(f"inject new: {error}", file=sys.stderr)
+        return 2
+    except Failed as error:
+        print(f"inject new: {error}", file=sys.stderr)
+        return 1
+    for note in made.notes:
+        say(note)
+    print(f"{made.folder}:")
+    for line in made.proposal.lines:
+        print(f"  {line.text()}")
+    for remark in made.proposal.remarks:
+        print(indented(str(remark), "  "))
+    return 0

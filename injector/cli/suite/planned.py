@@ -1,0 +1,108 @@
+"""The options that say how a suite is planned, and the plan that they come to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import UserError
+from . import options as common
+
+if TYPE_CHECKING:
+    from ...suite.machine import Machine
+    from ...suite.model import Benchmark, Suite
+    from ...suite.plan import Plan
+    from ...suite.planning import Ground
+
+RECORDED = (
+    *("select", "exclude", "override", "parameters", "variables"),
+    *("devices", "repeat", "batch"),
+)
+
+
+def add_options(made: argparse.ArgumentParser) -> None:
+    """The options of everything that plans."""
+    add_ground(made)
+    add_sizing(made)
+    add = made.add_argument
+    add(
+        "--batch",
+        metavar="HOW",
+        help="auto (the largest that fits), fastest (that fits), or a size for all",
+    )
+    add("--repeat", type=int, metavar="N", help="run every benchmark so many times (default 1)")
+    add("--name", metavar="NAME", help="what the run is called (default: the suite's name)")
+    add(
+        "--pin", action="store_true", help="bind processes that run side by side to their own cores"
+    )
+
+
+def add_ground(made: argparse.ArgumentParser) -> None:
+    """The options that say on what something runs."""
+    common.add_base(made)
+    common.add_devices(made)
+    add = made.add_argument
+    add(
+        "--use-current-env",
+        action="store_true",
+        help="run in the environment of inject itself",
+    )
+
+
+def add_sizing(made: argparse.ArgumentParser) -> None:
+    """``--sizing``, for the verbs that know of batch sizes."""
+    made.add_argument(
+        "--sizing",
+        metavar="DIR",
+        help="where batch sizes that were measured lie (default: sizing/ beside the suite)",
+    )
+
+
+def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tuple[Suite, Plan]:
+    """The suite that a command line names, and its plan.
+
+    ``folder``: the run folder; one that does not exist unless given. Raises UserError.
+    """
+    from ...suite import ground, machine, planning
+    from ...suite.running import history
+
+    if given.repeat is not None and given.repeat < 1:
+        raise UserError(f"--repeat is a number of times, at least 1, not {given.repeat}")
+    base = common.base(given.base)
+    found = machine.find(given.devices)
+    suite = common.suite(given, found.facts())
+    stands_on = ground.at(Path(base), given.use_current_env)
+    if given.batch:
+        suite, stands_on = _sized(given, suite, found, stands_on)
+    name = given.name or suite.name
+    wish = planning.Wish(
+        folder or os.path.join(base, "runs", f"{name}.TIME"),
+        repeat=given.repeat or 1,
+        pin=given.pin,
+        history=history.seconds(str(base), {each.name for each in suite.benchmarks}),
+        options={
+            **{key: vars(given)[key] for key in RECORDED},
+            "use_current_env": given.use_current_env,
+        },
+    )
+    return suite, planning.plan(suite, found, str(base), stands_on, wish)
+
+
+def _sized(
+    given: argparse.Namespace, suite: Suite, machine: Machine, ground: Callable[[Benchmark], Ground]
+) -> tuple[Suite, Callable[[Benchmark], Ground]]:
+    """The suite with the batches that ``--batch`` means, and what ``auto_batch`` means for it."""
+    from ...suite.sizing import sizer
+
+    how = sizer.of(given.batch, suite, machine, given.sizing)
+    for name in how.left(suite):
+        print(
+            f"inject suite: {name} keeps its batch: nothing is known of it on {how.kind}; "
+            "inject suite size measures it",
+            file=sys.stderr,
+        )
+    return how.all_sized(suite), how.ground(ground)

@@ -1,0 +1,62 @@
+"""``inject suite report``: what a suite's runs came to."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ...errors import UserError
+from ...report.text import encodable
+from ...suite import finding, results
+from ...suite.language import load
+from ...suite.report import FORMATS, render
+from ...suite.scaling import DLBS, EXACT
+from ...suite.table import total
+from .options import add_base, base
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's own options."""
+    made = argparse.ArgumentParser(
+        prog="inject suite report",
+        description="Print what a suite's runs came to. Run folders of milabench are read as well.",
+    )
+    made.add_argument(
+        "which",
+        nargs="?",
+        metavar="RUN",
+        help="run folder, its name, or a suite (its newest run); the newest of all if left out",
+    )
+    add_base(made)
+    made.add_argument(
+        "--suite",
+        metavar="SUITE.yaml",
+        help="what should have run, and its weights: for folders that do not say it (milabench's)",
+    )
+    made.add_argument("--format", choices=FORMATS, default="terminal")
+    made.add_argument("--output", metavar="FILE", help="write there instead of printing")
+    made.add_argument(
+        "--rounding", choices=(EXACT, DLBS), default=EXACT, help="of the scaling tables"
+    )
+    made.add_argument("--check", action="store_true", help="exit with 1 if anything failed")
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the report; exit code 2 when there is nothing to report."""
+    options = parser().parse_args(argv)
+    try:
+        suite = results.read(finding.find(options.which, str(base(options.base))))
+        if options.suite:
+            suite = results.expected(suite, load(options.suite))
+        text = render(suite, options.format, options.rounding)
+        if options.output:
+            with open(options.output, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+        else:
+            sys.stdout.write(encodable(text, sys.stdout.encoding))
+    except (UserError, OSError) as error:
+        print(f"inject: {error}", file=sys.stderr)
+        return 2
+    return 1 if options.check and total(suite).fail else 0

@@ -1,0 +1,115 @@
+"""``inject suite run``: run a suite, or go on with one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...errors import UserError
+from ...launch.limits import duration
+from . import options as common
+from . import planned
+
+if TYPE_CHECKING:
+    from ...suite.running.engine import Manner
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's own options."""
+    made = common.parser("run", "Run a suite, or go on with one.", needs_suite=False)
+    planned.add_options(made)
+    add = made.add_argument
+    add(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="RUN",
+        help="go on with a run that was interrupted (default: the newest)",
+    )
+    add(
+        "--rerun",
+        choices=("never", "onfail", "always"),
+        help="with --resume: which jobs that have finished run again (default never)",
+    )
+    add(
+        "--max-parallel", type=int, default=1, metavar="N", help="jobs at the same time (default 1)"
+    )
+    add(
+        "--wait",
+        default="60",
+        metavar="T",
+        help="how long to wait for devices that somebody else uses (default 60s)",
+    )
+    add("--allow-busy", action="store_true", help="do not wait for devices to be idle")
+    add("--dry-run", action="store_true", help="only show what would be started")
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run it; the exit code is 0 only if everything that should have run did, and passed."""
+    given = parser().parse_args(argv)
+    try:
+        _check(given)
+        if given.resume is not None:
+            return _resume(given)
+        return _run(given)
+    except UserError as error:
+        print(f"inject suite: {error}", file=sys.stderr)
+        return 2
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Raise UserError for options that do not go together."""
+    if given.resume and given.suite is None and given.resume.endswith((".yaml", ".yml")):
+        given.suite, given.resume = given.resume, ""  # `--resume SUITE.yaml`: the suite is meant
+    given.wait = duration("--wait", given.wait)
+    if given.max_parallel < 1:
+        raise UserError(f"--max-parallel is at least 1, not {given.max_parallel}")
+    if given.resume is None and given.suite is None:
+        raise UserError("nothing to run: name a SUITE.yaml, or a run with --resume")
+    if given.resume is None and given.rerun:
+        raise UserError(
+            "--rerun says what --resume does with jobs that have finished: add --resume"
+        )
+    if given.resume is not None and (given.repeat or given.name or given.devices):
+        raise UserError(
+            "--repeat, --name and --devices are those of the run that --resume goes on with"
+        )
+
+
+def _run(given: argparse.Namespace) -> int:
+    from ...suite.running import folder, manners, whole
+
+    if given.dry_run:
+        from ...suite.plantext import lines
+
+        print("\n".join(lines(planned.suite_and_plan(given)[1])))
+        return 0
+    base = str(common.base(given.base))
+    path = folder.create(base, given.name or os.path.basename(given.suite).partition(".")[0])
+    try:
+        suite, plan = planned.suite_and_plan(given, path)
+    except BaseException:
+        os.rmdir(path)
+        raise
+    return whole.run(plan, path, _with(given, manners.of_suite(suite, plan)))
+
+
+def _resume(given: argparse.Namespace) -> int:
+    from ...suite.plan import read
+    from ...suite.running import folder, manners, whole
+
+    path = folder.find(str(common.base(given.base)), given.resume or None, given.suite)
+    plan = read(path)
+    manner = _with(given, manners.of_plan(plan))
+    return whole.resume(plan, path, manner, given.rerun or "never", given.dry_run)
+
+
+def _with(given: argparse.Namespace, manner: Manner) -> Manner:
+    manner.max_parallel = given.max_parallel
+    manner.patience = given.wait
+    manner.allow_busy = given.allow_busy
+    return manner

@@ -1,0 +1,24 @@
+"""``inject suite schema``: the JSON Schema of suites."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+DESCRIPTION = """\
+Print the JSON Schema of a suite's YAML. An editor that is given it completes keys and marks mistakes:
+begin a suite with `# yaml-language-server: $schema=FILE`."""
+
+
+def main(arguments: list[str]) -> int:
+    """Print it; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="inject suite schema",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.parse_args(arguments)
+    from injector.suite.language.schema import schema
+
+    print(json.dumps(schema(), indent=2))
+    return 0

@@ -1,0 +1,56 @@
+"""``inject suite size``: measure which batch sizes fit the devices of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import UserError
+from . import options as common
+from . import planned
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's own options."""
+    made = common.parser("size", "Measure which batch sizes fit the devices of this machine.")
+    planned.add_ground(made)
+    planned.add_sizing(made)
+    add = made.add_argument
+    add("--steps", type=int, default=10, metavar="N", help="steps of a probe (default 10)")
+    add("--probes", type=int, default=10, metavar="N", help="of a benchmark, at most (default 10)")
+    add("--timeout", metavar="T", help="how long a probe may take (default: as the benchmark)")
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Probe, and write down what fits; exit code 1 if a benchmark could not be measured."""
+    given = parser().parse_args(argv)
+    try:
+        return _measure(given)
+    except UserError as error:
+        print(f"inject suite: {error}", file=sys.stderr)
+        return 2
+
+
+def _measure(given: argparse.Namespace) -> int:
+    from ...launch.limits import duration
+    from ...suite import ground, machine
+    from ...suite.sizing import measured, sizer
+
+    for name in ("steps", "probes"):
+        if vars(given)[name] < 1:
+            raise UserError(f"--{name} is a number, at least 1, not {vars(given)[name]}")
+    base, found = common.base(given.base), machine.find(given.devices)
+    suite = common.suite(given, found.facts())
+    manner = measured.Manner(
+        given.steps,
+        given.probes,
+        duration("--timeout", given.timeout) if given.timeout else None,
+        given.use_current_env,
+        lambda text: print(f"inject suite: {text}", file=sys.stderr, flush=True),
+    )
+    stands_on = ground.at(Path(base), given.use_current_env)
+    folder = given.sizing or sizer.folder_of(suite)
+    return measured.measure(suite, found, str(base), stands_on, folder, manner)

@@ -1,0 +1,191 @@
+"""A run that is over, packed or not, as whoever watches it is shown: from its record alone.
+
+Its figures are those of the report: of all measured steps, not of the last seconds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..analysis.machines import Machine, machines
+from ..analysis.profile import Fate, Loop, Profile, Track
+from ..analysis.rates import Summary, number, summarise
+from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRow
+from ..store.folder import Run
+from . import fates, header
+from .places import at
+from .terminal import fates_of, profile_of
+
+STATES = {"died": "died", "hung": "hung", "stuck": "hung", "waited": "waiting", "followed": "died"}
+"""By the kind of a rank's fate, the word that its row has."""
+
+
+def snapshot(run: Run) -> Snapshot:
+    """The final state of ``run``. Raises OSError, NotARunError."""
+    watched = machines(run)
+    profile = profile_of(run, watched)
+    summary = summarise(run)
+    broken = profile.fates if profile else fates_of(run)
+    loops = profile.loops if profile else ()
+    main = loops[0] if loops else None
+    duration = number(run.info.get("duration"))
+    return Snapshot(
+        name=str(run.info.get("name") or os.path.basename(run.path).rsplit(".", 2)[0]),
+        elapsed=duration if duration is not None else (profile.wall if profile else 0.0),
+        state="ended",
+        steps=main.steps if main else 0,
+        goal=_goal(run.info.get("limits")),
+        left=None,
+        unit=_unit(main),
+        rate=None,
+        overall=_speed(main.throughput.items, main.throughput.steps) if main else None,
+        step=main.step.median if main else None,
+        regions=_regions(main) if main else {},
+        values=_values(summary),
+        ranks=tuple(_ranks(run, loops, broken, summary)),
+        devices=tuple(_devices(watched)),
+        hosts=tuple(_host(machine) for machine in watched if machine.samples > 1),
+        tasks=_tasks(profile),
+        notes=(*header.ending(run, summary), *fates.sentences(broken), *_verdict(profile)),
+    )
+
+
+def _goal(limits: object) -> int | None:
+    stop = limits.get("stop") if isinstance(limits, dict) else None
+    if not isinstance(limits, dict) or not isinstance(stop, (int, float)):
+        return None
+    return int(stop + (limits.get("skip") or 0))
+
+
+def _unit(loop: Loop | None) -> str:
+    return "steps/s" if loop is None or loop.throughput.items is None else "items/s"
+
+
+def _speed(items: float | None, steps: float) -> float:
+    return steps if items is None else items
+
+
+def _regions(loop: Loop) -> dict[str, float]:
+    """The parts of a step, by name, whatever their lines."""
+    found: dict[str, float] = {}
+    for child in loop.tree.children:
+        if child.name != "other":
+            found[child.name] = found.get(child.name, 0.0) + child.share
+    return found
+
+
+def _values(summary: Summary) -> dict[str, float]:
+    """The last value of each series."""
+    found = {}
+    for series in summary.series:
+        last = number(series.last)
+        if last is not None:
+            name = f"{series.task}/{series.name}" if series.task else series.name
+            found[name] = last
+    return found
+
+
+def _verdict(profile: Profile | None) -> list[str]:
+    return [f"verdict: {profile.verdict.sentence}"] if profile and profile.loops else []
+
+
+def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
+    """Every loop, the longest first, and every place that evaluates."""
+    if profile is None:
+        return ()
+    found = [
+        TaskRow(
+            task=loop.task if loop.attempt is None else f"{loop.task}, attempt {loop.attempt}",
+            ranks=len({track.rank for track in loop.tracks}),
+            steps=loop.steps,
+            unit=_unit(loop),
+            rate=None,
+            overall=_speed(loop.throughput.items, loop.throughput.steps),
+            step=loop.step.median,
+            active=False,
+        )
+        for loop in profile.loops
+    ]
+    for each in profile.evaluations:
+        name = f"evaluation {at(each.place)}".strip()
+        found.append(TaskRow(name, 1, each.batches, "items/s", None, each.throughput, None, False))
+    return tuple(found)
+
+
+def _ranks(
+    run: Run, loops: Sequence[Loop], broken: Sequence[Fate], summary: Summary
+) -> Iterable[RankRow]:
+    """A row for each process of the last attempt, at the loop that it spent most time in."""
+    last = max((loop.attempt or 0 for loop in loops), default=0)
+    tracks: dict[int, list[tuple[Loop, Track]]] = {}
+    for loop in loops:
+        for track in loop.tracks:
+            if (loop.attempt or 0) == last:
+                tracks.setdefault(track.process, []).append((loop, track))
+    losses = [value for name, value in _values(summary).items() if "loss" in name.lower()]
+    processes = run.info.get("processes") or []
+    for process, mine in sorted(tracks.items(), key=lambda each: _order(each[1][0][1])):
+        loop, track = mine[0]
+        fact = processes[process] if process < len(processes) else {}
+        fate = next((fate for fate in broken if fate.process == process), None)
+        yield RankRow(
+            rank=track.rank,
+            pid=fact.get("pid"),
+            host=track.host,
+            device=track.device,
+            steps=track.steps,
+            rate=_speed(track.throughput.items, track.throughput.steps),
+            step=track.step.median,
+            loss=losses[0] if losses and len(tracks) == 1 else None,
+            state="ended" if fate is None else STATES[fate.kind],
+            regions=track.regions,
+            attempt=last,
+            tasks={each.task: _task(of) for each, of in mine},
+        )
+
+
+def _order(track: Track) -> tuple[bool, int, int]:
+    return track.rank is None, track.rank or 0, track.process
+
+
+def _task(track: Track) -> Speed:
+    rate = _speed(track.throughput.items, track.throughput.steps)
+    return Speed(track.steps, 0, None, track.step.median, rate)
+
+
+def _devices(watched: Sequence[Machine]) -> Iterable[DeviceRow]:
+    """Means and peaks of the whole run."""
+    for machine in watched:
+        for each in machine.devices:
+            memory = None if each.peak_memory is None else float(each.peak_memory)
+            total = None if each.total_memory is None else float(each.total_memory)
+            yield DeviceRow(
+                number=each.number,
+                name=each.name,
+                host=machine.host,
+                load=each.load,
+                memory=memory,
+                memory_total=total,
+                temperature=each.peak_temperature,
+                power=each.power,
+                mean_load=each.load,
+                mean_power=each.power,
+                ranks=machine.ranks.get(each.number, ()),
+            )
+
+
+def _host(machine: Machine) -> HostRow:
+    """The mean of its processors, the most memory."""
+    metrics: dict[str, Any] = machine.metrics
+    cpu, memory = (
+        metrics.get("cpu_avg_utilization_pct"),
+        metrics.get("node_max_memory_utilization_pct"),
+    )
+    return HostRow(
+        machine.host,
+        None if cpu is None else cpu / 100,
+        None if memory is None else memory / 100,
+        float(machine.peak_rss) or None,
+    )

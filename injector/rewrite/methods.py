@@ -1,0 +1,88 @@
+"""Calls of methods by their name, in the program's own files: which modules hold such calls.
+
+Asked about every module that is executed: names are looked for in its code, and no text is read for it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..origin import PROGRAM, origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import CodeType
+    from typing import Any
+
+    from .request import Request
+
+_Code: Any = type((lambda: None).__code__)
+_MAIN = ("__main__", "__mp_main__")
+_INLINE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+_OURS = "injector"
+
+
+def hook_of(method: str) -> str:
+    """The name in builtins of what is called with each method ``method`` that is about to be called.
+
+    The same with ``=`` is called with what the method gave.
+    """
+    return f"injector:.{method}"
+
+
+def is_method(variable: str | None) -> bool:
+    """Whether the variable of a request stands for calls of a method."""
+    return variable is not None and variable.startswith(".")
+
+
+class Sought:
+    """Names of methods, and whose calls of them count."""
+
+    def __init__(self, methods: Iterable[str] = (), libraries: Iterable[str] = ()) -> None:
+        self.methods = set(methods)
+        self.libraries = {_OURS, *libraries}
+        """Top-level modules that are no program, wherever they are installed."""
+        self.packages: set[str] = set()
+        """Top-level modules that are the program, wherever they are installed."""
+
+    def own(self, module: str, file: str) -> bool:
+        """Whether a module of this name, from this file, is the program's."""
+        top = module.partition(".")[0]
+        if top in self.libraries or top.startswith("__voir"):
+            return False
+        if top in self.packages or module in _MAIN:
+            return True
+        return file[:1] != "<" and origin(os.path.abspath(file)) == PROGRAM
+
+    def asks(self, code: CodeType, module: str) -> bool:
+        """Whether the module about to be executed with ``code`` is to be looked at."""
+        if not self.methods or not self.own(module, code.co_filename):
+            return False
+        return next(_reading(code, self.methods, ()), None) is not None
+
+    def requests(self, code: CodeType, module: str) -> list[Request]:
+        """What is asked of such a module: each method, in the functions whose code reads its name."""
+        from .request import ANYWHERE, Request  # only where something is found
+
+        found: dict[str, dict[tuple[str, ...], None]] = {}
+        for method, path in _reading(code, self.methods, ()):
+            nameless = any(part[:1] == "<" for part in path)
+            found.setdefault(method, {})[ANYWHERE if nameless else path] = None
+        return [
+            Request(hook_of(method), module, path, "." + method)
+            for method, paths in found.items()
+            for path in ([ANYWHERE] if ANYWHERE in paths else paths)
+        ]
+
+
+def _reading(
+    code: CodeType, names: set[str], path: tuple[str, ...]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each of ``names`` that ``code`` or what is inside of it reads, with the path of who does."""
+    for name in sorted(names.intersection(code.co_names)):
+        yield name, path
+    for inner in code.co_consts:
+        if type(inner) is _Code:
+            inside = path if inner.co_name in _INLINE else (*path, inner.co_name)
+            yield from _reading(inner, names, inside)

@@ -1,0 +1,90 @@
+"""A benchmark's definition: the folder that says where its program is from and how it is run.
+
+Two layouts are read: ours (``benchmark.yaml``) and milabench's (``benchfile.py``, see
+:mod:`.benchfile`). Both come to a mapping with the keys of a suite's entry, over which the suite's
+own entry is merged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import benchfile, shipped
+from .model import Benchmark, Problem, SuiteError, Where
+
+YAML, BENCHFILE = shipped.DEFINITION_FILES
+
+
+class Definition(NamedTuple):
+    """What a folder says."""
+
+    folder: Path
+    file: Path
+    """The ``benchmark.yaml`` or ``benchfile.py`` in it."""
+    settings: Mapping[str, Any]
+    """Empty where the file is a ``benchmark.yaml``: who reads suites reads it as well."""
+    lines: Mapping[str, int]
+    """The line of ``file`` that each key comes from, as far as there is one."""
+    notes: tuple[str, ...] = ()
+    """What of a ``benchfile.py`` is computed by its own code, and was therefore not read."""
+
+
+def find(written: str, beside: Path) -> Path:
+    """The folder that ``definition: WRITTEN`` means in a file in the folder ``beside``.
+
+    A path relative to that file; else the name of a shipped definition.
+
+    Raises:
+        LookupError: there is none; the text says what would be right.
+    """
+    folder = (beside / Path(written).expanduser()).absolute()
+    if shipped.is_definition(folder):
+        return folder.resolve()
+    known = shipped.benchmarks()
+    if written in known:
+        return known[written]
+    if folder.is_dir():
+        raise LookupError(f"{folder} holds neither {YAML} nor {BENCHFILE}")
+    raise LookupError(
+        f"no definition {written!r}: there is no folder {folder}, and none of that name is shipped"
+        f"{shipped.nearest(written, known)}"
+    )
+
+
+def read(folder: Path) -> Definition:
+    """What the definition in ``folder`` says, with what its files imply where it says nothing.
+
+    Raises:
+        SuiteError: a ``benchfile.py`` that cannot be read, with its line.
+    """
+    if (folder / YAML).is_file():
+        return Definition(folder, folder / YAML, implied(folder), {})
+    file = folder / BENCHFILE
+    if not file.is_file():
+        at = Where(str(folder), 1)
+        raise SuiteError([Problem(at, f"holds neither {YAML} nor {BENCHFILE}")])
+    found = benchfile.read(file)
+    return Definition(folder, file, {**implied(folder), **found.settings}, found.lines, found.notes)
+
+
+def implied(folder: Path) -> dict[str, Any]:
+    """What a definition need not say, since the files beside it do."""
+    conventions = {"voirfile": "voirfile.py", "prepare": "prepare.py"}
+    return {key: name for key, name in conventions.items() if (folder / name).is_file()}
+
+
+def path_of(benchmark: Benchmark, written: str, *keys: str | int) -> Path:
+    """The file or folder that a benchmark's setting names, absolute.
+
+    Relative to the file in which ``keys`` were written; else to the definition's folder, for what is
+    inherited by a suite in another place. It need not exist.
+    """
+    beside = os.path.dirname(os.path.abspath(benchmark.at(*keys).file))
+    path = os.path.expanduser(written)
+    first = os.path.join(beside, path)
+    if benchmark.definition is None or os.path.isabs(path) or os.path.exists(first):
+        return Path(first)
+    return benchmark.definition / path

@@ -1,0 +1,53 @@
+"""What benchmarks stand on, on this disk: environments, sources, data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from . import environments, origins, preparing, sources
+from .model import Benchmark, SuiteError
+from .planning import Ground
+from .surroundings import placeholders, variables
+
+
+def at(base: Path, use_current: bool) -> Callable[[Benchmark], Ground]:
+    """Tells what a benchmark stands on below ``base``; nothing of it need be there yet.
+
+    ``use_current``: in the environment of ``inject`` itself.
+    """
+
+    def ground(benchmark: Benchmark) -> Ground:
+        context = placeholders(benchmark, base)
+        # What was checked out is run where it lies; what was installed needs no place of its own.
+        folder = context["source"] if origins.of(benchmark) is not None else None
+        return Ground(
+            str(environments.python_of(benchmark, base, use_current)),
+            context,
+            lambda settings: variables(benchmark, base, settings, use_current),
+            folder,
+        )
+
+    return ground
+
+
+def unready(
+    benchmark: Benchmark, base: Path, facts: Mapping[str, object], use_current: bool
+) -> str | None:
+    """Why nothing of a benchmark can be started yet, and what would help; None if it can."""
+    try:
+        if why := not_installed(benchmark, base, use_current):
+            return f"{why}: inject suite install comes first"
+        if not preparing.is_prepared(benchmark, base, facts, use_current):
+            return "its data are not prepared: inject suite prepare comes first"
+    except SuiteError as error:
+        return str(error)
+    return None
+
+
+def not_installed(benchmark: Benchmark, base: Path, use_current: bool) -> str | None:
+    """Why the source or the environment of a benchmark cannot be used; None if both can."""
+    origin = origins.of(benchmark)
+    if origin is not None and (why := sources.missing(origin, base)):
+        return why
+    return None if use_current else environments.missing(benchmark, base)

@@ -1,0 +1,68 @@
+"""One map laid over another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ..model import Where
+from .scope import Path
+
+
+class Layer(NamedTuple):
+    """What is said of one benchmark, and where."""
+
+    data: dict[str, Any]
+    places: Mapping[Path, Where]
+
+    def over(self, low: Layer, unite: bool = True) -> Layer:
+        """This laid over ``low``; ``unite``: tags of both, as an heir has them."""
+        data = merged(low.data, self.data)
+        if unite and (tags := _tags(low.data, self.data)):
+            data["tags"] = tags
+        return Layer(data, {**low.places, **self.places})
+
+
+EMPTY = Layer({}, {})
+
+
+def merged(low: Any, high: Any) -> Any:
+    """``high`` over ``low``: maps are merged, ``{append: […]}`` adds to a list, else ``high`` wins.
+
+    Null wins as well: :func:`pruned` takes away what is null in the end. Neither is changed.
+    """
+    if isinstance(low, dict) and isinstance(high, dict):
+        made = dict(low)
+        for key, value in high.items():
+            made[key] = merged(low[key], value) if key in low else value
+        return made
+    if isinstance(low, list) and isinstance(high, dict) and list(high) == ["append"]:
+        return [*low, *high["append"]]
+    return high
+
+
+def _tags(low: Mapping[str, Any], high: Mapping[str, Any]) -> list[str]:
+    lists = [each.get("tags") for each in (low, high)]
+    if not all(isinstance(each, list) for each in lists):
+        return []
+    return sorted({str(tag) for each in lists if each for tag in each})
+
+
+def listed(value: Any) -> list[Any]:
+    """A list, also of one value that stands alone, or of nothing."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def laid(layers: Iterable[Layer]) -> Layer:
+    """Each layer over the one before."""
+    whole = EMPTY
+    for layer in layers:
+        whole = layer.over(whole)
+    return whole
+
+
+def pruned(value: Any) -> Any:
+    """A map without what is null in it, at any depth; lists stay as they are."""
+    if not isinstance(value, dict):
+        return value
+    return {key: pruned(each) for key, each in value.items() if each is not None}

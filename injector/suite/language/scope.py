@@ -1,0 +1,213 @@
+"""What the names in a benchmark's templates mean: the nearest of several sources wins.
+
+1. the values that a matrix or a search gave it, 2. variables, 3. placeholders of machine, job and
+folders, 4. its own keys, 5. the system file, 6. the environment, for ``${UPPER_CASE}``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..words import meant
+from .arithmetic import Wrong, limited, number
+from .expressions import Reference
+from .placeholders import NAMES
+from .templates import Later, template
+
+Path = tuple[str | int, ...]
+
+NOTHING: Any = object()
+PLAIN = (int, float, bool)
+"""Types of values that are what they are, in any scope."""
+_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+class Scope:
+    """What one benchmark's templates are evaluated in.
+
+    With ``context`` None nothing is known of a machine, and what needs one raises Later.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        variables: Mapping[str, Any],
+        context: Mapping[str, Any] | None = None,
+        complete: bool = True,
+    ) -> None:
+        self.settings = settings
+        self.values: Mapping[str, Any] = settings.get("matrix") or {}
+        self.variables = variables
+        self.context = {} if context is None else context
+        self.complete = complete and context is not None
+        """Whether what ``context`` does not tell is a mistake, not a thing to wait for."""
+        self.path: Path = ()
+        """Where the template stands that is being evaluated."""
+        self.open: list[str] = []
+        """The references that are being resolved."""
+
+    def at(self, path: Path, text: str) -> Any:
+        """The value of the template ``text`` that stands at ``path``; raises Wrong, Later."""
+        before, self.path = self.path, path
+        try:
+            return template(text).value(self)
+        finally:
+            self.path = before
+
+    # what expressions ask for
+
+    def find(self, reference: Reference) -> Any:
+        name = reference.name
+        # What most templates ask for, asked for first: a plain value under this very name.
+        for source in (self.values, self.variables):
+            if name in source:
+                value = source[name]
+                if type(value) in PLAIN or (type(value) is str and not _suspicious(value)):
+                    return value
+        first = reference.keys[0]
+        if first in NAMES and not reference.up and not self.shadowed(name, str(first)):
+            return self.given(reference.keys)
+        key = f"{self.path[: -reference.up]}{name}" if reference.up else name
+        if key in self.open:
+            chain = " → ".join([*map(str, self.open[self.open.index(key) :]), key])
+            raise Wrong(f"goes round in a circle: {chain}")
+        self.open.append(key)
+        try:
+            path, value = self.look(reference)
+            return self.resolved(path, value)
+        finally:
+            self.open.pop()
+
+    def call(self, name: str, values: list[Any]) -> Any:
+        if name == "expr":
+            return _exactly(name, values, 1)[0]
+        if name == "auto":
+            worth, otherwise = _exactly(name, values, 2)
+            return worth if self.automatic() else otherwise
+        default = number(_exactly(name, values, 1)[0])
+        if not self.complete:
+            raise Later(name)
+        resize = self.context.get("auto_batch")
+        return limited(resize(int(default))) if callable(resize) else default
+
+    def automatic(self) -> bool:
+        """Whether ``auto(a, b)`` is ``a``: as ``system.options.cpu.enabled`` says, else no."""
+        given = self.context.get("auto_cpus")
+        if given is None and not self.complete:
+            raise Later("auto")
+        if given is not None:
+            return bool(given)
+        enabled = _walk(self.variables.get("system"), ("options", "cpu", "enabled"))
+        return bool(enabled) and enabled is not NOTHING
+
+    # where names are looked for
+
+    def shadowed(self, name: str, first: str) -> bool:
+        """Whether a matrix or a variable has taken a placeholder's name."""
+        values, variables = self.values, self.variables
+        return name in values or first in values or name in variables or first in variables
+
+    def look(self, reference: Reference) -> tuple[Path, Any]:
+        """What was written there, and where (empty where that is no key of the benchmark)."""
+        keys = reference.keys
+        if reference.up:
+            above = len(self.path) - reference.up
+            path = (*self.path[: max(above, 0)], *keys)
+            value = _walk(self.settings, path)
+            if above < 0 or value is NOTHING:
+                raise Wrong(f"nothing is at {reference}")
+            return path, value
+        for source in (self.values, self.variables):
+            if (value := _walk(source, keys)) is not NOTHING:
+                return (), value
+        if keys[0] in NAMES:
+            return (), self.given(keys)
+        if (value := _walk(self.settings, keys)) is not NOTHING:
+            return keys, value
+        if (value := _walk(self.variables.get("system"), keys)) is not NOTHING:
+            return (), value
+        name = reference.name
+        if _ENVIRONMENT.fullmatch(name) and name in os.environ:
+            return (), os.environ[name].replace("{", "{{").replace("}", "}}")
+        raise Wrong(f"nothing is called {name}{_hint(name, self.names())}")
+
+    def given(self, keys: Path) -> Any:
+        name = str(keys[0])
+        try:
+            value = self.context[name]
+        except KeyError as missing:
+            if self.complete:
+                what = missing.args[0]
+                raise Wrong(f"nobody says what {{{name}}} is here: {what} is missing") from None
+            raise Later(name) from None
+        found = _walk(value, keys[1:]) if len(keys) > 1 else value
+        if found is NOTHING:
+            known = value if isinstance(value, Mapping) else ()
+            raise Wrong(f"{{{name}}} has no {keys[1]}{meant(str(keys[1]), known)}")
+        return found
+
+    def resolved(self, path: Path, value: Any) -> Any:
+        """``value`` without templates."""
+        if isinstance(value, str):
+            return self.at(path, value) if _suspicious(value) else value
+        if isinstance(value, list):
+            return [self.resolved((*path, i), each) for i, each in enumerate(value)]
+        if isinstance(value, dict):
+            return {k: self.resolved((*path, k), each) for k, each in value.items()}
+        return value
+
+    def names(self) -> list[str]:
+        """Every word that may stand in braces."""
+        own = [key for key in self.settings if key != "matrix"]
+        deeper = [f"{key}.{inner}" for key in own for inner in _keys(self.settings[key])]
+        variables = (key for key in self.variables if key != "system")
+        return [*self.values, *variables, *NAMES, *own, *deeper]
+
+
+def _suspicious(text: str) -> bool:
+    """Whether a text may be a template."""
+    return "{" in text or "(" in text
+
+
+def _exactly(name: str, values: list[Any], wanted: int) -> list[Any]:
+    if len(values) != wanted:
+        raise Wrong(f"{name}() wants {wanted} values, not {len(values)}")
+    return values
+
+
+def _keys(value: Any) -> Iterable[str]:
+    return value if isinstance(value, Mapping) else ()
+
+
+def _hint(name: str, known: list[str]) -> str:
+    if "-" in name and name.split("-")[0] in known:
+        return "; a minus wants spaces around it"
+    return meant(name, known) if known else ""
+
+
+def _walk(value: Any, keys: Path) -> Any:
+    """What is under ``keys``, of which several may be one key with dots in it; else NOTHING."""
+    if not keys:
+        return value
+    if isinstance(value, (list, tuple)):
+        index = _index(keys[0])
+        inside = index is not None and -len(value) <= index < len(value)
+        return _walk(value[index], keys[1:]) if inside and index is not None else NOTHING
+    if type(value) is not dict and not isinstance(value, Mapping):
+        return NOTHING
+    if len(keys) == 1:
+        return value.get(keys[0], NOTHING)
+    for length in range(1, len(keys) + 1):
+        key = keys[0] if length == 1 else ".".join(map(str, keys[:length]))
+        if key in value and (found := _walk(value[key], keys[length:])) is not NOTHING:
+            return found
+    return NOTHING
+
+
+def _index(key: str | int) -> int | None:
+    if isinstance(key, int):
+        return key
+    return int(key) if key.isdigit() else None

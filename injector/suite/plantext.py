@@ -1,0 +1,61 @@
+"""A plan for people: every process that would start, with all that it would be given."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from .plan import Job, Plan, Process
+from .running.progress import time_of
+
+LONGEST = 120
+"""Characters of a variable's value that are shown."""
+
+
+def lines(plan: Plan) -> Iterator[str]:
+    """The plan, a line at a time."""
+    machine = plan.machine
+    devices = ", ".join(_device(each) for each in machine["devices"])
+    yield f"suite {plan.suite['name']}  ({plan.suite['file']})"
+    yield f"on {machine['host']}: {machine['cpu_count']} cores; {devices}"
+    for job in plan.jobs:
+        yield ""
+        yield from _job(job)
+    yield ""
+    for each in plan.left_out:
+        yield f"{each.benchmark} is left out: {each.reason}"
+    processes = sum(len(job.processes) for job in plan.jobs)
+    took = time_of(sum(job.expected for job in plan.jobs))
+    yield f"{len(plan.jobs)} jobs, {processes} processes, about {took} one after the other"
+
+
+def _device(described: dict[str, str]) -> str:
+    name = described["name"]
+    return f"{described['key']} ({name})" if name else described["key"]
+
+
+def _job(job: Job) -> Iterator[str]:
+    limit = max(each.timeout for each in job.processes)
+    yield f"{job.key}  about {time_of(job.expected)}, at most {time_of(limit)}"
+    for process in job.processes:
+        yield from _process(process)
+
+
+def _process(process: Process) -> Iterator[str]:
+    cores = f" · bound to cores {_list(process.cores)}" if process.cores else ""
+    yield f"  {process.key}  {', '.join(process.devices)}{cores}"
+    yield f"    in   {process.folder}"
+    for name, value in process.environment.items():
+        yield f"    env  {_variable(name, value)}"
+    yield f"    run  {shlex.join(process.command)}"
+
+
+def _variable(name: str, value: str | None) -> str:
+    if value is None:
+        return f"{name} is taken away"
+    shown = value if len(value) <= LONGEST else value[:LONGEST] + "…"
+    return f"{name}={shlex.quote(shown)}"
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers))

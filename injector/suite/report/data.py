@@ -1,0 +1,80 @@
+"""The report of a suite as data: what other programs read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..outcome import BenchmarkResult, Finding, ProcessResult, SuiteResult
+from ..scaling import EXACT, families
+from ..table import Row, row_of, rows, total
+from . import cells
+
+
+def columns(suite: SuiteResult) -> dict[str, list[Any]]:
+    """The table of benchmarks, by column; units are bytes, joules, fractions."""
+    found = rows(suite)
+    return {name: [getattr(row, name) for row in found] for name in Row._fields}
+
+
+def of_suite(suite: SuiteResult, rounding: str = EXACT) -> dict[str, Any]:
+    """Everything that the report says, and the findings that it does not."""
+    whole = total(suite)
+    return {
+        "suite": suite.name,
+        "file": suite.file,
+        "run": suite.folder,
+        "written_by": suite.origin,
+        "started": suite.started,
+        "ended": suite.ended,
+        "machine": dict(suite.machine),
+        "packages": cells.packages(suite),
+        "score": whole.score,
+        "weight": whole.weight,
+        "fail": whole.fail,
+        "n": whole.n,
+        "passed": whole.fail == 0,
+        "benchmarks": [_benchmark(each, suite.ddof) for each in suite.benchmarks],
+        "scaling": [
+            {
+                "family": family.name,
+                "kind": family.kind,
+                "rounding": rounding,
+                "points": [column._asdict() for column in family.columns],
+            }
+            for family in families(suite, rounding)
+        ],
+        "left_out": [vars(each) for each in suite.left_out],
+        "notes": list(suite.notes),
+    }
+
+
+def _benchmark(benchmark: BenchmarkResult, ddof: int) -> dict[str, Any]:
+    return {
+        **row_of(benchmark, ddof)._asdict(),
+        "group": benchmark.group,
+        "tags": list(benchmark.tags),
+        "findings": [_finding(each) for each in benchmark.findings],
+        "runs": [_process(each) for each in benchmark.processes],
+    }
+
+
+def _process(process: ProcessResult) -> dict[str, Any]:
+    record = process.record
+    return {
+        "key": process.key,
+        "repeat": process.repeat,
+        "devices": list(process.devices),
+        "failed": process.failed,
+        "run": process.folder,
+        "duration": record.duration if record else None,
+        "rates": list(process.rates),
+        "unit": record.unit if record else None,
+        "peak_memory": record.memory if record else None,
+        "energy": record.energy if record else None,
+        "load": [device.load for device in record.devices] if record else [],
+        "findings": [_finding(each) for each in process.findings],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {**finding._asdict(), "lines": list(finding.lines)}

@@ -1,0 +1,102 @@
+"""``journal.jsonl``: what has become of each job of a plan, line by line, on the disk at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...store.folder import Damage, read_records
+
+FILE = "journal.jsonl"
+
+STARTED, FINISHED = "started", "finished"
+NOT_STARTED, INTERRUPTED = "failed-to-start", "interrupted"
+
+
+@dataclass
+class Past:
+    """What the journal says last of one job."""
+
+    state: str
+    attempt: int
+    time: float
+    """Unix seconds."""
+    ok: bool = False
+    reason: str = ""
+    seconds: float = 0.0
+    """How long it took, if it has finished."""
+    processes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    boot: str = ""
+    """The boot of the machine in which it started."""
+
+
+class Journal:
+    """Appends to the journal in ``folder``. Raises OSError where it cannot be opened."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, FILE)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        self.problem: str | None = None
+        """Why something could not be written, if it could not."""
+        self._torn = _is_torn(self._file)
+
+    def write(self, event: str, **facts: Any) -> None:
+        """Add a line; when this returns it will survive a loss of power."""
+        record = {"event": event, "time": time.time(), **facts}
+        line = ("\n" if self._torn else "") + json.dumps(record) + "\n"
+        try:
+            data = line.encode()
+            self._torn = True  # until all of it is there
+            while data:
+                data = data[os.write(self._file, data) :]
+            self._torn = False
+            os.fsync(self._file)
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror}"
+
+    def job(self, key: str, state: str, attempt: int, **facts: Any) -> None:
+        """Add what has become of a job."""
+        self.write("job", key=key, state=state, attempt=attempt, **facts)
+
+    def close(self) -> None:
+        """Nothing is written after this."""
+        os.close(self._file)
+
+
+def _is_torn(file: int) -> bool:
+    """Whether the last line was not written to its end."""
+    size = os.fstat(file).st_size
+    return size > 0 and os.pread(file, 1, size - 1) != b"\n"
+
+
+def read(folder: str) -> dict[str, Past]:
+    """What is known of each job, by its key. Lines that were torn are left out."""
+    found: dict[str, Past] = {}
+    for record in records(folder):
+        if record["event"] != "job":
+            continue
+        before = found.get(record["key"])
+        now = Past(
+            record["state"],
+            record["attempt"],
+            record["time"],
+            bool(record.get("ok")),
+            str(record.get("reason") or ""),
+            float(record.get("seconds") or 0),
+            record.get("processes") or {},
+            str(record.get("boot") or (before.boot if before else "")),
+        )
+        found[record["key"]] = now
+    return found
+
+
+def records(folder: str) -> list[dict[str, Any]]:
+    """All whole lines of the journal; none where there is none."""
+    try:
+        return list(read_records(os.path.join(folder, FILE), Damage()))
+    except OSError:
+        return []

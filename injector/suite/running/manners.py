@@ -1,0 +1,72 @@
+"""What running a suite asks of the rest: may a benchmark start, and were its runs as they should be."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ..model import Benchmark, Suite, Where
+from ..plan import Job, Plan
+from .engine import Manner
+from .progress import say
+from .results import Result, by_codes, told
+
+
+def of_suite(suite: Suite, plan: Plan) -> Manner:
+    """For a suite that was just planned."""
+    return _made({each.name: each for each in suite.benchmarks}, plan)
+
+
+def of_plan(plan: Plan) -> Manner:
+    """For a plan of which nothing else is known any more."""
+    file = plan.suite["file"]
+    benchmarks = {
+        name: Benchmark(name, Where(file, 1, name), each["settings"])
+        for name, each in plan.benchmarks.items()
+    }
+    return _made(benchmarks, plan)
+
+
+def _made(benchmarks: Mapping[str, Benchmark], plan: Plan) -> Manner:
+    base, facts = Path(plan.base), plan.machine["facts"]
+    use_current = bool(plan.options.get("use_current_env"))
+
+    def ready(name: str) -> str | None:
+        from ..ground import unready
+
+        return unready(benchmarks[name], base, facts, use_current)
+
+    def judge(folder: str, job: Job, ended: Mapping[str, Result]) -> list[str]:
+        from ..validation import check
+        from ..validation.rules import FAILURE, rules_of
+
+        settings = plan.benchmarks[job.benchmark]["settings"]
+        rules = rules_of(settings, "error")
+        wrong = by_codes(folder, job, ended)
+        if wrong and rules is not None and rules["severity"] == FAILURE:
+            return wrong
+        found = {}
+        for process in job.processes:
+            run = os.path.join(folder, ended[process.key].run)
+            said = check(settings, [run], [process.devices])
+            found[process.key] = "; ".join(each.sentence for each in said if each.fails) or None
+        return told(found)
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        from ..environments import using
+
+        groups = {each.install_group for each in benchmarks.values()}
+        with ExitStack() as stack:
+            for group in () if use_current else sorted(groups):
+                stack.enter_context(using(group, base, _say))
+            yield
+
+    return Manner(ready=ready, judge=judge, around=around)
+
+
+def _say(text: str) -> None:
+    say(sys.stderr, f"inject suite: {text}\n")

@@ -1,0 +1,73 @@
+"""Tracebacks in what programs print: which of them says what went wrong, and how much of it to show."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+LINES = 12
+"""Of a traceback that are shown, the last."""
+MESSAGE = 200
+"""Characters of an exception's message."""
+TAIL = 1 << 16
+"""Bytes of a program's stderr that are looked at."""
+
+_BEGIN = "Traceback (most recent call last)"
+_RANK = re.compile(r"^\[[\w ]{1,20}\]: ?")
+"""What PyTorch puts before the lines of a rank."""
+_LAUNCHERS = ("ChildFailedError", "ProcessRaisedException", "ProcessExitedException")
+"""Exceptions by which a launcher says that another process failed."""
+
+
+class Trace(NamedTuple):
+    """The end of a traceback."""
+
+    exception: str
+    """``"ValueError: what it said"``; empty where no traceback was found."""
+    lines: tuple[str, ...]
+
+
+def find(lines: Sequence[str]) -> Trace:
+    """The last traceback in ``lines`` that is not a launcher's; else their last lines."""
+    plain = [_RANK.sub("", line.rstrip()) for line in lines if line.strip()]
+    begins = [at for at, line in enumerate(plain) if _BEGIN in line]
+    found = [_cut(plain[at:]) for at in reversed(begins)]
+    own = [each for each in found if not any(name in each[-1] for name in _LAUNCHERS)]
+    for each in own or found:
+        return Trace(short(each[-1]), tuple(each[-LINES:]))
+    return Trace("", tuple(plain[-LINES:]))
+
+
+def _cut(lines: list[str]) -> list[str]:
+    """A traceback without what was printed after it: it ends with its first line that is not indented."""
+    for at, line in enumerate(lines[1:], 2):
+        if not line.startswith((" ", "\t")):
+            return lines[:at]
+    return lines
+
+
+def of_file(path: str) -> Trace:
+    """What the end of a file of captured output shows; nothing where there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(file.tell() - TAIL, 0))
+            return find(file.read().decode(errors="replace").splitlines())
+    except OSError:
+        return Trace("", ())
+
+
+def of_event(kind: object, message: object, trace: object) -> Trace:
+    """Of what an ``error`` event says."""
+    said = short(str(message or ""))
+    lines = str(trace or "").rstrip().splitlines()
+    name = str(kind or "error")
+    return Trace(f"{name}: {said}" if said else name, tuple(lines[-LINES:]))
+
+
+def short(message: str) -> str:
+    """The first line of ``message``, with an end where it is long."""
+    line = next((each.strip() for each in message.splitlines() if each.strip()), "")
+    return line if len(line) <= MESSAGE else f"{line[: MESSAGE - 1]}…"

@@ -1,0 +1,87 @@
+"""The course of a run that is over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from layouts import EPOCH, Program
+
+from injector.analysis.course import POINTS, course, thinned
+from injector.store.folder import open_run
+
+
+def write(folder: Path, *programs: Program, events: list[dict] | None = None) -> None:
+    for program in programs:
+        program.write(folder)
+    info = {"schema": 1, "started": EPOCH - 2.0, "ended": EPOCH + 60.0}
+    (folder / "run.json").write_text(json.dumps(info))
+    lines = [json.dumps({"event": "data", "data": data}) for data in events or ()]
+    (folder / "x.D0.data").write_text("\n".join(lines))
+
+
+def turns(count: int, rank: int | None = None, **more: object) -> Program:
+    program = Program(pid=1 + (rank or 0), rank=rank, **more)  # type: ignore[arg-type]
+    for _ in range(count):
+        program.turn()
+    return program
+
+
+def test_rates_and_steps_over_time(tmp_path: Path) -> None:
+    write(tmp_path, turns(400))
+    found = course(open_run(str(tmp_path)))
+    rate, step = found["rate"]["train"], found["step"]["process 1"]
+    assert len(rate) == 100 and rate[0][0] == pytest.approx(2.016, abs=0.01)
+    assert [v for _, v in rate] == pytest.approx([1000.0] * 100)
+    assert [v for _, v in step] == pytest.approx([0.008] * 100)
+
+
+def test_ranks_are_added_up(tmp_path: Path) -> None:
+    write(tmp_path, turns(400, 0, world=2), turns(400, 1, world=2))
+    found = course(open_run(str(tmp_path)))
+    assert set(found["step"]) == {"rank 0", "rank 1"}
+    assert [v for _, v in found["rate"]["train"]] == pytest.approx([2000.0] * 100)
+
+
+def test_attempts_follow_each_other(tmp_path: Path) -> None:
+    again = turns(400, 0, attempt=1, origin=65_000_000_000)
+    again.pid = 9
+    write(tmp_path, turns(400, 0, attempt=0), again)
+    rate = course(open_run(str(tmp_path)))["rate"]["train"]
+    assert len(rate) == 200 and rate == sorted(rate)
+    assert rate[100][0] - rate[99][0] > 50
+
+
+def test_steps_without_items(tmp_path: Path) -> None:
+    programs = []
+    for rank in range(2):
+        program = Program(pid=1 + rank, rank=rank, world=2)
+        for _ in range(40):
+            program.io(2)
+            program.update(8)
+        programs.append(program)
+    write(tmp_path, *programs)
+    rate = course(open_run(str(tmp_path)))["rate"]["train"]
+    assert [v for _, v in rate] == pytest.approx([100.0] * 10), "a step of both is one step"
+
+
+def test_losses_come_from_the_record(tmp_path: Path) -> None:
+    events = [{"task": "train", "loss": 1.0 / n, "time": EPOCH + n} for n in range(1, 1000)]
+    events += [{"task": "train", "loss": "NaN", "time": EPOCH}, {"lr": 0.1, "time": EPOCH}]
+    write(tmp_path, turns(1), events=events)
+    [(name, line)] = course(open_run(str(tmp_path)))["loss"].items()
+    assert name == "train/loss" and len(line) == POINTS
+    assert (line[0], line[-1]) == ((3.0, 1.0), (1001.0, 1 / 999))
+
+
+def test_a_run_without_anything(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    assert all(not lines for lines in course(open_run(str(tmp_path))).values())
+
+
+def test_thinning_keeps_both_ends() -> None:
+    line = [(float(at), 0.0) for at in range(10_000)]
+    kept = thinned(line)
+    assert (len(kept), kept[0], kept[-1]) == (POINTS, line[0], line[-1])
+    assert thinned(line[:5]) == line[:5]

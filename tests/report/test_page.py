@@ -1,0 +1,189 @@
+"""The local page of a run, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from browser import MISSING, Browser
+
+pytestmark = pytest.mark.xdist_group("browser")  # one browser and one run for all of these
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import os, time, injector
+
+number = 0
+print("ready", flush=True)
+while not os.path.exists("enough"):
+    with injector.region("step"):
+        with injector.region("forward"):
+            time.sleep(0.004)
+        loss = 1 / (1 + number)
+        number += 1
+"""
+VOIRFILE = """
+def instrument_loss(ov):
+    ov.value("// > loss", task="train")
+"""
+DEVICES = [{"name": "<b>A</b>", "samples": [{"load": 0.5, "power": 250.0, "memory_used": 1e9}]}]
+
+ROWS = "[...document.querySelectorAll('#%s tr')].map(r => [...r.children].map(c => c.textContent))"
+FIGURES = (
+    "Object.fromEntries([...document.querySelectorAll('#figures div')]"
+    ".map(d => [d.lastChild.textContent, d.firstChild.textContent]))"
+)
+PLOTS = """[...document.querySelectorAll('#plots figure')].map(f => ({
+    title: f.querySelector('figcaption span').textContent,
+    x: [...f.querySelectorAll('text.x')].map(t => t.textContent),
+    y: [...f.querySelectorAll('text.y')].map(t => t.textContent),
+    points: [...f.querySelectorAll('polyline')].map(l => l.getAttribute('points')).join(' '),
+}))"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    try:
+        made = Browser()
+    except LookupError as error:
+        pytest.fail(str(error), pytrace=False)
+    yield made
+    made.close()
+
+
+class Watched:
+    """A run that goes on, and the address of its page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "train.py").write_text(PROGRAM)
+        (folder / "x.py").write_text(VOIRFILE)
+        (folder / "devices.json").write_text(json.dumps(DEVICES))
+        self.run = self._start("run", "--interval", "0.1", "--voirfile", "x.py", "train.py")
+        assert self.run.stdout.readline() == "ready\n"
+        self.watch = self._start("watch", "--web")
+        self.address = self.watch.stdout.readline().strip()
+
+    def _start(self, verb, *words):
+        return subprocess.Popen(
+            [sys.executable, "-u", "-m", "injector", verb, "--runs", "runs", *words],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "INJECT_SCRIPTED_DEVICES": "devices.json",
+            },
+        )
+
+    def finish(self):
+        (self.folder / "enough").touch()
+        assert self.run.wait(120) == 0
+
+    def over(self):
+        (self.folder / "enough").touch()
+        for process in (self.run, self.watch):
+            process.terminate()
+            process.communicate()
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    made = Watched(tmp_path_factory.mktemp("page"))
+    yield made
+    made.over()
+
+
+def plot(browser, title):
+    """The plot that is called so, as soon as it has some points."""
+    return browser.until(
+        lambda: next(
+            (p for p in browser.ask(PLOTS) if p["title"] == title and p["points"].count(" ") > 2),
+            None,
+        )
+    )
+
+
+def test_without_the_token_there_is_no_page(browser, watched):
+    root, token = watched.address.rstrip("/").rsplit("/", 1)
+    wrong = ("A" if token[0] != "A" else "B") + token[1:]
+    browser.open(f"{root}/{wrong}/")
+    assert "404" in browser.ask("document.body.textContent")
+    assert browser.ask("document.getElementById('ranks')") is None
+    for path in (f"/{wrong}/state", "/state", "/"):
+        assert browser.ask(f"fetch('{path}').then(answer => answer.status)") == 404
+    assert browser.ask(f"fetch('/{token}/state').then(answer => answer.status)") == 200
+
+
+def test_it_follows_the_readers_choice_of_colours(browser, watched):
+    browser.open(watched.address)
+    look = "getComputedStyle(document.body).backgroundColor"
+    seen = set()
+    for scheme in ("light", "dark"):
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        browser.send("Emulation.setEmulatedMedia", features=[feature])
+        colour = [int(part) for part in browser.ask(look).strip("rgb()").split(",")]
+        seen.add((scheme, sum(colour) > 3 * 128))
+    browser.send("Emulation.setEmulatedMedia", features=[])
+    assert seen == {("light", True), ("dark", False)}
+
+
+def test_nothing_is_wider_than_a_small_screen(browser, watched):
+    browser.open(watched.address)
+    browser.until(lambda: len(browser.ask(ROWS % "ranks")) > 1)
+    size = {"width": 380, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.send("Emulation.setDeviceMetricsOverride", **size)
+    width = browser.ask("document.documentElement.scrollWidth")
+    browser.send("Emulation.clearDeviceMetricsOverride")
+    assert width <= 380
+
+
+def test_the_page_of_a_run_that_goes_on(browser, watched):
+    browser.events.clear()
+    browser.open(watched.address)
+    # Rows appear, and figures with their units.
+    ranks = browser.until(lambda: len(rows := browser.ask(ROWS % "ranks")) > 1 and rows)
+    assert ranks[0][:3] == ["rank", "state", "steps"]
+    assert ranks[1][0].startswith("process ") and ranks[1][1] == "training"
+    [heads, device] = browser.until(lambda: browser.ask(ROWS % "devices"))
+    assert heads[:3] == ["device", "name", "host"] and device[:2] == ["0", "<b>A</b>"]
+    found = browser.until(lambda: "steps/s" in (f := browser.ask(FIGURES)) and f)
+    assert {"steps", "ms a step", "train/loss"} <= set(found)
+    parts = browser.ask("document.getElementById('keys').textContent")
+    assert "forward " in parts and " %" in parts
+    # Plots appear with axes and units.
+    first = plot(browser, "throughput, steps/s")
+    assert len(first["y"]) >= 2 and first["y"][0] == "0"
+    assert first["x"][0] == "0" and first["x"][-1].endswith(" s")
+    assert plot(browser, "load of devices, %")["y"][0] == "0"
+    titles = {each["title"] for each in browser.ask(PLOTS)}
+    assert {"time of a step, ms", "loss", "power of devices, W"} <= titles
+    # Both go on by themselves.
+    steps = int(browser.ask(FIGURES)["steps"])
+    browser.until(lambda: int(browser.ask(FIGURES)["steps"]) > steps)
+    browser.until(lambda: plot(browser, "throughput, steps/s")["points"] != first["points"])
+    # It looks at nothing but itself, and nothing went wrong in it.
+    asked = [each["request"]["url"] for each in browser.told("Network.requestWillBeSent")]
+    outside = [url for url in asked if not url.startswith((watched.address, "data:"))]
+    assert len(asked) > 2 and outside == []
+    assert browser.told("Runtime.exceptionThrown") == []
+    assert [each["entry"]["text"] for each in browser.told("Log.entryAdded")] == []
+    # The end is shown, too, and what the report says of it. (No test after this one has a run.)
+    watched.finish()
+    notes = "document.getElementById('notes').textContent"
+    browser.until(lambda: browser.ask(notes).startswith("exit 0"))
+    assert browser.ask("document.getElementById('state').textContent") == "ended"
+    assert plot(browser, "throughput, steps/s")["points"]
+
+
+def test_who_has_no_browser_is_told_what_to_do(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(LookupError, match="make browser"):
+        Browser()
+    assert "apt-get install" in MISSING

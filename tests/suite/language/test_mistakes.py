@@ -1,0 +1,178 @@
+"""Mistakes of every kind: each with its file, line and key and what would be right; all at once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from injector.suite.language import load
+from injector.suite.language.keys import ENTRY
+from injector.suite.model import SuiteError
+
+EVERYTHING = """\
+include: [base.yaml, bse.yaml]
+unknown:
+  run: x.py
+  maxduration: 1
+wrong:
+  run: x.py
+  weight: heavy
+  enabled: maybe
+  max_duration: 0
+  tags: vision
+  env: [A]
+  plan: {method: per_gpus, n: 0, lancher: 3}
+  argv: {--a: false, --b: {c: d}, --c: "{gpu_cnt", --d: {gpu_count}}
+  voir: {stop: 3}
+  validation: {usge: {load: 0.5}, usage: {load: 5}}
+  batch: {arg: --batch, defualt: 3}
+  requirements: {cda: x.txt}
+  origin: {packge: x}
+"""
+
+TOLD = """\
+suite.yaml:1: include.1: there is no file bse.yaml to include; did you mean base.yaml?
+suite.yaml:4: unknown.maxduration: nothing is called maxduration; did you mean max_duration?
+suite.yaml:7: wrong.weight: the text 'heavy' stands where a number of at least 0 belongs
+suite.yaml:8: wrong.enabled: the text 'maybe' stands where true or false belongs
+suite.yaml:9: wrong.max_duration: the number 0 stands where a number above 0 belongs
+suite.yaml:10: wrong.tags: the text 'vision' stands where a list belongs
+suite.yaml:11: wrong.env: a list stands where a map belongs
+suite.yaml:12: wrong.plan.method: 'per_gpus' is no plan; did you mean per_gpu?
+suite.yaml:12: wrong.plan.n: the number 0 stands where a whole number of at least 1 belongs
+suite.yaml:12: wrong.plan.lancher: nothing is called lancher; did you mean launcher?
+suite.yaml:13: wrong.argv.--a: false is no argument: null drops it, 'false' in quotes is the word
+suite.yaml:13: wrong.argv.--b: a map stands where one value or a list belongs
+suite.yaml:13: wrong.argv.--c: no } for the brace before 'gpu_cnt'; a brace itself is {{
+suite.yaml:13: wrong.argv.--d: a map stands where one value or a list belongs; \
+a placeholder wants quotes around it: '{gpu_count}'
+suite.yaml:14: wrong.voir.stop: nothing is called stop (there is options)
+suite.yaml:15: wrong.validation.usge: no such layer; did you mean usage?
+suite.yaml:15: wrong.validation.usage.load: should be a fraction from 0 to 1, not 5
+suite.yaml:16: wrong.batch.defualt: nothing is called defualt; did you mean default?
+suite.yaml:17: wrong.requirements.cda: nothing is called cda; did you mean cuda?
+suite.yaml:18: wrong.origin.packge: nothing is called packge; did you mean package?
+base.yaml:2: parent.plan.method: 'gpus' is no plan (there are per_gpu, njobs)
+"""
+
+
+def test_all_mistakes_are_told_at_once_each_with_its_place(suites):
+    suites.write(base="parent:\n  plan: {method: gpus}\n")
+    found = suites.problems(EVERYTHING)
+    for said, told in zip(found, TOLD.splitlines(), strict=True):
+        assert said == told
+
+
+def test_mistakes_that_only_the_whole_shows_are_told_together(suites):
+    found = suites.problems("""\
+        a: {run: x, argv: {--x: "{dat}"}, inherits: _p}
+        b: {run: x, inherits: _q}
+        _p: {env: {X: "{nme}"}}
+        c: {run: x, requires_capabilities: [gpus > 1], when: {acrh == 'cuda': {weight: 1}}}
+        d: {matrix: {n: []}, job: {run: x}}
+        e: {weight: 1}
+        f: {matrix: {n: [1, 2]}, job: {run: x, name: f}}
+        g: {run: x, definition: nowhere}
+        """)
+    assert [":".join(line.split(":")[1:3]) for line in found] == [
+        "1: a.argv.--x",
+        "2: b.inherits",
+        "3: _p.env.X",
+        "4: c.requires_capabilities.0",
+        "4: c.when.acrh == 'cuda'",
+        "5: d.matrix",
+        "6: e",
+        "7: f.job.name",
+        "8: g.definition",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "inclde: x.yaml\n",
+            "stands where a map of a benchmark's keys belongs; did you mean include?",
+        ),
+        ("one: 3\n", "one: the number 3 stands where a map"),
+        ("'a b': {run: x}\n", "'a b' is no name: letters, digits and"),
+        ("one: {run: x, definition: 3.5}\n", "no definition '3.5'"),
+        ("variables: 3\none: {run: x}\n", "variables: the number 3 stands where a map"),
+        ("one: {run: {a: b}}\n", "a map stands where a text or a list belongs"),
+        (
+            "one: {run: x, inherits: {a: b}}\n",
+            "one.inherits: a map stands where a text or a list belongs",
+        ),
+        ("one: {run: x, tags: [a, null]}\n", "one.tags.1: null is nothing that a list can hold"),
+        ("one: {run: x, when: 3, job: 4}\n", "one.job: the number 4 stands where a map with"),
+    ],
+)
+def test_mistakes_of_form(suites, text, said):
+    found = suites.problems(text)
+    assert any(said in line for line in found), found
+
+
+def test_a_mistake_of_a_parent_is_told_once_for_all_heirs(suites):
+    text = "_p: {argv: {--x: '{nowhere_}'}}\n" + "".join(
+        f"a{n}: {{run: x, inherits: _p}}\n" for n in range(5)
+    )
+    (found,) = suites.problems(text)
+    assert found.startswith("suite.yaml:1: _p.argv.--x: nothing is called nowhere_")
+
+
+# anything at all: benchmarks, or problems; never another error
+
+words = st.sampled_from(
+    [
+        "{n}",
+        "{gpu_count}",
+        "x",
+        "a.py",
+        "_p",
+        "one",
+        "{argv.--a}",
+        "auto(1, 2)",
+        "n > 1",
+        "per_gpu",
+        "{",
+        "1e-3",
+    ]
+)
+scalars = st.none() | st.booleans() | st.integers(-3, 9) | st.floats(0, 2) | words
+keys = st.sampled_from(
+    [*ENTRY.by_name, "method", "options", "space", "low", "--a", "n", "git", "usage", "append"]
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=12,
+)
+entries = st.dictionaries(keys, values, max_size=6) | values
+names = st.sampled_from(["one", "two", "_p", "_q", "*", "include", "variables", "system", "a b"])
+
+
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(made=st.dictionaries(names, entries, max_size=4), n=st.integers(0, 3))
+def test_anything_is_a_suite_or_says_why_not(tmp_path, made, n):
+    file = tmp_path / "any.yaml"
+    file.write_text(json.dumps(made))
+    try:
+        suite = load(file, {"gpu_count": n})
+    except SuiteError as error:
+        assert error.problems
+        return
+    for each in suite.benchmarks:
+        try:
+            words = each.argv({"gpu_count": n})
+            each.filled({"gpu_count": n})
+            each.unmet({"gpu_count": n})
+        except SuiteError as error:
+            assert error.problems
+        else:
+            assert all(isinstance(word, str) for word in words)

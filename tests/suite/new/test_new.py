@@ -1,0 +1,255 @@
+"""``inject new``: the folder of a benchmark, from a script, a repository, a package."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from injector.cli.new import main
+from injector.suite import language, python
+from injector.suite.new.target import parse
+
+ROOT = Path(__file__).parents[3]
+FILES = ["README.md", "benchmark.yaml", "requirements.txt", "voirfile.py"]
+TRAIN = """\
+import sys
+
+
+class Loss:
+    def backward(self): pass
+
+
+class Optimizer:
+    def step(self): pass
+
+
+def train(batches, optimizer):
+    for batch in batches:
+        loss = Loss()
+        loss.backward()
+        optimizer.step()
+
+
+def main():
+    train([[1, 2], [3, 4], [5, 6]], Optimizer())
+
+
+if __name__ == "__main__":
+    main()
+"""
+LINES = [
+    'ov.loader("//train > batches", task="train")',
+    'ov.value("//train > loss", "loss", task="train")',
+]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("INJECT_BASE", str(tmp_path / "base"))
+    (tmp_path / "train.py").write_text(TRAIN)
+    return tmp_path
+
+
+def new(*words):
+    return main([str(word) for word in words])
+
+
+def settings(folder):
+    return yaml.safe_load((folder / "benchmark.yaml").read_text())
+
+
+def loads(place, name):
+    """The new folder as a suite sees it."""
+    (place / "suite.yaml").write_text(f"{name}: {{definition: benchmarks/{name}}}\n")
+    (found,) = language.load(place / "suite.yaml").benchmarks
+    return found
+
+
+def test_a_script(place, capsys):
+    assert new("mine", "--script", "train.py", "--run", "train.py --lr 0.1 --fast") == 0
+    folder = place / "benchmarks" / "mine"
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    told = settings(folder)
+    assert told["origin"] == {"path": "../.."}
+    assert told["run"] == "train.py" and told["folder"] == "{source}"
+    assert told["argv"] == {"--lr": "0.1", "--fast": True}
+    voirfile = (folder / "voirfile.py").read_text()
+    assert all(line in voirfile for line in LINES)
+    assert "# train.py:13  for batch in batches:" in voirfile
+    assert "ov.loader" in capsys.readouterr().out
+    assert loads(place, "mine").definition == folder
+
+
+def test_what_it_wrote_runs_and_counts_the_steps(place):
+    assert new("mine", "--script", "train.py", "--try") == 0
+    words = [
+        "run",
+        "--quiet",
+        "--into",
+        "run",
+        "--voirfile",
+        "benchmarks/mine/voirfile.py",
+        "train.py",
+    ]
+    subprocess.run([sys.executable, "-m", "injector", *words], check=True, env=os.environ)
+    record = json.loads((place / "run" / "run.json").read_text())
+    assert record["misses"] == [] and record["failures"] == []
+    assert record["training"][0]["steps"] == 3
+    assert [probe["fired"] for probe in record["probes"]] == [1, 3]
+
+
+def test_a_repository_is_pinned_where_it_is_now(place, capsys):
+    repository = place / "repo"
+    repository.mkdir()
+    (repository / "train.py").write_text(TRAIN)
+    (repository / "requirements.txt").write_text("# needed\nsix==1.17.0\n")
+    who = ("-c", "user.name=x", "-c", "user.email=x@y.z")
+    for words in (("init", "-q"), ("add", "."), (*who, "commit", "-q", "-m", "one")):
+        subprocess.run(["git", *words], cwd=repository, check=True)
+    head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=repository, text=True).strip()
+    assert new("theirs", "--git", "repo", "--run", "train.py") == 0
+    folder = place / "benchmarks" / "theirs"
+    assert settings(folder)["origin"] == {"git": str(repository), "commit": head}
+    assert all(line in (folder / "voirfile.py").read_text() for line in LINES)
+    assert "six==1.17.0" in (folder / "requirements.txt").read_text()
+    assert head in capsys.readouterr().err
+    assert new("other", "--git", "repo", "--run", "nosuch.py") == 2
+    assert new("other", "--git", "repo") == 2
+    assert "train.py" in capsys.readouterr().err
+
+
+@pytest.fixture
+def house(place, monkeypatch):
+    """An index of packages that is a folder: one with a module and a command that train."""
+    folder = place / "house"
+    folder.mkdir()
+    info = "pkg-1.5.dist-info"
+    entry = "[console_scripts]\nteach = pkg.cli:main\n"
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/__main__.py": "from .train import main\nmain()\n",
+        "pkg/train.py": TRAIN,
+        "pkg/cli.py": "from pkg.train import train, Optimizer\n\ndef main():\n    train([], Optimizer())\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: pkg\nVersion: 1.5\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": entry,
+    }
+    files[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in files)
+    with zipfile.ZipFile(folder / "pkg-1.5-py3-none-any.whl", "w") as packed:
+        for name, text in files.items():
+            packed.writestr(name, text)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    python.uv_options.cache_clear()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("run", "function"),
+    [
+        ("-m pkg.train", "//train"),
+        ("-m pkg", "/pkg.train/train"),
+        ("teach maths --much", "/pkg.train/train"),
+    ],
+)
+def test_a_package(place, house, run, function):
+    assert new("theirs", "--package", "pkg", "--run", run) == 0
+    folder = place / "benchmarks" / "theirs"
+    assert settings(folder)["origin"] == {"package": "pkg==1.5"}
+    assert settings(folder)["run"] == run.partition(" --")[0]
+    assert f'ov.loader("{function} > batches"' in (folder / "voirfile.py").read_text()
+    loads(place, "theirs")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--package", "pkg"], 2, "there is teach, -m pkg, -m pkg.train"),
+        (["--package", "pkg", "--run", "-m pkg.nosuch"], 2, "pkg has no module pkg.nosuch"),
+        (["--package", "pkg", "--run", "nosuch"], 2, "pkg has no command nosuch"),
+        (["--package", "pkg==7", "--run", "-m pkg"], 1, "pkg==7 cannot be had"),
+        (["--package", "pkg>=1", "--run", "-m pkg"], 2, "write NAME==VERSION"),
+    ],
+)
+def test_a_package_that_has_no_such_thing(place, house, capsys, words, code, says):
+    assert new("theirs", *words) == code
+    assert says in capsys.readouterr().err
+    assert not (place / "benchmarks").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["../up", "--script", "train.py"], "is no name of a benchmark"),
+        (["_private", "--script", "train.py"], "is no name of a benchmark"),
+        (["a b", "--script", "train.py"], "is no name of a benchmark"),
+        (["ok"], "one of --package, --git and --script"),
+        (
+            ["ok", "--script", "train.py", "--package", "pkg"],
+            "one of --package, --git and --script",
+        ),
+        (["ok", "--script", "train.py", "--commit", "abc"], "--commit belongs to --git"),
+        (["ok", "--script", "nosuch.py"], "there is no such file"),
+        (["ok", "--script", "broken.py"], "broken.py:1: does not parse"),
+        (["ok", "--script", "train.py", "--run", "--lr 1"], "write a script"),
+    ],
+)
+def test_what_makes_no_sense(place, capsys, words, says):
+    (place / "broken.py").write_text("def (\n")
+    assert new(*words) == 2
+    assert says in capsys.readouterr().err
+    assert not (place / "benchmarks").exists()
+
+
+def test_nothing_is_overwritten(place, capsys):
+    assert new("mine", "--script", "train.py") == 0
+    (place / "benchmarks" / "mine" / "voirfile.py").write_text("mine")
+    assert new("mine", "--script", "train.py") == 2
+    assert "is there already" in capsys.readouterr().err
+    assert (place / "benchmarks" / "mine" / "voirfile.py").read_text() == "mine"
+
+
+def test_a_program_without_a_loop_of_its_own_gets_a_voirfile_that_is_valid(place):
+    (place / "plain.py").write_text(
+        "import torch\nfrom somewhere import Trainer\nTrainer().fit()\n"
+    )
+    assert new("plain", "--script", "plain.py") == 0
+    voirfile = place / "benchmarks" / "plain" / "voirfile.py"
+    ast.parse(voirfile.read_text())
+    assert "shipped for torch" in " ".join(voirfile.read_text().split())
+    words = ["check", "plain.py", "--voirfile", str(voirfile)]
+    done = subprocess.run([sys.executable, "-m", "injector", *words], env=os.environ)
+    assert done.returncode == 0
+
+
+def test_a_program_that_cannot_be_tried_is_written_all_the_same(place, capsys):
+    (place / "train.py").write_text(TRAIN + "    raise SystemExit('no data')\n")
+    (place / "train.py").write_text("raise SystemExit('no data')\n" + TRAIN)
+    assert new("mine", "--script", "train.py", "--try") == 0
+    told = capsys.readouterr()
+    assert "no data" in told.err and "exit code 1" in told.err
+    assert "ov.loader" in told.out
+
+
+@pytest.mark.parametrize(
+    ("text", "run", "argv"),
+    [
+        ("-m pkg.mod --a 1 --b --c=2", "-m pkg.mod", {"--a": "1", "--b": True, "--c": "2"}),
+        ("trl sft --lr -3", "trl sft", {"--lr": "-3"}),
+        ("train.py config/x.py", "train.py config/x.py", {}),
+        ("train.py --a 1 2", "train.py", {"--a": "1", "--": ["2"]}),
+    ],
+)
+def test_what_is_run_is_taken_apart(text, run, argv):
+    found = parse(text)
+    assert (found.run, found.argv()) == (run, argv)

@@ -1,0 +1,18 @@
+"""Lets the tests of this folder import what they share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from suite_runs import Suites
+
+
+@pytest.fixture
+def suites(tmp_path, environ):
+    """A folder in which suites are written and run."""
+    return Suites(tmp_path, environ)
