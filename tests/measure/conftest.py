@@ -74,6 +74,8 @@ def measured(tmp_path, monkeypatch):
     made = Measured(tmp_path)
     failed = lambda point, error: made.failures.append(error)
     monkeypatch.setattr(points, "on_failure", failed)
+    user.record(None)  # an overseer of another test may have left its own
+    device.use(None)
     yield made
     for name in made.hooks:
         defined.pop(name, None)

@@ -47,7 +47,7 @@ class Moved:
 
     def region(self, name, method="move", **said):
         region = RegionHooks(Region(name, **said), self.measured.spans)
-        hook = f"injector:{id(region)}"
+        hook = f"injector:moved.{len(self.names)}"
         region.define_method(method, hook_of(method), hook, "." + method)
         self.names.append(hook)
         return hook
