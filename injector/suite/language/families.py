@@ -197,7 +197,6 @@ class _One:
         early = self.blend.early
         if "when" in data:
             data = tidied(apply(data, self.variables, self.facts(name), self.note))
-            data = self.overridden(data, name, again=True)
             early = planted({key: data[key] for key in EARLY if key in data})
         if early:
             scope = Scope(data, self.variables, self.facts(name), False)
@@ -208,18 +207,10 @@ class _One:
     def facts(self, name: str) -> Context:
         return Context({**self.world.facts, "name": name})
 
-    def overridden(self, data: dict[str, Any], name: str, again: bool = False) -> dict[str, Any]:
-        """What the command line says of this one alone; ``again``: of its whole family once more.
-
-        That is after conditions, since it has the last word.
-        """
-        if not self.world.overrides:
-            return data
-        family = self.family.name
-        if again:
-            found = [each for each in self.world.late(name, family) if not each.adds]
-        else:
-            found = [each for each in self.world.late(name) if not each.matches(family)]
+    def overridden(self, data: dict[str, Any], name: str) -> dict[str, Any]:
+        """What the command line says of this one alone, and not of its whole family."""
+        late = self.world.late(name)
+        found = [each for each in late if not each.matches(self.family.name)]
         for override in found:
             data = override.laid(data)
         return tidied(data) if found else data

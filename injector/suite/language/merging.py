@@ -16,14 +16,37 @@ class Layer(NamedTuple):
     places: Mapping[Path, Where]
 
     def over(self, low: Layer, unite: bool = True) -> Layer:
-        """This laid over ``low``; ``unite``: tags of both, as an heir has them."""
-        data = merged(low.data, self.data)
+        """This laid over ``low``; ``unite``: tags of both, as an heir has them.
+
+        Conditions of ``low`` do not set what is said here: it stands above them as well.
+        """
+        data = merged(_yielding(low.data, self.data), self.data)
         if unite and (tags := _tags(low.data, self.data)):
             data["tags"] = tags
         return Layer(data, {**low.places, **self.places})
 
 
 EMPTY = Layer({}, {})
+
+
+def _yielding(low: dict[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """``low``, whose ``when`` says nothing more of what ``high`` says itself."""
+    if not isinstance(low.get("when"), dict):
+        return low
+    return {**low, "when": {each: _without(said, high) for each, said in low["when"].items()}}
+
+
+def _without(low: Any, high: Mapping[str, Any]) -> Any:
+    if not isinstance(low, dict):
+        return low
+    made = {}
+    for key, value in low.items():
+        above = high.get(key)
+        if key not in high:
+            made[key] = value
+        elif isinstance(value, dict) and isinstance(above, dict):
+            made[key] = _without(value, above)
+    return made
 
 
 def merged(low: Any, high: Any) -> Any:

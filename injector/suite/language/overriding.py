@@ -11,7 +11,7 @@ from ..model import Problem, SuiteError, Where
 from ..words import meant
 from .arithmetic import Wrong
 from .keys import ENTRY
-from .merging import Layer, merged
+from .merging import Layer
 from .reading import parse
 from .scope import Path
 from .templates import template
@@ -138,11 +138,6 @@ class Override(NamedTuple):
         """Whether it changes which benchmarks there are, or what they inherit."""
         return self.pattern.startswith("_") or self.keys[0] in _EARLY
 
-    @property
-    def adds(self) -> bool:
-        """Whether it adds to a list, which must not happen twice."""
-        return _adds(self.setting.value)
-
     def matches(self, *names: str) -> bool:
         return any(fnmatchcase(name, self.pattern) for name in names)
 
@@ -158,14 +153,7 @@ class Override(NamedTuple):
 
     def laid(self, value: dict[str, Any]) -> dict[str, Any]:
         """``value`` with this over it."""
-        made: dict[str, Any] = merged(value, self.layer.data)
-        return made
-
-
-def _adds(value: Any) -> bool:
-    return isinstance(value, dict) and (
-        list(value) == ["append"] or any(_adds(each) for each in value.values())
-    )
+        return self.layer.over(Layer(value, {}), unite=False).data
 
 
 def overrides(given: Sequence[str], entries: Mapping[str, Layer]) -> list[Override]:

@@ -212,6 +212,27 @@ def test_the_command_line_is_seen_by_conditions_and_has_the_last_word(suites):
     assert made.settings["argv"] == {"--batch": 64, "--fp": 8}
 
 
+def test_the_command_line_has_the_last_word_over_conditions_that_wait(suites):
+    for pattern in ("one", "o*"):
+        made = suites.one(WHEN, facts={}, overrides=[f"{pattern}.argv.--fp=8"])
+        assert made.argv(suites.context) == ["--batch", "64", "--fp", "8"]
+
+
+def test_what_is_said_above_stands_over_conditions_below(suites):
+    argv = suites.argv(
+        """
+        _base:
+          run: x.py
+          argv: {--batch: 16, --lr: 1, --size: 1}
+          when:
+            gpu_count > 1: {argv: {--batch: 64, --lr: 2, --size: 2}, max_duration: 9}
+        one: {inherits: _base, argv: {--batch: 8, --size: null}}
+        two: {inherits: _base, when: {gpu_count > 1: {argv: {--batch: 128}}}}
+        """
+    )
+    assert argv == {"one": "--batch 8 --lr 2", "two": "--batch 128 --lr 2 --size 2"}
+
+
 def test_conditions_within_a_matrix(suites):
     argv = suites.argv("""
         one:
