@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
-from ..origin import origin
+from ..origin import LIBRARY, PACKAGE, PROGRAM, origin
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Finder:
         if len(self._codes) >= _MOST_CODES:
             self._programs.clear()
             self._codes.clear()
-        found = self._kind(frame) == "program"
+        found = self._kind(frame) == PROGRAM
         self._codes.append(frame.f_code)
         self._programs[id(frame.f_code)] = found
         return found
@@ -49,17 +50,23 @@ class Finder:
         """Where the nearest frame of the program is: ``file line function text``.
 
         The program is what lies outside of the standard library, of site-packages and of this package.
-        If nothing of it called, it is what lies outside of the package ``library``.
+        If nothing of it called, it is what lies outside of the package ``library``; and if that is
+        what was started, as the command of a package, it is whoever called.
         """
-        outside = None
+        direct = outside = None
         while frame is not None:
             kind = self._kind(frame)
-            if kind == "program":
+            if kind == PROGRAM:
                 return _place(frame)
-            if outside is None and kind == "package" and _package(frame) != library:
-                outside = frame
+            if kind == PACKAGE:
+                direct = direct or frame
+                if outside is None and _package(frame) != library:
+                    outside = frame
+            if library and _starts(frame, kind) == library:
+                outside = direct
             frame = frame.f_back
-        return None if outside is None else _place(outside)
+        found = outside or direct
+        return None if found is None else _place(found)
 
     def _kind(self, frame: FrameType) -> str:
         if _package(frame) == "injector" or _package(frame).startswith("__voir"):
@@ -67,11 +74,24 @@ class Finder:
         file = frame.f_code.co_filename
         if file[:1] == "<":  # made by a library, unless it is what `python -c` runs
             name = frame.f_globals.get("__name__")
-            return "program" if name in ("__main__", "__mp_main__") else "made"
+            return PROGRAM if name in ("__main__", "__mp_main__") else "made"
         found = self._kinds.get(file)
         if found is None:
             found = self._kinds[file] = origin(os.path.abspath(file))
         return found
+
+
+def _starts(frame: FrameType, kind: str) -> str | None:
+    """The package of which ``frame`` begins a command: as its script, or as ``python -m`` does."""
+    if frame.f_globals.get("__name__") != "__main__":
+        return None
+    if kind == PACKAGE:
+        return str(frame.f_globals.get("__package__") or "").partition(".")[0]
+    if kind != LIBRARY:
+        return None
+    # from package.module import main; sys.exit(main())
+    imported = [name.partition(".")[0] for name in frame.f_code.co_names]
+    return next((name for name in imported if name not in sys.stdlib_module_names), None)
 
 
 def _package(frame: FrameType) -> str:

@@ -1,0 +1,88 @@
+"""Which line a call belongs to: the program's, or where that is an installed package, one of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from injector.measure.places import Finder
+
+SITE = "/env/lib/python3/site-packages"
+SCRIPT = """\
+try:
+    import sys
+    from {package}.command import main
+except ImportError:
+    pass
+begin()
+"""
+
+
+@pytest.fixture
+def place(monkeypatch):
+    """``place(start, asked)``: where a call is that ``asked`` made, in what ``start(begin)`` runs."""
+    kind = Finder._kind
+    ours = lambda frame: frame.f_code.co_filename == __file__
+    monkeypatch.setattr(
+        Finder, "_kind", lambda self, frame: "ours" if ours(frame) else kind(self, frame)
+    )
+
+    def find(start, asked):
+        """``tool.train`` is called by ``click``, and calls what is hooked in ``asked``."""
+        found = []
+        look = lambda: found.append(Finder().place(sys._getframe(1), asked))
+        click = run("def call(work, *given):\n    work(*given)\n", f"{SITE}/click.py", "click")
+        train = run("def train(hooked):\n    # Calls.\n    hooked()\n", f"{SITE}/tool.py", "tool")
+        start(lambda: click["call"](train["train"], look))
+        [only] = found
+        return os.path.basename(only["file"]), only["line"]
+
+    return find
+
+
+def run(text, file, name, package="", **given):
+    """The namespace of a module whose code lies in ``file``."""
+    space = {"__name__": name, "__package__": package, **given}
+    exec(compile(text, file, "exec"), space)
+    return space
+
+
+def script(package):
+    """Begins the command of an installed package."""
+    file = os.path.join(sys.prefix, "bin", package)
+    return lambda begin: run(SCRIPT.format(package=package), file, "__main__", begin=begin)
+
+
+def module(package):
+    """Begins a package as ``python -m`` does."""
+    file = f"{SITE}/{package}/__main__.py"
+    return lambda begin: run("begin()\n", file, "__main__", package, begin=begin)
+
+
+def program(begin):
+    run("\nbegin()\n", "/home/me/main.py", "__main__", begin=begin)
+
+
+@pytest.mark.parametrize(
+    ("start", "asked", "expected"),
+    [
+        (program, "tool", ("main.py", 2)),
+        (program, "torch", ("main.py", 2)),
+        (script("tool"), "torch", ("tool.py", 3)),
+        (module("tool"), "torch", ("tool.py", 3)),
+        # What was started is the library: it is the program, and click only its means.
+        (script("tool"), "tool", ("tool.py", 3)),
+        (module("tool"), "tool", ("tool.py", 3)),
+        # A command of another package, which uses this one as a library.
+        (script("other"), "tool", ("click.py", 2)),
+    ],
+)
+def test_where_a_call_is(place, start, asked, expected):
+    assert place(start, asked) == expected
+
+
+def test_a_thread_of_a_library(place):
+    assert place(lambda begin: begin(), "click") == ("tool.py", 3)
+    assert Finder().place(None) is None
