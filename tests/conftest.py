@@ -48,5 +48,4 @@ def environ(tmp_path_factory):
         "HOME": str(base),
         "LANG": "C.UTF-8",
         "INJECT_RUNS": str(base / "runs"),
-        "PYTHONPYCACHEPREFIX": str(base / "pycache"),  # shared, or each start compiles us anew
     }

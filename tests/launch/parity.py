@@ -36,7 +36,6 @@ def prepare(folder: Path) -> Path:
 def observe(case: Case, before: list[str], folder: Path, environ: dict[str, str]) -> dict[str, Any]:
     """Run ``before + case.words`` in a fresh copy of the programs; all that it did."""
     programs = prepare(folder)
-    shutil.rmtree(environ["PYTHONPYCACHEPREFIX"] + str(folder), ignore_errors=True)
     done = subprocess.run(
         [*before, *case.words],
         cwd=programs / case.cwd,

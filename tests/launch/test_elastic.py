@@ -79,7 +79,7 @@ def test_a_rank_that_hangs_while_the_other_waits(inject, environ, tmp_path, monk
     for module in (fates, standing):
         monkeypatch.setattr(module, "LEAST", 1.0)
         monkeypatch.setattr(module, "TIMES", 1.0)
-    for seconds in (10, 40, 160):
+    for seconds in (20, 60, 180):
         process = start(inject, environ, tmp_path, "hangs", "--timeout", str(seconds))
         live = watched(process, tmp_path)
         job = finish(process, tmp_path)

@@ -54,7 +54,6 @@ def run(case: Case, inject: list[str], environ: dict[str, str], tmp_path: Path) 
         "PYTHONPATH": str(programs / "site-packages"),
         "OMP_NUM_THREADS": "1",
     }
-    del own["PYTHONPYCACHEPREFIX"]  # compiling all of torch anew takes longer than any program
     began = time.monotonic()
     done = subprocess.run(
         command,

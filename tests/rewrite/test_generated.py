@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -225,8 +226,7 @@ def test_functions_are_entered_as_often_as_they_are_left(source: str) -> None:
         define(request.hook, counting(request.variable))
     code, _, _ = weave(source, requests)
     outcome(code)
-    import gc
-
-    gc.collect()  # a generator that was left in the middle is left for good when it goes
+    if counts["#enter"] != counts["#exit"]:
+        gc.collect()  # a generator that was left in the middle is left for good when it goes
     assert counts["#enter"] == counts["#exit"]
     assert sys.exc_info() == (None, None, None)

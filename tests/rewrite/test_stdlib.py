@@ -69,13 +69,12 @@ def test_there_is_a_library() -> None:
     assert len(modules()) > LEAST
 
 
-@pytest.mark.parametrize("override", [False, True], ids=["observed", "overridden"])
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_every_module_compiles_and_keeps_its_lines(shard: int, override: bool) -> None:
+def test_every_module_compiles_and_keeps_its_lines(shard: int) -> None:
     wrong, count = [], 0
-    for path, text in texts(modules()[shard::SHARDS]):
+    for number, (path, text) in enumerate(texts(modules()[shard::SHARDS])):
         tree = ast.parse(text, path)
-        requests = everything(override=override)
+        requests = everything(override=bool(number % 2))  # every second one observed, or overridden
         landings, _ = rewrite(tree, requests, module="m", filename=path, source=text)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
