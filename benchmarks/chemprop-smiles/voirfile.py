@@ -16,5 +16,5 @@ def instrument_training(ov):
     ov.step(
         "/lightning.pytorch.loops.training_epoch_loop/_TrainingEpochLoop/advance",
         task="train",
-        items=lambda _: sizes[-1],
+        items=lambda: sizes[-1],
     )

@@ -1,4 +1,4 @@
-"""Makes up 100 000 ratings and converts them to LensKit's format: ``prepare.py FOLDER``."""
+"""Makes up 170 000 ratings and converts them to LensKit's format: ``prepare.py FOLDER``."""
 
 import csv
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-USERS, FILMS, RATINGS = 943, 1682, 100_000
+USERS, FILMS, RATINGS = 943, 1682, 170_000
 
 
 def main(folder: Path) -> None:

@@ -70,7 +70,9 @@ def _measure(way: str, python: str, options: argparse.Namespace) -> dict[str, fl
             "p99.9": run["p999"],
             "worst ms": run["worst"] / 1e6,
             f"worst ms in {options.pause:g} s": stopped["worst"] / 1e6,
+            "calls over 1 ms": stopped["long"],
             "the same, one producer": alone["worst"] / 1e6,
+            "over 1 ms": alone["long"],
         }
     killed = _run(way, python, options.producers, 0.0)
     kept = killed["arrived"]
@@ -80,7 +82,9 @@ def _measure(way: str, python: str, options: argparse.Namespace) -> dict[str, fl
         "p99.9": run["p999"],
         "worst ms": run["worst"] / 1e6,
         "worst ms, collector stopped": stopped["worst"] / 1e6,
+        "calls over 1 ms": stopped["long"],
         "the same, one producer": alone["worst"] / 1e6,
+        "over 1 ms": alone["long"],
         "collector ns a record": run["cpu"] * 1e9 / max(run["arrived"], 1),
         "lost": float("nan") if run["emitted"] is None else run["emitted"] - run["arrived"],
         f"lost of {options.producers * BEFORE_KILL} on SIGKILL": (

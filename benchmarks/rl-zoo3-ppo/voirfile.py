@@ -14,11 +14,11 @@ def instrument_training(ov):
         trained[0] = 0
 
     ov.probe(f"{learner}/collect_rollouts(rollout_buffer) > n_rollout_steps").subscribe(count)
-    ov.step(f"{learner}/collect_rollouts", task="rollout", items=lambda _: collected[0])
+    ov.step(f"{learner}/collect_rollouts", task="rollout", items=lambda: collected[0])
 
     def add(at):
         trained[0] += len(at["rollout_data"].actions)
 
     ov.probe(f"{trainer} > rollout_data").subscribe(add)
-    ov.step(trainer, task="train", items=lambda _: trained[0])
+    ov.step(trainer, task="train", items=lambda: trained[0])
     ov.value(f"{trainer} > loss", "loss")

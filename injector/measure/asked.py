@@ -34,6 +34,11 @@ class Answer:
         return RESULT in self.names
 
     @property
+    def unnamed(self) -> bool:
+        """Whether it is a function that asks for no variable: what it tells may come of the call."""
+        return self.function is not None and not set(self.names) - {"_"}
+
+    @property
     def empty(self) -> bool:
         """Whether nothing was said."""
         return self.function is None and self.constant is None

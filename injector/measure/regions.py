@@ -90,7 +90,7 @@ class Region:
         self._of, self._what = Answer(of), Answer(what)
         self._loads = (self._items, self._tokens, self._nbytes)
         self._kinds = (self._of, self._phase, self._what)
-        self._late_load = any(one.late for one in self._loads)
+        self._late_load = any(one.late or one.unnamed for one in self._loads)
         self._late_kind = any(one.late for one in self._kinds)
         others = (*self._after, *self._loads, *self._kinds)
         self.keeps = any("self" in one.names for one in others)

@@ -86,16 +86,21 @@ def instrument_fit(ov: Any) -> None:
     ov.region(
         wrapper,
         "fit",
-        when=lambda fit_method: fit_method.__name__ != "partial_fit",
+        when=lambda estimator, fit_method: not _is_step(estimator, fit_method),
         outermost=WHOLE,
         **known,
     )
     ov.step(
         wrapper,
-        when=lambda fit_method: fit_method.__name__ == "partial_fit",
+        when=lambda estimator, fit_method: _is_step(estimator, fit_method),
         items=known["items"],
         outermost=WHOLE,
     )
+
+
+def _is_step(estimator: Any, fit_method: Any) -> bool:
+    """Whether something that can predict learns a little more; a scaler's `fit` is a `partial_fit`, too."""
+    return fit_method.__name__ == "partial_fit" and hasattr(type(estimator), "predict")
 
 
 def instrument_transform(ov: Any) -> None:

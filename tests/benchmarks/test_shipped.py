@@ -17,6 +17,7 @@ from injector.suite import language, shipped
 DEFINITIONS = shipped.benchmarks()
 SUITES = shipped.suites()
 NAMES = sorted(DEFINITIONS)
+WITH_VOIRFILE = [name for name in NAMES if (DEFINITIONS[name] / "voirfile.py").is_file()]
 OURS = {"collectives", "flops", "memory"}
 """Programs of this project: nothing of anybody else is in any folder."""
 FILES = {
@@ -102,7 +103,7 @@ def test_a_benchmark_says_where_it_is_from_and_how_it_runs(name):
 def test_a_folder_holds_no_code_of_the_program(name):
     found = {path.name for path in DEFINITIONS[name].iterdir() if path.name != "__pycache__"}
     assert found <= FILES | ({"main.py"} if name in OURS else set())
-    assert {"benchmark.yaml", "requirements.txt", "voirfile.py"} <= found
+    assert {"benchmark.yaml", "requirements.txt"} <= found
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,7 +118,7 @@ def test_everything_is_pinned_and_the_origin_is_installed(name):
     assert not torch or pins[0] == torch[0], "resolved first, or another package's range chooses it"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_VOIRFILE)
 def test_selectors_of_a_voirfile_parse(name):
     wheres = list(selectors((DEFINITIONS[name] / "voirfile.py").read_text()))
     assert wheres

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 
 import pytest
 
@@ -35,7 +36,11 @@ def place(monkeypatch):
         look = lambda: found.append(Finder().place(sys._getframe(1), asked))
         click = run("def call(work, *given):\n    work(*given)\n", f"{SITE}/click.py", "click")
         train = run("def train(hooked):\n    # Calls.\n    hooked()\n", f"{SITE}/tool.py", "tool")
-        start(lambda: click["call"](train["train"], look))
+        # In a thread: below this test are frames of whoever runs it.
+        begun = lambda: start(lambda: click["call"](train["train"], look))
+        thread = threading.Thread(target=begun)
+        thread.start()
+        thread.join()
         [only] = found
         return os.path.basename(only["file"]), only["line"]
 

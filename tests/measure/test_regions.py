@@ -163,6 +163,24 @@ def test_payloads(measured):
     assert unpack(rows[6][2]) == (3, 0)
 
 
+def test_items_that_are_asked_of_nothing_are_those_at_the_end(measured):
+    counted = [1]
+    text = """
+        def work():
+            try:
+                ENTER
+                count()
+                return VALUE(None)#
+            finally:
+                EXIT
+        """
+    work = measured.function(text, "train", items=lambda: counted[0], tokens=lambda _: 5)
+    work.__globals__["count"] = lambda: counted.append(counted.pop() + 6)
+    work()
+    work()
+    assert [unpack(row[2]) for row in measured.rows()] == [(7, 5), (13, 5)]
+
+
 class Thing:
     pass
 

@@ -34,6 +34,7 @@ def whole(found):
         ("cluster", [("fit", "KMeans", 90)]),
         ("boosted", [("fit", "AdaBoostClassifier", 150)]),
         ("partial", [("step", None, 40)] * 10),
+        ("scaled", [("fit", "StandardScaler", 200), ("fit", "StandardScaler", 30)]),
         ("incremental", [("fit", "IncrementalPCA", 60)]),
         (
             "loaded",

@@ -157,6 +157,7 @@ def main():
         "p50": sorted(each["p50"] for each in found)[len(found) // 2] if found else 0,
         "p999": max((each["p999"] for each in found), default=0),
         "worst": max((each["worst"] for each in found), default=0),
+        "long": sum(each["long"] for each in found),
     }
     print(json.dumps(told))
 

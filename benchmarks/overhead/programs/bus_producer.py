@@ -8,6 +8,9 @@ import signal
 import sys
 from time import perf_counter_ns
 
+LONG = 1_000_000
+"""Nanoseconds after which a call has stalled."""
+
 
 def nothing_way(where):
     return lambda at: None
@@ -64,12 +67,14 @@ def produce(emit, seconds, kill):
             count += 1
     until = half + int(seconds * 5e8)
     worst = []
+    long = 0
     before = perf_counter_ns()
     while before < until:
         emit(count)
         count += 1
         after = perf_counter_ns()
         durations.append(after - before)
+        long += after - before > LONG
         before = perf_counter_ns()
         if len(durations) == 1_000_000:
             worst.append(max(durations))
@@ -80,6 +85,7 @@ def produce(emit, seconds, kill):
         "p50": durations[len(durations) // 2],
         "p999": durations[len(durations) * 999 // 1000],
         "worst": max([durations[-1], *worst]),
+        "long": long,
     }
 
 

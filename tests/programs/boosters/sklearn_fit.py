@@ -63,6 +63,15 @@ def partial():
     return model.t_
 
 
+def scaled():
+    from sklearn.preprocessing import StandardScaler
+
+    x, _ = data(200)
+    scaler = StandardScaler().fit(x)
+    scaler.partial_fit(x[:30])
+    return scaler.n_samples_seen_
+
+
 def transform():
     from sklearn.preprocessing import StandardScaler
 
