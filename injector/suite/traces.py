@@ -17,6 +17,7 @@ TAIL = 1 << 16
 _BEGIN = "Traceback (most recent call last)"
 _RANK = re.compile(r"^\[[\w ]{1,20}\]: ?")
 """What PyTorch puts before the lines of a rank."""
+_WORD = re.compile(r"\w")
 _LAUNCHERS = ("ChildFailedError", "ProcessRaisedException", "ProcessExitedException")
 """Exceptions by which a launcher says that another process failed."""
 
@@ -68,6 +69,6 @@ def of_event(kind: object, message: object, trace: object) -> Trace:
 
 
 def short(message: str) -> str:
-    """The first line of ``message``, with an end where it is long."""
-    line = next((each.strip() for each in message.splitlines() if each.strip()), "")
+    """The first line of ``message`` that has a word in it, with an end where it is long."""
+    line = next((each.strip() for each in message.splitlines() if _WORD.search(each)), "")
     return line if len(line) <= MESSAGE else f"{line[: MESSAGE - 1]}…"

@@ -13,6 +13,8 @@ from weakref import WeakSet, ref
 
 import torch
 
+from injector import StopProgram
+
 LIBRARY = "torch"
 TESTED = ("2.13", "2.13")
 DEVICE_METHODS = ("to", "cuda", "xpu")
@@ -118,6 +120,20 @@ def instrument_ranks(ov: Any) -> None:
         return result
 
     ov.override(f"{COLLECTIVES}/init_process_group > #value", initialised)
+
+
+def instrument_leave(ov: Any) -> Any:
+    """A program that was stopped did not get to where it closes its group of ranks.
+
+    A thread of gloo that lets go of a tensor while the interpreter ends takes the process with it.
+    """
+    try:
+        yield ov.phases.run_script
+    except StopProgram:
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            if distributed.get_backend() == "gloo":
+                distributed.destroy_process_group()
 
 
 def instrument_launcher(ov: Any) -> None:
