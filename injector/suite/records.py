@@ -164,7 +164,7 @@ def _read(run: Run, skip: int) -> Record:
         stopped=bool(info.get("stopped")),
         started=number(info.get("started")),
         duration=number(info.get("duration")),
-        error=told.error,
+        error=_cause(told.error, info.get("broken")) if ended.get("code") else told.error,
         trace=told.trace,
         warnings=tuple(_warnings(info.get("warnings"), bool(info.get("stopped")))),
         losses=told.losses(),
@@ -181,6 +181,14 @@ def _read(run: Run, skip: int) -> Record:
         schema=info.get("schema"),
         torn=told.damage.torn,
     )
+
+
+def _cause(error: str, broken: Any) -> str:
+    """What ended it: where a launcher only says that a rank failed, and no rank said why, how that died."""
+    if error and not traces.is_launchers(error):
+        return error
+    died = [each for each in broken or () if each.get("kind") == "died"]
+    return next((f"rank {each['rank']} died: {each['how']}" for each in died), error)
 
 
 def _held(sampled: float, counted: float | None) -> float | None:

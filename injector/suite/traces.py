@@ -35,10 +35,15 @@ def find(lines: Sequence[str]) -> Trace:
     plain = [_RANK.sub("", line.rstrip()) for line in lines if line.strip()]
     begins = [at for at, line in enumerate(plain) if _BEGIN in line]
     found = [_cut(plain[at:]) for at in reversed(begins)]
-    own = [each for each in found if not any(name in each[-1] for name in _LAUNCHERS)]
+    own = [each for each in found if not is_launchers(each[-1])]
     for each in own or found:
         return Trace(short(each[-1]), tuple(each[-LINES:]))
     return Trace("", tuple(plain[-LINES:]))
+
+
+def is_launchers(exception: str) -> bool:
+    """Whether an exception only says that another process failed."""
+    return any(name in exception for name in _LAUNCHERS)
 
 
 def _cut(lines: list[str]) -> list[str]:

@@ -195,6 +195,32 @@ def test_rates_of_several_processes_of_a_job_add_up(tmp_path):
     assert records.read(str(tmp_path)).rates == (11.0, 22.0)
 
 
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("ChildFailedError", "rank 1 died: killed by SIGABRT"),
+        ("ValueError", "ValueError: train.py FAILED"),
+        (None, "rank 1 died: killed by SIGABRT"),
+    ],
+)
+def test_where_no_rank_said_why_it_is_how_the_first_died(tmp_path, kind, error):
+    write_run(tmp_path, code=1)
+    if kind:
+        event = {"event": "error", "data": {"type": kind, "message": "\n=====\ntrain.py FAILED"}}
+        with (tmp_path / "x.D0.data").open("a") as file:
+            file.write(json.dumps(event) + "\n")
+    info = json.loads((tmp_path / "run.json").read_text())
+    info["broken"] = [
+        {"rank": 0, "kind": "followed", "how": "killed by SIGTERM"},
+        {"rank": 1, "kind": "died", "how": "killed by SIGABRT"},
+    ]
+    (tmp_path / "run.json").write_text(json.dumps(info))
+    assert records.read(str(tmp_path)).error == error
+    if kind is None:  # it was started again, and all was well
+        (tmp_path / "run.json").write_text(json.dumps({**info, "exit": {"code": 0}}))
+        assert records.read(str(tmp_path)).error == ""
+
+
 class TestWhichFolder:
     @pytest.fixture()
     def base(self, tmp_path):

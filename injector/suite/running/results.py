@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,14 +88,15 @@ def told(wrong: Mapping[str, str | None]) -> list[str]:
 
 
 def last_words(path: str) -> str:
-    """The last line of what a process printed, shortened; nothing if it printed nothing."""
+    """The last line with a word in it of what a process printed, shortened; nothing if there is none."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
     except OSError:
         return ""
-    return lines[-1].strip()[:LONGEST] if lines else ""
+    spoken = [line.strip() for line in lines if re.search(r"\w", line)]
+    return spoken[-1][:LONGEST] if spoken else ""
 
 
 def _signal_name(number: int) -> str:
