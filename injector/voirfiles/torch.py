@@ -131,9 +131,9 @@ def instrument_leave(ov: Any) -> Any:
         yield ov.phases.run_script
     except StopProgram:
         distributed = torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            if distributed.get_backend() == "gloo":
-                distributed.destroy_process_group()
+        joined = distributed.is_available() and distributed.is_initialized()
+        if joined and distributed.get_backend() == "gloo":
+            distributed.destroy_process_group()
 
 
 def instrument_launcher(ov: Any) -> None:
