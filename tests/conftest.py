@@ -14,8 +14,9 @@ from hypothesis import settings
 settings.register_profile("any-machine", deadline=None)
 settings.load_profile("any-machine")
 
-# A job in the background of a script ignores Ctrl-C, and so would all that is started by it.
-for number in (signal.SIGINT, signal.SIGQUIT):
+# A job in the background of a script ignores Ctrl-C, one of nohup a hang-up, and so would all that is
+# started by it.
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(
             number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
