@@ -37,8 +37,8 @@ __all__ = [
 VERSION = 1
 ROW = 32
 """Bytes of a row."""
-LARGEST = 1 << 20
-"""Bytes of the largest chunk."""
+LARGEST = 1 << 18
+"""Bytes of the largest chunk: a hook waits until it is mapped, and the one before is not."""
 SUFFIX = ".spans"
 OPEN = (HEADER - TITLE) // 8
 """How many open calls the title has room for."""

@@ -41,6 +41,7 @@ class Window:
         if self.number is not None:
             _kept.append(self.map)
             os.close(self.number)
+            import fcntl  # noqa: F401  # for release(): loading it there would make a hook wait
 
     def release(self, fd: int) -> None:
         """Unmap; ``fd`` is any open descriptor.

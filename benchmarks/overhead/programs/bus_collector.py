@@ -1,4 +1,4 @@
-"""The collector of the bus benchmark: ``bus_collector.py WAY FOLDER PRODUCERS SECONDS KILL``.
+"""The collector of the bus benchmark: ``bus_collector.py WAY FOLDER PRODUCERS SECONDS KILL PACE``.
 
 Starts the producers, takes what they send, and prints what arrived and what it cost to take it.
 """
@@ -19,9 +19,14 @@ def figures_of(folder, number):
     return os.path.join(folder, f"figures.{number}.json")
 
 
+def pace():
+    """Calls a second of a producer, 0 for as many as there can be."""
+    return sys.argv[6]
+
+
 def start(way, where, folder, number, seconds, kill, **more):
-    words = [sys.executable, PRODUCER, way, where, seconds, kill, figures_of(folder, number)]
-    return subprocess.Popen(words, **more)
+    tail = [seconds, kill, figures_of(folder, number), pace()]
+    return subprocess.Popen([sys.executable, PRODUCER, way, where, *tail], **more)
 
 
 def nothing_way(folder, count, seconds, kill):
@@ -76,11 +81,12 @@ def pipe_way(folder, count, seconds, kill):
     return arrived, cpu
 
 
-def _queue_producer(queue, seconds, kill, figures):
+def _queue_producer(queue, seconds, kill, figures, pace):
     sys.path.insert(0, os.path.dirname(PRODUCER))
     import bus_producer
 
-    found = bus_producer.produce(lambda at: queue.put({"task": "train", "rate": at}), seconds, kill)
+    emit = lambda at: queue.put({"task": "train", "rate": at})
+    found = bus_producer.produce(emit, seconds, kill, pace)
     with open(figures, "w") as file:
         json.dump(found, file)
 
@@ -93,7 +99,8 @@ def queue_way(folder, count, seconds, kill):
     queue = context.Queue()
     processes = [
         context.Process(
-            target=_queue_producer, args=(queue, float(seconds), int(kill), figures_of(folder, n))
+            target=_queue_producer,
+            args=(queue, float(seconds), int(kill), figures_of(folder, n), float(pace())),
         )
         for n in range(count)
     ]
@@ -114,7 +121,7 @@ def voir_way(folder, count, seconds, kill, smuggle):
 
     multiplexer = Multiplexer(timeout=0.5)
     for number in range(count):
-        tail = [seconds, kill, figures_of(folder, number)]
+        tail = [seconds, kill, figures_of(folder, number), pace()]
         environ = dict(os.environ)
         if smuggle:
             argv = [sys.executable, PRODUCER, "voir", "smuggle", *tail]

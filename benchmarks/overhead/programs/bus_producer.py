@@ -1,4 +1,7 @@
-"""A producer of the bus benchmark: ``bus_producer.py WAY WHERE SECONDS KILL FIGURES``."""
+"""A producer of the bus benchmark: ``bus_producer.py WAY WHERE SECONDS KILL FIGURES PACE``.
+
+PACE is calls a second, 0 for as many as there can be.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from time import perf_counter_ns
+from time import perf_counter_ns, sleep
 
 LONG = 1_000_000
 """Nanoseconds after which a call has stalled."""
@@ -52,16 +55,17 @@ def voir_way(where):
     return emit
 
 
-def produce(emit, seconds, kill):
-    """Emit; how many, and the nanoseconds of each call of the second half."""
+def produce(emit, seconds, kill, pace=0.0):
+    """Emit; how many, and the nanoseconds of each call of the second half; with a pace, of every one."""
     if not seconds:
         for at in range(kill):
             emit(at)
         os.kill(os.getpid(), signal.SIGKILL)
     durations = []
-    count = 0
+    emit(0)  # the first makes a file
+    count = 1
     half = perf_counter_ns() + int(seconds * 5e8)
-    while perf_counter_ns() < half:
+    while not pace and perf_counter_ns() < half:
         for _ in range(1000):
             emit(count)
             count += 1
@@ -70,6 +74,9 @@ def produce(emit, seconds, kill):
     long = 0
     before = perf_counter_ns()
     while before < until:
+        if pace:
+            sleep(1 / pace)  # some microseconds longer, as the system has it
+            before = perf_counter_ns()
         emit(count)
         count += 1
         after = perf_counter_ns()
@@ -90,9 +97,9 @@ def produce(emit, seconds, kill):
 
 
 def main():
-    way, where, seconds, kill, figures = sys.argv[1:6]
+    way, where, seconds, kill, figures, pace = sys.argv[1:7]
     make = {"nothing": nothing_way, "injector": injector_way, "pipe": pipe_way}.get(way, voir_way)
-    found = produce(make(where), float(seconds), int(kill))
+    found = produce(make(where), float(seconds), int(kill), float(pace))
     with open(figures, "w") as file:
         json.dump(found, file)
 
