@@ -54,7 +54,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, TensorDataset
 
 close = dist.destroy_process_group
-dist.destroy_process_group = lambda: print("closed", dist.get_rank(), flush=True) or close()
+dist.destroy_process_group = lambda: print(f"closed {dist.get_rank()}", flush=True) or close()
 
 def train(rank, world):
     dist.init_process_group("gloo", rank=rank, world_size=world)
