@@ -1,4 +1,4 @@
-"""The collector of the bus benchmark: ``bus_collector.py WAY FOLDER PRODUCERS SECONDS KILL PACE``.
+"""The collector of the bus benchmark: ``bus_collector.py WAY FOLDER PRODUCERS SECONDS KILL GAP``.
 
 Starts the producers, takes what they send, and prints what arrived and what it cost to take it.
 """
@@ -19,13 +19,13 @@ def figures_of(folder, number):
     return os.path.join(folder, f"figures.{number}.json")
 
 
-def pace():
-    """Calls a second of a producer, 0 for as many as there can be."""
+def gap():
+    """Seconds that a producer sleeps between two calls."""
     return sys.argv[6]
 
 
 def start(way, where, folder, number, seconds, kill, **more):
-    tail = [seconds, kill, figures_of(folder, number), pace()]
+    tail = [seconds, kill, figures_of(folder, number), gap()]
     return subprocess.Popen([sys.executable, PRODUCER, way, where, *tail], **more)
 
 
@@ -81,12 +81,12 @@ def pipe_way(folder, count, seconds, kill):
     return arrived, cpu
 
 
-def _queue_producer(queue, seconds, kill, figures, pace):
+def _queue_producer(queue, seconds, kill, figures, gap):
     sys.path.insert(0, os.path.dirname(PRODUCER))
     import bus_producer
 
     emit = lambda at: queue.put({"task": "train", "rate": at})
-    found = bus_producer.produce(emit, seconds, kill, pace)
+    found = bus_producer.produce(emit, seconds, kill, gap)
     with open(figures, "w") as file:
         json.dump(found, file)
 
@@ -100,7 +100,7 @@ def queue_way(folder, count, seconds, kill):
     processes = [
         context.Process(
             target=_queue_producer,
-            args=(queue, float(seconds), int(kill), figures_of(folder, n), float(pace())),
+            args=(queue, float(seconds), int(kill), figures_of(folder, n), float(gap())),
         )
         for n in range(count)
     ]
@@ -121,7 +121,7 @@ def voir_way(folder, count, seconds, kill, smuggle):
 
     multiplexer = Multiplexer(timeout=0.5)
     for number in range(count):
-        tail = [seconds, kill, figures_of(folder, number), pace()]
+        tail = [seconds, kill, figures_of(folder, number), gap()]
         environ = dict(os.environ)
         if smuggle:
             argv = [sys.executable, PRODUCER, "voir", "smuggle", *tail]

@@ -1,6 +1,6 @@
-"""A producer of the bus benchmark: ``bus_producer.py WAY WHERE SECONDS KILL FIGURES PACE``.
+"""A producer of the bus benchmark: ``bus_producer.py WAY WHERE SECONDS KILL FIGURES GAP``.
 
-PACE is calls a second, 0 for as many as there can be.
+GAP is seconds that it sleeps between two calls.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def voir_way(where):
     return emit
 
 
-def produce(emit, seconds, kill, pace=0.0):
-    """Emit; how many, and the nanoseconds of each call of the second half; with a pace, of every one."""
+def produce(emit, seconds, kill, gap=0.0):
+    """Emit; how many, and the nanoseconds of each call of the second half; with a gap, of every one."""
     if not seconds:
         for at in range(kill):
             emit(at)
@@ -65,7 +65,7 @@ def produce(emit, seconds, kill, pace=0.0):
     emit(0)  # the first makes a file
     count = 1
     half = perf_counter_ns() + int(seconds * 5e8)
-    while not pace and perf_counter_ns() < half:
+    while not gap and perf_counter_ns() < half:
         for _ in range(1000):
             emit(count)
             count += 1
@@ -74,8 +74,8 @@ def produce(emit, seconds, kill, pace=0.0):
     long = 0
     before = perf_counter_ns()
     while before < until:
-        if pace:
-            sleep(1 / pace)  # some microseconds longer, as the system has it
+        if gap:
+            sleep(gap)
             before = perf_counter_ns()
         emit(count)
         count += 1
@@ -97,9 +97,9 @@ def produce(emit, seconds, kill, pace=0.0):
 
 
 def main():
-    way, where, seconds, kill, figures, pace = sys.argv[1:7]
+    way, where, seconds, kill, figures, gap = sys.argv[1:7]
     make = {"nothing": nothing_way, "injector": injector_way, "pipe": pipe_way}.get(way, voir_way)
-    found = produce(make(where), float(seconds), int(kill), float(pace))
+    found = produce(make(where), float(seconds), int(kill), float(gap))
     with open(figures, "w") as file:
         json.dump(found, file)
 

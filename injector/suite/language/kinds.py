@@ -253,19 +253,23 @@ class List(Kind):
         return self.of if self.alone else self
 
 
-@dataclass
-class Mapped(Kind):
-    """A map whose keys are the user's own."""
-
-    of: Kind = field(default_factory=Kind)
-    keys: Kind = field(default_factory=Kind)
-    name = "a map"
+class _Map(Kind):
+    """A map of any kind."""
 
     def takes(self, value: Any) -> bool:
         return isinstance(value, dict)
 
     def stands_in(self) -> bool:
         return False
+
+
+@dataclass
+class Mapped(_Map):
+    """A map whose keys are the user's own."""
+
+    of: Kind = field(default_factory=Kind)
+    keys: Kind = field(default_factory=Kind)
+    name = "a map"
 
     def wrong(self, value: Any) -> Iterator[Finding]:
         if not isinstance(value, dict):
@@ -294,7 +298,7 @@ class Key(NamedTuple):
 
 
 @dataclass
-class Struct(Kind):
+class Struct(_Map):
     """A map with known keys."""
 
     keys: Sequence[Key]
@@ -307,12 +311,6 @@ class Struct(Kind):
     @property
     def name(self) -> str:  # type: ignore[override]
         return f"a map with {', '.join(list(self.by_name)[:8])}"
-
-    def takes(self, value: Any) -> bool:
-        return isinstance(value, dict)
-
-    def stands_in(self) -> bool:
-        return False
 
     def wrong(self, value: Any) -> Iterator[Finding]:
         if not isinstance(value, dict):
