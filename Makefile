@@ -12,7 +12,7 @@ TORCH := torch==2.13.0
 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-$(VENV)/base: pyproject.toml
+$(VENV)/base: pyproject.toml hatch_build.py $(wildcard injector/probe/native/*)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
 	$(PIP) install --editable .

@@ -35,26 +35,26 @@ if TYPE_CHECKING:
             """The numbers in tensors that are ready, without waiting for what was queued since."""
 
 
-_replaced: list[Any] = []
-_found: list[Any] = []
+known: list[Any] = []
+"""The clock, as soon as it is known: of None alone where it is known that there will be none."""
+_stand_ins: list[Any] = []
 
 
 def use(clock: DeviceClock | None) -> None:
     """Let ``clock`` be the clock of this process, whatever torch has; None undoes that."""
-    _replaced[:] = [] if clock is None else [clock]
+    _stand_ins[:] = [] if clock is None else [clock]
+    forget()
 
 
 def forget() -> None:
     """In the child of a fork: no device can be used that the parent used."""
-    _found.clear()
+    known[:] = _stand_ins
 
 
 def clock() -> Any:
     """The :class:`DeviceClock` of the device that the program uses; None while it uses none."""
-    if _replaced:
-        return _replaced[0]
-    if _found:
-        return _found[0]
+    if known:
+        return known[0]
     torch = sys.modules.get("torch")
     if torch is None:
         return None
@@ -63,7 +63,7 @@ def clock() -> Any:
     except Exception:  # half imported, or another torch than we know
         return None
     if found is not None or not any(_built(torch, name) for name in ("cuda", "xpu", "mps")):
-        _found.append(found)  # this is asked in every call of a region: once and for all
+        known.append(found)  # this is asked in every call of a region: once and for all
     return found
 
 

@@ -8,8 +8,8 @@ is of a class derived from the loader's own, with the loader's own attributes.
 from __future__ import annotations
 
 from operator import itemgetter
-from sys import _getframe
-from time import perf_counter_ns
+
+from ..probe.compiled import Timed
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -31,21 +31,8 @@ if TYPE_CHECKING:
 
 
 def timed(iterator: Iterator[Any], on_step: OnStep, loader: Any = None) -> Iterator[Any]:
-    """Yield from ``iterator``; tell ``on_step`` of each fetch and of the loop body that it fed."""
-    told = on_step(iterator if loader is None else loader)
-    while True:
-        start = perf_counter_ns()
-        try:
-            batch = next(iterator)
-        except BaseException as error:
-            told.ended(start, perf_counter_ns(), _getframe(1))
-            if isinstance(error, StopIteration):
-                return
-            raise
-        told.fetched(start, perf_counter_ns(), batch, _getframe(1))
-        # A body that is left early (break, an exception) was no whole step and is not told.
-        yield batch
-        told.stepped(start, perf_counter_ns())
+    """``iterator``; ``on_step`` is told of each fetch and of the loop body that it fed."""
+    return Timed(iterator, on_step(iterator if loader is None else loader))
 
 
 def _like(loader: Any, on_step: OnStep) -> Any:

@@ -66,6 +66,9 @@ class Timeline:
 class Marks:
     """Marks begins and ends of spans in the queue of a device, and writes them when they are known."""
 
+    clocks = device.known
+    """The clock of the device; of None alone where it is known that there is none."""
+
     def __init__(self, add: Add, sites: Sites, lose: Callable[[int, Exception], None]) -> None:
         self._add = add
         self._sites = sites

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 from _thread import get_ident
 from os import getpid
 from time import monotonic_ns, perf_counter_ns
 
 from ..errors import UserError
-from ..probe import define_stored, points
+from ..probe import Point, points, stored_call
 from . import loader as loaders
 from . import user
 from .late import Late
@@ -57,11 +56,9 @@ class Store:
         if found is not None:
             self.keep(found)
 
-    def under(self, name: str) -> Callable[[Any], Any]:
-        """What stores a value in memory as a hook does; ``name`` is its name. None is no value."""
-        define_stored(name, self.grow, self.number, self.keep)
-        hooks = vars(builtins)
-        return lambda value: None if value is None else hooks[name](value)
+    def hook(self, name: str, get: Callable[..., Any], late: bool) -> tuple[Point, Any]:
+        """A point called ``name``, and its hook, which stores what ``get`` makes of each call."""
+        return stored_call(name, self.grow, self.number, self.keep, get, late)
 
     def keep(self, value: float) -> None:
         """Store a number in the log: there is no room in memory."""
@@ -75,6 +72,10 @@ class Store:
         """
         if isinstance(value, (int, float)):
             return float(value)
+        if type(value) is _torch.tensor or _torch.is_tensor(value):
+            found = _torch.number(value)
+            if found is not None:
+                return found
         if value is None or _is_traced(value):
             return None
         device = getattr(value, "device", None)
@@ -86,6 +87,35 @@ class Store:
             return found
         self._recorder.emit_values(self._series, monotonic_ns(), found)
         return None
+
+
+class Several(Store):
+    """As a store; but a mapping is a value of each of its names, which come as they come."""
+
+    def __init__(
+        self,
+        name: str,
+        recorder: Recorder,
+        late: Callable[[str, Any], None],
+        task: str | None,
+    ) -> None:
+        super().__init__(_series(task, name), recorder, late)
+        self._task = task
+        self._stores: dict[str, Store] = {}
+
+    def number(self, value: Any) -> float | None:
+        if not (hasattr(value, "keys") and hasattr(value, "values")):
+            return super().number(value)
+        for name, one in list(value.items()):
+            self._named(str(name)).put(one)
+        return None
+
+    def _named(self, name: str) -> Store:
+        known = self._stores.get(name)
+        if known is None:
+            series = _series(self._task, name)
+            known = self._stores[name] = Store(series, self._recorder, self._late)
+        return known
 
 
 class Measures:
@@ -116,35 +146,12 @@ class Measures:
         if get is None:
             self._ask(where, store=store)
             return
+        if name is None:
+            store = Several(_last_word(where), self._recorder, self.late.keep, task)
         try:
-            hooks = ValueHooks(get, store.under if name else self._several(store, task))
-            hooks.gives = store.gives
-            self._ask(where, calls=hooks)
+            self._ask(where, calls=ValueHooks(get, store))
         except TypeError as error:
             raise UserError(f"value {series!r} of {where!r}: {error}") from None
-
-    def _several(self, store: Store, task: str | None) -> Callable[[str], Callable[[Any], Any]]:
-        """As ``store.under``, but a mapping is a value of each of its names, which come as they come."""
-        stores: dict[str, Store] = {}
-
-        def put(name: str, value: Any) -> None:
-            if name not in stores:
-                stores[name] = Store(_series(task, name), self._recorder, self.late.keep)
-            stores[name].put(value)
-
-        def under(hook: str) -> Callable[[Any], Any]:
-            single = store.under(hook)
-
-            def found(value: Any) -> Any:
-                if hasattr(value, "keys") and hasattr(value, "values"):
-                    for name, one in list(value.items()):
-                        put(str(name), one)
-                    return value
-                return single(value)
-
-            return found
-
-        return under
 
     def region(self, where: Any, name: str, **said: Any) -> None:
         """Record each call of ``where`` as a span of the region ``name``.
@@ -212,6 +219,34 @@ class Measures:
         """Record what was left on devices."""
         self.late.close()
         self.spans.marks.close()
+
+
+class _Torch:
+    """The short way to the number in a tensor of the host: a loss, at every step."""
+
+    tensor: Any = None
+    """torch's class, once there is one."""
+    _tracing: Callable[[], Any]
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether it is a tensor, and of no class derived from that."""
+        if self.tensor is None and (torch := sys.modules.get("torch")) is not None:
+            tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
+            if tracing is not None:
+                self._tracing, self.tensor = tracing, getattr(torch, "Tensor", None)
+        return type(value) is self.tensor
+
+    def number(self, value: Any) -> float | None:
+        """Its number; None where that has to be found in another way, or not at all."""
+        if not value.is_cpu or self._tracing() is not None:
+            return None
+        try:
+            return float(value.item())
+        except (RuntimeError, TypeError, ValueError):  # it has several, or is complex
+            return None
+
+
+_torch = _Torch()
 
 
 def _is_traced(value: Any) -> bool:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from ..origin import LIBRARY, PACKAGE, PROGRAM, origin
+from ..probe import compiled
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -22,29 +23,8 @@ class Finder:
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
-        self._programs: dict[int, bool] = {}
-        self._codes: list[CodeType] = []  # kept, so that the identities stay theirs
-
-    def program(self, frame: FrameType | None) -> FrameType | None:
-        """The nearest frame of the program, from ``frame`` on; None if there is none."""
-        known = self._programs
-        while frame is not None:
-            found = known.get(id(frame.f_code))
-            if found is None:
-                found = self._is_program(frame)
-            if found:
-                return frame
-            frame = frame.f_back
-        return None
-
-    def _is_program(self, frame: FrameType) -> bool:
-        if len(self._codes) >= _MOST_CODES:
-            self._programs.clear()
-            self._codes.clear()
-        found = self._kind(frame) == PROGRAM
-        self._codes.append(frame.f_code)
-        self._programs[id(frame.f_code)] = found
-        return found
+        self.program = compiled.Nearest(lambda frame: self._kind(frame) == PROGRAM, _MOST_CODES)
+        """``program(frame)``: the nearest frame of the program from there on; None if there is none."""
 
     def place(self, frame: FrameType | None, library: str = "") -> dict[str, Any] | None:
         """Where the nearest frame of the program is: ``file line function text``.

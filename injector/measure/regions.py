@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..bus.spans import ITEMS, pack
+from ..bus.spans import ITEMS, TOKENS
 from ..errors import UserError
 from ..probe import (
     MISSING,
@@ -10,8 +10,8 @@ from ..probe import (
     Calls,
     Point,
     Room,
+    compiled,
     method_hooks,
-    observer,
     publish_calls,
     publish_method,
 )
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
     from typing import Any
+
+    from .measures import Store
 
     Function = Callable[..., Any]
 
@@ -181,8 +183,7 @@ class Region:
             return self._nbytes.over(names)
         if self._tokens.empty:
             return self._items.over(names)
-        items, tokens = self._items.over(names), self._tokens.over(names)
-        return lambda *values: pack(int(items(*values) or 0), int(tokens(*values) or 0))
+        return compiled.Pair(self._items.over(names), ITEMS, self._tokens.over(names), TOKENS)
 
     def _answers(self) -> Function:
         names = (RESULT, *self.late_captures)
@@ -311,11 +312,12 @@ class RegionHooks(CallHooks):
 
 
 class ValueHooks(CallHooks):
-    """A hook that stores what ``get`` makes of each call; ``store(name)`` gives what stores it."""
+    """A hook that stores what ``get`` makes of each call in ``store``."""
 
-    def __init__(self, get: Function, store: Callable[[str], Function]) -> None:
+    def __init__(self, get: Function, store: Store) -> None:
         """Raises TypeError when ``get`` does not say what its parameters are called."""
         answer = Answer(get)
+        self.gives = store.gives
         self.what = "value"
         self.variables = ("#value" if answer.late else "#enter",)
         self._captures = variables([answer])
@@ -331,13 +333,5 @@ class ValueHooks(CallHooks):
         self, names: dict[str, str], asked: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         [(variable, name)] = names.items()
-        get, put = self._get, self._store(name + "=")
-
-        def early(_: Any, *values: Any) -> None:
-            put(get(*values))
-
-        def late(*values: Any) -> None:
-            put(get(*values))
-
-        point, hook = observer(name, late if self._late else early)
+        point, hook = self._store.hook(name, self._get, self._late)
         return point, {variable: hook}

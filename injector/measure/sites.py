@@ -61,6 +61,8 @@ class Sites:
         self._emit = emit
         self._on_death = on_death
         self._finder = Finder()
+        self.program = self._finder.program
+        """``program(frame)``: the nearest frame of the program from there on; None if there is none."""
         self.age = 0
         """Numbers of sites are good for as long as this stays the same: until a fork."""
         self._reset()
@@ -77,10 +79,6 @@ class Sites:
         if self._pid != os.getpid():
             self.age += 1
             self._reset()
-
-    def program(self, frame: FrameType | None) -> FrameType | None:
-        """The nearest frame of the program, from ``frame`` on; None if there is none."""
-        return self._finder.program(frame)
 
     def at(self, frame: FrameType | None, library: str, of: Any, **what: Any) -> int:
         """The number of the site of a call from ``frame`` into ``library``; ``what`` is its data."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from sys import _getframe
-
 from ..bus.spans import ITEMS, pack
-from ..probe import StopProgram, request_stop
-from .items import counter
+from ..probe import StopProgram, compiled, request_stop
+from .items import count_items, counter
 from .regions import EXHAUSTED, FETCH
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, FrameType
+    from types import FrameType
     from typing import Any
 
     from .regions import Spans
@@ -50,62 +48,41 @@ class Loop:
             return 0
 
 
-class Turns:
+class Turns(compiled.Turns):
     """One pass over a loader. Nothing here raises into the loop, but what stops the program."""
 
     def __init__(self, loop: Loop, loader: Any) -> None:
+        room = loop.spans.room
+        super().__init__(room.rows, room.add, loop.load, loop.count is count_items, ITEMS)
         self._loop = loop
-        self._count = loop.load
         self._sites = loop.spans.sites
-        self._add = loop.spans.room.add
         self._of = self._sites.objects.number(loader)
         self._what = type(loader).__name__
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
-        self._fetch = self._step = self._load = 0
         self._age = self._sites.age
-        # Where the loop is, that drew last: hardly any loader is drawn from in two places.
-        self._code: CodeType | None = None
-        self._lasti = 0
-
-    def fetched(self, start: int, end: int, batch: Any, frame: FrameType) -> None:
-        """A batch was drawn by ``frame``; ``start`` and ``end`` are nanoseconds."""
-        if (
-            frame.f_lasti != self._lasti
-            or frame.f_code is not self._code
-            or self._age != self._sites.age
-        ):
-            self._find(frame)
-        load = self._load = self._count(batch)
-        try:
-            self._add(start, end, load, self._fetch)
-        except StopProgram as enough:
-            request_stop(enough, frame)
 
     def ended(self, start: int, end: int, frame: FrameType) -> None:
         """There was no other batch, or an exception in its place."""
-        self._find(frame)
-        site = self._sites.like(self._fetch, region=EXHAUSTED)
+        self.find(frame)
+        site = self._sites.like(self.fetch, region=EXHAUSTED)
         try:
-            self._add(start, end, 0, site)
-        except StopProgram as enough:
-            request_stop(enough, frame)
+            self._loop.spans.room.add(start, end, 0, site)
+        except BaseException as problem:
+            self.stopped(problem, frame)
 
-    def stepped(self, start: int, end: int) -> None:
-        """The body that the batch was for has ended."""
-        if self._age == self._sites.age:
-            try:
-                self._add(start, end, self._load, self._step)
-            except StopProgram as enough:
-                request_stop(enough, _getframe(2))
+    def stopped(self, problem: BaseException, frame: FrameType) -> None:
+        """Whoever counts steps has had enough of them."""
+        if isinstance(problem, StopProgram):
+            request_stop(problem, frame)
+        raise problem
 
-    def _find(self, frame: FrameType) -> None:
-        """The sites of what ``frame`` draws and does."""
+    def find(self, frame: FrameType) -> None:
+        """Set the sites to those of what ``frame`` draws and does."""
         if self._age != self._sites.age:  # the pass goes on in the child of a fork
             self._age = self._sites.age
             self._of = None
             self._known.clear()
-        self._code, self._lasti = frame.f_code, frame.f_lasti
-        key = id(self._code), self._lasti
+        key = id(frame.f_code), frame.f_lasti
         known = self._known.get(key)
         if known is None:
             data: dict[str, Any] = {"of": self._of, "what": self._what, **self._loop.data}
@@ -113,4 +90,4 @@ class Turns:
             fetch = self._sites.number(place=place, region=FETCH, **data)
             step = self._sites.number(place=place, region="step", **data)
             known = self._known[key] = fetch, step
-        self._fetch, self._step = known
+        self.fetch, self.step = known

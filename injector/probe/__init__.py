@@ -15,14 +15,13 @@ from .points import (
     define,
     define_raw,
     defined,
-    observer,
     publish_calls,
     silence,
     undefine,
 )
 from .room import Room
 from .stop import StopProgram, request_stop
-from .stored import define_stored
+from .stored import define_stored, stored_call
 
 __all__ = [
     "MISSING",
@@ -37,10 +36,10 @@ __all__ = [
     "define_stored",
     "defined",
     "method_hooks",
-    "observer",
     "publish_calls",
     "publish_method",
     "request_stop",
     "silence",
+    "stored_call",
     "undefine",
 ]

@@ -1,20 +1,22 @@
 """Hooks around calls: each call of a function becomes a span, with what is known of it.
 
 A call is two hooks, ``enter`` and ``leave``, and up to two more: ``given`` sees what it returns,
-``raised`` that it raises. All regions of one name share a stack in each thread; what stands on it is
+``raised`` that it raises. All regions of one level share a stack in each thread; what stands on it is
 ``(owner, site, start, payload, mark)``. A site of 0 is a call that is not recorded, since it lies
 inside of another one; a site of -1 is one that does not count at all.
+
+What runs at every call is in ``compiled``: here is what happens at the first of its kind, and what is rare.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from _thread import _local
 from itertools import count
 from time import perf_counter_ns
 
-from . import points
+from . import compiled, points
+from .compiled import Stacks
 from .frames import hooked, is_generator, is_ours
 from .gates import Gate
 from .points import MISSING, Point, failed
@@ -26,24 +28,13 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any
 
+    from .plain import Entry
     from .room import Room
 
     Function = Callable[..., Any]
-    Entry = tuple[object, int, int, int, Any]
 
 INSIDE, OUTSIDE = 0, -1
 _MOST_PLACES = 10_000
-_numbers = count(1)
-
-
-class Stacks(_local):
-    """The open spans of one region: a stack for each thread, a number for each stack, and a place
-    where the site of its topmost call can be seen from outside."""
-
-    def __init__(self, slot: Callable[[], int]) -> None:
-        self.stack: list[Entry] = []
-        self.number = next(_numbers)
-        self.slot = slot()
 
 
 class Call:
@@ -69,14 +60,15 @@ class Call:
         self.raised: Callable[[int], int] | None = None
         """The site, in place of this one, of a call that ends with an exception."""
         self.device: Any = None
-        """Marks moments of a device: ``mark()``, ``span(begin, payload, site)``."""
+        """Marks moments of a device: ``mark()``, ``span(begin, payload, site)``. Its ``clocks`` is a list:
+        of None alone as soon as it is known that there is no device."""
         self.outermost = False
         self.level = region
         """Regions of one level share a stack: ``outermost`` is about all of them."""
         self.most = (1 << 63) - 1
         """The largest payload."""
         self.watched = False
-        """Whether somebody else can see that such a call is open. It costs 120 ns a call."""
+        """Whether somebody else can see that such a call is open."""
 
 
 class Calls:
@@ -87,29 +79,27 @@ class Calls:
         self._stacks: dict[str, Stacks] = {}
         self._gates: dict[str, Gate] = {}
         self._forget: list[Callable[[], None]] = []
-        self._reopen: list[Callable[[], None]] = []
         self._slots = count(1)
         self._pid = os.getpid()
-        room.on_open = self._opened
 
     def gate(self, level: str) -> Gate:
         """The gate that all regions of this level share."""
         known = self._gates.get(level)
         if known is None:
             known = self._gates[level] = Gate(level)
+            known.follow(self.stacks(level))
         return known
 
     def stacks(self, level: str) -> Stacks:
         """The stacks that all regions of this level share."""
-        return self._stacks.setdefault(level, Stacks(self._slot))
+        known = self._stacks.get(level)
+        if known is None:
+            known = self._stacks[level] = Stacks(self._slot)
+        return known
 
     def _slot(self) -> int:
         slot = next(self._slots)
         return slot if slot < OPEN else 0
-
-    def _opened(self) -> None:
-        for reopen in self._reopen:
-            reopen()
 
     def forget(self) -> None:
         """An object has died: its identity may soon be another one's."""
@@ -122,295 +112,226 @@ class Calls:
             self._pid = os.getpid()
             self._stacks = {}
             self._slots = count(1)
-            for gate in self._gates.values():
+            for level, gate in self._gates.items():
                 gate.set(False)
+                gate.follow(self.stacks(level))
             self.room.renew()
 
     def hooks(self, point: Point, call: Call) -> Hooks:
         """The hooks of one region; ``point`` counts its calls."""
-        made = _hooks(self, point, call)
+        made = Hooks(self, point, call)
         self._forget.append(made.forget)
-        self._reopen.append(made.reopen)
         return made
 
 
-class Hooks:
+class Hooks(compiled.Hooks):
     """What is called where the function of a region is entered and left."""
 
-    def __init__(
-        self,
-        enter: Function,
-        leave: Function,
-        given: Function,
-        raised: Function,
-        forget: Callable[[], None],
-        reopen: Callable[[], None],
-    ) -> None:
-        self.by_variable = {"#enter": enter, "#exit": leave, "#value": given, "#error": raised}
-        self.forget = forget
-        self.reopen = reopen
+    def __init__(self, calls: Calls, point: Point, call: Call) -> None:
+        device = call.device
+        super().__init__(
+            call,
+            calls.stacks(call.level),
+            calls.room.rows,
+            calls.room.add,
+            call.when,
+            call.of,
+            call.phase,
+            call.payload,
+            call.near,
+            device,
+            None if device is None else device.clocks,
+            call.most,
+            call.outermost,
+            call.watched,
+        )
+        self._calls, self._point, self._call = calls, point, call
+        self._gate = calls.gate(call.level) if call.outermost else None
+        if self._gate is not None and not compiled.NATIVE:
+            self.inside = self._gate.set
+        self._told = False
+        self._walks = False
+        """Frames of ours lie between the hook and the function: its caller is searched for."""
+        self._running: dict[int, Entry] = {}
+        self._places: dict[tuple[object, ...], tuple[int, CodeType]] = {}
+        point.read = lambda: self.fired
+        point.renew = self.renew
 
+    @property
+    def by_variable(self) -> dict[str, Function]:
+        """The hooks by what a probe asks for."""
+        return {
+            "#enter": self.enter,
+            "#exit": self.leave,
+            "#value": self.given,
+            "#error": self.raised,
+        }
 
-def _hooks(calls: Calls, point: Point, call: Call) -> Hooks:
-    me = call
-    inside: Entry = (me, INSIDE, 0, 0, None)
-    outside: Entry = (me, OUTSIDE, 0, 0, None)
-    find, near, outermost, device = call.find, call.near, call.outermost, call.device
-    most, late_payload, watched = call.most, call.late_payload, call.watched
-    when, get_of, get_phase, get_payload = call.when, call.of, call.phase, call.payload
-    simple = not (outermost or device or when or get_of or get_phase or get_payload)
-    add, opened = calls.room.add, calls.room.opened
-    clock, getframe = perf_counter_ns, sys._getframe
-    local = calls.stacks(call.level)
-    inside_now = calls.gate(call.level).set if outermost else None
-    fired = 0
-    told = False
-    far = False  # a library calls: what tells calls from each other is a frame further out
-    walks = (
-        False  # frames of ours lie between the hook and the function: its caller is searched for
-    )
-    apart = False  # the function is a generator, whose span does not nest
-    running: dict[int, Entry] = {}
-    places: dict[tuple[object, ...], tuple[int, CodeType]] = {}
-    last_code: CodeType | None = None
-    last_lasti = last_of = last_site = last_slot = 0
-    last_phase: Any = None
-    last_stack: list[Entry] | None = None
+    def forget(self) -> None:
+        """Find every site anew."""
+        super().forget()
+        self._places = {}
 
-    def enter_simply(value: Any, *rest: Any) -> Any:
-        nonlocal fired
-        fired += 1
+    def renew(self) -> None:
+        """In the child of a fork."""
+        self._calls.renew()
+        self.stacks = self._calls.stacks(self._call.level)
+        self._running.clear()
+        self.forget()
+
+    def given(self, result: Any, *rest: Any) -> Any:
+        """The hook on what the function returns."""
         try:
-            stack = local.stack
-            frame = getframe(2)
-            if far:
-                frame = near(frame) or frame
-            if frame.f_lasti == last_lasti and frame.f_code is last_code and stack is last_stack:
-                if watched:
-                    opened[last_slot] = last_site
-                stack.append((me, last_site, clock(), 0, None))
-            else:
-                push(getframe(1), stack, None, None, 0, rest)
-        except ValueError:  # nobody calls what a thread begins with
-            push(getframe(1), local.stack, None, None, 0, rest)
+            self._exchange(
+                sys._getframe(1), lambda entry, caller: self._answered(entry, caller, result, rest)
+            )
         except BaseException as error:
-            failed(point, error)
-        return value
-
-    def enter(value: Any, *rest: Any) -> Any:
-        nonlocal fired
-        fired += 1
-        stack = local.stack
-        if outermost and stack and stack[-1][1] >= 0:
-            stack.append(inside)
-            return value
-        try:
-            if when is not None and not when(*rest):
-                skip(stack, getframe(1))
-                return value
-            of = None if get_of is None else get_of(*rest)
-            phase = None if get_phase is None else get_phase(*rest)
-            payload = 0 if get_payload is None else get_payload(*rest)
-            if type(payload) is not int or not 0 <= payload <= most:
-                payload = cleaned(payload)
-            try:
-                frame = getframe(2)
-                if far:
-                    frame = near(frame) or frame
-            except ValueError:  # nobody calls what a thread begins with
-                push(getframe(1), stack, of, phase, payload, rest)
-                return value
-            if (
-                frame.f_lasti == last_lasti
-                and frame.f_code is last_code
-                and id(of) == last_of
-                and phase == last_phase
-                and stack is last_stack
-            ):
-                if inside_now is not None and last_site >= 0:
-                    inside_now(True)
-                if watched:
-                    opened[last_slot] = last_site
-                mark = None if device is None else device.mark()
-                stack.append((me, last_site, clock(), payload, mark))
-            else:
-                push(getframe(1), stack, of, phase, payload, rest)
-        except BaseException as error:
-            failed(point, error)
-            try:
-                push(getframe(1), stack, *answers(getframe(1), rest), rest)
-            except BaseException as again:
-                failed(point, again)
-                stack.append(outside)
-        return value
-
-    def leave(value: Any, *_: Any) -> Any:
-        end = clock()
-        try:
-            stack = local.stack
-            entry = take(getframe(1), stack) if apart or not stack else stack.pop()
-            if entry[0] is not me:
-                entry = unwind(stack, entry)
-            _owner, site, start, payload, mark = entry
-            if inside_now is not None and not (stack and stack[-1][1] >= 0):
-                inside_now(False)
-            if site > 0:
-                add(start, end, payload, site)
-                if watched:
-                    slot = last_slot if stack is last_stack else local.slot
-                    opened[slot] = stack[-1][1] if stack else 0
-                if mark is not None:
-                    device.span(mark, payload, site)
-        except BaseException as error:
-            failed(point, error)
-        return value
-
-    def given(result: Any, *rest: Any) -> Any:
-        try:
-            if late_payload is not None and not apart:
-                stack = local.stack
-                if stack and stack[-1][0] is me and stack[-1][1] > 0:
-                    payload = late_payload(result, *rest)
-                    if type(payload) is not int or not 0 <= payload <= most:
-                        payload = cleaned(payload)
-                    _, site, start, _, mark = stack[-1]
-                    stack[-1] = (me, site, start, payload, mark)
-            else:
-                exchange(getframe(1), lambda entry, caller: answered(entry, caller, result, rest))
-        except BaseException as error:
-            failed(point, error)
+            failed(self._point, error)
         return result
 
-    def raised(error: Any) -> Any:
+    def raised(self, error: Any) -> Any:
+        """The hook on what it raises."""
         try:
-            exchange(getframe(1), lambda entry, _: otherwise(entry))
+            self._exchange(sys._getframe(1), lambda entry, _: self._otherwise(entry))
         except BaseException as mistake:
-            failed(point, mistake)
+            failed(self._point, mistake)
         return error
 
-    # What follows is not called for every span.
+    # What `enter` and `leave` call, when a call is not like the one before.
 
     def push(
-        here: FrameType, stack: list[Entry], of: Any, phase: Any, payload: int, rest: Any
+        self, here: FrameType, stack: Any, of: Any, phase: Any, payload: int, rest: Any
     ) -> None:
-        nonlocal walks, apart, told
+        """Begin a call of which the site is to be found."""
         function, caller = hooked(here)
         if is_ours(here):
-            walks = True
-            forget()
-        if not told:
-            told = True
-            points.on_first(point)
-        site = look(caller, stack, of, phase, rest)
-        if inside_now is not None and site >= 0:
-            inside_now(True)
-        mark = None if device is None else device.mark()
-        entry = (me, site, clock(), payload, mark)
-        if is_generator(function):
-            apart = walks = True
-            forget()
-            running[id(function)] = entry
-        else:
-            if watched:
-                opened[local.slot] = site
-            stack.append(entry)
+            self._walks = True
+            self.forget()
+        if not self._told:
+            self._told = True
+            points.on_first(self._point)
+        site = self._look(caller, stack, of, phase, rest)
+        apart = is_generator(function)
+        if self._gate is not None and site >= 0 and (apart or not compiled.NATIVE):
+            self._gate.set(True)
+        mark = self._call.device.mark() if self._call.device is not None else None
+        entry = (self._call, site, perf_counter_ns(), payload, mark)
+        if apart:
+            self._set_apart()
+            self._running[id(function)] = entry
+            return
+        if self._call.watched:
+            self._calls.room.opened[self.stacks.slot] = site
+        stack.append(entry)
 
-    def look(caller: FrameType | None, stack: list[Entry], of: Any, phase: Any, rest: Any) -> int:
-        nonlocal last_code, last_lasti, last_of, last_phase, last_stack, last_site, last_slot, far
+    def _set_apart(self) -> None:
+        """The function is a generator: its spans do not nest."""
+        self.apart = self._walks = True
+        self.forget()
+        if self._gate is not None:
+            self._gate.ask_tasks()
+
+    def _look(self, caller: FrameType | None, stack: Any, of: Any, phase: Any, rest: Any) -> int:
+        call = self._call
         if caller is None:
-            return find(None, of, phase, rest)  # type: ignore[no-any-return]
-        at = near(caller) or caller
-        code, lasti, same = at.f_code, at.f_lasti, id(of)
-        key = (id(code), lasti, same, phase, local.number)
-        known = places.get(key)
+            return call.find(None, of, phase, rest)  # type: ignore[no-any-return]
+        at = call.near(caller) or caller
+        code, lasti = at.f_code, at.f_lasti
+        key = (id(code), lasti, id(of), phase, self.stacks.number)
+        known = self._places.get(key)
         if known is None:
-            if len(places) >= _MOST_PLACES:
-                places.clear()
-            known = places[key] = (find(caller, of, phase, rest), code)
-        far = far or at is not caller
-        if not walks:  # in these lines no other thread runs: there is no call
-            last_code, last_lasti, last_of = code, lasti, same
-            last_phase, last_stack, last_site, last_slot = phase, stack, known[0], local.slot
+            if len(self._places) >= _MOST_PLACES:
+                self._places.clear()
+            known = self._places[key] = (call.find(caller, of, phase, rest), code)
+        self.far = self.far or at is not caller
+        if not self._walks:
+            self.remember(code, lasti, of, phase, stack, known[0])
         return known[0]
 
-    def skip(stack: list[Entry], here: FrameType) -> None:
+    def skip(self, here: FrameType, stack: Any) -> None:
         """A call that does not count; of a generator, nothing is left to be found at its end."""
         if not is_generator(hooked(here)[0]):
-            stack.append(inside if stack and stack[-1][1] >= 0 else outside)
+            within = stack and stack[-1][1] >= 0
+            stack.append((self._call, INSIDE if within else OUTSIDE, 0, 0, None))
 
-    def answers(here: FrameType, rest: Any) -> tuple[Any, Any, int]:
-        """What can be known although one of the functions that were asked raised."""
+    def refused(self, error: BaseException, here: FrameType, stack: Any, rest: Any) -> None:
+        """One of the functions that were asked raised: record what can be known all the same."""
+        failed(self._point, error, here)
+        try:
+            self.push(here, stack, *self._answers(here, rest), rest)
+        except BaseException as again:
+            failed(self._point, again, here)
+            stack.append((self._call, OUTSIDE, 0, 0, None))
+
+    def _answers(self, here: FrameType, rest: Any) -> tuple[Any, Any, int]:
         known: list[Any] = []
-        for function in (get_of, get_phase, get_payload):
+        for function in (self._call.of, self._call.phase, self._call.payload):
             try:
                 known.append(None if function is None else function(*rest))
             except BaseException as error:
-                failed(point, error, here)
+                failed(self._point, error, here)
                 known.append(None)
-        return known[0], known[1], cleaned(known[2])
+        return known[0], known[1], self._cleaned(known[2])
 
-    def cleaned(payload: Any) -> int:
+    def _cleaned(self, payload: Any) -> int:
         """A payload that fits into a row; 0 for None."""
-        return min(max(int(payload or 0), 0), most)
+        return min(max(int(payload or 0), 0), self._call.most)
 
-    def take(here: FrameType, stack: list[Entry]) -> Entry:
+    def left(self, here: FrameType, stack: Any, end: int) -> None:
+        """A call has ended that is a generator's, or not on top of the stack."""
+        call = self._call
+        site, start, payload, mark = self._taken(here, stack)[1:]
+        within = stack and stack[-1][1] >= 0
+        if self._gate is not None and not within and (self.apart or not compiled.NATIVE):
+            self._gate.set(False)
+        if site > 0:
+            self._calls.room.add(start, end, payload, site)
+            if call.watched:
+                self._calls.room.opened[self.stacks.slot] = stack[-1][1] if stack else 0
+            if mark is not None:
+                call.device.span(mark, payload, site)
+
+    def _taken(self, here: FrameType, stack: Any) -> Entry:
         """The entry of a call whose end has come, wherever it is kept."""
-        function = hooked(here)[0] if apart else None
+        outside = (self._call, OUTSIDE, 0, 0, None)
+        function = hooked(here)[0] if self.apart else None
         if is_generator(function):
-            return running.pop(id(function), outside)
-        return stack.pop() if stack else outside
-
-    def unwind(stack: list[Entry], entry: Entry) -> Entry:
-        """The topmost of this region's own entries; what lies above it has never been left."""
-        stack.append(entry)
+            return self._running.pop(id(function), outside)
+        # What lies above the topmost of this region's own has never been left.
         for at in range(len(stack) - 1, -1, -1):
-            if stack[at][0] is me:
-                found = stack[at]
-                del stack[at:]
+            if stack[at][0] is self._call:
+                found: Entry = stack[at]
+                while len(stack) > at:
+                    stack.pop()
                 return found
         return outside
 
-    def exchange(here: FrameType, new: Callable[[Entry, FrameType | None], Entry]) -> None:
+    def mistaken(self, error: BaseException, here: FrameType) -> None:
+        """Something was raised while a call ended."""
+        failed(self._point, error, here)
+
+    def _exchange(self, here: FrameType, new: Callable[[Entry, FrameType | None], Entry]) -> None:
         """Replace the entry of the call that ``here`` is in, if it is recorded."""
         function, caller = hooked(here)
-        stack = local.stack
-        if apart and id(function) in running:
-            running[id(function)] = new(running[id(function)], caller)
-        elif stack and stack[-1][0] is me and stack[-1][1] > 0:
+        stack: Any = self.stacks.stack
+        if self.apart and id(function) in self._running:
+            self._running[id(function)] = new(self._running[id(function)], caller)
+        elif stack and stack[-1][0] is self._call and stack[-1][1] > 0:
             stack[-1] = new(stack[-1], caller)
 
-    def answered(entry: Entry, caller: FrameType | None, result: Any, rest: Any) -> Entry:
-        _, site, start, known, mark = entry
-        if late_payload is not None:
-            return me, site, start, cleaned(late_payload(result, *rest)), mark
+    def _answered(self, entry: Entry, caller: FrameType | None, result: Any, rest: Any) -> Entry:
+        call, (_, site, start, known, mark) = self._call, entry
+        if call.late_payload is not None:
+            return call, site, start, self._cleaned(call.late_payload(result, *rest)), mark
         assert call.late is not None
         counts, of, phase, payload = call.late(result, rest)
         if not counts:
-            return inside
+            return call, INSIDE, 0, 0, None
         if of is not MISSING:
-            site = look(caller, local.stack, of, phase, (result, *rest))
-        return me, site, start, known if payload is MISSING else cleaned(payload), mark
+            site = self._look(caller, self.stacks.stack, of, phase, (result, *rest))
+        return call, site, start, known if payload is MISSING else self._cleaned(payload), mark
 
-    def otherwise(entry: Entry) -> Entry:
+    def _otherwise(self, entry: Entry) -> Entry:
         _, site, start, payload, mark = entry
-        return me, site if call.raised is None else call.raised(site), start, payload, mark
-
-    def forget() -> None:
-        nonlocal last_code, last_stack
-        last_code = last_stack = None
-        places.clear()
-
-    def reopen() -> None:
-        nonlocal opened
-        opened = calls.room.opened
-
-    def renew() -> None:
-        nonlocal local
-        calls.renew()
-        local = calls.stacks(call.level)
-        running.clear()
-        forget()
-
-    point.read = lambda: fired
-    point.renew = renew
-    return Hooks(enter_simply if simple else enter, leave, given, raised, forget, reopen)
+        told = self._call.raised
+        return self._call, site if told is None else told(site), start, payload, mark

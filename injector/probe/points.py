@@ -96,13 +96,6 @@ def define(
     return point
 
 
-def observer(name: str, handler: Handler) -> tuple[Point, Hook]:
-    """A hook that counts, guards, and hands ``handler`` what it is called with; not yet published."""
-    point = Point(name)
-    hook, point.read = _general(False)(handler, point)
-    return point, hook
-
-
 def publish(
     point: Point,
     hook: Hook,

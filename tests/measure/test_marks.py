@@ -118,7 +118,7 @@ def test_a_clock_is_only_found_where_a_device_is_used(monkeypatch):
     import sys
     from types import SimpleNamespace as Space
 
-    monkeypatch.setattr(device, "_found", [])
+    device.forget()
     monkeypatch.setitem(sys.modules, "torch", None)
     assert device.clock() is None
     cuda = Space(is_initialized=lambda: used, Event=object)

@@ -367,7 +367,7 @@ def test_a_begin_without_an_end(measured):
     outer(lost)
     outer(lambda: None)
     assert len(measured.rows()) == 2
-    assert measured.spans.calls.stacks("forward").stack == []
+    assert not measured.spans.calls.stacks("forward").stack
 
 
 def test_many_objects_do_not_grow_without_bound(measured, monkeypatch):

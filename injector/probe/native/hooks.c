@@ -1,0 +1,506 @@
+/* The hooks of one region. What does not happen at every call is done by methods of the derived class,
+   in Python (../calls.py). */
+
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *call;           /* the owner of entries */
+    Stacks *stacks;
+    Rows *rows;
+    PyObject *add;            /* NULL: that of rows */
+    PyObject *when, *of, *phase, *payload, *near; /* asked about a call; NULL: not asked */
+    PyObject *device;         /* mark(), span(begin, payload, site); NULL: nothing to mark */
+    PyObject *clocks;         /* a list: [None] once it is known that there is no device */
+    long long most;
+    char outermost, watched, far, apart;
+    long long fired;
+    /* The call before: another one from there is of the same site. */
+    PyObject *code;           /* NULL: there is none */
+    int lasti;
+    PyObject *last_of;        /* borrowed, and never looked into: forget() is called when it dies */
+    PyObject *last_phase;
+    Stack *last_stack;
+    int64_t site;
+} Hooks;
+
+static PyObject *word_push, *word_skip, *word_refused, *word_left, *word_mistaken, *word_mark;
+
+static PyObject *
+hook_failed(Hooks *self, PyObject *here)
+{
+    /* What is the program's own is raised again; the rest is said and kept from it. */
+    PyObject *error = taken_error();
+    PyObject *args[] = {(PyObject *)self, error, here};
+    PyObject *done = PyObject_VectorcallMethod(word_mistaken, args, 3, NULL);
+    Py_DECREF(error);
+    return done;
+}
+
+static int
+has_device(Hooks *self)
+{
+    if (self->device == NULL) {
+        return 0;
+    }
+    PyObject *known = self->clocks;
+    return !(known != NULL && PyList_GET_SIZE(known) == 1 && PyList_GET_ITEM(known, 0) == Py_None);
+}
+
+/* A function's answer about a call: a new reference, None where there is no function. */
+static PyObject *
+answer(PyObject *function, PyObject *const *values, Py_ssize_t count)
+{
+    if (function == NULL) {
+        return Py_NewRef(Py_None);
+    }
+    return PyObject_Vectorcall(function, values, count, NULL);
+}
+
+/* A payload that fits into a row; -1 with an exception set. */
+static long long
+cleaned(PyObject *found, long long most)
+{
+    if (found == Py_None) {
+        return 0;
+    }
+    PyObject *whole = PyLong_Check(found) ? Py_NewRef(found) : PyNumber_Long(found);
+    if (whole == NULL) {
+        return -1;
+    }
+    int overflow;
+    long long number = PyLong_AsLongLongAndOverflow(whole, &overflow);
+    Py_DECREF(whole);
+    if (number == -1 && PyErr_Occurred()) {
+        return -1;
+    }
+    if (overflow > 0 || number > most) {
+        return most;
+    }
+    return overflow < 0 || number < 0 ? 0 : number;
+}
+
+static int
+same_phase(PyObject *one, PyObject *other)
+{
+    if (one == other) {
+        return 1;
+    }
+    return other != NULL && PyUnicode_Check(one) && PyUnicode_Check(other)
+        && PyUnicode_Compare(one, other) == 0;
+}
+
+/* Whether the call is made where the last one was. */
+static int
+is_known(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *of, PyObject *phase)
+{
+    if (self->code == NULL || stack != self->last_stack || of != self->last_of
+        || !same_phase(phase, self->last_phase)) {
+        return 0;
+    }
+    PyFrameObject *caller = PyFrame_GetBack(here);
+    if (caller == NULL) {
+        return 0;
+    }
+    if (self->far) {
+        PyObject *near = PyObject_CallOneArg(self->near, (PyObject *)caller);
+        if (near == NULL) {
+            PyErr_Clear(); /* it will be asked again, by whoever says so */
+            Py_DECREF(caller);
+            return 0;
+        }
+        if (PyFrame_Check(near)) {
+            Py_SETREF(caller, (PyFrameObject *)near);
+        } else {
+            Py_DECREF(near);
+        }
+    }
+    int known = frame_is_at(caller, self->code, self->lasti);
+    Py_DECREF(caller);
+    return known;
+}
+
+/* Begin a call of which all is known. */
+static int
+begin(Hooks *self, Stack *stack, long long payload)
+{
+    PyObject *mark = NULL;
+    if (has_device(self)) {
+        mark = PyObject_CallMethodNoArgs(self->device, word_mark);
+        if (mark == NULL) {
+            return -1;
+        }
+        if (mark == Py_None) {
+            Py_CLEAR(mark);
+        }
+    }
+    if (self->watched) {
+        rows_open(self->rows, stack->slot, self->site);
+    }
+    return stack_push(stack, self->call, self->site, clock_ns(), payload, mark);
+}
+
+static int
+push_slowly(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *of, PyObject *phase,
+            long long payload, PyObject *rest)
+{
+    PyObject *number = PyLong_FromLongLong(payload);
+    if (number == NULL) {
+        return -1;
+    }
+    PyObject *args[] = {(PyObject *)self, (PyObject *)here, (PyObject *)stack, of, phase, number, rest};
+    PyObject *done = PyObject_VectorcallMethod(word_push, args, 7, NULL);
+    Py_DECREF(number);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static PyObject *
+tuple_of(PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *made = PyTuple_New(count);
+    for (Py_ssize_t each = 0; made != NULL && each < count; each++) {
+        PyTuple_SET_ITEM(made, each, Py_NewRef(values[each]));
+    }
+    return made;
+}
+
+/* Ask about the call, and begin it; -1 with an exception set, with the call not begun. */
+static int
+ask(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *values, Py_ssize_t count)
+{
+    int failed = -1;
+    PyObject *of = NULL, *phase = NULL, *found = NULL;
+    if (self->when != NULL) {
+        PyObject *counts = PyObject_Vectorcall(self->when, values, count, NULL);
+        int true_ = counts == NULL ? -1 : PyObject_IsTrue(counts);
+        Py_XDECREF(counts);
+        if (true_ < 0) {
+            return -1;
+        }
+        if (!true_) {
+            PyObject *args[] = {(PyObject *)self, (PyObject *)here, (PyObject *)stack};
+            PyObject *done = PyObject_VectorcallMethod(word_skip, args, 3, NULL);
+            Py_XDECREF(done);
+            return done == NULL ? -1 : 0;
+        }
+    }
+    if ((of = answer(self->of, values, count)) != NULL
+        && (phase = answer(self->phase, values, count)) != NULL
+        && (found = answer(self->payload, values, count)) != NULL) {
+        long long payload = cleaned(found, self->most);
+        if (payload < 0) {
+            ;
+        } else if (is_known(self, here, stack, of, phase)) {
+            failed = begin(self, stack, payload);
+        } else {
+            PyObject *rest = tuple_of(values, count);
+            failed = rest == NULL ? -1 : push_slowly(self, here, stack, of, phase, payload, rest);
+            Py_XDECREF(rest);
+        }
+    }
+    Py_XDECREF(of);
+    Py_XDECREF(phase);
+    Py_XDECREF(found);
+    return failed;
+}
+
+/* The answers could not be had: what can be known, and who was to blame, is found out in Python. */
+static int
+ask_again(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *error = taken_error();
+    PyObject *rest = tuple_of(values, count);
+    if (rest == NULL) {
+        Py_DECREF(error);
+        return -1;
+    }
+    PyObject *args[] = {(PyObject *)self, error, (PyObject *)here, (PyObject *)stack, rest};
+    PyObject *done = PyObject_VectorcallMethod(word_refused, args, 5, NULL);
+    Py_DECREF(error);
+    Py_DECREF(rest);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static PyObject *
+hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
+{
+    PyFrameObject *here = PyEval_GetFrame();
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "enter() takes a value");
+        return NULL;
+    }
+    self->fired++;
+    Stack *stack = stacks_here(self->stacks);
+    if (stack == NULL || here == NULL) {
+        PyErr_Clear();
+        return Py_NewRef(args[0]);
+    }
+    Entry *top = self->outermost ? stack_top(stack) : NULL;
+    if (top != NULL && top->site >= 0) {
+        return stack_push(stack, self->call, 0, 0, 0, NULL) < 0 ? NULL : Py_NewRef(args[0]);
+    }
+    Py_INCREF(stack); /* what is asked may run anything, threads and forks too */
+    int failed = ask(self, here, stack, args + 1, count - 1);
+    if (failed) {
+        failed = ask_again(self, here, stack, args + 1, count - 1);
+    }
+    Py_DECREF(stack);
+    return failed ? NULL : Py_NewRef(args[0]);
+}
+
+/* End the call on top of the stack. */
+static int
+end_call(Hooks *self, Stack *stack, int64_t end)
+{
+    Entry entry = stack->entries[--stack->depth];
+    int failed = 0;
+    if (entry.site > 0) {
+        failed = add_row(self->rows, self->add, entry.start, end, entry.payload, entry.site);
+        if (self->watched && !failed) {
+            Entry *top = stack_top(stack);
+            rows_open(self->rows, stack->slot, top == NULL ? 0 : top->site);
+        }
+        if (entry.mark != NULL && !failed) {
+            PyObject *done = PyObject_CallMethod(self->device, "span", "OLL", entry.mark,
+                                                 (long long)entry.payload, (long long)entry.site);
+            Py_XDECREF(done);
+            failed = done == NULL ? -1 : 0;
+        }
+    }
+    Py_DECREF(entry.owner);
+    Py_XDECREF(entry.mark);
+    return failed;
+}
+
+static int
+end_slowly(Hooks *self, PyObject *here, Stack *stack, int64_t end)
+{
+    PyObject *number = PyLong_FromLongLong(end);
+    if (number == NULL) {
+        return -1;
+    }
+    PyObject *args[] = {(PyObject *)self, here, (PyObject *)stack, number};
+    PyObject *done = PyObject_VectorcallMethod(word_left, args, 4, NULL);
+    Py_DECREF(number);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static PyObject *
+hooks_leave(Hooks *self, PyObject *const *args, Py_ssize_t count)
+{
+    int64_t end = clock_ns();
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "leave() takes a value");
+        return NULL;
+    }
+    Stack *stack = stacks_here(self->stacks);
+    if (stack == NULL) {
+        PyErr_Clear();
+        return Py_NewRef(args[0]);
+    }
+    Py_INCREF(stack);
+    Entry *top = stack_top(stack);
+    int failed = 0;
+    if (!self->apart && top != NULL && top->owner == self->call) {
+        failed = end_call(self, stack, end);
+    } else {
+        failed = end_slowly(self, NONE_IF_NULL(PyEval_GetFrame()), stack, end);
+    }
+    Py_DECREF(stack);
+    if (failed) {
+        PyObject *done = hook_failed(self, NONE_IF_NULL(PyEval_GetFrame()));
+        if (done == NULL) {
+            return NULL;
+        }
+        Py_DECREF(done);
+    }
+    return Py_NewRef(args[0]);
+}
+
+static PyObject *
+hooks_remember(Hooks *self, PyObject *args)
+{
+    PyObject *code, *of, *phase, *stack;
+    int lasti;
+    long long site;
+    if (!PyArg_ParseTuple(args, "OiOOO!L:remember", &code, &lasti, &of, &phase, &Stack_Type, &stack,
+                          &site)) {
+        return NULL;
+    }
+    Py_XSETREF(self->code, Py_NewRef(code));
+    Py_XSETREF(self->last_phase, Py_NewRef(phase));
+    Py_XSETREF(self->last_stack, (Stack *)Py_NewRef(stack));
+    self->last_of = of;
+    self->lasti = lasti;
+    self->site = site;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+hooks_forget(Hooks *self, PyObject *Py_UNUSED(ignored))
+{
+    self->last_of = NULL;
+    Py_CLEAR(self->code);
+    Py_CLEAR(self->last_phase);
+    Py_CLEAR(self->last_stack);
+    Py_RETURN_NONE;
+}
+
+static int
+hooks_init(Hooks *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *call, *stacks, *rows, *add, *when, *of, *phase, *payload, *near, *device, *clocks;
+    long long most;
+    int outermost, watched;
+    if (!PyArg_ParseTuple(args, "OO!O!OOOOOOOOLpp:Hooks", &call, &Stacks_Type, &stacks, &Rows_Type,
+                          &rows, &add, &when, &of, &phase, &payload, &near, &device, &clocks, &most,
+                          &outermost, &watched)) {
+        return -1;
+    }
+    if (clocks != Py_None && !PyList_Check(clocks)) {
+        PyErr_SetString(PyExc_TypeError, "clocks is a list, or None");
+        return -1;
+    }
+    Py_XSETREF(self->call, Py_NewRef(call));
+    Py_XSETREF(self->stacks, (Stacks *)Py_NewRef(stacks));
+    Py_XSETREF(self->rows, (Rows *)Py_NewRef(rows));
+    Py_XSETREF(self->add, foreign_add((Rows *)rows, add));
+    Py_XSETREF(self->when, kept(when));
+    Py_XSETREF(self->of, kept(of));
+    Py_XSETREF(self->phase, kept(phase));
+    Py_XSETREF(self->payload, kept(payload));
+    Py_XSETREF(self->near, Py_NewRef(near));
+    Py_XSETREF(self->device, kept(device));
+    Py_XSETREF(self->clocks, kept(clocks));
+    self->most = most;
+    self->outermost = (char)outermost;
+    self->watched = (char)watched;
+    return 0;
+}
+
+static int
+hooks_traverse(Hooks *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->call);
+    Py_VISIT(self->stacks);
+    Py_VISIT(self->rows);
+    Py_VISIT(self->add);
+    Py_VISIT(self->when);
+    Py_VISIT(self->of);
+    Py_VISIT(self->phase);
+    Py_VISIT(self->payload);
+    Py_VISIT(self->near);
+    Py_VISIT(self->device);
+    Py_VISIT(self->clocks);
+    Py_VISIT(self->code);
+    Py_VISIT(self->last_phase);
+    Py_VISIT(self->last_stack);
+    return 0;
+}
+
+/* `stacks` and `rows` stay until the end: a hook may be called by whatever dies together with it. */
+static int
+hooks_clear(Hooks *self)
+{
+    Py_CLEAR(self->add);
+    Py_CLEAR(self->when);
+    Py_CLEAR(self->of);
+    Py_CLEAR(self->phase);
+    Py_CLEAR(self->payload);
+    Py_CLEAR(self->device);
+    Py_CLEAR(self->clocks);
+    Py_CLEAR(self->code);
+    Py_CLEAR(self->last_phase);
+    Py_CLEAR(self->last_stack);
+    return 0;
+}
+
+static void
+hooks_dealloc(Hooks *self)
+{
+    PyObject_GC_UnTrack(self);
+    hooks_clear(self);
+    Py_CLEAR(self->call);
+    Py_CLEAR(self->near);
+    Py_CLEAR(self->stacks);
+    Py_CLEAR(self->rows);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+hooks_get_stacks(Hooks *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef((PyObject *)self->stacks);
+}
+
+static int
+hooks_set_stacks(Hooks *self, PyObject *given, void *Py_UNUSED(closure))
+{
+    if (given == NULL || !PyObject_TypeCheck(given, &Stacks_Type)) {
+        PyErr_SetString(PyExc_TypeError, "stacks are Stacks");
+        return -1;
+    }
+    Py_SETREF(self->stacks, (Stacks *)Py_NewRef(given));
+    return 0;
+}
+
+static PyMethodDef hooks_methods[] = {
+    {"enter", (PyCFunction)(void (*)(void))hooks_enter, METH_FASTCALL,
+     "enter(value, *variables): the hook where the function is entered."},
+    {"leave", (PyCFunction)(void (*)(void))hooks_leave, METH_FASTCALL,
+     "leave(value, *_): the hook where it is left."},
+    {"remember", (PyCFunction)hooks_remember, METH_VARARGS,
+     "remember(code, lasti, of, phase, stack, site): the site of calls like this one."},
+    {"forget", (PyCFunction)hooks_forget, METH_NOARGS, "Ask anew at the next call."},
+    {NULL},
+};
+
+static PyGetSetDef hooks_getset[] = {
+    {"stacks", (getter)hooks_get_stacks, (setter)hooks_set_stacks, "Those of the region's level.", NULL},
+    {NULL},
+};
+
+static PyMemberDef hooks_members[] = {
+    {"fired", T_LONGLONG, offsetof(Hooks, fired), READONLY, "Calls so far."},
+    {"far", T_BOOL, offsetof(Hooks, far), 0,
+     "A library calls: what tells calls from each other is a frame further out."},
+    {"apart", T_BOOL, offsetof(Hooks, apart), 0,
+     "The function is a generator, whose spans do not nest."},
+    {NULL},
+};
+
+PyTypeObject Hooks_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "injector.probe._native.Hooks",
+    .tp_doc = "Hooks(call, stacks, rows, add, when, of, phase, payload, near, device, clocks, most, "
+              "outermost, watched)",
+    .tp_basicsize = sizeof(Hooks),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)hooks_init,
+    .tp_traverse = (traverseproc)hooks_traverse,
+    .tp_clear = (inquiry)hooks_clear,
+    .tp_dealloc = (destructor)hooks_dealloc,
+    .tp_methods = hooks_methods,
+    .tp_members = hooks_members,
+    .tp_getset = hooks_getset,
+};
+
+int
+hooks_ready(void)
+{
+    struct { PyObject **word; const char *text; } words[] = {
+        {&word_push, "push"},   {&word_skip, "skip"},         {&word_refused, "refused"},
+        {&word_left, "left"},   {&word_mistaken, "mistaken"}, {&word_mark, "mark"},
+    };
+    for (size_t each = 0; each < sizeof words / sizeof words[0]; each++) {
+        *words[each].word = PyUnicode_InternFromString(words[each].text);
+        if (*words[each].word == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,162 @@
+/* What runs between two steps of somebody's training, compiled: module injector.probe._native.
+
+   A hook in Python touches some thirty objects, which a training step has pushed out of the processor's
+   caches in the meantime; that, not its instructions, is what it costs. Here it touches a few lines of
+   memory. ../plain.py says the same in Python, for where this could not be compiled, and is the
+   reference: each of the two has to pass the same tests. */
+
+#ifndef INJECTOR_NATIVE_H
+#define INJECTOR_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <structmember.h>
+#include <time.h>
+
+#ifdef Py_GIL_DISABLED
+#error "relies on the global interpreter lock"
+#endif
+
+/* Rows of four integers in mapped memory: start, end, payload, site. */
+typedef struct {
+    PyObject_HEAD
+    Py_buffer view;       /* the memory that `at` points into; .obj is NULL where there is none */
+    int64_t *at, *end;
+    Py_buffer open;       /* see `opened` */
+    int64_t *opened;      /* for each stack of calls, the site of its topmost one */
+    Py_ssize_t places;
+    PyObject *full;       /* called with a row that has no room */
+    long long age;        /* sites are good for as long as this stays the same: until a fork */
+} Rows;
+
+/* A call that has begun and not ended. */
+typedef struct {
+    PyObject *owner;      /* the Call that it is of */
+    int64_t site;         /* 0: inside of another one; -1: it does not count */
+    int64_t start, payload;
+    PyObject *mark;       /* of the device; NULL for None */
+} Entry;
+
+/* The open calls of one level in one thread. */
+typedef struct {
+    PyObject_HEAD
+    Entry *entries;
+    Py_ssize_t depth, room;
+    Py_ssize_t number, slot;
+} Stack;
+
+/* The stacks of one level: one for each thread. */
+typedef struct {
+    PyObject_HEAD
+    uint64_t thread;      /* whose stack `last` is */
+    Stack *last;
+    PyObject *slot;       /* slot() gives the next stack its place in Rows.opened */
+    PyObject *apart;      /* get() of the gate's variable, once calls are open that lie on no stack */
+} Stacks;
+
+extern PyTypeObject Rows_Type, Stack_Type, Stacks_Type, Hooks_Type, Turns_Type, Timed_Type,
+    Stored_Type, Asked_Type, Pair_Type, Nearest_Type;
+
+/* As time.perf_counter_ns() and, divided by 1e9, time.monotonic() on Linux and macOS. */
+static inline int64_t
+clock_ns(void)
+{
+#ifdef __APPLE__
+    return (int64_t)clock_gettime_nsec_np(CLOCK_UPTIME_RAW);
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+#endif
+}
+
+/* Whether there was room. The site is stored last: a row without one was never written. */
+static inline int
+rows_put(Rows *self, int64_t start, int64_t end, int64_t payload, int64_t site)
+{
+    int64_t *row = self->at;
+    if (row == self->end) {
+        return 0;
+    }
+    self->at = row + 4;
+    row[0] = start;
+    row[1] = end;
+    row[2] = payload;
+    __atomic_store_n(&row[3], site, __ATOMIC_RELEASE);
+    return 1;
+}
+
+static inline void
+rows_open(Rows *self, Py_ssize_t slot, int64_t site)
+{
+    if (slot >= 0 && slot < self->places) {
+        self->opened[slot] = site;
+    }
+}
+
+/* Add a row through `add`, which is NULL for that of `rows`. -1 with an exception set. */
+int add_row(Rows *rows, PyObject *add, int64_t start, int64_t end, int64_t payload, int64_t site);
+
+/* `add` as add_row wants it: a new reference, or NULL where it is that of `rows`. */
+PyObject *foreign_add(Rows *rows, PyObject *add);
+
+/* The present thread's stack, borrowed; NULL with an exception set. */
+Stack *stacks_here(Stacks *self);
+
+/* Begin a call; takes the reference to `mark`. -1 with an exception set. */
+int stack_push(Stack *self, PyObject *owner, int64_t site, int64_t start, int64_t payload,
+               PyObject *mark);
+
+static inline Entry *
+stack_top(Stack *self)
+{
+    return self->depth ? &self->entries[self->depth - 1] : NULL;
+}
+
+/* The index of the instruction that `frame` runs, as its f_lasti. */
+static inline int
+frame_lasti(PyFrameObject *frame)
+{
+#if PY_VERSION_HEX >= 0x030B0000
+    return PyFrame_GetLasti(frame);
+#else
+    return frame->f_lasti * 2;
+#endif
+}
+
+/* Whether `frame` is at instruction `lasti` of `code`. */
+static inline int
+frame_is_at(PyFrameObject *frame, PyObject *code, int lasti)
+{
+    PyCodeObject *its = PyFrame_GetCode(frame);
+    int same = (PyObject *)its == code;
+    Py_DECREF(its);
+    return same && frame_lasti(frame) == lasti;
+}
+
+/* The exception that is set, which is not set any more: a new reference. */
+static inline PyObject *
+taken_error(void)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (trace != NULL) {
+        PyException_SetTraceback(error, trace);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return error;
+}
+
+#define NONE_IF_NULL(object) ((object) == NULL ? Py_None : (PyObject *)(object))
+
+/* Of an argument that is optional: NULL for None, else a new reference. */
+static inline PyObject *
+kept(PyObject *given)
+{
+    return given == Py_None ? NULL : Py_NewRef(given);
+}
+
+#endif

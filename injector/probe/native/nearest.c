@@ -1,0 +1,131 @@
+/* The nearest frame whose code is of interest: it is asked at every call that a library makes. */
+
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *judge;          /* judge(frame): whether its code is; asked once for each code */
+    PyObject *known;          /* dict of code to True or False: what is known stays alive */
+    Py_ssize_t most;
+} Nearest;
+
+/* Whether the code of `frame` is of interest; -1 with an exception set. */
+static int
+judged(Nearest *self, PyFrameObject *frame, PyObject *code)
+{
+    PyObject *verdict = PyObject_CallOneArg(self->judge, (PyObject *)frame);
+    if (verdict == NULL) {
+        return -1;
+    }
+    if (PyDict_GET_SIZE(self->known) >= self->most) {
+        PyDict_Clear(self->known);
+    }
+    int found = PyObject_IsTrue(verdict);
+    PyObject *key = PyLong_FromVoidPtr(code);
+    PyObject *value = key == NULL ? NULL : PyTuple_Pack(2, found > 0 ? Py_True : Py_False, code);
+    if (value == NULL || PyDict_SetItem(self->known, key, value) < 0) {
+        found = -1;
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    Py_DECREF(verdict);
+    return found;
+}
+
+/* The same, from what is known. By identity: equal code of two modules is not the same. */
+static int
+is_of_interest(Nearest *self, PyFrameObject *frame)
+{
+    PyObject *code = (PyObject *)PyFrame_GetCode(frame);
+    PyObject *key = PyLong_FromVoidPtr(code);
+    int found = -1;
+    if (key != NULL) {
+        PyObject *known = PyDict_GetItemWithError(self->known, key);
+        if (known != NULL) {
+            found = PyTuple_GET_ITEM(known, 0) == Py_True;
+        } else if (!PyErr_Occurred()) {
+            found = judged(self, frame, code);
+        }
+        Py_DECREF(key);
+    }
+    Py_DECREF(code);
+    return found;
+}
+
+static PyObject *
+nearest_call(Nearest *self, PyObject *const *args, size_t flags, PyObject *keywords)
+{
+    if (PyVectorcall_NARGS(flags) != 1) {
+        PyErr_SetString(PyExc_TypeError, "a frame is wanted, or None");
+        return NULL;
+    }
+    if (!PyFrame_Check(args[0])) {
+        Py_RETURN_NONE;
+    }
+    PyFrameObject *frame = (PyFrameObject *)Py_NewRef(args[0]);
+    while (frame != NULL) {
+        int found = is_of_interest(self, frame);
+        if (found) {
+            if (found < 0) {
+                Py_CLEAR(frame);
+                return NULL;
+            }
+            return (PyObject *)frame;
+        }
+        Py_SETREF(frame, PyFrame_GetBack(frame));
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+nearest_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *judge;
+    Py_ssize_t most;
+    if (!PyArg_ParseTuple(args, "On:Nearest", &judge, &most)) {
+        return NULL;
+    }
+    PyObject *known = PyDict_New();
+    Nearest *self = known == NULL ? NULL : (Nearest *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        Py_XDECREF(known);
+        return NULL;
+    }
+    self->call = (vectorcallfunc)nearest_call;
+    self->judge = Py_NewRef(judge);
+    self->known = known;
+    self->most = most;
+    return (PyObject *)self;
+}
+
+static int
+nearest_traverse(Nearest *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->judge);
+    Py_VISIT(self->known);
+    return 0;
+}
+
+static void
+nearest_dealloc(Nearest *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->judge);
+    Py_CLEAR(self->known);
+    Py_TYPE(self)->tp_free(self);
+}
+
+PyTypeObject Nearest_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "injector.probe._native.Nearest",
+    .tp_doc = "Nearest(judge, most): called with a frame, it gives the nearest that judge(frame) is true "
+              "of, from there on outwards; None if there is none. What is known of `most` codes is kept.",
+    .tp_basicsize = sizeof(Nearest),
+    .tp_vectorcall_offset = offsetof(Nearest, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = nearest_new,
+    .tp_traverse = (traverseproc)nearest_traverse,
+    .tp_dealloc = (destructor)nearest_dealloc,
+};

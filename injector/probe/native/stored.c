@@ -1,0 +1,310 @@
+/* A hook that stores the numbers it sees, with their times, in memory that is given to it. */
+
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD
+    Py_buffer times_view, values_view;
+    double *times, *values;
+    Py_ssize_t index, room;
+    long long before;         /* values that were stored before those in this memory, or elsewhere */
+    PyObject *number;         /* number(value): what is no float as one, None if it is none */
+} Stored;
+
+static PyObject *word_full, *word_failed;
+
+static int
+store(Stored *self, double value)
+{
+    Py_ssize_t at = self->index;
+    if (at == self->room) {
+        return 0;
+    }
+    self->index = at + 1;
+    self->values[at] = value;
+    /* Last: a value whose time is 0 was never written. */
+    double now = (double)clock_ns() / 1e9;
+    uint64_t bits;
+    memcpy(&bits, &now, sizeof bits);
+    __atomic_store_n((uint64_t *)&self->times[at], bits, __ATOMIC_RELEASE);
+    return 1;
+}
+
+static PyObject *
+stored_put(Stored *self, PyObject *value)
+{
+    double number = PyFloat_AsDouble(value);
+    if (number == -1.0 && PyErr_Occurred()) {
+        return NULL;
+    }
+    return PyBool_FromLong(store(self, number));
+}
+
+/* Call a method of the derived class; whatever it raises is the program's. */
+static int
+handed(Stored *self, PyObject *method, PyObject *given)
+{
+    PyObject *args[] = {(PyObject *)self, given};
+    PyObject *done = PyObject_VectorcallMethod(method, args, 2, NULL);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int
+is_number(PyObject *value)
+{
+    return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value);
+}
+
+/* What is raised in the meantime is said, and kept from the program; -1 where it is the program's. */
+static int
+failed(Stored *self)
+{
+    PyObject *error = taken_error();
+    self->before++;
+    int raised = handed(self, word_failed, error);
+    Py_DECREF(error);
+    return raised;
+}
+
+static int
+take(Stored *self, PyObject *value)
+{
+    double number = PyFloat_AsDouble(value);
+    if (number == -1.0 && PyErr_Occurred()) {
+        return failed(self);
+    }
+    if (store(self, number)) {
+        return 0;
+    }
+    PyObject *boxed = PyFloat_FromDouble(number);
+    int raised = boxed == NULL ? -1 : handed(self, word_full, boxed);
+    Py_XDECREF(boxed);
+    return raised;
+}
+
+/* Store a value, or what `number` makes of it. */
+static int
+take_any(Stored *self, PyObject *value)
+{
+    if (is_number(value)) {
+        return take(self, value);
+    }
+    PyObject *found = PyObject_CallOneArg(self->number, value);
+    if (found == NULL) {
+        return failed(self);
+    }
+    int raised = 0;
+    if (found == Py_None) {
+        self->before++;
+    } else {
+        raised = take(self, found);
+    }
+    Py_DECREF(found);
+    return raised;
+}
+
+static PyObject *
+stored_hook(Stored *self, PyObject *value)
+{
+    return take_any(self, value) < 0 ? NULL : Py_NewRef(value);
+}
+
+static int
+stored_init(Stored *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *number;
+    if (!PyArg_ParseTuple(args, "O:Stored", &number)) {
+        return -1;
+    }
+    Py_XSETREF(self->number, Py_NewRef(number));
+    return 0;
+}
+
+static int
+doubles(Py_buffer *view, PyObject *given)
+{
+    return PyObject_GetBuffer(given, view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS);
+}
+
+static void
+let_go(Stored *self)
+{
+    self->before += self->index;
+    self->index = self->room = 0;
+    PyBuffer_Release(&self->times_view);
+    PyBuffer_Release(&self->values_view);
+}
+
+static PyObject *
+stored_use(Stored *self, PyObject *args)
+{
+    PyObject *times, *values;
+    if (!PyArg_ParseTuple(args, "OO:use", &times, &values)) {
+        return NULL;
+    }
+    let_go(self);
+    if (times == Py_None) {
+        Py_RETURN_NONE;
+    }
+    if (doubles(&self->times_view, times) < 0 || doubles(&self->values_view, values) < 0) {
+        let_go(self);
+        return NULL;
+    }
+    self->times = self->times_view.buf;
+    self->values = self->values_view.buf;
+    self->room = Py_MIN(self->times_view.len, self->values_view.len) / (Py_ssize_t)sizeof(double);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+stored_fired(Stored *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLongLong(self->before + self->index);
+}
+
+static int
+stored_traverse(Stored *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->number);
+    Py_VISIT(self->times_view.obj);
+    Py_VISIT(self->values_view.obj);
+    return 0;
+}
+
+static int
+stored_clear(Stored *self)
+{
+    let_go(self);
+    return 0;
+}
+
+static void
+stored_dealloc(Stored *self)
+{
+    PyObject_GC_UnTrack(self);
+    let_go(self);
+    Py_CLEAR(self->number);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMethodDef stored_methods[] = {
+    {"hook", (PyCFunction)stored_hook, METH_O, "hook(value): store it; it is given back."},
+    {"put", (PyCFunction)stored_put, METH_O, "put(number): store it; whether there was room."},
+    {"use", (PyCFunction)stored_use, METH_VARARGS,
+     "use(times, values): float64 views to store in; nowhere with None."},
+    {NULL},
+};
+
+static PyGetSetDef stored_getset[] = {
+    {"fired", (getter)stored_fired, NULL, "Values so far.", NULL},
+    {NULL},
+};
+
+static PyMemberDef stored_members[] = {
+    {"before", T_LONGLONG, offsetof(Stored, before), 0, "Values that are not in the memory in use."},
+    {NULL},
+};
+
+PyTypeObject Stored_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "injector.probe._native.Stored",
+    .tp_doc = "Stored(number): numbers with their times, in memory that is given to it.",
+    .tp_basicsize = sizeof(Stored),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)stored_init,
+    .tp_traverse = (traverseproc)stored_traverse,
+    .tp_clear = (inquiry)stored_clear,
+    .tp_dealloc = (destructor)stored_dealloc,
+    .tp_methods = stored_methods,
+    .tp_members = stored_members,
+    .tp_getset = stored_getset,
+};
+
+/* A hook that stores what a function makes of a call's variables. */
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    Stored *stored;
+    PyObject *get;
+    char late;                /* whether it wants the value, which is what the call returned, as well */
+} Asked;
+
+static PyObject *
+asked_call(Asked *self, PyObject *const *args, size_t flags, PyObject *keywords)
+{
+    Py_ssize_t count = PyVectorcall_NARGS(flags);
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "a hook takes a value");
+        return NULL;
+    }
+    int skipped = !self->late;
+    int raised = 0;
+    PyObject *found = PyObject_Vectorcall(self->get, args + skipped, count - skipped, NULL);
+    if (found == NULL) {
+        raised = failed(self->stored);
+    } else if (found == Py_None) {
+        self->stored->before++;
+    } else {
+        raised = take_any(self->stored, found);
+    }
+    Py_XDECREF(found);
+    return raised < 0 ? NULL : Py_NewRef(args[0]);
+}
+
+static PyObject *
+asked_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *stored, *get;
+    int late;
+    if (!PyArg_ParseTuple(args, "O!Op:Asked", &Stored_Type, &stored, &get, &late)) {
+        return NULL;
+    }
+    Asked *self = (Asked *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->call = (vectorcallfunc)asked_call;
+        self->stored = (Stored *)Py_NewRef(stored);
+        self->get = Py_NewRef(get);
+        self->late = (char)late;
+    }
+    return (PyObject *)self;
+}
+
+static int
+asked_traverse(Asked *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->stored);
+    Py_VISIT(self->get);
+    return 0;
+}
+
+static void
+asked_dealloc(Asked *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->stored);
+    Py_CLEAR(self->get);
+    Py_TYPE(self)->tp_free(self);
+}
+
+PyTypeObject Asked_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "injector.probe._native.Asked",
+    .tp_doc = "Asked(stored, get, late): a hook that stores get(*variables); if late, of the value too.",
+    .tp_basicsize = sizeof(Asked),
+    .tp_vectorcall_offset = offsetof(Asked, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = asked_new,
+    .tp_traverse = (traverseproc)asked_traverse,
+    .tp_dealloc = (destructor)asked_dealloc,
+};
+
+int
+stored_ready(void)
+{
+    word_full = PyUnicode_InternFromString("full");
+    word_failed = PyUnicode_InternFromString("failed");
+    return word_full == NULL || word_failed == NULL ? -1 : 0;
+}

@@ -1,0 +1,365 @@
+/* The loop that a loader feeds: each fetch from it and each turn is a row. */
+
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD
+    Rows *rows;
+    PyObject *add;            /* NULL: that of rows */
+    PyObject *load;           /* load(batch): its payload */
+    char plain;               /* whether load is asked only where the shape of a batch says nothing */
+    long long most;
+    PyObject *code;           /* where the loop is, that drew last; NULL: to be found */
+    int lasti;
+    long long age;            /* of the rows, as that was found */
+    long long fetch, step;    /* the sites of its fetches and turns; 0: not recorded */
+    int64_t payload;          /* of the batch that was drawn last */
+} Turns;
+
+static PyObject *word_find, *word_ended, *word_fetched, *word_stepped, *word_stopped, *word_shape;
+
+/* shape[0] of what has one that is a tuple; -1 where there is none, without an exception. */
+static long long
+leading(PyObject *batch)
+{
+    PyObject *shape = PyObject_GetAttr(batch, word_shape);
+    if (shape == NULL) {
+        PyErr_Clear();
+        return -1;
+    }
+    long long found = -1;
+    if (PyTuple_Check(shape) && PyTuple_GET_SIZE(shape) && PyLong_Check(PyTuple_GET_ITEM(shape, 0))) {
+        found = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, 0));
+        if (found < 0) {
+            PyErr_Clear();
+        }
+    }
+    Py_DECREF(shape);
+    return found;
+}
+
+/* The payload of a batch; -1 with an exception set. */
+static long long
+turns_load(Turns *self, PyObject *batch)
+{
+    if (self->plain) {
+        PyObject *first = batch;
+        if (PyTuple_CheckExact(batch) || PyList_CheckExact(batch)) {
+            first = PySequence_Fast_GET_SIZE(batch) ? PySequence_Fast_GET_ITEM(batch, 0) : NULL;
+        } else if (PyDict_CheckExact(batch)) {
+            first = NULL;
+        }
+        long long found = first == NULL ? 0 : leading(first);
+        if (found > 0 && found <= self->most) {
+            return found;
+        }
+    }
+    PyObject *found = PyObject_CallOneArg(self->load, batch);
+    long long payload = found == NULL ? -1 : PyLong_AsLongLong(found);
+    Py_XDECREF(found);
+    return payload < 0 && !PyErr_Occurred() ? 0 : payload;
+}
+
+/* A row; whoever counts may have the program end with it: -1 with that set. */
+static int
+turns_add(Turns *self, int64_t start, int64_t end, long long site, PyFrameObject *frame)
+{
+    if (site == 0 || add_row(self->rows, self->add, start, end, self->payload, site) == 0) {
+        return 0;
+    }
+    PyObject *error = taken_error();
+    PyObject *args[] = {(PyObject *)self, error, NONE_IF_NULL(frame)};
+    PyObject *done = PyObject_VectorcallMethod(word_stopped, args, 3, NULL);
+    Py_DECREF(error);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int
+turns_fetched(Turns *self, int64_t start, int64_t end, PyObject *batch, PyFrameObject *frame)
+{
+    if (self->code == NULL || self->age != self->rows->age
+        || !frame_is_at(frame, self->code, self->lasti)) {
+        self->age = self->rows->age;
+        PyObject *args[] = {(PyObject *)self, (PyObject *)frame};
+        PyObject *done = PyObject_VectorcallMethod(word_find, args, 2, NULL);
+        if (done == NULL) {
+            return -1;
+        }
+        Py_DECREF(done);
+        Py_XSETREF(self->code, (PyObject *)PyFrame_GetCode(frame));
+        self->lasti = frame_lasti(frame);
+    }
+    long long payload = turns_load(self, batch);
+    if (payload < 0) {
+        return -1;
+    }
+    self->payload = payload;
+    return turns_add(self, start, end, self->fetch, frame);
+}
+
+/* The body that the batch was for has ended; one that began before a fork was the parent's. */
+static int
+turns_stepped(Turns *self, int64_t start, int64_t end, PyFrameObject *frame)
+{
+    return self->age != self->rows->age ? 0 : turns_add(self, start, end, self->step, frame);
+}
+
+static PyObject *
+turns_fetched_method(Turns *self, PyObject *args)
+{
+    long long start, end;
+    PyObject *batch, *frame;
+    if (!PyArg_ParseTuple(args, "LLOO!:fetched", &start, &end, &batch, &PyFrame_Type, &frame)
+        || turns_fetched(self, start, end, batch, (PyFrameObject *)frame) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+turns_stepped_method(Turns *self, PyObject *args)
+{
+    long long start, end;
+    if (!PyArg_ParseTuple(args, "LL:stepped", &start, &end)
+        || turns_stepped(self, start, end, PyEval_GetFrame()) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static int
+turns_init(Turns *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *rows, *add, *load;
+    int plain;
+    long long most;
+    if (!PyArg_ParseTuple(args, "O!OOpL:Turns", &Rows_Type, &rows, &add, &load, &plain, &most)) {
+        return -1;
+    }
+    Py_XSETREF(self->rows, (Rows *)Py_NewRef(rows));
+    Py_XSETREF(self->add, foreign_add((Rows *)rows, add));
+    Py_XSETREF(self->load, Py_NewRef(load));
+    self->plain = (char)plain;
+    self->most = most;
+    return 0;
+}
+
+static int
+turns_traverse(Turns *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->rows);
+    Py_VISIT(self->add);
+    Py_VISIT(self->load);
+    Py_VISIT(self->code);
+    return 0;
+}
+
+static void
+turns_dealloc(Turns *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->rows);
+    Py_CLEAR(self->add);
+    Py_CLEAR(self->load);
+    Py_CLEAR(self->code);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMethodDef turns_methods[] = {
+    {"fetched", (PyCFunction)turns_fetched_method, METH_VARARGS,
+     "fetched(start, end, batch, frame): a batch was drawn by frame; times in nanoseconds."},
+    {"stepped", (PyCFunction)turns_stepped_method, METH_VARARGS,
+     "stepped(start, end): the body that the batch was for has ended."},
+    {NULL},
+};
+
+static PyMemberDef turns_members[] = {
+    {"fetch", T_LONGLONG, offsetof(Turns, fetch), 0, "The site of its fetches; 0: not recorded."},
+    {"step", T_LONGLONG, offsetof(Turns, step), 0, "The site of its turns; 0: not recorded."},
+    {NULL},
+};
+
+PyTypeObject Turns_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "injector.probe._native.Turns",
+    .tp_doc = "Turns(rows, add, load, plain, most)",
+    .tp_basicsize = sizeof(Turns),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)turns_init,
+    .tp_traverse = (traverseproc)turns_traverse,
+    .tp_dealloc = (destructor)turns_dealloc,
+    .tp_methods = turns_methods,
+    .tp_members = turns_members,
+};
+
+/* An iterator that is timed, and otherwise what it was. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *iterator;
+    PyObject *told;
+    int64_t fed;              /* when it asked for the batch that the loop works on; 0: it has none */
+} Timed;
+
+static int
+tell_stepped(Timed *self, int64_t end)
+{
+    int64_t start = self->fed;
+    self->fed = 0;
+    if (PyObject_TypeCheck(self->told, &Turns_Type)) {
+        return turns_stepped((Turns *)self->told, start, end, PyEval_GetFrame());
+    }
+    PyObject *done = PyObject_CallMethod(self->told, "stepped", "LL", (long long)start, (long long)end);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int
+tell_fetched(Timed *self, int64_t start, int64_t end, PyObject *batch)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    if (frame == NULL) {
+        return 0;
+    }
+    if (PyObject_TypeCheck(self->told, &Turns_Type)) {
+        return turns_fetched((Turns *)self->told, start, end, batch, frame);
+    }
+    PyObject *done = PyObject_CallMethod(self->told, "fetched", "LLOO", (long long)start,
+                                         (long long)end, batch, (PyObject *)frame);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int
+tell_ended(Timed *self, int64_t start, int64_t end)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyObject *done = PyObject_CallMethod(self->told, "ended", "LLO", (long long)start, (long long)end,
+                                         NONE_IF_NULL(PyEval_GetFrame()));
+    if (done == NULL) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+        return -1;
+    }
+    Py_DECREF(done);
+    PyErr_Restore(type, error, trace);
+    return 0;
+}
+
+static PyObject *
+timed_next(Timed *self)
+{
+    int64_t start = clock_ns();
+    if (self->iterator == NULL) { /* the garbage collector has been here */
+        return NULL;
+    }
+    if (self->fed && tell_stepped(self, start) < 0) {
+        return NULL;
+    }
+    PyObject *batch = Py_TYPE(self->iterator)->tp_iternext(self->iterator);
+    int64_t end = clock_ns();
+    if (batch == NULL) {
+        tell_ended(self, start, end);
+        return NULL;
+    }
+    if (tell_fetched(self, start, end, batch) < 0) {
+        Py_DECREF(batch);
+        return NULL;
+    }
+    self->fed = start;
+    return batch;
+}
+
+static int
+timed_init(Timed *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *iterator, *told;
+    if (!PyArg_ParseTuple(args, "OO:Timed", &iterator, &told)) {
+        return -1;
+    }
+    if (!PyIter_Check(iterator)) {
+        PyErr_Format(PyExc_TypeError, "%.200s is no iterator", Py_TYPE(iterator)->tp_name);
+        return -1;
+    }
+    Py_XSETREF(self->iterator, Py_NewRef(iterator));
+    Py_XSETREF(self->told, Py_NewRef(told));
+    return 0;
+}
+
+/* What it has not itself is the iterator's. */
+static PyObject *
+timed_getattro(Timed *self, PyObject *name)
+{
+    PyObject *found = PyObject_GenericGetAttr((PyObject *)self, name);
+    if (found == NULL && self->iterator != NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        found = PyObject_GetAttr(self->iterator, name);
+    }
+    return found;
+}
+
+static int
+timed_setattro(Timed *self, PyObject *name, PyObject *value)
+{
+    return PyObject_SetAttr(self->iterator, name, value);
+}
+
+static int
+timed_traverse(Timed *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->iterator);
+    Py_VISIT(self->told);
+    return 0;
+}
+
+static int
+timed_clear(Timed *self)
+{
+    Py_CLEAR(self->iterator);
+    Py_CLEAR(self->told);
+    return 0;
+}
+
+static void
+timed_dealloc(Timed *self)
+{
+    PyObject_GC_UnTrack(self);
+    timed_clear(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+PyTypeObject Timed_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "injector.probe._native.Timed",
+    .tp_doc = "Timed(iterator, told): tells of each fetch and of the loop body that it fed.",
+    .tp_basicsize = sizeof(Timed),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)timed_init,
+    .tp_iter = PyObject_SelfIter,
+    .tp_iternext = (iternextfunc)timed_next,
+    .tp_getattro = (getattrofunc)timed_getattro,
+    .tp_setattro = (setattrofunc)timed_setattro,
+    .tp_traverse = (traverseproc)timed_traverse,
+    .tp_clear = (inquiry)timed_clear,
+    .tp_dealloc = (destructor)timed_dealloc,
+};
+
+int
+turns_ready(void)
+{
+    struct { PyObject **word; const char *text; } words[] = {
+        {&word_find, "find"},       {&word_ended, "ended"},     {&word_fetched, "fetched"},
+        {&word_stepped, "stepped"}, {&word_stopped, "stopped"}, {&word_shape, "shape"},
+    };
+    for (size_t each = 0; each < sizeof words / sizeof words[0]; each++) {
+        *words[each].word = PyUnicode_InternFromString(words[each].text);
+        if (*words[each].word == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
