@@ -86,7 +86,10 @@ def _played(marks: Marks, turns: Turns, passes: Passes) -> Flags:
     found = np.zeros(len(passes), np.bool_)
     if not (len(turns.free) and len(passes) and len(marks.learnt)):
         return found
-    usual = np.median(counted(lane.payload[marks.learnt])[0])
+    trained, _ = counted(lane.payload[marks.learnt])
+    if not len(trained):
+        return found
+    usual = np.median(trained)
     moments = lane.start[turns.free]
     calls = lane.start[marks.tried]
     for site in np.unique(passes.site).tolist():
@@ -96,7 +99,8 @@ def _played(marks: Marks, turns: Turns, passes: Passes) -> Flags:
         first, last = np.searchsorted(calls, (passes.start[mine], passes.end[mine]))
         seen = np.concatenate([marks.tried[a:b] for a, b in zip(first, last, strict=True)])
         sizes, _ = counted(lane.payload[seen])
-        found[mine] = (np.median(sizes) < usual) & (passes.start[mine] < moments[-1])
+        if len(sizes) and np.median(sizes) < usual:
+            found[mine] = passes.start[mine] < moments[-1]
     return found
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .columns import SECOND, Ints, Rows, Source
 from .evaluating import Passes, passes_of
-from .intervals import NOTHING, Holes, among, owners
+from .intervals import NOTHING, Holes, among, counts, owners
 from .items import items_of
 from .lanes import Lane, split
 from .marks import Marks
@@ -22,6 +22,8 @@ from .updates import bounded, paced_by_updates
 SAME_LINE = 3
 """Loops at one line that differ by what they work on stay apart up to so many: beyond, it is one loop
 (a data set, or an optimizer, made anew for each fold or epoch)."""
+SHARED = 0.5
+"""A loop is a stage beside explicit steps where these lie in no more of its steps than this part."""
 Key = tuple[str, str, str | None, int, int]
 """Task, what paces it, file and line, and which of several there."""
 
@@ -74,19 +76,27 @@ def threads_of(source: Source, rows: Rows) -> list[Thread]:
     if not any(each.optimizes for each in marks.values()):
         for each in marks.values():
             each.without_optimizers()
-    explicit = any(len(each.steps) for each in marks.values())
+    said = {key: _said(each) for key, each in marks.items()}
+    everywhere = _everywhere(list(said.values()))
     found = [
-        _thread(source, key, marks[key], explicit, list(devices.values())) for key in lanes
-    ]  # fmt: skip
+        _thread(source, key, marks[key], said[key], everywhere, list(devices.values()))
+        for key in lanes
+    ]
     _add_waits(found)
     return found
 
 
 def _thread(
-    source: Source, number: int, marks: Marks, explicit: bool, devices: list[Lane]
+    source: Source,
+    number: int,
+    marks: Marks,
+    said: Steps,
+    everywhere: Holes,
+    devices: list[Lane],
 ) -> Thread:
+    """``said`` are the explicit steps of this lane, ``everywhere`` those of the whole process."""
     lane = marks.lane
-    steps, passes = _explicit(marks) if explicit else _found(marks)
+    steps, passes = _stages(marks, said, everywhere) if len(everywhere) else _found(marks)
     holes = passes.holes()
     pieces = pieces_of(lane, steps, holes)
     thread = Thread(source, number, lane, marks, steps, passes, pieces, [])
@@ -96,17 +106,63 @@ def _thread(
     return thread
 
 
-def _explicit(marks: Marks) -> tuple[Steps, Passes]:
+def _everywhere(said: list[Steps]) -> Holes:
+    filled = [steps for steps in said if len(steps)]
+    if not filled:
+        return NOTHING
+    return Holes(
+        np.concatenate([steps.start for steps in filled]),
+        np.concatenate([steps.end for steps in filled]),
+    )
+
+
+def _said(marks: Marks) -> Steps:
+    """The explicit steps of a lane."""
     lane, rows = marks.lane, marks.steps
+    if not len(rows):
+        return no_steps()
     sites, which = np.unique(lane.site[rows], return_inverse=True)
     paces = [pace_of(lane.sites[site], "step") for site in sites.tolist()]
     start, end = lane.start[rows], lane.end[rows]
     count = [_inside(lane.start[each], start, end) for each in (marks.fetches, marks.updates)]
-    steps = joined([Steps(start, end.copy(), which, count[0], count[1], paces)])
+    return joined([Steps(start, end.copy(), which, count[0], count[1], paces)])
+
+
+def _stages(marks: Marks, said: Steps, everywhere: Holes) -> tuple[Steps, Passes]:
+    """Explicit steps, and those of loops beside them, of which nobody says what a step is."""
     turns = Turns(marks)
-    if not len(turns.steps):
-        turns.pacing = marks.fetches[owners(steps.start, steps.end, lane.start[marks.fetches]) >= 0]
+    steps = said
+    if everywhere.hold(marks.lane.start[marks.updates]).all():
+        others = no_steps()
+    else:
+        others = _apart(marks, _of_turns(marks, turns, said)[0], everywhere)
+    if len(others):
+        steps = joined([said, others])
+    elif not len(turns.steps):
+        fetches = marks.lane.start[marks.fetches]
+        turns.pacing = marks.fetches[owners(steps.start, steps.end, fetches) >= 0]
     return steps, passes_of(marks, turns, steps)
+
+
+def _apart(marks: Marks, steps: Steps, said: Holes) -> Steps:
+    """Of ``steps``, those of loops that are stages of their own.
+
+    Where explicit steps lie in the steps of a loop, they say what a step of it is; but what comes
+    after the last update of a step is none of it.
+    """
+    shared = said.within(steps.start, steps.end) > 0
+    kept = [
+        pace
+        for pace in range(len(steps.paces))
+        if (mine := steps.pace == pace).any() and shared[mine].mean() <= SHARED
+    ]
+    steps = steps.take(among(steps.pace, kept)) if kept else no_steps()
+    following = np.searchsorted(said.start, steps.start)
+    limit = np.concatenate((said.start, steps.end[-1:]))[following]
+    steps.end = np.minimum(steps.end, limit)
+    lane = marks.lane
+    whole = counts(lane.start[marks.updates], steps.start, steps.end) > 0
+    return steps.take(whole & (said.within(steps.start, steps.end) == 0))
 
 
 def _inside(moments: Ints, start: Ints, end: Ints) -> Ints:
@@ -115,13 +171,18 @@ def _inside(moments: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def _found(marks: Marks) -> tuple[Steps, Passes]:
-    turns = Turns(marks)
+    return _of_turns(marks, Turns(marks), no_steps())
+
+
+def _of_turns(marks: Marks, turns: Turns, said: Steps) -> tuple[Steps, Passes]:
+    """Steps that loaders pace, and those that updates pace, between the ones that are ``said``."""
     loose = paced_by_updates(marks, turns.free)
-    rough = bounded(marks, loose, turns.steps, NOTHING) if len(loose) else no_steps()
+    paced = joined([said, turns.steps])
+    rough = bounded(marks, loose, paced, NOTHING) if len(loose) else no_steps()
     passes = passes_of(marks, turns, joined([turns.steps, rough]))
     holes = passes.holes()
     if len(loose) and len(holes):
-        rough = bounded(marks, loose, turns.steps, holes)
+        rough = bounded(marks, loose, paced, holes)
     return joined([turns.steps, rough]), passes
 
 

@@ -16,15 +16,23 @@ if TYPE_CHECKING:
 ROOMS = ("bus", "measure", "overseer", "probe", "rewrite")
 LIBRARY = ("ast", "inspect", "json", "linecache", "re", "traceback")
 """What our functions import when they are called."""
+ENDINGS = ("", "py", "pyc", "so")
+"""What a module's file ends with; a folder's name has no ending."""
+UNUSED = frozenset(
+    ("antigravity", "ensurepip", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle")
+)
+"""Modules that no library imports: a program's folder ``test`` hides nothing from us."""
 
 
 def names(folder: str) -> set[str]:
     """Modules of the standard library that a module in ``folder`` hides."""
     try:
-        found = {entry.partition(".")[0] for entry in os.listdir(folder or ".")}
+        entries = os.listdir(folder or ".")
     except OSError:
         return set()
-    return found.intersection(sys.stdlib_module_names).difference(sys.builtin_module_names)
+    parted = [entry.partition(".") for entry in entries]
+    found = {name for name, _, ending in parted if ending.rpartition(".")[2] in ENDINGS}
+    return found.intersection(sys.stdlib_module_names).difference(sys.builtin_module_names, UNUSED)
 
 
 def import_all(package: str) -> None:

@@ -169,7 +169,7 @@ class Process:
             lane.step()
         elif kind.region == "io.end":
             lane.end(kind.whose)
-        elif not lane.explicit:
+        else:
             (lane.fetch if kind.region == "io" else lane.update)(kind.whose)
         steps = max(lane.steps for lane in self._lanes.values())
         progress = self._progress(TRAIN)

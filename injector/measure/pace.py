@@ -34,7 +34,8 @@ AHEAD = 2
 FEW = 8
 """Updates of one optimizer in a row that may still be part of one step with another's."""
 MANY = 64
-"""Updates since a loader's only fetch after which that fetch was no step's."""
+"""Updates since a loader's only fetch after which that fetch was no step's, and since the last explicit
+step after which they are those of a loop of which nobody says what a step is."""
 
 
 class Cycle:
@@ -97,11 +98,24 @@ class Cycle:
 class Lane:
     """The steps of one thread."""
 
-    __slots__ = ("_cycle", "_free", "_here", "_open", "_paced", "_turns", "explicit", "steps")
+    __slots__ = (
+        "_beside",
+        "_cycle",
+        "_free",
+        "_here",
+        "_open",
+        "_paced",
+        "_turns",
+        "_within",
+        "explicit",
+        "steps",
+    )
 
     def __init__(self) -> None:
         self.explicit = False
         self.steps = 0
+        self._beside = 0  # updates since an explicit step ended
+        self._within = 0  # the most that there were before one ended
         self._cycle = Cycle()
         self._here = 0  # steps before those of the cycle
         self._free = 0  # steps that an update ended, in a row
@@ -111,6 +125,8 @@ class Lane:
 
     def fetch(self, loader: Hashable) -> bool:
         """A fetch begins; whether a step ended with that."""
+        if self.explicit:
+            return False
         if self._free < 2 or self._paced:
             self._free = 0
         before = self._turns.get(loader)
@@ -132,6 +148,9 @@ class Lane:
 
     def update(self, update: Update) -> bool:
         """An update has ended; whether a step ended with that."""
+        self._beside += 1
+        if self.explicit and not self._is_beside():
+            return False
         cycle = self._cycle
         cycle.update(update)
         if self._turns and self._free < 2:
@@ -148,7 +167,18 @@ class Lane:
         if not self.explicit:
             self.explicit = True
             self.steps = 0
+        self._within = max(self._within, self._beside)
+        self._beside = 0
         self.steps += 1
+
+    def _is_beside(self) -> bool:
+        """Whether so many updates were in no explicit step that they are another loop's."""
+        if self._beside <= max(MANY, 4 * self._within):
+            return False
+        self.explicit = False
+        self._settle(self.steps)
+        self._turns = {}
+        return True
 
     def _settle(self, steps: int) -> None:
         self.steps = self._here = steps
@@ -186,7 +216,7 @@ class Pace:
     def fetch(self, loader: Hashable) -> bool:
         """A fetch from ``loader`` begins; whether to stop before it."""
         lane = self._lane()
-        return not lane.explicit and lane.fetch(loader) and self._over(lane.steps)
+        return lane.fetch(loader) and self._over(lane.steps)
 
     def end(self, loader: Hashable) -> bool:
         """A fetch finds ``loader`` exhausted; whether to stop."""
@@ -197,7 +227,7 @@ class Pace:
     def update(self, optimizer: Hashable, place: Hashable = None) -> bool:
         """An update of ``optimizer``, made at ``place``, has ended; whether to stop now."""
         lane = self._lane()
-        return not lane.explicit and lane.update((optimizer, place)) and self._over(lane.steps)
+        return lane.update((optimizer, place)) and self._over(lane.steps)
 
     def step(self, task: str = "train") -> bool:
         """An explicit step of ``task`` has ended; whether to stop now. Only training is counted."""

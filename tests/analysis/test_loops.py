@@ -320,6 +320,50 @@ def test_explicit_steps_of_several_tasks(tmp_path: Path) -> None:
     assert stretch(found, "evaluation") == 10
 
 
+def test_a_stage_beside_explicit_steps(tmp_path: Path) -> None:
+    """Boosting, of which its library says what a step is; then a loop of which nobody does."""
+    p = Program()
+    for _ in range(30):
+        with p.around("step", items=500, line=4, task="train"):
+            p.wait(2)
+    p.wait(5)
+    for _ in range(2):
+        for _ in range(20):
+            p.turn(other=1)
+        p.validate()
+    for _ in range(40):  # no loader
+        p.train()
+    found = report(tmp_path / "r", p)
+    loops = sorted((loop.paced_by, loop.steps) for loop in found.loops)
+    assert loops == [("loader", 40), ("optimizer", 40), ("step", 30)]
+    assert [(each.passes, each.batches) for each in found.evaluations] == [(2, 6)]
+
+
+def test_explicit_steps_within_an_evaluation(tmp_path: Path) -> None:
+    """After each epoch a probe is fitted on what the model makes, by a library that says its steps."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(20):
+            p.turn(other=1)
+        for _ in range(4):
+            with p.around("step", line=9, task="train"):
+                p.wait(1)
+    found = report(tmp_path / "r", p)
+    loops = sorted((loop.paced_by, loop.steps) for loop in found.loops)
+    assert loops == [("loader", 60), ("step", 12)]
+
+
+def test_explicit_steps_in_each_step_of_a_loop(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        p.io()
+        p.train()
+        with p.around("step", line=9, task="train"):
+            p.wait(1)
+    found = report(tmp_path / "r", p)
+    assert [(loop.paced_by, loop.steps) for loop in found.loops] == [("step", 20)]
+
+
 def test_only_a_fit(tmp_path: Path) -> None:
     p = Program()
     p.span("fit", 100, line=5, what="RandomForestClassifier")

@@ -78,6 +78,10 @@ SHAPES = {
     "explicit": ("AAo!AAo!AAo!", 3),
     "explicit, evaluated": ("Ao!VV??Ao!VV??", 2),
     "explicit, no update": ("!!!", 3),
+    "explicit, of many updates each": (("o" * 200 + "!") * 3, 3),
+    "explicit, and then a loop": ("!" * 5 + "Ao" * (MANY + 10) + "A", 15),
+    "explicit, and then a loop without a loader": ("o!" * 5 + "p" * (MANY + 10), 15),
+    "explicit, a loop, explicit": ("!" * 5 + "o" * (MANY + 10) + "!" * 3, 3),
     "nothing": ("", 0),
 }
 
