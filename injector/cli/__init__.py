@@ -31,8 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0 if verb else 2
     if verb in ("-V", "--version"):
         from injector._version import __version__
+        from injector.probe.compiled import NATIVE
 
-        print(__version__)
+        print(f"{__version__} ({'compiled' if NATIVE else 'not compiled: probes cost more'})")
         return 0
     if verb not in VERBS:
         print(f"inject: {_unknown(verb)}", file=sys.stderr)

@@ -108,9 +108,7 @@ class _Run:
         """Import what comes after the program while the program starts."""
         try:
             import injector.bus.collector
-
-            if not self.quiet:
-                import injector.report.terminal  # noqa: F401
+            import injector.report.terminal  # noqa: F401  # what is not printed is kept
         except Exception as error:
             self.problems.append(f"no record: {type(error).__name__}: {error}")
 

@@ -127,6 +127,7 @@ class Hooks:
 
     def enter(self, value: Any, *rest: Any) -> Any:
         """The hook where the function is entered."""
+        start = perf_counter_ns()  # what is asked is a part of the region, as whoever calls sees it
         self.fired += 1
         stack = self.stacks.stack
         if self.outermost and stack and stack[-1][1] >= 0:
@@ -142,7 +143,7 @@ class Hooks:
             if type(payload) is not int or not 0 <= payload <= self.most:
                 payload = min(max(int(payload or 0), 0), self.most)
             if self._is_known(sys._getframe(1).f_back, stack, of, phase):
-                self._begin(stack, payload)
+                self._begin(stack, start, payload)
             else:
                 self.push(sys._getframe(1), stack, of, phase, payload, rest)
         except BaseException as problem:
@@ -161,14 +162,14 @@ class Hooks:
             and stack is self._stack
         )
 
-    def _begin(self, stack: list[Entry], payload: int) -> None:
+    def _begin(self, stack: list[Entry], start: int, payload: int) -> None:
         site = self._site
         if self.inside is not None and site >= 0:
             self.inside(True)
         if self.watched:
             self.rows.opened[self.stacks.slot] = site
         mark = self.device.mark() if self.has_device() else None
-        stack.append((self.call, site, perf_counter_ns(), payload, mark))
+        stack.append((self.call, site, start, payload, mark))
 
     def has_device(self) -> bool:
         """Whether there may be moments of a device to mark."""

@@ -263,9 +263,12 @@ def _loss(self: Any) -> Any:
     """
     if type(self) is not _Tensor and _has_function(self):
         return None
-    known = _unscaled.pop(id(self), None)
+    known = _unscaled.pop(id(self), None) if _unscaled else None
     loss = self if known is None else known[1]
-    return loss if loss.numel() == 1 else None
+    if loss.numel() != 1:
+        return None
+    # The host's number is at hand, and neither a graph nor a device hears of it.
+    return loss.item() if loss.is_cpu and not _is_traced() else loss
 
 
 # --- transfers ------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ is_known(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *of, PyObject 
 
 /* Begin a call of which all is known. */
 static int
-begin(Hooks *self, Stack *stack, long long payload)
+begin(Hooks *self, Stack *stack, int64_t start, long long payload)
 {
     PyObject *mark = NULL;
     if (has_device(self)) {
@@ -137,7 +137,7 @@ begin(Hooks *self, Stack *stack, long long payload)
     if (self->watched) {
         rows_open(self->rows, stack->slot, self->site);
     }
-    return stack_push(stack, self->call, self->site, clock_ns(), payload, mark);
+    return stack_push(stack, self->call, self->site, start, payload, mark);
 }
 
 static int
@@ -167,7 +167,8 @@ tuple_of(PyObject *const *values, Py_ssize_t count)
 
 /* Ask about the call, and begin it; -1 with an exception set, with the call not begun. */
 static int
-ask(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *values, Py_ssize_t count)
+ask(Hooks *self, PyFrameObject *here, Stack *stack, int64_t start, PyObject *const *values,
+    Py_ssize_t count)
 {
     int failed = -1;
     PyObject *of = NULL, *phase = NULL, *found = NULL;
@@ -192,7 +193,7 @@ ask(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *values, Py_
         if (payload < 0) {
             ;
         } else if (is_known(self, here, stack, of, phase)) {
-            failed = begin(self, stack, payload);
+            failed = begin(self, stack, start, payload);
         } else {
             PyObject *rest = tuple_of(values, count);
             failed = rest == NULL ? -1 : push_slowly(self, here, stack, of, phase, payload, rest);
@@ -226,6 +227,7 @@ ask_again(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *value
 static PyObject *
 hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
 {
+    int64_t start = clock_ns(); /* what is asked is a part of the region, as whoever calls sees it */
     PyFrameObject *here = PyEval_GetFrame();
     if (count < 1) {
         PyErr_SetString(PyExc_TypeError, "enter() takes a value");
@@ -242,7 +244,7 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
         return stack_push(stack, self->call, 0, 0, 0, NULL) < 0 ? NULL : Py_NewRef(args[0]);
     }
     Py_INCREF(stack); /* what is asked may run anything, threads and forks too */
-    int failed = ask(self, here, stack, args + 1, count - 1);
+    int failed = ask(self, here, stack, start, args + 1, count - 1);
     if (failed) {
         failed = ask_again(self, here, stack, args + 1, count - 1);
     }

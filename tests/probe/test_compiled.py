@@ -1,0 +1,259 @@
+"""What is compiled and the same in Python: both are there, and both do the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from array import array
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from injector.probe import compiled, plain
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def native():
+    # Whoever is not called "1" and asks for Python gets it; the tests are of both.
+    from injector.probe import _native
+
+    return _native
+
+
+@pytest.fixture(params=["native", "plain"])
+def made(request):
+    return plain if request.param == "plain" else request.getfixturevalue("native")
+
+
+def test_it_is_compiled_from_the_present_sources():
+    words = [sys.executable, "-c", "from injector.probe import compiled; print(compiled.NATIVE)"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ.pop("INJECT_NATIVE", None)
+    said = subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout
+    assert said == "True\n", "run `pip install --editable .`: there has to be a C compiler"
+
+
+def test_the_same_in_python_passes_the_same_tests():
+    """All that runs within this process, of probes and of what they measure."""
+    if os.environ.get("INJECT_NATIVE") == "0":
+        return  # this is it
+    files = ["probe", *(f"measure/test_{name}.py" for name in MEASURED)]
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    environ = {**os.environ, "INJECT_NATIVE": "0", "PYTHONPATH": str(ROOT)}
+    environ = {name: value for name, value in environ.items() if "PYTEST" not in name}
+    done = subprocess.run(
+        [*words, *(f"tests/{file}" for file in files)],
+        env=environ,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+MEASURED = "regions", "loader", "measures", "method_regions", "opened", "marks", "user", "traced"
+
+
+def test_a_source_that_is_younger_has_it_in_python(tmp_path, monkeypatch):
+    (tmp_path / "native").mkdir()
+    source, module = tmp_path / "native" / "rows.c", tmp_path / "_native.so"
+    module.touch()
+    source.touch()
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    os.utime(source, ns=(0, module.stat().st_mtime_ns - 1))
+    assert not compiled._is_stale(str(module))
+    os.utime(source, ns=(0, module.stat().st_mtime_ns + 1))
+    assert compiled._is_stale(str(module))
+
+
+def test_there_are_no_sources_where_it_was_installed(tmp_path, monkeypatch):
+    module = tmp_path / "_native.so"
+    module.touch()
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    assert not compiled._is_stale(str(module))
+
+
+rows = st.lists(st.tuples(*[st.integers(-(1 << 63), (1 << 63) - 1)] * 4), max_size=20)
+
+
+@given(rows, st.integers(0, 12))
+def test_rows_go_where_there_is_room(rows, room):
+    from injector.probe import _native
+
+    for made in (_native, plain):
+        full = []
+        into = made.Rows(lambda *row, full=full: full.append(row))
+        memory = array("q", [0] * 4 * room)
+        into.add(1, 2, 3, 4)
+        into.use(memoryview(memory).cast("B"))
+        for row in rows:
+            into.add(*row)
+        assert full == [(1, 2, 3, 4), *rows[room:]]
+        assert memory.tolist()[: 4 * len(rows)] == [n for row in rows[:room] for n in row]
+        into.use(None)
+        assert not into.put(1, 2, 3, 4)
+
+
+number = st.none() | st.integers(-(1 << 70), 1 << 70) | st.booleans() | st.floats(-1e30, 1e30)
+
+
+@given(number, number)
+def test_pairs_hold_two_numbers(low, high):
+    from injector.probe import _native
+
+    for made in (_native, plain):
+        both = made.Pair(lambda *_: low, 255, lambda *_: high, 1000)(1, 2)
+        assert both & 255 == min(max(int(low or 0), 0), 255)
+        assert both >> 8 == min(max(int(high or 0), 0), 1000)
+
+
+def test_pairs_let_errors_through(made):
+    with pytest.raises(ZeroDivisionError):
+        made.Pair(lambda: 1, 255, lambda: 1 // 0, 255)()
+    with pytest.raises((TypeError, ValueError)):
+        made.Pair(lambda: "many", 255, lambda: 1, 255)()
+
+
+def test_the_nearest_frame_is_asked_for_once(made):
+    asked = []
+
+    def judge(frame):
+        asked.append(frame.f_code.co_name)
+        return frame.f_code.co_name == "outer"
+
+    nearest = made.Nearest(judge, 100)
+
+    def inner():
+        return nearest(sys._getframe())
+
+    def outer():
+        return inner(), sys._getframe()
+
+    for _ in range(3):
+        found, frame = outer()
+        assert found is frame
+    assert asked == ["inner", "outer"]
+    assert nearest(None) is None
+
+
+def test_the_nearest_frame_may_not_be_there_or_not_be_known(made):
+    assert made.Nearest(lambda frame: False, 2)(sys._getframe()) is None
+
+    def judge(frame):
+        raise ValueError("cannot say")
+
+    with pytest.raises(ValueError, match="cannot say"):
+        made.Nearest(judge, 2)(sys._getframe())
+
+
+class Told:
+    def __init__(self):
+        self.events = []
+
+    def fetched(self, start, end, batch, frame):
+        assert frame.f_code.co_filename == __file__
+        self.events.append(("fetched", batch, start <= end))
+
+    def stepped(self, start, end):
+        self.events.append(("stepped", start < end))
+
+    def ended(self, start, end, frame):
+        self.events.append("ended")
+
+
+def test_each_turn_of_a_loop_is_told(made):
+    told = Told()
+    assert list(made.Timed(iter("ab"), told)) == ["a", "b"]
+    fetched = [("fetched", "a", True), ("stepped", True), ("fetched", "b", True), ("stepped", True)]
+    assert told.events == [*fetched, "ended"]
+
+
+def test_what_an_iterator_raises_is_the_programs(made):
+    def broken():
+        yield 1
+        raise KeyError("a")
+
+    told = Told()
+    timed = made.Timed(broken(), told)
+    assert next(timed) == 1
+    with pytest.raises(KeyError):
+        next(timed)
+    assert told.events[-1] == "ended"
+
+
+def test_what_a_timed_iterator_has_is_the_iterators(native):
+    class Counted:
+        drawn = 0
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            self.drawn += 1
+            return self.drawn
+
+    counted = Counted()
+    timed = native.Timed(counted, Told())
+    assert [next(timed), next(timed)] == [1, 2]
+    assert timed.drawn == 2
+    timed.drawn = 7
+    assert next(timed) == 8 and counted.drawn == 8
+    with pytest.raises(AttributeError):
+        timed.missing
+    with pytest.raises(TypeError):
+        native.Timed([1, 2], Told())
+
+
+def test_stacks_are_of_a_thread(made):
+    import threading
+
+    slots = iter(range(1, 10))
+    stacks = made.Stacks(lambda: next(slots))
+    entry = (object(), 3, 17, 5, None)
+    stacks.stack.append(entry)
+    assert stacks.inside() and stacks.slot == 1
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append((stacks.inside(), stacks.slot)))
+    thread.start()
+    thread.join()
+    assert seen == [(False, 2)]
+    assert len(stacks.stack) == 1 and stacks.stack[-1] == entry
+    stacks.stack[-1] = (entry[0], -1, 17, 5, "mark")
+    assert not stacks.inside()
+    assert stacks.stack.pop() == (entry[0], -1, 17, 5, "mark") and not stacks.stack
+    with pytest.raises(IndexError):
+        stacks.stack.pop()
+    stacks.apart = lambda: True
+    assert stacks.inside()
+
+
+def test_nothing_is_kept_alive(native):
+    """Cycles through compiled objects are found, and what they held goes."""
+    import gc
+    import weakref
+
+    class Owner:
+        pass
+
+    owner = Owner()
+    gone = weakref.ref(owner)
+    stacks = native.Stacks(lambda owner=owner: 1)
+    owner.stacks = stacks
+    owner.rows = native.Rows(lambda *_: owner)
+    owner.timed = native.Timed(iter([owner]), owner)
+    owner.pair = native.Pair(lambda: owner, 1, lambda: owner, 1)
+    del stacks, owner
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize(("asked", "said"), [("1", "(compiled)"), ("0", "(not compiled")])
+def test_inject_says_which_of_the_two_it_has(asked, said):
+    words = [sys.executable, "-m", "injector", "--version"]
+    environ = {**os.environ, "INJECT_NATIVE": asked, "PYTHONPATH": str(ROOT)}
+    assert said in subprocess.run(words, env=environ, capture_output=True, text=True).stdout
