@@ -115,8 +115,10 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
     first = np.searchsorted(lane.start, steps.start)
     last = np.searchsorted(lane.start, steps.end)
     owner = _owners(first, last, len(lane))
-    structure = lane.flags(lambda site: site.region in STRUCTURE)
-    apart = structure | holes.hold(lane.start) if len(holes) else structure
+    apart = lane.flags(lambda site: site.region in STRUCTURE)
+    if len(holes):
+        apart = apart | holes.hold(lane.start)
+    apart = _without_itself(lane, apart)
     part = (owner >= 0) & ~apart
     # Where the owner is -1 this looks at any step: part has decided already.
     inside = part & (lane.end <= steps.end[owner]) if len(steps) else part
@@ -138,6 +140,24 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
         length = length - holes.within(start, end)
     path, paths = _paths(lane, step_of >= 0)
     return Pieces(row, step, length / SECOND, whole, path, paths, step_of)
+
+
+def _without_itself(lane: Lane, apart: Flags) -> Flags:
+    """``apart``, and what lies directly in a span of the same region and line: it is that span's.
+
+    A loader that a voirfile names waits for one that a shipped voirfile watches; a function calls itself.
+    """
+    inner = np.flatnonzero(lane.parent >= 0)
+    if not len(inner):
+        return apart
+    names = list({(site.region, site.place): None for site in lane.sites.values()})
+    name = lane.table(lambda site: names.index((site.region, site.place)))
+    same = inner[name[inner] == name[lane.parent[inner]]]
+    if not len(same):
+        return apart
+    apart = apart.copy()
+    apart[same] = True
+    return apart
 
 
 def _owners(first: Ints, last: Ints, n: int) -> Ints:

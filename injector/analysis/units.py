@@ -156,13 +156,13 @@ def _apart(marks: Marks, steps: Steps, said: Holes) -> Steps:
         for pace in range(len(steps.paces))
         if (mine := steps.pace == pace).any() and shared[mine].mean() <= SHARED
     ]
-    steps = steps.take(among(steps.pace, kept)) if kept else no_steps()
+    steps = steps.take(np.flatnonzero(among(steps.pace, kept))) if kept else no_steps()
     following = np.searchsorted(said.start, steps.start)
     limit = np.concatenate((said.start, steps.end[-1:]))[following]
     steps.end = np.minimum(steps.end, limit)
     lane = marks.lane
     whole = counts(lane.start[marks.updates], steps.start, steps.end) > 0
-    return steps.take(whole & (said.within(steps.start, steps.end) == 0))
+    return steps.take(np.flatnonzero(whole & (said.within(steps.start, steps.end) == 0)))
 
 
 def _inside(moments: Ints, start: Ints, end: Ints) -> Ints:

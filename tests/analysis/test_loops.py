@@ -320,6 +320,31 @@ def test_explicit_steps_of_several_tasks(tmp_path: Path) -> None:
     assert stretch(found, "evaluation") == 10
 
 
+def test_a_wait_within_a_wait_at_the_same_line_is_one(tmp_path: Path) -> None:
+    """A loader that a voirfile names draws from one that is watched anyway."""
+    p = Program()
+    for _ in range(20):
+        with p.around("io", line=10, of=1):
+            p.io(of=2, line=10)
+            p.wait(1)
+        p.train()
+    loop = only(report(tmp_path / "r", p))
+    found = [node for node in loop.tree.children if node.name == "io"]
+    assert [(node.calls, node.children) for node in found] == [(1, ())]
+
+
+def test_a_wait_within_a_wait_at_another_line_is_seen(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        with p.around("io", line=10, of=1):
+            p.io(of=2, line=99)
+            p.wait(1)
+        p.train()
+    loop = only(report(tmp_path / "r", p))
+    (found,) = [node for node in loop.tree.children if node.name == "io"]
+    assert [node.name for node in found.children] == ["io", "other"]
+
+
 def test_a_stage_beside_explicit_steps(tmp_path: Path) -> None:
     """Boosting, of which its library says what a step is; then a loop of which nobody does."""
     p = Program()

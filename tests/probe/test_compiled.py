@@ -240,14 +240,15 @@ def test_nothing_is_kept_alive(native):
     class Owner:
         pass
 
-    owner = Owner()
-    gone = weakref.ref(owner)
-    stacks = native.Stacks(lambda owner=owner: 1)
-    owner.stacks = stacks
-    owner.rows = native.Rows(lambda *_: owner)
-    owner.timed = native.Timed(iter([owner]), owner)
-    owner.pair = native.Pair(lambda: owner, 1, lambda: owner, 1)
-    del stacks, owner
+    def made():
+        owner = Owner()
+        owner.stacks = native.Stacks(lambda: owner)
+        owner.rows = native.Rows(lambda *_: owner)
+        owner.timed = native.Timed(iter([owner]), owner)
+        owner.pair = native.Pair(lambda: owner, 1, lambda: owner, 1)
+        return weakref.ref(owner)
+
+    gone = made()
     gc.collect()
     assert gone() is None
 
