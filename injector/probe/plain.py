@@ -27,7 +27,7 @@ _numbers = count(1)
 
 
 class Rows:
-    """Rows of four integers in memory that is given to it; ``full(…)`` is called where there is none."""
+    """Rows of four integers in memory that is given to it; ``full(…)`` is told of one that has no room."""
 
     def __init__(self, full: Callable[[int, int, int, int], None]) -> None:
         self._full = full
@@ -38,19 +38,25 @@ class Rows:
         """Sites are good for as long as this stays the same: until a fork."""
 
     def put(self, start: int, end: int, payload: int, site: int) -> bool:
-        """Store a row; whether there was room."""
+        """Store a row; whether there was room. Raises OverflowError for what fits into no row."""
         # A place in the room as it is now: no other thread runs in these lines, there is no call.
         at = self._index
         self._index = at + ROW
         try:
             _pack(self._view, at, start, end, payload, site)
-        except error:
-            return False
+        except error as problem:
+            if at + ROW > len(self._view):
+                return False
+            raise OverflowError(str(problem)) from None
         return True
 
     def add(self, start: int, end: int, payload: int, site: int) -> None:
-        """Store a row."""
-        if not self.put(start, end, payload, site):
+        """Store a row; ``full`` is told of one that cannot be."""
+        try:
+            stored = self.put(start, end, payload, site)
+        except OverflowError:
+            stored = False
+        if not stored:
             self._full(start, end, payload, site)
 
     def use(self, view: memoryview | None) -> None:

@@ -58,7 +58,7 @@ class Room:
                 # Others come by while room is made, find none, and wait for the lock; and again.
                 while not self.rows.put(start, end, payload, site):
                     self._next()
-            except (OSError, ValueError) as problem:
+            except (OSError, ValueError, OverflowError) as problem:
                 self._lose(1, problem)
             finally:
                 self._busy = False

@@ -142,8 +142,10 @@ LAUNCHERS = {
 }
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-@pytest.mark.parametrize("limit", [("--stop", "6"), ("--max-duration", "100ms")])
+@pytest.mark.parametrize(
+    ("launcher", "limit"),
+    [*((each, ("--stop", "6")) for each in LAUNCHERS), ("torchrun", ("--max-duration", "100ms"))],
+)
 def test_all_ranks_stop_at_the_same_step(launcher, limit, run):
     words = LAUNCHERS[launcher]
     words = (*words, port()) if "spawn" in words else words

@@ -84,7 +84,14 @@ static PyObject *
 rows_add_method(Rows *self, PyObject *const *args, Py_ssize_t count)
 {
     int64_t row[4];
-    if (four("add", args, count, row) < 0 || add_row(self, NULL, row[0], row[1], row[2], row[3]) < 0) {
+    if (four("add", args, count, row) < 0) {
+        if (count != 4 || !PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            return NULL;
+        }
+        PyErr_Clear();
+        return PyObject_Vectorcall(self->full, args, 4, NULL);
+    }
+    if (add_row(self, NULL, row[0], row[1], row[2], row[3]) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -142,9 +149,9 @@ rows_dealloc(Rows *self)
 
 static PyMethodDef rows_methods[] = {
     {"put", (PyCFunction)(void (*)(void))rows_put_method, METH_FASTCALL,
-     "put(start, end, payload, site): store a row; whether there was room."},
+     "put(start, end, payload, site): store a row; whether there was room. Raises OverflowError."},
     {"add", (PyCFunction)(void (*)(void))rows_add_method, METH_FASTCALL,
-     "add(start, end, payload, site): store a row; full(…) is called where there is no room."},
+     "add(start, end, payload, site): store a row; full(…) is told of one that cannot be."},
     {"use", (PyCFunction)rows_use, METH_O, "use(view): store rows there; nowhere with None."},
     {"watch", (PyCFunction)rows_watch, METH_O,
      "watch(view): note the sites of open calls there, int64 for each slot."},
