@@ -16,7 +16,7 @@ import torch
 from injector import StopProgram
 
 LIBRARY = "torch"
-TESTED = ("2.13", "2.13")
+TESTED = ("2.4", "2.13")
 DEVICE_METHODS = ("to", "cuda", "xpu")
 RANK_METHODS = ("wait",)
 

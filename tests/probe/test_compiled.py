@@ -253,6 +253,30 @@ def test_nothing_is_kept_alive(native):
     assert gone() is None
 
 
+def test_views_in_a_cycle_may_go_first(native):
+    """CPython crashes where a memoryview is cleared before the buffer that was taken of it is released."""
+    code = """if True:
+        import gc
+        from injector.probe import _native
+
+        class Owner:
+            pass
+
+        for _ in range(10):
+            owner = Owner()
+            owner.view = memoryview(bytearray(1024))
+            owner.rows = _native.Rows(lambda *_: owner)
+            owner.rows.use(owner.view)
+            owner.rows.watch(owner.view[512:].cast("q"))
+            owner.stored = _native.Stored(lambda _: owner)
+            owner.stored.use(owner.view[:64].cast("d"), owner.view[64:128].cast("d"))
+            owner.cycle = [owner.view, owner.rows, owner.stored, owner]
+        gc.collect()
+    """
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run([sys.executable, "-c", code], env=environ).returncode == 0
+
+
 @pytest.mark.parametrize(("asked", "said"), [("1", "(compiled)"), ("0", "(not compiled")])
 def test_inject_says_which_of_the_two_it_has(asked, said):
     words = [sys.executable, "-m", "injector", "--version"]

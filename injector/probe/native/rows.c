@@ -89,7 +89,7 @@ rows_add_method(Rows *self, PyObject *const *args, Py_ssize_t count)
             return NULL;
         }
         PyErr_Clear();
-        return PyObject_Vectorcall(self->full, args, 4, NULL);
+        return self->full == NULL ? Py_NewRef(Py_None) : PyObject_Vectorcall(self->full, args, 4, NULL);
     }
     if (add_row(self, NULL, row[0], row[1], row[2], row[3]) < 0) {
         return NULL;
@@ -105,6 +105,9 @@ add_row(Rows *rows, PyObject *add, int64_t start, int64_t end, int64_t payload, 
             return 0;
         }
         add = rows->full;
+        if (add == NULL) { /* the interpreter takes itself apart */
+            return 0;
+        }
     }
     PyObject *done = PyObject_CallFunction(add, "LLLL", (long long)start, (long long)end,
                                            (long long)payload, (long long)site);
@@ -119,22 +122,18 @@ foreign_add(Rows *rows, PyObject *add)
     return own ? NULL : Py_NewRef(add);
 }
 
+/* The garbage collector is not shown the views: it would clear a memoryview first, and CPython crashes
+   when the buffer of such a one is released. Memory has no cycle that needs to be found. */
 static int
 rows_traverse(Rows *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->full);
-    Py_VISIT(self->view.obj);
-    Py_VISIT(self->open.obj);
     return 0;
 }
 
 static int
 rows_clear(Rows *self)
 {
-    self->at = self->end = NULL;
-    self->places = 0;
-    PyBuffer_Release(&self->view);
-    PyBuffer_Release(&self->open);
     Py_CLEAR(self->full);
     return 0;
 }
@@ -143,6 +142,8 @@ static void
 rows_dealloc(Rows *self)
 {
     PyObject_GC_UnTrack(self);
+    PyBuffer_Release(&self->view);
+    PyBuffer_Release(&self->open);
     rows_clear(self);
     Py_TYPE(self)->tp_free(self);
 }

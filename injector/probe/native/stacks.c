@@ -166,7 +166,7 @@ PyTypeObject Stack_Type = {
 static Stack *
 stack_new(Stacks *of)
 {
-    PyObject *slot = PyObject_CallNoArgs(of->slot);
+    PyObject *slot = of->slot == NULL ? PyLong_FromLong(0) : PyObject_CallNoArgs(of->slot);
     if (slot == NULL) {
         return NULL;
     }

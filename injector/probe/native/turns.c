@@ -234,10 +234,13 @@ tell_fetched(Timed *self, int64_t start, int64_t end, PyObject *batch)
 static int
 tell_ended(Timed *self, int64_t start, int64_t end)
 {
-    PyObject *type, *error, *trace;
+    PyObject *type, *error, *trace, *frame = (PyObject *)PyEval_GetFrame();
+    if (frame == NULL) {
+        return 0;
+    }
     PyErr_Fetch(&type, &error, &trace);
     PyObject *done = PyObject_CallMethod(self->told, "ended", "LLO", (long long)start, (long long)end,
-                                         NONE_IF_NULL(PyEval_GetFrame()));
+                                         frame);
     if (done == NULL) {
         Py_XDECREF(type);
         Py_XDECREF(error);
