@@ -260,17 +260,23 @@ def test_views_in_a_cycle_may_go_first(native):
         from injector.probe import _native
 
         class Owner:
-            pass
+            def full(self, *row):
+                pass
 
-        for _ in range(10):
+        def cycle():
+            view = memoryview(bytearray(1024))  # what was made first is cleared first
+            times, values = view[:64].cast("d"), view[64:128].cast("d")
             owner = Owner()
-            owner.view = memoryview(bytearray(1024))
-            owner.rows = _native.Rows(lambda *_: owner)
-            owner.rows.use(owner.view)
-            owner.rows.watch(owner.view[512:].cast("q"))
-            owner.stored = _native.Stored(lambda _: owner)
-            owner.stored.use(owner.view[:64].cast("d"), owner.view[64:128].cast("d"))
-            owner.cycle = [owner.view, owner.rows, owner.stored, owner]
+            owner.rows = _native.Rows(owner.full)
+            owner.rows.use(view)
+            owner.rows.watch(view[512:].cast("q"))
+            owner.stored = _native.Stored(owner.full)
+            owner.stored.use(times, values)
+
+        gc.collect()
+        gc.disable()
+        for _ in range(10):
+            cycle()
         gc.collect()
     """
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
