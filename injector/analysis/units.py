@@ -188,7 +188,6 @@ def _of_turns(marks: Marks, turns: Turns, said: Steps) -> tuple[Steps, Passes]:
 
 def _units(thread: Thread, devices: list[Lane], holes: Holes, device: str | None) -> list[Unit]:
     steps = thread.steps
-    found = items_of(thread.marks, steps, holes)
     keys = _keys(steps, _optimizers(thread.marks, steps))
     units = []
     for key in dict.fromkeys(keys):
@@ -196,6 +195,8 @@ def _units(thread: Thread, devices: list[Lane], holes: Holes, device: str | None
         if not len(mine):
             continue
         table = _table(thread, mine, devices, holes)
+        # Each loop by itself: what one says of its items is nothing that another's model was called with.
+        found = items_of(thread.marks, _of(steps, mine), holes)
         units.append(
             Unit(
                 key=key,
@@ -206,8 +207,8 @@ def _units(thread: Thread, devices: list[Lane], holes: Holes, device: str | None
                 end=steps.end[mine],
                 table=table,
                 waits=np.zeros(len(mine), np.float32),
-                items=None if found.items is None else found.items[mine].astype(np.float32),
-                tokens=None if found.tokens is None else found.tokens[mine].astype(np.float32),
+                items=None if found.items is None else found.items.astype(np.float32),
+                tokens=None if found.tokens is None else found.tokens.astype(np.float32),
                 why=found.why,
                 fetches=float(steps.fetches[mine].mean()),
                 updates=float(steps.updates[mine].mean()),
@@ -222,11 +223,14 @@ def _table(thread: Thread, mine: Ints, devices: list[Lane], holes: Holes) -> Tab
     steps, pieces = thread.steps, thread.pieces
     if len(mine) < len(steps):
         pieces = pieces.of_steps(mine, len(steps))
-        steps = steps.take(mine)
-    table = table_of(thread.lane, steps, holes, pieces)
+    table = table_of(thread.lane, _of(steps, mine), holes, pieces)
     for device in devices:
         add_device(table, thread.lane, pieces, device, thread.number)
     return table
+
+
+def _of(steps: Steps, mine: Ints) -> Steps:
+    return steps.take(mine) if len(mine) < len(steps) else steps
 
 
 def _keys(steps: Steps, optimizers: list[frozenset[int]]) -> list[Key]:

@@ -361,6 +361,8 @@ def test_a_stage_beside_explicit_steps(tmp_path: Path) -> None:
     found = report(tmp_path / "r", p)
     loops = sorted((loop.paced_by, loop.steps) for loop in found.loops)
     assert loops == [("loader", 40), ("optimizer", 40), ("step", 30)]
+    items = {loop.paced_by: loop.items_per_step for loop in found.loops}
+    assert items == {"loader": 8, "optimizer": 8, "step": 500}
     assert [(each.passes, each.batches) for each in found.evaluations] == [(2, 6)]
 
 
