@@ -8,7 +8,7 @@ frame of ours is on the stack while the method runs: not in a traceback, not for
 from __future__ import annotations
 
 import sys
-from _functools import partial  # type: ignore[import-not-found]
+from _operator import itemgetter
 from _thread import _local
 from time import perf_counter_ns
 
@@ -33,10 +33,12 @@ _published: dict[str, list[tuple[str, Hook, Hook]]] = {}
 """By method, the hooks of each point: before the call, and after."""
 
 
-class Timed(partial):  # type: ignore[misc]
+class Timed(tuple):  # type: ignore[type-arg]
     """Stands for a bound method until it is called, which is at once; its ``func`` is the method."""
 
+    # A tuple is made in C. A partial would be, too, but of another one it takes that one's function.
     __slots__ = ()
+    func = property(itemgetter(0))
 
     @property
     def __self__(self) -> Any:
@@ -122,7 +124,7 @@ def method_hooks(
             ) and (when is None or when(method.__self__)):
                 stack = local.stack
                 if not (outermost and stack and stack[-1][1] >= 0):
-                    return Begun(method)
+                    return Begun((method,))
             if begun != ended and opened.now is not None:  # that call raised
                 opened.now = None
                 ended += 1

@@ -10,6 +10,9 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#if PY_VERSION_HEX < 0x030B0000
+#include <frameobject.h>
+#endif
 #include <stdint.h>
 #include <structmember.h>
 #include <time.h>
