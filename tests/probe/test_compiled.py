@@ -283,6 +283,32 @@ def test_views_in_a_cycle_may_go_first(native):
     assert subprocess.run([sys.executable, "-c", code], env=environ).returncode == 0
 
 
+@pytest.mark.parametrize(("raised", "loads"), [(ValueError, [5]), (KeyboardInterrupt, [])])
+def test_an_interrupt_while_items_are_counted_is_the_programs(native, raised, loads):
+    class Turns(native.Turns):
+        def find(self, frame):
+            self.fetch = self.step = 1
+
+        def ended(self, start, end, frame):
+            pass
+
+    class Batch:
+        @property
+        def shape(self):
+            raise raised
+
+    memory = array("q", [0] * 8)
+    rows = native.Rows(lambda *_: None)
+    rows.use(memoryview(memory).cast("B"))
+    timed = native.Timed(iter([Batch()]), Turns(rows, rows.add, lambda batch: 5, True, 100))
+    if loads:
+        next(timed)
+    else:
+        with pytest.raises(raised):
+            next(timed)
+    assert [load for load in memory[2::4] if load] == loads
+
+
 @pytest.mark.parametrize(("asked", "said"), [("1", "(compiled)"), ("0", "(not compiled")])
 def test_inject_says_which_of_the_two_it_has(asked, said):
     words = [sys.executable, "-m", "injector", "--version"]

@@ -90,7 +90,7 @@ same_phase(PyObject *one, PyObject *other)
         && PyUnicode_Compare(one, other) == 0;
 }
 
-/* Whether the call is made where the last one was. */
+/* Whether the call is made where the last one was; -1 with an exception set. */
 static int
 is_known(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *of, PyObject *phase)
 {
@@ -105,9 +105,8 @@ is_known(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *of, PyObject 
     if (self->far) {
         PyObject *near = PyObject_CallOneArg(self->near, (PyObject *)caller);
         if (near == NULL) {
-            PyErr_Clear(); /* it will be asked again, by whoever says so */
             Py_DECREF(caller);
-            return 0;
+            return -1;
         }
         if (PyFrame_Check(near)) {
             Py_SETREF(caller, (PyFrameObject *)near);
@@ -190,11 +189,10 @@ ask(Hooks *self, PyFrameObject *here, Stack *stack, int64_t start, PyObject *con
         && (phase = answer(self->phase, values, count)) != NULL
         && (found = answer(self->payload, values, count)) != NULL) {
         long long payload = cleaned(found, self->most);
-        if (payload < 0) {
-            ;
-        } else if (is_known(self, here, stack, of, phase)) {
+        int known = payload < 0 ? -1 : is_known(self, here, stack, of, phase);
+        if (known > 0) {
             failed = begin(self, stack, start, payload);
-        } else {
+        } else if (known == 0) {
             PyObject *rest = tuple_of(values, count);
             failed = rest == NULL ? -1 : push_slowly(self, here, stack, of, phase, payload, rest);
             Py_XDECREF(rest);
@@ -236,8 +234,7 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
     self->fired++;
     Stack *stack = stacks_here(self->stacks);
     if (stack == NULL || here == NULL) {
-        PyErr_Clear();
-        return Py_NewRef(args[0]);
+        return forgotten() ? Py_NewRef(args[0]) : NULL;
     }
     Entry *top = self->outermost ? stack_top(stack) : NULL;
     if (top != NULL && top->site >= 0) {
@@ -300,8 +297,7 @@ hooks_leave(Hooks *self, PyObject *const *args, Py_ssize_t count)
     }
     Stack *stack = stacks_here(self->stacks);
     if (stack == NULL) {
-        PyErr_Clear();
-        return Py_NewRef(args[0]);
+        return forgotten() ? Py_NewRef(args[0]) : NULL;
     }
     Py_INCREF(stack);
     Entry *top = stack_top(stack);

@@ -153,6 +153,17 @@ taken_error(void)
     return error;
 }
 
+/* Forget the exception that is set, unless it is no Exception: an interrupt is the program's. */
+static inline int
+forgotten(void)
+{
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) {
+        return 0;
+    }
+    PyErr_Clear();
+    return 1;
+}
+
 #define NONE_IF_NULL(object) ((object) == NULL ? Py_None : (PyObject *)(object))
 
 /* Of an argument that is optional: NULL for None, else a new reference. */

@@ -18,20 +18,20 @@ typedef struct {
 
 static PyObject *word_find, *word_ended, *word_fetched, *word_stepped, *word_stopped, *word_shape;
 
-/* shape[0] of what has one that is a tuple; -1 where there is none, without an exception. */
+/* shape[0] of what has one that is a tuple, 0 where there is none; -1 with an exception set. */
 static long long
 leading(PyObject *batch)
 {
     PyObject *shape = PyObject_GetAttr(batch, word_shape);
     if (shape == NULL) {
-        PyErr_Clear();
-        return -1;
+        return forgotten() ? 0 : -1;
     }
-    long long found = -1;
+    long long found = 0;
     if (PyTuple_Check(shape) && PyTuple_GET_SIZE(shape) && PyLong_Check(PyTuple_GET_ITEM(shape, 0))) {
         found = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, 0));
         if (found < 0) {
             PyErr_Clear();
+            found = 0;
         }
     }
     Py_DECREF(shape);
@@ -50,7 +50,7 @@ turns_load(Turns *self, PyObject *batch)
             first = NULL;
         }
         long long found = first == NULL ? 0 : leading(first);
-        if (found > 0 && found <= self->most) {
+        if (found && found <= self->most) {
             return found;
         }
     }
