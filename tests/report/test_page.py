@@ -159,8 +159,9 @@ def test_the_page_of_a_run_that_goes_on(browser, watched):
     assert "forward " in parts and " %" in parts
     # Plots appear with axes and units.
     first = plot(browser, "throughput, steps/s")
-    assert len(first["y"]) >= 2 and first["y"][0] == "0"
-    assert first["x"][0] == "0" and first["x"][-1].endswith(" s")
+    # How many decimals its figures have depends on how fast the machine is.
+    assert len(first["y"]) >= 2 and float(first["y"][0]) == 0
+    assert float(first["x"][0]) == 0 and first["x"][-1].endswith(" s")
     assert plot(browser, "load of devices, %")["y"][0] == "0"
     titles = {each["title"] for each in browser.ask(PLOTS)}
     assert {"time of a step, ms", "loss", "power of devices, W"} <= titles
