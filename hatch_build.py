@@ -37,8 +37,12 @@ class Shipped(BuildHookInterface):  # type: ignore[type-arg]
         for file in wanted:
             build_data["force_include"][str(file)] = f"{INSIDE}/{file.relative_to(root)}"
 
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if self.target_name == "wheel":
+            shutil.rmtree(self._place, ignore_errors=True)
+
     def _compile(self, root: Path, editable: bool, build_data: dict[str, Any]) -> None:
-        place = Path(tempfile.mkdtemp(prefix="injector-native-"))
+        place = self._place = Path(tempfile.mkdtemp(prefix="injector-native-"))
         try:
             if not (editable and is_compiled(root)):
                 built = compiled(root, place)

@@ -147,8 +147,6 @@ class Hooks(compiled.Hooks):
         )
         self._calls, self._point, self._call = calls, point, call
         self._gate = calls.gate(call.level) if call.outermost else None
-        if self._gate is not None and not compiled.NATIVE:
-            self.inside = self._gate.set
         self._told = False
         self._walks = False
         """Frames of ours lie between the hook and the function: its caller is searched for."""
@@ -212,7 +210,7 @@ class Hooks(compiled.Hooks):
             points.on_first(self._point)
         site = self._look(caller, stack, of, phase, rest)
         apart = is_generator(function)
-        if self._gate is not None and site >= 0 and (apart or not compiled.NATIVE):
+        if self._gate is not None and apart and site >= 0:
             self._gate.set(True)
         mark = self._call.device.mark() if self._call.device is not None else None
         entry = (self._call, site, perf_counter_ns(), payload, mark)
@@ -281,8 +279,7 @@ class Hooks(compiled.Hooks):
         """A call has ended that is a generator's, or not on top of the stack."""
         call = self._call
         site, start, payload, mark = self._taken(here, stack)[1:]
-        within = stack and stack[-1][1] >= 0
-        if self._gate is not None and not within and (self.apart or not compiled.NATIVE):
+        if self._gate is not None and self.apart and not (stack and stack[-1][1] >= 0):
             self._gate.set(False)
         if site > 0:
             self._calls.room.add(start, end, payload, site)

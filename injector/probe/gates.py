@@ -9,11 +9,11 @@ from __future__ import annotations
 import builtins
 from _contextvars import ContextVar
 
-from . import compiled
-
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from . import compiled
 
 
 class Gate:
@@ -25,16 +25,13 @@ class Gate:
         inside: ContextVar[bool] = ContextVar(self.name, default=False)
         self._get = inside.get
         self.set: Callable[[bool], object] = inside.set
-        """Of the present task: compiled hooks need not say so, as long as they have calls on stacks only."""
-        vars(builtins)[self.name] = inside.get
+        """Of the present task: for calls that lie on no stack."""
 
     def follow(self, stacks: compiled.Stacks) -> None:
         """A call is open where there is one on the stack of the present thread."""
-        if compiled.NATIVE:
-            self._stacks = stacks
-            vars(builtins)[self.name] = stacks.inside
+        self._stacks = stacks
+        vars(builtins)[self.name] = stacks.inside
 
     def ask_tasks(self) -> None:
         """There are calls that lie on no stack, since each task has its own."""
-        if compiled.NATIVE:
-            self._stacks.apart = self._get
+        self._stacks.apart = self._get

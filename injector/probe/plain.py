@@ -88,9 +88,6 @@ class Stacks(_local):
 class Hooks:
     """The hooks of one region. What does not happen at every call is done by the derived class."""
 
-    inside: Callable[[bool], object] | None = None
-    """Tells the gate, where the outermost call begins and ends."""
-
     def __init__(
         self,
         call: Any,
@@ -170,8 +167,6 @@ class Hooks:
 
     def _begin(self, stack: list[Entry], start: int, payload: int) -> None:
         site = self._site
-        if self.inside is not None and site >= 0:
-            self.inside(True)
         if self.watched:
             self.rows.opened[self.stacks.slot] = site
         mark = self.device.mark() if self.has_device() else None
@@ -197,8 +192,6 @@ class Hooks:
     def end(self, entry: Entry, stack: list[Entry], end: int) -> None:
         """The call of ``entry``, which is on the stack no more, has ended."""
         _owner, site, start, payload, mark = entry
-        if self.inside is not None and not (stack and stack[-1][1] >= 0):
-            self.inside(False)
         if site > 0:
             self.add(start, end, payload, site)
             if self.watched:
