@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from .profile import Loop, Warmup
@@ -64,7 +62,7 @@ def numbered(found: list[Loop], loops: list[list[Unit]]) -> list[Loop]:
     attempts = [units[0].source.attempt for units in loops]
     if len(set(attempts)) < 2:
         return found
-    return [replace(loop, attempt=at) for loop, at in zip(found, attempts, strict=True)]
+    return [loop._replace(attempt=at) for loop, at in zip(found, attempts, strict=True)]
 
 
 def _per_step(units: list[Unit], warmup: int, name: str) -> float | None:

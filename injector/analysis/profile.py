@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .rates import Statistics
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A line of the program."""
 
     file: str
@@ -18,8 +17,7 @@ class Place:
     """The line itself, stripped; empty when it could not be read."""
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A region of a step, or the step itself.
 
     Where a node has children, they add up to it: what none of them covers is the last child, of the
@@ -43,8 +41,7 @@ class Node:
     """What it works on (``"DataLoader of MNIST"``); of ``other``, between which lines most of it lies."""
 
 
-@dataclass(frozen=True)
-class Throughput:
+class Throughput(NamedTuple):
     """Sums over sums, of the measured steps."""
 
     steps: float
@@ -57,8 +54,7 @@ class Throughput:
     why_no_items: str | None = None
 
 
-@dataclass(frozen=True)
-class Track:
+class Track(NamedTuple):
     """One rank in one loop."""
 
     process: int
@@ -75,8 +71,7 @@ class Track:
     """Median seconds of each region of a step without the regions inside it, ``other`` included."""
 
 
-@dataclass(frozen=True)
-class Straggler:
+class Straggler(NamedTuple):
     """The rank that the others wait for."""
 
     rank: int
@@ -88,8 +83,7 @@ class Straggler:
     """Seconds by which that region exceeds the other ranks' median."""
 
 
-@dataclass(frozen=True)
-class Warmup:
+class Warmup(NamedTuple):
     """The first steps, kept out of the statistics."""
 
     steps: int
@@ -99,8 +93,7 @@ class Warmup:
     """How many of them ``--skip`` named."""
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """A training loop over all its ranks."""
 
     task: str
@@ -126,8 +119,7 @@ class Loop:
     """Where a launcher has started the job several times: at which attempt."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """The passes in which nothing was trained."""
 
     place: Place | None
@@ -138,12 +130,11 @@ class Evaluation:
     items: float | None
     throughput: float | None
     """Items per second."""
-    regions: dict[str, float] = field(default_factory=dict)
+    regions: dict[str, float]
     """Seconds of each region in all passes."""
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """A part of the run's wall time."""
 
     name: str
@@ -153,8 +144,7 @@ class Stretch:
     place: Place | None = None
 
 
-@dataclass(frozen=True)
-class Fate:
+class Fate(NamedTuple):
     """What became of a rank that did not end in order."""
 
     rank: int
@@ -183,8 +173,7 @@ class Fate:
     """The attempt at which the rank was started again; None if it was not."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What limits the program, if anything does."""
 
     kind: str
@@ -199,8 +188,7 @@ class Verdict:
     advice: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """Everything that a report says of the spans of a run."""
 
     loops: tuple[Loop, ...]

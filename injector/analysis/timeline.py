@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -68,9 +68,9 @@ def among_attempts(
     begin, *inner, end = found
     parts = (
         Stretch("other attempts", before, f"before attempt {source.attempt}"),
-        replace(begin, seconds=begin.seconds - before),
+        begin._replace(seconds=begin.seconds - before),
         *inner,
-        replace(end, seconds=end.seconds - after),
+        end._replace(seconds=end.seconds - after),
         Stretch("other attempts", after, f"after attempt {source.attempt}"),
     )
     return tuple(part for part in parts if part.seconds)

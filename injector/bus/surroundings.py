@@ -55,9 +55,10 @@ def packages(path: Iterable[str] | None = None) -> dict[str, str]:
         except OSError:
             continue
         for name in names:
-            stem, extension = os.path.splitext(name)
-            package, dash, version = stem.partition("-")
-            if dash and extension in (".dist-info", ".egg-info"):
+            if not name.endswith((".dist-info", ".egg-info")):
+                continue
+            package, dash, version = name[: name.rindex(".")].partition("-")
+            if dash:
                 # The first on the path is the one that is imported.
                 found.setdefault(package.replace("_", "-").lower(), version.partition("-")[0])
     return dict(sorted(found.items()))

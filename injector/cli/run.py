@@ -96,7 +96,10 @@ class _Run:
 
         environ = self.environ(folder)
         try:
-            return supervisor.run(path, argv, environ, meanwhile, self.limits(), beside.apart)
+            limits = self.limits()
+            return supervisor.run(
+                path, argv, environ, meanwhile, limits, beside.apart, self.prepare_analysis
+            )
         finally:
             beside.end()
 
@@ -111,6 +114,13 @@ class _Run:
             import injector.report.terminal  # noqa: F401  # what is not printed is kept
         except Exception as error:
             self.problems.append(f"no record: {type(error).__name__}: {error}")
+
+    def prepare_analysis(self) -> None:
+        """Import what a report of training steps is made with: numpy above all."""
+        try:
+            import injector.analysis.profiling  # noqa: F401
+        except Exception:
+            pass  # the report will say so, if it needs it
 
     def environ(self, folder: str | None) -> dict[str, str]:
         """The environment of the program's process, as it is until that process has booted."""

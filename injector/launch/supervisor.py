@@ -27,6 +27,8 @@ KEYED_STOPS = (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU)
 """Stops that belong to the terminal: whoever waits for us shall see us stopped as well."""
 GRACE = 5.0
 """Seconds between asking for an end and forcing it; and those which what outlives it is given."""
+LATER = 1.0
+"""Seconds after which a program is taken for one that does not end at once."""
 AGAIN = 0.1
 """Seconds after which what was killed and is still there is killed again."""
 STUBBORN = 30.0
@@ -89,11 +91,13 @@ def run(
     meanwhile: Callable[[int], None],
     limits: Limits | None = None,
     apart: set[int] | None = None,
+    later: Callable[[], None] | None = None,
 ) -> Ended:
     """Start ``words`` from the file ``path``; returns when nothing that it started is left.
 
-    ``meanwhile(pid)`` is called once it has been started, and is not to take long. Processes in
-    ``apart``, to which it may add, are ours and live on. Raises OSError when the program cannot be started.
+    ``meanwhile(pid)`` is called once it has been started, ``later()`` if it still runs after
+    :data:`LATER` seconds; neither is to take long. Processes in ``apart``, to which the first may add,
+    are ours and live on. Raises OSError when the program cannot be started.
     """
     numbers = (*FORWARDED, *INTERRUPTS, *JOB_CONTROL)
     watched = {_signal.SIGCHLD, *(n for n in numbers if not _ignored(n))}
@@ -109,6 +113,8 @@ def run(
         watch = _Watch(pid, started, limits or Limits(), relay, set() if apart is None else apart)
         try:
             meanwhile(pid)
+            if later is not None:
+                watch.when_it_runs(later)
             while not watch.over():
                 watch.take(watch.wait(watched))
         finally:
@@ -162,6 +168,10 @@ class _Watch:
         if not self._due:
             return _signal.sigwaitinfo(watched)
         return _signal.sigtimedwait(watched, max(0.0, min(self._due.values()) - time.monotonic()))
+
+    def when_it_runs(self, action: Callable[[], None]) -> None:
+        """Do this once, if the program is still alive after :data:`LATER` seconds."""
+        self._in(LATER, lambda: action() if self._alive else None)
 
     def _in(self, seconds: float, action: Callable[[], None]) -> None:
         self._due[action] = time.monotonic() + seconds

@@ -10,10 +10,12 @@ import time
 PATIENCE = 5.0
 """Seconds that the monitor is given for its last sample."""
 
-# Isolated: neither the program's folder nor its PYTHONPATH may hide what the monitor imports.
+# Isolated: neither the program's folder nor its PYTHONPATH may hide what the monitor imports. It ends
+# without taking the interpreter apart, for which the user of `inject run` would wait.
 _PROGRAM = (
     "import os, sys; sys.path[:] = sys.argv.pop().split(os.pathsep); "
-    "from injector.monitor.__main__ import main; main()"
+    "from injector.monitor.loop import Monitor; folder, pid, interval = sys.argv[1:]; "
+    "Monitor(folder, int(pid), float(interval)).run(); os._exit(0)"
 )
 
 
@@ -26,7 +28,7 @@ class Beside:
     def __init__(self, folder: str, pid: int, interval: float) -> None:
         path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
         words = [sys.executable, "-I", "-S", "-c", _PROGRAM, folder]
-        words += ["--pid", str(pid), "--interval", repr(interval), path]
+        words += [str(pid), repr(interval), path]
         quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
         # A group of its own: what the terminal sends is meant for the program.
         self.pid = os.posix_spawn(

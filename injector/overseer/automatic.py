@@ -18,7 +18,7 @@ from . import voirfile
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import ModuleType
     from typing import Any
 
@@ -32,11 +32,18 @@ class Automatic:
     """The shipped voirfiles of one process."""
 
     def __init__(
-        self, overseer: Overseer, engine: Rewriter, record: Record, methods: Iterable[str]
+        self,
+        overseer: Overseer,
+        engine: Rewriter,
+        record: Record,
+        methods: Iterable[str],
+        together: Callable[[Callable[[], None]], None],
     ) -> None:
+        """``together(act)`` runs ``act`` and installs the probes that it sets, all at once."""
         self._overseer = overseer
         self._engine = engine
         self._record = record
+        self._together = together
         self._names: dict[str, str] = {}  # by path
         self._methods = {"." + method for method in methods}
         """Those that shipped voirfiles may ask for in this run."""
@@ -68,11 +75,11 @@ class Automatic:
             module = _run(f"__voir_{name}__", path)
             told["tested"] = list(getattr(module, "TESTED", ())) or None
             found = voirfile.instruments(vars(module))
-            self._overseer.start([(path, self._guarded(path, each)) for each in found])
+            instruments = [(path, self._guarded(path, each)) for each in found]
+            self._together(lambda: self._overseer.start(instruments))
         except Exception as error:
             self.missed(path, name, f"{type(error).__name__}: {error}")
         finally:
-            gc.collect(1)  # our own garbage shall not be what sets off a search of everything
             if collects:
                 gc.enable()
         self._record.emit("voirfile", told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import sys
 
 from ..probe import Point, points, stop, undefine
@@ -14,7 +15,7 @@ from .probes import Probe
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from ..rewrite.request import Landing, Request
@@ -34,11 +35,13 @@ class Session:
         self._met: set[str] = set()  # hooks that landed somewhere
         self._landed: dict[tuple[str, str], set[str]] = {}
         self._pending: list[Probe] | None = []
+        self._gathered: dict[int, list[Probe]] = {}  # by thread
         self._failed: set[tuple[str, type[BaseException]]] = set()
         self._finished = False
         self._before_fork: dict[str, int] = {}
         self.overseer = Overseer(record, self._install, self._failure, engine.after_import)
-        self._automatic = Automatic(self.overseer, engine, record, config.get("methods", ()))
+        methods = config.get("methods", ())
+        self._automatic = Automatic(self.overseer, engine, record, methods, self._together)
         points.on_failure = self._hook_failed
         points.on_first = self._first_fire
         points.on_define = engine.on_hook_defined
@@ -175,10 +178,24 @@ class Session:
             probe.on_first = lambda: self._record.emit("first", {"selector": label})
         for hook in probe.hooks:
             self._probes[hook] = probe
-        if self._pending is not None:
-            self._pending.append(probe)
+        gathered = self._gathered.get(_thread.get_ident(), self._pending)
+        if gathered is not None:
+            gathered.append(probe)
         else:
             self._arm([probe])
+
+    def _together(self, act: Callable[[], None]) -> None:
+        """Install what ``act`` asks for when it is done: two hooks in one function are woven in once."""
+        here = _thread.get_ident()
+        if here in self._gathered:
+            act()
+            return
+        probes = self._gathered[here] = []
+        try:
+            act()
+        finally:
+            del self._gathered[here]
+            self._arm(probes)
 
     def _arm(self, probes: list[Probe]) -> None:
         named: list[Request] = []

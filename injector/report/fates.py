@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ..analysis.profile import Fate, Place
 from .places import at
@@ -53,7 +52,7 @@ def sentences(fates: Sequence[Fate]) -> list[str]:
 
 def _alike(fate: Fate) -> tuple[object, ...]:
     """What has to be the same of two ranks of which one sentence speaks."""
-    told = replace(fate, rank=0, process=0, usual=0.0, seconds=0.0, ended=None)
+    told = fate._replace(rank=0, process=0, usual=0.0, seconds=0.0, ended=None)
     alone = fate.kind not in ("followed", "waited")
     return (told, fate.rank) if alone else (told,)
 

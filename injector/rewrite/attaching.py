@@ -8,14 +8,13 @@ stand-in where it was found.
 
 from __future__ import annotations
 
-import functools
 import sys
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import wrapping
 from .filters import OneClass, OneObject
-from .places import Place, close, find
+from .places import Place, close, find, inside
 from .request import MAIN, Landing, Miss, Request
 from .single import weave_function
 
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from .engine import Engine
 
     Test = Callable[[Any], bool]
-
-_DEPTH = 50
-"""How many decorators are looked through."""
 
 
 class Binding:
@@ -81,7 +77,7 @@ def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Requ
         return
     holder = start
     for depth, name in enumerate(path):
-        inner = _inside(holder)
+        inner = inside(holder)
         if isinstance(inner, FunctionType) and weave_function(
             engine, inner, request, inside=path[depth:]
         ):
@@ -104,7 +100,7 @@ def _nothing_there(holder: Any, name: str, request: Request) -> Miss:
 def attach_object(engine: Engine, target: Any, request: Request) -> None:
     """Attach to ``target`` itself, wherever it is used."""
     target = wrapping.unwrapped(target)
-    inner = _inside(target)
+    inner = inside(target)
     if isinstance(target, type):
         _attach_class(engine, target, request, None)
     elif isinstance(inner, FunctionType):
@@ -118,7 +114,7 @@ def attach_object(engine: Engine, target: Any, request: Request) -> None:
 
 def _attach_place(engine: Engine, place: Place, request: Request) -> None:
     raw = place.raw
-    inner = _inside(raw)
+    inner = inside(raw)
     if wrapping.is_stand_in(inner):  # it has been found that nothing better can be done
         _wrap_at(engine, place, request)
     elif isinstance(raw, type):
@@ -139,24 +135,6 @@ def _concerns(place: Place) -> Test | None:
     if inherited and not isinstance(place.raw, staticmethod):
         return OneClass(place.holder)
     return None
-
-
-def _inside(thing: Any) -> Any:
-    """The Python function in which the work is done, behind descriptors and decorators."""
-    for _ in range(_DEPTH):
-        if wrapping.is_stand_in(thing) or isinstance(thing, type):
-            return thing
-        if isinstance(thing, (staticmethod, classmethod, MethodType)):
-            thing = thing.__func__
-        elif isinstance(thing, property):
-            thing = thing.fget or thing.fset or thing.fdel
-        elif isinstance(thing, (functools.cached_property, functools.partialmethod)):
-            thing = thing.func
-        elif callable(getattr(thing, "__wrapped__", None)):
-            thing = thing.__wrapped__
-        else:
-            return thing
-    return thing
 
 
 def _calls_python(thing: Any) -> bool:
@@ -181,7 +159,7 @@ def _attach_class(engine: Engine, cls: type, request: Request, place: Place | No
     """A class is called to make an instance: its ``__init__``, else its ``__new__``."""
     for name in ("__init__", "__new__"):
         found = find(cls, name)
-        if found is not None and isinstance(_inside(found.raw), FunctionType):
+        if found is not None and isinstance(inside(found.raw), FunctionType):
             _attach_place(engine, found, request)
             return
     init = find(cls, "__init__")
@@ -224,7 +202,7 @@ def _unwrappable(place: Place, request: Request) -> str | None:
     if not callable(target) and not hasattr(type(target), "__get__"):
         return f"{_called(place)} is not callable: {type(target).__name__}"
     why = "has no Python code"
-    if isinstance(_inside(target), FunctionType):
+    if isinstance(inside(target), FunctionType):
         why = "was not made from a source that can be read"
     if request.variable not in wrapping.VARIABLES:
         return f"{_called(place)} {why}: {request.variable or 'a variable'} cannot be seen in it"

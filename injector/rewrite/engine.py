@@ -59,7 +59,7 @@ class Engine:
         self._on_hook: list[Callable[[Callable[..., Any], Traced | None], None]] = []
         self._import_hook = ImportHook(self)
         self._main_source = (b"", "")
-        self._tooled = False
+        self._tooled = self._tooled_late = False
         self._tool_error = ""
         self._tooling: dict[int, list[str]] = {}
         self.main_met = False
@@ -119,7 +119,7 @@ class Engine:
                 self._reach_late(name)
 
     def _reach_late(self, name: str) -> None:
-        ready = self._tools(name)
+        ready = self._tools(name, late=True)
         if not ready and _thread.get_ident() in self._tooling:
             return  # it is loaded for the rewriter itself, and reached when that is done
         with self._lock:
@@ -129,7 +129,13 @@ class Engine:
         elif late:
             from .excerpt import reach
 
-            reach(self, name, sys.modules[name], late)
+            rest, sheet = reach(self, name, sys.modules[name], late)
+            if rest and sheet is not None and sheet.versions:
+                self.add(rest)
+            elif rest and self._tools():
+                from .reaching import find_on
+
+                find_on(self, sys.modules[name], rest)
 
     def met(self, name: str, requests: Iterable[Request]) -> None:
         """Remember requests that are woven in: who rewrites the whole module weaves them again."""
@@ -336,12 +342,13 @@ class Engine:
         for callback in callbacks:
             _call(callback, module)
 
-    def _tools(self, name: str = "") -> bool:
+    def _tools(self, name: str = "", *, late: bool = False) -> bool:
         """Load what rewriting needs; False in the middle of that, for this very thread.
 
         What we need may itself be named: it is loaded as it is, and reached as ``name`` afterwards.
+        ``late``: functions of loaded modules need less than modules do.
         """
-        if self._tooled:
+        if self._tooled or (late and self._tooled_late):
             return True
         here = _thread.get_ident()
         if here in self._tooling:
@@ -350,16 +357,20 @@ class Engine:
             return False
         postponed = self._tooling[here] = []
         try:
-            from . import attaching, reaching, source, transform, wrapping  # noqa: F401
+            from . import excerpt, source, transform  # noqa: F401
 
-            self._tooled = True
+            self._tooled_late = True
+            if not late:
+                from . import attaching, reaching  # noqa: F401
+
+                self._tooled = True
         except Exception as error:  # such as a module of these that is itself half loaded
             self._tool_error = f"the rewriter could not be loaded: {error!r}"
         finally:
             del self._tooling[here]
         for name in postponed:
             self.loaded(name)
-        return self._tooled
+        return self._tooled or (late and self._tooled_late)
 
     # -- rewriting -------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .places import find
+from .places import find, inside
 from .request import Landing, Request
 from .sheet import Quiet, Sheet, follow, is_function, walk
 
@@ -113,15 +113,13 @@ def _function_at(
     module: ModuleType, path: tuple[str, ...]
 ) -> tuple[FunctionType | None, tuple[str, ...]]:
     """The function on the way along ``path``, and what of the path lies inside it."""
-    from .attaching import _inside
-
     holder: Any = module
     for depth, name in enumerate(path):
         place = find(holder, name) if isinstance(holder, (ModuleType, type)) else None
         if place is None:
             return None, ()
         holder = place.raw
-        inner = _inside(holder)
+        inner = inside(holder)
         if isinstance(inner, FunctionType):
             # What was inherited concerns one class only: it needs a test that is not made here.
             own = place.owner is None or place.owner is place.holder
@@ -238,8 +236,13 @@ def _named(code: CodeType, names: Sequence[str]) -> CodeType | None:
     return found if found is not None and is_function(found) else None
 
 
-def reach(engine: Engine, name: str, module: ModuleType, requests: Sequence[Request]) -> None:
-    """Meet requests for the functions of a loaded module, each in its own lines where that is possible."""
+def reach(
+    engine: Engine, name: str, module: ModuleType, requests: Sequence[Request]
+) -> tuple[list[Request], Sheet | None]:
+    """Meet requests for the functions of a loaded module, each in its own lines where that is possible.
+
+    Returns those that could not be met so, and the module's sheet if it has one.
+    """
     sheet = engine.sheet_of(name, None, vars(module))
     by_path: dict[tuple[str, ...], list[Request]] = {}
     for request in requests:
@@ -255,9 +258,4 @@ def reach(engine: Engine, name: str, module: ModuleType, requests: Sequence[Requ
                 continue
         rest += left
     engine.met(name, [request for request in requests if request not in rest])
-    if rest and sheet is not None and sheet.versions:
-        engine.add(rest)
-    elif rest:
-        from .reaching import find_on
-
-        find_on(engine, module, rest)
+    return rest, sheet

@@ -6,12 +6,14 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from .methods import is_method
-from .nodes import FUNCTIONS, Scope, imported
+from .nodes import FUNCTIONS, Scope, imported, parameters
 from .request import ANYWHERE, Request
-from .scope import Facts, scan
+from .scope import Facts, outline, scan
 
 CALL_POINTS = frozenset({"#enter", "#exit", "#error", "#value", "#yield", "#receive", "#scope"})
 """What happens when something is called: a class body has none of it."""
+
+_AROUND = frozenset({"#enter", "#exit", "#error"})
 
 Child = tuple["str | None", Scope]
 
@@ -39,8 +41,26 @@ class Place:
             methods = {
                 r.variable[1:] for r in self.requests if r.variable and is_method(r.variable)
             }
-            self._facts = scan(self.node, methods)
+            self._facts = outline(self.node) if self.around else scan(self.node, methods)
         return self._facts
+
+    @property
+    def around(self) -> bool:
+        """Whether hooks are only put before and behind the body of a function, which stays as it is.
+
+        What they may ask for is parameters, at its beginning: nothing has been unbound then.
+        """
+        if not (self.requests and isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef))):
+            return False
+        own: set[str] | None = None
+        for request in self.requests:
+            if request.variable not in _AROUND or request.path == ANYWHERE:
+                return False
+            if request.captures:
+                own = own or {arg.arg for arg in parameters(self.node.args)}
+                if request.variable != "#enter" or not own.issuperset(request.captures):
+                    return False
+        return True
 
 
 class _Finder:
@@ -54,6 +74,7 @@ class _Finder:
             if request.path != ANYWHERE:
                 self.by_path.setdefault(request.path, []).append(request)
                 self.prefixes.update(request.path[:end] for end in range(len(request.path) + 1))
+        self.depth = max(map(len, self.prefixes))
         self.places: list[Place] = []
 
     def run(self, tree: ast.Module) -> list[Place]:
@@ -80,7 +101,7 @@ class _Finder:
     def children(self, place: Place, path: tuple[str, ...] | None) -> Sequence[Child]:
         if self.anywhere:
             return [(name, node) for node, name in place.facts.nested]
-        if isinstance(place.node, ast.Lambda):
+        if isinstance(place.node, ast.Lambda) or path is None or len(path) >= self.depth:
             return ()
         return list(definitions(place.node.body))
 

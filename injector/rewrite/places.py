@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from . import wrapping
+
 _ABSENT: Any = object()
+_DEPTH = 50
+"""How many decorators are looked through."""
 
 
 class Place(NamedTuple):
@@ -40,6 +45,24 @@ def find(holder: Any, name: str) -> Place | None:
     if value is _ABSENT:
         value = getattr(holder, name, _ABSENT)  # a module's __getattr__, a slot, a method
     return None if value is _ABSENT else Place(holder, name, value, None)
+
+
+def inside(thing: Any) -> Any:
+    """The Python function in which the work is done, behind descriptors and decorators."""
+    for _ in range(_DEPTH):
+        if wrapping.is_stand_in(thing) or isinstance(thing, type):
+            return thing
+        if isinstance(thing, (staticmethod, classmethod, MethodType)):
+            thing = thing.__func__
+        elif isinstance(thing, property):
+            thing = thing.fget or thing.fset or thing.fdel
+        elif isinstance(thing, (functools.cached_property, functools.partialmethod)):
+            thing = thing.func
+        elif callable(getattr(thing, "__wrapped__", None)):
+            thing = thing.__wrapped__
+        else:
+            return thing
+    return thing
 
 
 def close(name: str, names: Iterable[object]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from .nodes import (
     Spot,
     call,
     constant,
+    copied,
     docstring_end,
     entry,
     future_end,
@@ -46,9 +47,15 @@ from .weave import Weaver, guarded
 MOST_BLOCKS = 20
 """So many blocks may be nested in one function, says the compiler."""
 
+SHORT = 8
+"""Lines of a body that is there twice, with hooks and without, where there is a gate. What takes longer
+to run does not notice that hooks are asked."""
+
 _SURROUNDING = ("#exit", "#error", "#scope")
 _UNSHARED = (*FUNCTIONS, ast.ClassDef, ast.Lambda, *COMPREHENSIONS, ast.Yield, ast.YieldFrom)
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_COMPOUND = {*_LOOPS, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.Match}
+_COMPOUND |= {getattr(ast, "TryStar", ast.Try)}
 
 
 def rewrite(
@@ -112,7 +119,7 @@ class _Scope(Weaver):
             return
         where = entry(rest, node)
         plain = self.gated(node, rest)
-        body = self.block(rest)
+        body = rest if self.plan.place.around else self.block(rest)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             body = self.function(node, body, where)
             if plain is not None:
@@ -131,12 +138,12 @@ class _Scope(Weaver):
         gate = gates.pop() if len(gates) == 1 else None
         if gate is None or not body or not isinstance(node, ast.FunctionDef):
             return None
+        if (body[-1].end_lineno or 0) - body[0].lineno >= SHORT:
+            return None
         if any(isinstance(inner, _UNSHARED) for part in body for inner in ast.walk(part)):
             return None  # its code would be there twice, and nobody could tell which is which
-        from copy import deepcopy
-
         where = entry(body, node)
-        return call(gate, [], where, where), deepcopy(body)
+        return call(gate, [], where, where), copied(body)
 
     def limit(
         self, node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -247,19 +254,20 @@ class _Scope(Weaver):
 def nesting(body: Sequence[ast.stmt]) -> tuple[int, int]:
     """How deeply a body nests blocks, as the compiler counts or a little more, and how deeply loops."""
     blocks = loops = 0
-    stack = [(statement, 0, 0) for statement in body]
+    stack = [(body, 0, 0)]
     while stack:
-        statement, outer, around = stack.pop()
-        deeper, turning = outer + _blocks(statement), around
-        if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
-            turning += 1
-        blocks, loops = max(blocks, deeper), max(loops, turning)
-        for field in ("body", "orelse", "finalbody"):
-            inside = getattr(statement, field, None) or ()
-            if not isinstance(statement, _SCOPES):
-                stack.extend((inner, deeper, turning) for inner in inside)
-        for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
-            stack.extend((inner, deeper, turning) for inner in part.body)
+        block, outer, around = stack.pop()
+        for statement in block:
+            if type(statement) not in _COMPOUND:
+                continue
+            deeper, turning = outer + _blocks(statement), around
+            if isinstance(statement, _LOOPS):
+                turning += 1
+            blocks, loops = max(blocks, deeper), max(loops, turning)
+            inside = [getattr(statement, field, ()) for field in ("body", "orelse", "finalbody")]
+            parts = (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ()))
+            inside += [part.body for part in parts]
+            stack += [(block, deeper, turning) for block in inside]
     return blocks, loops
 
 
@@ -269,7 +277,7 @@ def _blocks(statement: ast.stmt) -> int:
         return len(statement.items)
     if hasattr(statement, "handlers"):
         return 2 + bool(statement.finalbody)  # type: ignore[attr-defined]
-    return int(isinstance(statement, (ast.For, ast.AsyncFor, ast.While)))
+    return int(isinstance(statement, _LOOPS))
 
 
 def entry_of(node: ast.Lambda) -> Spot:
@@ -296,7 +304,7 @@ def end(body: list[ast.stmt], leave: Callable[[], ast.stmt]) -> None:
             continue
         end(last.orelse, leave)
         return
-    if isinstance(last, (ast.For, ast.AsyncFor, ast.While)):
+    if isinstance(last, _LOOPS):
         end(last.orelse, leave)
     elif isinstance(last, ast.Match):
         for case in last.cases:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from injector.analysis.profile import (
     Evaluation,
     Loop,
@@ -123,20 +121,18 @@ PLAIN = Profile(
 )
 
 SLOW = track(1, device="cuda:1", step=sample(0.0319), waits=0.0001)
-SLOW = replace(SLOW, regions={**SLOW.regions, "io": 0.0271, "comm": 0.0001})
+SLOW = SLOW._replace(regions={**SLOW.regions, "io": 0.0271, "comm": 0.0001})
 FAST = track(0, device="cuda:0", waits=0.0069)
-FAST = replace(FAST, regions={**FAST.regions, "comm": 0.0069})
+FAST = FAST._replace(regions={**FAST.regions, "comm": 0.0069})
 
-RANKS = replace(
-    PLAIN,
+RANKS = PLAIN._replace(
     loops=(
-        replace(
-            LOOP,
+        LOOP._replace(
             tree=step_tree(device=True),
             throughput=Throughput(25.2, 807.6, 103373.0, sample(410.1)),
             tokens_per_step=4096.0,
             fetches_per_step=4.0,
-            tracks=(FAST, SLOW, replace(FAST, rank=2, process=2, device="cuda:2")),
+            tracks=(FAST, SLOW, FAST._replace(rank=2, process=2, device="cuda:2")),
             straggler=Straggler(1, 0.214, "io", 0.0068),
         ),
     ),
@@ -151,11 +147,9 @@ RANKS = replace(
     unmeasured=(),
 )
 
-GAN = replace(
-    PLAIN,
+GAN = PLAIN._replace(
     loops=(
-        replace(
-            LOOP,
+        LOOP._replace(
             paced_by="optimizer",
             place=UPDATE,
             updates_per_step=6.0,
@@ -165,8 +159,8 @@ GAN = replace(
                 12.62, None, None, sample(12.6), "no module was called with a tensor"
             ),
         ),
-        replace(LOOP, task="pretrain", steps=100),
-        replace(LOOP, task="probe", steps=5, step=sample(0.001, 5), warmup=Warmup(0, 0.0, 0.0)),
+        LOOP._replace(task="pretrain", steps=100),
+        LOOP._replace(task="probe", steps=5, step=sample(0.001, 5), warmup=Warmup(0, 0.0, 0.0)),
     ),
     evaluations=(),
     verdict=Verdict("none", "info", "nothing limits it: no region stands out", (), "", ()),
@@ -182,7 +176,7 @@ NOTHING = Profile(
     ),
     wall=4.3,
     verdict=Verdict("none", "info", "no training step was seen", (), "", ()),
-    others=(replace(node("fit", 2.5, 2.5, place=FIT), host=sample(2.5, 1), what="Ridge"),),
+    others=(node("fit", 2.5, 2.5, place=FIT)._replace(host=sample(2.5, 1), what="Ridge"),),
 )
 
 SHAPES = {"plain": PLAIN, "ranks": RANKS, "gan": GAN, "nothing": NOTHING}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ def test_sections_without_content_are_left_out() -> None:
 def test_the_verdict_comes_first() -> None:
     for profile in SHAPES.values():
         assert card.lines(profile)[0].startswith("verdict  ")
-    text = shown(replace(PLAIN, verdict=replace(INPUT_BOUND, sentence="io takes it all")))
+    text = shown(PLAIN._replace(verdict=INPUT_BOUND._replace(sentence="io takes it all")))
     assert text.startswith("verdict  input-bound: io takes it all (critical)\n")
 
 
@@ -76,12 +75,12 @@ def test_other_is_last_and_the_shares_are_shown() -> None:
 
 def test_a_region_of_no_measured_step_is_left_out() -> None:
     never = node("io", 0.0, 0.03, calls=0.2)
-    names = [text.split()[1] for text in tree.lines(replace(LOOP.tree, children=(never,)))[2:-1]]
+    names = [text.split()[1] for text in tree.lines(LOOP.tree._replace(children=(never,)))[2:-1]]
     assert names == []
 
 
 def test_many_regions_and_levels_are_cut_with_a_word() -> None:
-    wide = replace(LOOP.tree, children=tuple(node(f"r{n}", 0.001, 0.03) for n in range(40)))
+    wide = LOOP.tree._replace(children=tuple(node(f"r{n}", 0.001, 0.03) for n in range(40)))
     assert [text for text in tree.lines(wide) if "more" in text] == ["  └─ … and 29 more"]
     deep = LOOP.tree
     for level in range(2000):
@@ -91,10 +90,10 @@ def test_many_regions_and_levels_are_cut_with_a_word() -> None:
 
 def test_many_ranks_show_the_ends_and_the_culprit() -> None:
     tracks = [
-        replace(TRACK, rank=rank, process=rank, step=sample(0.03 + rank * 1e-5))
+        TRACK._replace(rank=rank, process=rank, step=sample(0.03 + rank * 1e-5))
         for rank in range(256)
     ]
-    loop = replace(LOOP, tracks=tuple(tracks), straggler=Straggler(100, 0.3, "io", 0.01))
+    loop = LOOP._replace(tracks=tuple(tracks), straggler=Straggler(100, 0.3, "io", 0.01))
     text = "\n".join(ranks.lines(loop))
     assert "rank 0 " in text and "rank 100 " in text and "rank 255 " in text
     assert "… and 239 ranks between these" in text
@@ -139,12 +138,12 @@ def test_places(file: str, said: str) -> None:
 
 
 def test_data() -> None:
-    data = plain(replace(PLAIN, wall=math.nan))
+    data = plain(PLAIN._replace(wall=math.nan))
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert data["wall"] == "NaN"
     assert data["verdict"]["kind"] == "input-bound"
     assert data["loops"][0]["step"]["median"] == LOOP.step.median
-    assert set(data) == {field.name for field in fields(Profile)}
+    assert set(data) == set(Profile._fields)
 
 
 # --- anything at all ------------------------------------------------------------------------------
