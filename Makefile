@@ -16,6 +16,8 @@ $(VENV)/base: pyproject.toml hatch_build.py $(wildcard injector/probe/native/*)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
 	$(PIP) install --editable .
+# An image may tell Python to write no bytecode (PYTHONDONTWRITEBYTECODE), and pip writes none for a checkout.
+	$(BIN)/python -m compileall -q injector
 	touch $@
 
 $(VENV)/torch: $(VENV)/base

@@ -13,6 +13,7 @@ import os
 import posix
 import sys
 
+from injector import ballast
 from injector.launch import environment
 from injector.launch.children import Children, native
 from injector.launch.settings import decode
@@ -129,13 +130,14 @@ class Process:
     def open_now(self) -> None:
         """In the middle of the program: it is about to import a library that is to be probed."""
         known = set(sys.path_importer_cache)
-        try:
-            self._open()
-        except Exception as error:
-            say(f"not probing: {type(error).__name__}: {error}")
-        if self.engine is not None:
-            self.engine.main_met = True
-        self.phases()
+        with ballast.Weightless():
+            try:
+                self._open()
+            except Exception as error:
+                say(f"not probing: {type(error).__name__}: {error}")
+            if self.engine is not None:
+                self.engine.main_met = True
+            self.phases()
         for entry in set(sys.path_importer_cache) - known:
             del sys.path_importer_cache[entry]
 
@@ -279,8 +281,11 @@ def say(message: str) -> None:
         pass
 
 
-def start(settings: str, path: str | None) -> Callable[[], None]:
-    """Boot this process; returns what is to be done once the user's own sitecustomize has run."""
+def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]:
+    """Boot this process; returns what is to be done once the user's own sitecustomize has run.
+
+    ``allocated`` objects counted for the next garbage collection when we came.
+    """
     config = decode(settings)
     config["pythonpath"] = os.environ.get("PYTHONPATH")
     children = Children(settings)
@@ -289,9 +294,15 @@ def start(settings: str, path: str | None) -> Callable[[], None]:
     process.spare = _spare_builtins()
     atexit.register(process.at_exit)
     os._exit = posix._exit = native(os._exit, process.before_exit)
+    begin = _beginning(process, path)
+    ballast.lay_in(allocated)
+    return begin
+
+
+def _beginning(process: Process, path: str | None) -> Callable[[], None]:
     program = sys.argv[0] if sys.argv else ""
     if program in ("", "-", "-c"):
-        children.path = path
+        process.children.path = path
         return lambda: process.phases_early(path)
     from injector.launch.main import Script
 

@@ -18,6 +18,7 @@ from _functools import partial  # type: ignore[import-not-found]
 from _operator import attrgetter
 from stat import S_ISFIFO, S_ISREG
 
+from injector import ballast
 from injector.launch import shadows
 from injector.launch.boot import Held, Process
 from injector.launch.environment import PACKAGE, STDIN
@@ -150,6 +151,10 @@ class Script:
 
     def ready(self) -> Any:
         """The phases run; what CPython is to call."""
+        with ballast.Weightless():
+            return self.prepared()
+
+    def prepared(self) -> Any:
         self.step_aside()
         known = {*sys.path_importer_cache, self.path}
         folder = os.path.dirname(os.path.realpath(self.path)) if self.code else sys.path[0]

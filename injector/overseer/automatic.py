@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import _frozen_importlib as importing
 import _frozen_importlib_external as files
-import gc
 import os
 import sys
 
+from ..ballast import Weightless
 from ..probe import points
 from ..rewrite.methods import is_method
 from . import voirfile
@@ -69,19 +69,15 @@ class Automatic:
         version = getattr(library, "__version__", None)
         told: dict[str, Any] = {"name": name, "library": library.__name__, "tested": None}
         told["version"] = None if version is None else str(version)
-        collects = gc.isenabled()
-        gc.disable()  # what the library has just made is much, and is to be searched when it would be
         try:
-            module = _run(f"__voir_{name}__", path)
-            told["tested"] = list(getattr(module, "TESTED", ())) or None
-            found = voirfile.instruments(vars(module))
-            instruments = [(path, self._guarded(path, each)) for each in found]
-            self._together(lambda: self._overseer.start(instruments))
+            with Weightless():
+                module = _run(f"__voir_{name}__", path)
+                told["tested"] = list(getattr(module, "TESTED", ())) or None
+                found = voirfile.instruments(vars(module))
+                instruments = [(path, self._guarded(path, each)) for each in found]
+                self._together(lambda: self._overseer.start(instruments))
         except Exception as error:
             self.missed(path, name, f"{type(error).__name__}: {error}")
-        finally:
-            if collects:
-                gc.enable()
         self._record.emit("voirfile", told)
 
     def _guarded(self, path: str, instrument: Instrument) -> Instrument:

@@ -38,7 +38,8 @@ class Request(NamedTuple):
     """Only variables annotated with this tag."""
     gate: str | None = None
     """Name of a callable in builtins that says, without arguments, that the function may run as it was
-    written. It is asked where all of a function's hooks have the same gate and nothing is defined in it."""
+    written. It is asked where all of a function's hooks have the same gate, nothing is defined in it and
+    its body is short."""
 
 
 class Landing(NamedTuple):

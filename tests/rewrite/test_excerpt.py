@@ -236,6 +236,26 @@ def gate():
     del builtins.__dict__["injector:(test)"]
 
 
+LONG = "def f(x):\n" + "".join(f"    x = x + {n}\n" for n in range(30)) + "    return x\n"
+
+
+def test_a_long_function_is_not_there_twice(gate, woven, tmp_path, monkeypatch):
+    """What takes that long does not notice that its hooks are asked, whatever its gate says."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "library_of_long_lines.py").write_text(LONG)
+    module = importlib.import_module("library_of_long_lines")
+    plain = module.f.__code__
+    gate.append(True)
+    try:
+        for variable in ("#enter", "#exit"):
+            asked = woven.request("library_of_long_lines", "f", variable, gate="injector:(test)")
+            woven.engine.add_late([asked])
+        assert module.f(1) == 436 and len(woven.take()) == 2
+        assert len(module.f.__code__.co_code) < 1.5 * len(plain.co_code)
+    finally:
+        del sys.modules["library_of_long_lines"]
+
+
 def test_behind_a_gate_a_function_runs_as_it_was_written(gate, woven, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "library_of_many_lines.py").write_text(GATED)

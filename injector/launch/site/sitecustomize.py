@@ -8,6 +8,7 @@ this file keeps to syntax that all of them read.
 # mypy: ignore-errors
 # ruff: noqa: UP030, UP032
 
+import gc
 import os
 import sys
 
@@ -33,6 +34,16 @@ def _boot(here, settings, path):
     import _frozen_importlib as importing
     import _frozen_importlib_external as files
 
+    allocated, collects = gc.get_count()[0], gc.isenabled()
+    gc.disable()
+    try:
+        return _booted(here, settings, path, allocated, importing, files)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _booted(here, settings, path, allocated, importing, files):
     package = os.path.dirname(os.path.dirname(here))
     if "injector" not in sys.modules:
         spec = files.spec_from_file_location(
@@ -45,7 +56,7 @@ def _boot(here, settings, path):
         spec.loader.exec_module(module)
     from injector.launch.boot import start
 
-    return start(settings, path)
+    return start(settings, path, allocated)
 
 
 def _wake():

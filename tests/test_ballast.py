@@ -1,0 +1,103 @@
+"""What we allocate does not bring the program's garbage collections forward."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from injector import ballast
+
+
+@pytest.fixture
+def laid_in():
+    collects = gc.isenabled()
+    gc.disable()
+    ballast._laid_in.clear()
+    try:
+        ballast.lay_in(100)
+        yield ballast._laid_in
+    finally:
+        ballast._laid_in.clear()
+        if collects:
+            gc.enable()
+
+
+def test_what_was_allocated_before_still_counts(laid_in):
+    assert 100 <= gc.get_count()[0] < 200
+    assert len(laid_in) >= ballast.SIZE
+
+
+def test_what_is_kept_from_within_does_not_count(laid_in):
+    before = gc.get_count()[0]
+    with ballast.Weightless():
+        assert not gc.isenabled()
+        kept = [[number] for number in range(3000)]
+    assert abs(gc.get_count()[0] - before) < 20
+    assert len(kept) == 3000 and len(laid_in) < ballast.SIZE
+
+
+def test_what_is_freed_within_does_not_count_either(laid_in):
+    before, size = gc.get_count()[0], len(laid_in)
+    with ballast.Weightless():
+        [[number] for number in range(3000)].clear()
+    assert abs(gc.get_count()[0] - before) < 20
+    assert len(laid_in) > size - 300, "what is kept for the next objects, not those themselves"
+
+
+def test_within_one_another(laid_in):
+    before = gc.get_count()[0]
+    with ballast.Weightless():
+        first = [[number] for number in range(1000)]
+        with ballast.Weightless():
+            second = [[number] for number in range(1000)]
+    assert abs(gc.get_count()[0] - before) < 20
+    assert len(first) == len(second) == 1000
+
+
+def test_more_than_was_laid_in(laid_in):
+    before = gc.get_count()[0]
+    with ballast.Weightless():
+        kept = [[number] for number in range(2 * ballast.SIZE)]
+    assert not laid_in and gc.get_count()[0] > before
+    with ballast.Weightless():
+        kept += [[0]]
+
+
+def test_collections_go_on_as_they_did(laid_in):
+    with ballast.Weightless():
+        pass
+    assert not gc.isenabled()
+    gc.enable()
+    try:
+        with ballast.Weightless():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+    finally:
+        gc.disable()
+
+
+PROGRAM = """\
+import gc
+held = len([each for each in gc.get_objects() if type(each) is dict and not each])
+print(gc.isenabled(), gc.get_threshold(), gc.get_count()[1:], held)
+"""
+
+
+def test_a_program_is_collected_as_without_us(tmp_path):
+    """Up to one young collection; and it does not find what was laid in among its objects."""
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    said = []
+    for words in ([sys.executable], [sys.executable, "-m", "injector", "run", "--quiet"]):
+        done = subprocess.run(
+            [*words, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        enabled, threshold, counts, held = done.stdout.replace(", ", ",").split()
+        young, old = map(int, counts.strip("()").split(","))
+        said.append((enabled, threshold, 11 * old + young, int(held)))
+    (*plain, seen, _), (*probed, also, held) = said
+    assert plain == probed
+    assert abs(also - seen) <= 3 and held < 1000
