@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+SOON, LATER = 0.1, 1.0
+"""Seconds after which a program is taken for one that is not over at once, and for one that may train."""
 STRICT = 70
 """Our exit code under ``--strict`` when something of ours went wrong."""
 
@@ -89,17 +91,11 @@ class _Run:
     def run(self, path: str, argv: list[str], folder: str | None) -> supervisor.Ended:
         """The program, from its start until nothing is left of it."""
         beside = Beside(self.command, folder, self.problems)
-
-        def meanwhile(pid: int) -> None:
-            beside.start(pid)
-            self.prepare()
-
-        environ = self.environ(folder)
+        # Not at once: the program, which is starting, may have few cores.
+        later = ((SOON, self.prepare), (LATER, self.prepare_analysis))
+        environ, limits = self.environ(folder), self.limits()
         try:
-            limits = self.limits()
-            return supervisor.run(
-                path, argv, environ, meanwhile, limits, beside.apart, self.prepare_analysis
-            )
+            return supervisor.run(path, argv, environ, beside.start, limits, beside.apart, later)
         finally:
             beside.end()
 
@@ -108,7 +104,7 @@ class _Run:
         return supervisor.Limits(given.get("--timeout"), given.get("--grace", supervisor.GRACE))
 
     def prepare(self) -> None:
-        """Import what comes after the program while the program starts."""
+        """Import what comes after the program while the program runs."""
         try:
             import injector.bus.collector
             import injector.report.terminal  # noqa: F401  # what is not printed is kept

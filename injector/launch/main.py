@@ -155,6 +155,7 @@ class Script:
             return self.prepared()
 
     def prepared(self) -> Any:
+        """The same, whatever it allocates."""
         self.step_aside()
         known = {*sys.path_importer_cache, self.path}
         folder = os.path.dirname(os.path.realpath(self.path)) if self.code else sys.path[0]

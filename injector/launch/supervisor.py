@@ -16,7 +16,7 @@ from injector.launch.relay import Relay
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 FORWARDED = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2)
@@ -27,8 +27,6 @@ KEYED_STOPS = (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU)
 """Stops that belong to the terminal: whoever waits for us shall see us stopped as well."""
 GRACE = 5.0
 """Seconds between asking for an end and forcing it; and those which what outlives it is given."""
-LATER = 1.0
-"""Seconds after which a program is taken for one that does not end at once."""
 AGAIN = 0.1
 """Seconds after which what was killed and is still there is killed again."""
 STUBBORN = 30.0
@@ -91,13 +89,13 @@ def run(
     meanwhile: Callable[[int], None],
     limits: Limits | None = None,
     apart: set[int] | None = None,
-    later: Callable[[], None] | None = None,
+    later: Sequence[tuple[float, Callable[[], None]]] = (),
 ) -> Ended:
     """Start ``words`` from the file ``path``; returns when nothing that it started is left.
 
-    ``meanwhile(pid)`` is called once it has been started, ``later()`` if it still runs after
-    :data:`LATER` seconds; neither is to take long. Processes in ``apart``, to which the first may add,
-    are ours and live on. Raises OSError when the program cannot be started.
+    ``meanwhile(pid)`` is called once it has been started, each action of ``later`` if it still runs after
+    so many seconds; none is to take long. Processes in ``apart``, to which the first may add, are ours and
+    live on. Raises OSError when the program cannot be started.
     """
     numbers = (*FORWARDED, *INTERRUPTS, *JOB_CONTROL)
     watched = {_signal.SIGCHLD, *(n for n in numbers if not _ignored(n))}
@@ -113,8 +111,8 @@ def run(
         watch = _Watch(pid, started, limits or Limits(), relay, set() if apart is None else apart)
         try:
             meanwhile(pid)
-            if later is not None:
-                watch.when_it_runs(later)
+            for seconds, action in later:
+                watch.when_it_runs(seconds, action)
             while not watch.over():
                 watch.take(watch.wait(watched))
         finally:
@@ -169,9 +167,9 @@ class _Watch:
             return _signal.sigwaitinfo(watched)
         return _signal.sigtimedwait(watched, max(0.0, min(self._due.values()) - time.monotonic()))
 
-    def when_it_runs(self, action: Callable[[], None]) -> None:
-        """Do this once, if the program is still alive after :data:`LATER` seconds."""
-        self._in(LATER, lambda: action() if self._alive else None)
+    def when_it_runs(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do this once, if the program is still alive after so many seconds."""
+        self._in(seconds, lambda: action() if self._alive else None)
 
     def _in(self, seconds: float, action: Callable[[], None]) -> None:
         self._due[action] = time.monotonic() + seconds

@@ -132,7 +132,9 @@ class Engine:
             rest, sheet = reach(self, name, sys.modules[name], late)
             if rest and sheet is not None and sheet.versions:
                 self.add(rest)
-            elif rest and self._tools():
+            elif rest and not self._tools():
+                self.miss(rest, self._tool_error)
+            elif rest:
                 from .reaching import find_on
 
                 find_on(self, sys.modules[name], rest)

@@ -160,12 +160,12 @@ def test_in_a_terminal(what, inject, environ, tmp_path):
 LATER = """
 import os, sys
 from injector.launch import supervisor
-supervisor.LATER = float(sys.argv[1])
 def later():
     print("later", flush=True)
     os.mkdir(sys.argv[2])
 words = [sys.executable, "-c", sys.argv[3], sys.argv[2]]
-ended = supervisor.run(sys.executable, words, os.environ, lambda pid: None, later=later)
+plan = [(float(sys.argv[1]), later)]
+ended = supervisor.run(sys.executable, words, os.environ, lambda pid: None, later=plan)
 print("ended", ended.code)
 """
 UNTIL = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)"
