@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SOON, LATER = 0.1, 1.0
-"""Seconds after which a program is taken for one that is not over at once, and for one that may train."""
+"""Seconds after which a program is taken for one that is not over at once, and asked whether it trains."""
 STRICT = 70
 """Our exit code under ``--strict`` when something of ours went wrong."""
 
@@ -111,12 +111,17 @@ class _Run:
         except Exception as error:
             self.problems.append(f"no record: {type(error).__name__}: {error}")
 
-    def prepare_analysis(self) -> None:
-        """Import what a report of training steps is made with: numpy above all."""
+    def prepare_analysis(self) -> bool:
+        """Import what a report of training steps is made with, numpy above all; True: not yet."""
         try:
+            from injector.report.terminal import has_spans
+
+            if self.folder is not None and not has_spans(self.folder):
+                return True
             import injector.analysis.profiling  # noqa: F401
         except Exception:
             pass  # the report will say so, if it needs it
+        return False
 
     def environ(self, folder: str | None) -> dict[str, str]:
         """The environment of the program's process, as it is until that process has booted."""

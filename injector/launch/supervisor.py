@@ -89,13 +89,14 @@ def run(
     meanwhile: Callable[[int], None],
     limits: Limits | None = None,
     apart: set[int] | None = None,
-    later: Sequence[tuple[float, Callable[[], None]]] = (),
+    later: Sequence[tuple[float, Callable[[], object]]] = (),
 ) -> Ended:
     """Start ``words`` from the file ``path``; returns when nothing that it started is left.
 
     ``meanwhile(pid)`` is called once it has been started, each action of ``later`` if it still runs after
-    so many seconds; none is to take long. Processes in ``apart``, to which the first may add, are ours and
-    live on. Raises OSError when the program cannot be started.
+    so many seconds, and again after as many while it returns True; none is to take long. Processes in
+    ``apart``, to which the first may add, are ours and live on. Raises OSError when the program cannot be
+    started.
     """
     numbers = (*FORWARDED, *INTERRUPTS, *JOB_CONTROL)
     watched = {_signal.SIGCHLD, *(n for n in numbers if not _ignored(n))}
@@ -167,9 +168,14 @@ class _Watch:
             return _signal.sigwaitinfo(watched)
         return _signal.sigtimedwait(watched, max(0.0, min(self._due.values()) - time.monotonic()))
 
-    def when_it_runs(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do this once, if the program is still alive after so many seconds."""
-        self._in(seconds, lambda: action() if self._alive else None)
+    def when_it_runs(self, seconds: float, action: Callable[[], object]) -> None:
+        """Do this if the program is still alive after so many seconds; again while it returns True."""
+
+        def act() -> None:
+            if self._alive and action() is True:
+                self._in(seconds, act)
+
+        self._in(seconds, act)
 
     def _in(self, seconds: float, action: Callable[[], None]) -> None:
         self._due[action] = time.monotonic() + seconds

@@ -75,13 +75,18 @@ def fates_of(run: Run) -> tuple[Fate, ...]:
 
 def profile_of(run: Run, watched: list[Machine]) -> Profile | None:
     """What the spans of ``run`` say; None when it has none."""
-    try:
-        names = os.listdir(os.path.join(run.path, "raw"))
-    except OSError:
-        return None
-    if not any(name.endswith((SPANS_SUFFIX, packed.SUFFIX)) for name in names):
+    if not has_spans(run.path):
         return None
     # numpy is only loaded for runs that need it.
     from ..analysis.profiling import profile
 
     return profile(run, memory_of(watched, run.info))
+
+
+def has_spans(folder: str) -> bool:
+    """Whether the run in ``folder`` has recorded regions or steps, so far."""
+    try:
+        names = os.listdir(os.path.join(folder, "raw"))
+    except OSError:
+        return False
+    return any(name.endswith((SPANS_SUFFIX, packed.SUFFIX)) for name in names)
