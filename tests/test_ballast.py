@@ -101,3 +101,15 @@ def test_a_program_is_collected_as_without_us(tmp_path):
     (*plain, seen, _), (*probed, also, held) = said
     assert plain == probed
     assert abs(also - seen) <= 3 and held < 1000
+
+
+def test_a_voirfile_may_turn_the_collector_off(tmp_path):
+    """As programs that are to be timed do."""
+    (tmp_path / "voirfile.py").write_text(
+        "import gc\n\n\ndef instrument_nothing(ov):\n    gc.disable()\n"
+    )
+    script = tmp_path / "program.py"
+    script.write_text("import gc\n\nprint(gc.isenabled())\n")
+    words = [sys.executable, "-m", "injector", "run", "--quiet", str(script)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

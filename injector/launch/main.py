@@ -151,6 +151,8 @@ class Script:
 
     def ready(self) -> Any:
         """The phases run; what CPython is to call."""
+        if self.process.config["voirfiles"]:
+            return self.prepared()  # a user's may turn the collector off, and mean it
         with ballast.Weightless():
             return self.prepared()
 
