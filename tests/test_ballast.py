@@ -103,6 +103,26 @@ def test_a_program_is_collected_as_without_us(tmp_path):
     assert abs(also - seen) <= 3 and held < 1000
 
 
+IMPORTING = """\
+import dataclasses, gc, inspect, json, sys, typing  # as such libraries do
+gc.disable()
+before = gc.get_count()[0]
+import lightgbm
+print(gc.get_count()[0] - before, "injector.overseer" in sys.modules)
+"""
+
+
+def test_a_library_that_is_probed_counts_as_without_us(tmp_path):
+    """Not what we import when it is about to be imported, nor what its voirfile makes."""
+    (tmp_path / "lightgbm.py").write_text("")
+    script = tmp_path / "program.py"
+    script.write_text(IMPORTING)
+    words = [sys.executable, "-m", "injector", "run", "--quiet", str(script)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    count, opened = done.stdout.split()
+    assert opened == "True" and int(count) < 300
+
+
 def test_a_voirfile_may_turn_the_collector_off(tmp_path):
     """As programs that are to be timed do."""
     (tmp_path / "voirfile.py").write_text(

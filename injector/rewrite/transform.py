@@ -30,7 +30,6 @@ from .nodes import (
     Spot,
     call,
     constant,
-    copied,
     docstring_end,
     entry,
     future_end,
@@ -142,8 +141,10 @@ class _Scope(Weaver):
             return None
         if any(isinstance(inner, _UNSHARED) for part in body for inner in ast.walk(part)):
             return None  # its code would be there twice, and nobody could tell which is which
+        from copy import deepcopy
+
         where = entry(body, node)
-        return call(gate, [], where, where), copied(body)
+        return call(gate, [], where, where), deepcopy(body)
 
     def limit(
         self, node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
