@@ -28,7 +28,8 @@ class Marks:
         self.fetches = lane.region("io")
         self.ends = lane.region("io.end")
         self.starts = lane.region("io.start")
-        forward = lane.region("forward")
+        # A module that is called while a batch is made transforms it.
+        forward = _outside(lane, lane.region("forward"), self.fetches)
         self.backward = _outside(lane, lane.region("backward"), forward)
         """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
         evaluating = lane.table(lambda site: site.phase == "eval") == 1 if len(forward) else None

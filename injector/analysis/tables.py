@@ -22,6 +22,8 @@ Path = tuple[tuple[str, Place | None], ...]
 """A region by its line, inside another, …, inside the step."""
 LINES = 6
 """Lines of one region that are told apart."""
+READING = ("io", "io.start")
+"""The regions in which batches are made."""
 
 
 @dataclass
@@ -58,10 +60,13 @@ class Table:
         return np.maximum(whole, 0) if inside else whole
 
     def regions(self) -> dict[str, Seconds]:
-        """The step divided among regions of different names, ``other`` included."""
+        """The step divided among regions of different names, ``other`` included.
+
+        What is done inside of a wait for a batch is a part of that wait.
+        """
         found: dict[str, Seconds] = {"other": self.own(())}
         for path in self.columns:
-            name = path[-1][0]
+            name = "io" if _reads(path[:-1]) else path[-1][0]
             found[name] = found[name] + self.own(path) if name in found else self.own(path)
         return found
 
@@ -221,13 +226,24 @@ def _paths(lane: Lane, part: Flags) -> tuple[Ints, list[Path]]:
         number = np.full(int(known[-1]) + 1 if len(known) else 0, -1, np.int64)
         for each in known.tolist():
             outer, name = divmod(each, len(names))
-            made = (*(paths[outer - 1] if outer else ()), names[name])
+            made = _path(paths[outer - 1] if outer else (), names[name])
             number[each] = paths.index(made) if made in paths else len(paths)
             if number[each] == len(paths):
                 paths.append(made)
         path[rows[mine]] = number[key]
         above[rows] = np.where(mine, path[rows], inside)
     return path, paths
+
+
+def _path(outer: Path, name: tuple[str, Place | None]) -> Path:
+    """``name`` inside ``outer``. A module that a loader calls is none that learns."""
+    region, place = name
+    return (*outer, ("transform" if region == "forward" and _reads(outer) else region, place))
+
+
+def _reads(path: Path) -> bool:
+    """Whether a batch is being read in what lies inside ``path``."""
+    return any(region in READING for region, _ in path)
 
 
 def _names(lane: Lane, part: Flags) -> dict[int, tuple[str, Place | None]]:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 FETCH = "io"
 """The region of which a call that ends with an exception is told apart, as ``io.end``."""
 EXHAUSTED = FETCH + ".end"
+HIDES = {FETCH: "forward"}
+"""Within what, which outermost regions are not recorded: a module that is called while a batch is made
+transforms it, once for each row of it, and is no model at work."""
 WAITING = frozenset((FETCH, "comm"))
 """Regions in which a process may wait for others for good: these are seen while they are open."""
 
@@ -77,7 +80,8 @@ class Region:
         self.name = name
         self.task = task
         self.outermost = outermost
-        self.level = f"outermost {outermost}" if isinstance(outermost, str) else name
+        level = HIDES.get(name, name)
+        self.level = f"outermost {outermost}" if isinstance(outermost, str) else level
         """Regions of one level nest in each other."""
         self.device = device
         self.payload = "bytes" if nbytes is not None else None

@@ -107,6 +107,8 @@ def instrument_ranks(ov: Any) -> None:
 
     def initialised(result: Any) -> Any:
         distributed = torch.distributed
+        if not distributed.is_initialized():  # the default group was taken away
+            return result
         local = os.environ.get("LOCAL_RANK", "")
         ov.rank(
             distributed.get_rank(),
@@ -119,7 +121,10 @@ def instrument_ranks(ov: Any) -> None:
             _watch_replicas(ov)
         return result
 
-    ov.override(f"{COLLECTIVES}/init_process_group > #value", initialised)
+    # Of the two, the function that sets the default group is a few lines: woven in a tenth of the time.
+    small = hasattr(getattr(torch.distributed, "distributed_c10d", None), "_update_default_pg")
+    place = "_update_default_pg" if small else "init_process_group"
+    ov.override(f"{COLLECTIVES}/{place} > #value", initialised)
 
 
 def instrument_leave(ov: Any) -> Any:
@@ -183,7 +188,10 @@ def _items(self: Any, args: Any, kwargs: Any) -> int:
         return 0
     shape = first.shape or _shape(_search((args[1:], kwargs), _DEPTH))
     size = shape[0] if shape else 0
-    return size if type(size) is int else 0
+    if type(size) is not int:
+        return 0
+    # What is called beside a model (a loss, a constraint of a number) says no more than others know.
+    return size if size != 1 or self._parameters or self._modules else 0
 
 
 def _tokens(self: Any, args: Any, kwargs: Any) -> int:

@@ -27,6 +27,25 @@ def test_input_bound(tmp_path: Path) -> None:
     assert "median 14 ms" in verdict.evidence[1]
 
 
+def test_modules_that_make_the_batch_are_no_model_at_work(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(40):
+        with p.around("io", of=1):
+            for _ in range(4):
+                p.forward(2, items=1, of=3, line=10)
+            p.wait(1)
+        p.train()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert loop.items_per_step == 8
+    io = loop.tree.children[0]
+    assert [(node.name, node.host.median) for node in io.children] == [
+        ("transform", ms(8e-3)),
+        ("other", ms(1e-3)),
+    ]
+    assert found.verdict.sentence.startswith("input-bound: 56 % of a step waits")
+
+
 def test_batches_that_come_in_bursts(tmp_path: Path) -> None:
     p = Program()
     for step in range(400):

@@ -40,6 +40,7 @@ LOADERS = [
     Case("loader_workers.py"),
     Case("loader_workers.py keep"),
     Case("loader_iterable.py"),
+    Case("loader_modules.py"),
     Case("loader_unbatched.py"),
     Case("loader_cycle.py"),
     Case("break_epoch.py"),

@@ -113,6 +113,40 @@ def test_outermost(measured):
     assert [row[3]["region"] for row in measured.rows()[2:]] == ["backward", "forward"]
 
 
+def test_while_a_batch_is_made_no_model_is_at_work(measured):
+    fetch = measured.function(
+        """
+        def fetch(inner, plain):
+            try:
+                ENTER
+                inner()
+                plain()
+            finally:
+                EXIT
+        """,
+        "io",
+    )
+    transform = measured.function(PLAIN, "forward", outermost=True)
+    asked = measured.function(PLAIN, "forward")
+    fetch(transform, asked)
+    transform()
+    assert [row[3]["region"] for row in measured.rows()] == ["forward", "io", "forward"]
+    around = measured.function(
+        """
+        def around(fetch, inner, plain):
+            try:
+                ENTER
+                fetch(inner, plain)
+            finally:
+                EXIT
+        """,
+        "forward",
+        outermost=True,
+    )
+    around(fetch, transform, asked)
+    assert [row[3]["region"] for row in measured.rows()[3:]] == ["forward", "io", "forward"]
+
+
 def test_what_does_not_count_is_no_level(measured):
     work = measured.function(NESTED, "forward", outermost=True, when=lambda self, depth: depth < 3)
     work(4)  # 4 and 3 do not count, 2 does, 1 and 0 lie inside
