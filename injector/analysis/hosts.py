@@ -12,6 +12,10 @@ from typing import Any
 from .monitored import Monitored
 
 LEVELS = (20, 40, 80, 100)
+FULL = 0.9
+"""Fraction of all cores' time in use from which nothing is left for more."""
+CROWDED = 0.25
+"""Fraction of the cores that others have, and of the time in which somebody waits, that are worth a word."""
 
 
 def metrics(seen: Monitored) -> dict[str, float]:
@@ -109,6 +113,28 @@ def shortage(seen: Monitored) -> dict[str, float]:
         for name in last
         if name in first
     }
+
+
+def crowding(seen: Monitored, cores: float | None, waits: float) -> str | None:
+    """What to know of other programs, where they took what this one could have used.
+
+    ``cores`` are the processors that this one kept busy, ``waits`` is the fraction of the time in which
+    something waited for one.
+    """
+    readings = [sample for sample in seen.hosts if sample.data.get("cores")]
+    if len(readings) < 2 or cores is None or waits < CROWDED:
+        return None
+    (before, first), (now, last) = ((s.time, s.data["cores"]) for s in (readings[0], readings[-1]))
+    if now <= before or len(first) != len(last):
+        return None
+    busy = sum(max(new[0] - old[0], 0.0) for old, new in zip(first, last, strict=True))
+    others = busy / (now - before) - cores
+    if busy / (now - before) < FULL * len(last) or others < CROWDED * len(last):
+        return None
+    return (
+        f"this program alone: other programs kept {others:.2g} of {len(last)} cores of {seen.host} busy, "
+        f"this one {cores:.2g}, and it may be faster without them"
+    )
 
 
 def container(seen: Monitored) -> dict[str, float]:

@@ -59,7 +59,7 @@ def machines(run: Run) -> list[Machine]:
 
 def _machine(seen: monitored.Monitored, info: Mapping[str, Any]) -> Machine:
     devices = tuple(usage.devices(seen))
-    return Machine(
+    found = Machine(
         seen.host,
         len(seen.hosts),
         hosts.metrics(seen),
@@ -70,6 +70,8 @@ def _machine(seen: monitored.Monitored, info: Mapping[str, Any]) -> Machine:
         {device.number: _ranks(device.pids, seen.host, info) for device in devices},
         tuple(seen.problems),
     )
+    crowded = hosts.crowding(seen, found.cores, found.shortage.get("cpu", 0.0))
+    return found._replace(problems=(*found.problems, crowded)) if crowded else found
 
 
 def _ranks(pids: Sequence[int], host: str, info: Mapping[str, Any]) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .ahead import take_ahead
+from .ahead import fetched_only, take_ahead
 from .columns import Flags, Ints
 from .intervals import counts
 from .lanes import Lane
@@ -13,6 +13,7 @@ from .marks import Marks
 from .steps import Pace, Steps, joined, no_steps, pace_of
 
 _ROUNDS = 8
+_NEARLY = 0.75
 
 
 class Turns:
@@ -77,7 +78,8 @@ class Turns:
             close = np.where(cut & (number > 0), last_update, close)
         tried = self._evaluating(stream.start, close, number)
         self.tried.append((stream.start[tried], close[tried]))
-        return _join(stream, close, number, ~tried, self._paces(stream))
+        ahead = fetched_only(stream, self.marks)
+        return _join(stream, close, number, ~tried, ahead, self._paces(stream))
 
     def _evaluating(self, start: Ints, close: Ints, updates: Ints) -> Flags:
         """The turns that only evaluate: the same loop is used for both."""
@@ -135,9 +137,17 @@ def _take_leftovers(
 
 
 def _join(
-    stream: Stream, close: Ints, number: Ints, usable: Flags, paces: tuple[Ints, list[Pace]]
+    stream: Stream,
+    close: Ints,
+    number: Ints,
+    usable: Flags,
+    ahead: Flags,
+    paces: tuple[Ints, list[Pace]],
 ) -> Steps:
-    """Steps of one turn or more each: an update belongs to all the batches since the last one."""
+    """Steps of one turn or more each: an update belongs to all the batches since the last one.
+
+    ``ahead`` are the turns that only fetched, for the next one.
+    """
     turns = np.flatnonzero(usable)
     trained = np.flatnonzero(number[turns] > 0)
     if not len(trained):
@@ -146,20 +156,26 @@ def _join(
     group = np.searchsorted(trained, np.arange(len(turns)))  # the step each turn belongs to
     kept = group < len(trained)
     turns, group = turns[kept], group[kept]
-    size = _sizes(stream, turns, group)
     if len(turns) > len(trained):
         same = stream.epoch[turns] == stream.epoch[ends][group]
-        alike = np.bincount(group[same], minlength=len(trained))
-        usual = np.median(alike)
+        batches = ~ahead[turns]
+        whole = np.bincount(group[batches], minlength=len(trained))
+        alike = np.bincount(group[same & batches], minlength=len(trained))
+        usual = np.median(whole if _steady(whole) and not _steady(alike) else alike)
         # What was left of an epoch goes on in the next one where the update comes that much earlier.
-        across = (alike < usual) & (size <= usual)
+        across = (alike < usual) & (whole <= usual)
         kept = same | across[group]
         turns, group = turns[kept], group[kept]
-        size = _sizes(stream, turns, group)
+    size = _sizes(stream, turns, group)
     first = turns[np.searchsorted(group, np.arange(len(trained)))]
     return Steps(
         stream.start[first], close[ends], paces[0][ends], size, number[ends], paces[1]
     )  # fmt: skip
+
+
+def _steady(number: Ints) -> bool:
+    """Whether nearly all are the same."""
+    return bool(np.mean(number == np.median(number)) >= _NEARLY)
 
 
 def _sizes(stream: Stream, turns: Ints, group: Ints) -> Ints:

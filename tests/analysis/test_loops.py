@@ -82,18 +82,39 @@ def test_gradients_are_accumulated(tmp_path: Path) -> None:
     assert stretch(found, "gap") == ms(14.1)
 
 
-def test_what_is_left_of_an_epoch_goes_on_in_the_next(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("batches", "together"), [(10, 4), (7, 5), (10, 9), (5, 4), (4, 10)])
+def test_what_is_left_of_an_epoch_goes_on_in_the_next(
+    tmp_path: Path, batches: int, together: int
+) -> None:
     p = Program()
-    for batch in range(40):
+    for batch in range(10 * together):
         p.io()
         p.forward()
         p.backward()
-        if batch % 4 == 3:
+        if (batch + 1) % together == 0:
             p.update()
-        if batch % 10 == 9:
+        if (batch + 1) % batches == 0:
             p.dry(0.5)
     loop = only(report(tmp_path / "r", p))
-    assert (loop.steps, loop.fetches_per_step, loop.items_per_step) == (10, 4, 32)
+    assert (loop.steps, loop.fetches_per_step, loop.items_per_step) == (10, together, 8 * together)
+
+
+@pytest.mark.parametrize(("batches", "together"), [(10, 4), (5, 4), (7, 5), (103, 4)])
+def test_what_is_left_of_an_epoch_may_be_dropped(
+    tmp_path: Path, batches: int, together: int
+) -> None:
+    p = Program()
+    for _ in range(6):
+        for batch in range(batches):
+            p.io()
+            p.forward()
+            p.backward()
+            if (batch + 1) % together == 0:
+                p.update()
+        p.dry(0.5)
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.fetches_per_step) == (6 * (batches // together), together)
+    assert loop.items_per_step == 8 * together
 
 
 def test_what_is_left_is_stepped_after_the_loop(tmp_path: Path) -> None:
@@ -562,6 +583,31 @@ def test_gradients_are_accumulated_one_batch_ahead(
     warmup = loop.warmup.steps
     measured = 8 * (4 * 10 - warmup * together) / (4 * steps - warmup)
     assert loop.items_per_step == ms(measured)
+
+
+@pytest.mark.parametrize(
+    ("batches", "together"), [(5, 2), (10, 3), (10, 4), (7, 5), (15, 2), (4, 9)]
+)
+def test_a_batch_left_of_an_epoch_that_was_ahead_goes_on_in_the_next(
+    tmp_path: Path, batches: int, together: int
+) -> None:
+    p = Program()
+    for batch in range(4 * batches * together):
+        if batch % batches == 0:
+            p.io()
+        if batch % batches + 1 < batches:
+            p.io()
+        else:
+            p.dry()
+        p.forward()
+        p.backward()
+        if (batch + 1) % together == 0:
+            p.update()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.items_per_step) == (4 * batches, 8 * together)
+    assert stretch(found, "gap") == 0
+    assert found.others == ()
 
 
 def test_batches_of_a_step_are_fetched_together_one_ahead(tmp_path: Path) -> None:

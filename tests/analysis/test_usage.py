@@ -72,6 +72,25 @@ def test_shortage_is_a_fraction_of_the_time():
     assert hosts.shortage(seen([sample(0.0, 5.0)])) == {}
 
 
+def test_other_programs_that_take_what_this_one_could_use():
+    def full(seconds, second=1.0):
+        cores = (
+            [[0.0, 0.0], [0.0, 0.0]],
+            [[seconds, 0.0], [second * seconds, (1 - second) * seconds]],
+        )
+        times = ((100.0, cores[0]), (100.0 + seconds, cores[1]))
+        return seen([Sample(time, {"cores": each}) for time, each in times])
+
+    said = hosts.crowding(full(10.0), 0.5, 0.9)
+    assert said is not None and "kept 1.5 of 2 cores of h busy, this one 0.5" in said
+    assert hosts.crowding(full(10.0), 1.6, 0.9) is None  # its own threads do
+    assert hosts.crowding(full(10.0), 0.5, 0.1) is None  # nobody waits
+    assert hosts.crowding(full(10.0, 0.7), 0.5, 0.9) is None  # there are cores left
+    assert hosts.crowding(full(0.0), 0.5, 0.9) is None
+    assert hosts.crowding(full(10.0), None, 0.9) is None
+    assert hosts.crowding(seen([]), 0.5, 0.9) is None
+
+
 def test_a_containers_limits():
     def sample(memory):
         return Sample(0.0, {"cgroup": {"memory": memory, "memory_limit": 100, "cpus": 2.0}})
