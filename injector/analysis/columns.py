@@ -36,6 +36,8 @@ class Site:
     task: str | None = None
     payload: str | None = None
     device: str | None = None
+    asked: str | None = None
+    """The selector of the probe that it is of."""
 
 
 @dataclass
@@ -166,6 +168,7 @@ def _site(data: dict[str, Any]) -> Site | None:
         task=_text(data.get("task")),
         payload=_text(data.get("payload")),
         device=_text(data.get("device")),
+        asked=_text(data.get("asked")),
     )
 
 

@@ -26,7 +26,7 @@ def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
         if said is not None:
             return said
     # A model may be trained in its mode for evaluation, or be wrapped in something that is.
-    for calls in (marks.learnt, marks.tried):
+    for calls in (_of_models(marks), marks.learnt, marks.tried):
         rows = calls[lane.payload[calls] > 0]
         if len(holes):
             rows = rows[~holes.hold(lane.start[rows])]
@@ -44,6 +44,17 @@ def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
         model = lane.site[rows].astype(np.int64)
         return _items(_most(model, step, items, len(steps)), _most(model, step, tokens, len(steps)))
     return Items(None, None, _why(marks, steps))
+
+
+def _of_models(marks: Marks) -> Ints:
+    """The calls of models, without those of what has no mode, where the same probe saw one that has.
+
+    What a loss is called with need not be what a model was: it may count each token.
+    """
+    sites = marks.lane.sites.values()
+    learning = {site.asked for site in sites if site.region == "forward" and site.phase == "train"}
+    beside = marks.lane.table(lambda site: site.phase is None and site.asked in learning) == 1
+    return marks.learnt[~beside[marks.learnt]] if len(marks.learnt) else marks.learnt
 
 
 def _why(marks: Marks, steps: Steps) -> str:

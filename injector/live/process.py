@@ -29,7 +29,7 @@ class Shares(NamedTuple):
 class Kind:
     """What the spans of one site have in common."""
 
-    __slots__ = ("evaluates", "of", "paces", "region", "site", "task", "thread", "whose")
+    __slots__ = ("evaluates", "learns", "of", "paces", "region", "site", "task", "thread", "whose")
 
     def __init__(self, site: dict[str, Any]) -> None:
         self.site = site
@@ -38,6 +38,7 @@ class Kind:
         self.of = site.get("of")
         self.whose = self.of, str(site.get("place"))
         self.evaluates = site.get("phase") == "eval"
+        self.learns = site.get("phase") == "train"
         named = site.get("task") if self.region == "step" else None
         marked = named not in (None, TRAIN)
         self.task = str(named) if marked else EVALUATION if self.evaluates else TRAIN
@@ -72,6 +73,8 @@ class Process:
         self._tops: dict[int, list[tuple[int, str, float]]] = {}
         self._models: dict[tuple[str, object], list[int]] = {}
         """By task and model: calls, and items that it was called with."""
+        self._learning: set[tuple[str, object]] = set()
+        """Tasks and probes that have seen a model that is being trained."""
         self._explicit: set[str] = set()
         """Tasks whose steps say themselves how many items they have."""
         self._regions: dict[str, float] = {}
@@ -151,7 +154,18 @@ class Process:
             progress.steps += 1
 
     def _forward(self, progress: Progress, kind: Kind, items: int) -> None:
-        """Items are those of the model that saw most; batches that are only evaluated are its calls."""
+        """Items are those of the model that saw most; batches that are only evaluated are its calls.
+
+        What is called beside a model that learns (a loss) may count tokens, and is none.
+        """
+        probe = kind.task, kind.site.get("asked")
+        if kind.learns and probe not in self._learning:
+            self._learning.add(probe)
+            self._models = {key: seen for key, seen in self._models.items() if key[0] != kind.task}
+            if kind.task not in self._explicit:
+                progress.items = 0
+        if not (kind.learns or kind.evaluates) and probe in self._learning:
+            return
         seen = self._models.setdefault((kind.task, kind.of), [0, 0])
         seen[0] += 1
         seen[1] += items

@@ -64,6 +64,21 @@ def test_iter_and_next_at_two_lines(tmp_path: Path) -> None:
     assert loop.place and loop.place.line == 10
 
 
+@pytest.mark.parametrize(("model", "items"), [("train", 8), ("eval", 800), (None, 800)])
+def test_a_loss_need_not_know_how_many_items_there_are(
+    tmp_path: Path, model: str | None, items: int
+) -> None:
+    p = Program()
+    for _ in range(20):
+        p.io()
+        if model is not None:
+            p.forward(phase=model)
+        p.forward(0.1, items=800, phase=None, of=4, line=16)
+        p.backward()
+        p.update()
+    assert only(report(tmp_path / "r", p)).items_per_step == items
+
+
 def test_gradients_are_accumulated(tmp_path: Path) -> None:
     p = Program()
     for _ in range(2):

@@ -27,6 +27,7 @@ SITES = [
     site(8, "step", task="disc"),
     site(9, "step", task="gen"),
     site(10, "io", of=1, place={"file": "/x/train.py", "line": 30}),
+    site(11, "forward", of=4),
 ]
 
 
@@ -103,6 +104,22 @@ FOLDERS = []
 def folder(tmp_path):
     FOLDERS[:] = [Folder(tmp_path / "train.2026-01-01_00-00-00.000000")]
     return FOLDERS[0]
+
+
+def test_a_loss_that_counts_tokens_tells_no_items(folder):
+    folder.process(1)
+    state = State(str(folder.path))
+    for at in range(201):
+        t = at * 10 * MS
+        folder.row(1, t, t + 2 * MS, 1)
+        if at > 1:  # until then only the loss has been seen
+            folder.row(1, t + 2 * MS, t + 5 * MS, 2, 8)
+        folder.row(1, t + 5 * MS, t + 6 * MS, 11, 800)
+        folder.row(1, t + 6 * MS, t + 9 * MS, 3)
+        folder.row(1, t + 9 * MS, t + 10 * MS, 4)
+        if at == 100:
+            state.tick(101.0)
+    assert state.tick(102.0).rate == pytest.approx(800.0)
 
 
 def test_a_run_that_has_not_begun(folder):

@@ -20,13 +20,13 @@ class Writer(nn.Module):
 
 
 text = torch.randint(0, 50, (120, 33))
-model = Writer()
+model, criterion = Writer(), nn.CrossEntropyLoss()
 optimizer = torch.optim.AdamW(model.parameters())
 began = perf_counter()
 for epoch in range(2):
     for rows in DataLoader(text, batch_size=6, shuffle=True):  #: io pace
         out = model(rows[:, :-1])  #: forward
-        loss = nn.functional.cross_entropy(out.flatten(0, 1), rows[:, 1:].flatten())
+        loss = criterion(out.flatten(0, 1), rows[:, 1:].flatten())  #: forward
         optimizer.zero_grad()
         loss.backward()  #: backward
         optimizer.step()  #: optimizer
