@@ -61,9 +61,9 @@ def test_a_rank_that_was_killed_and_started_again(inject, environ, tmp_path):
 
 def test_a_rank_that_exits(inject, environ, tmp_path):
     job = finish(start(inject, environ, tmp_path, "exits"), tmp_path)
-    assert job.exit == 1
+    assert job.exit == 1, job.err
     first, second = job.broken
-    assert (first["rank"], first["kind"], first["how"]) == (1, "died", "exit code 3")
+    assert (first["rank"], first["kind"], first["how"]) == (1, "died", "exit code 3"), job.err
     assert (first["steps"], first["restarted"]) == (BAD, None)
     assert (second["rank"], second["kind"]) == (0, "followed")
     assert "\nbroken " in job.err
