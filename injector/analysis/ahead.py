@@ -72,7 +72,8 @@ def _accumulated(stream: Stream, marks: Marks, mine: Flags, turn: Ints, fetches:
     close = stream.close[at]
     following = fetches[np.searchsorted(fetches, close)]  # at least the next epoch's
     first, beyond = (np.searchsorted(lane.start[work], each) for each in (close, following))
-    some = beyond > first
+    # Where something is updated meanwhile, it is that update's, and paced by something else.
+    some = (beyond > first) & (counts(lane.start[marks.updates], close, following) == 0)
     return _insert(stream, turn, at[some], lane.end[work[beyond[some] - 1]])
 
 

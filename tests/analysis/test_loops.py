@@ -625,6 +625,30 @@ def test_a_batch_left_of_an_epoch_that_was_ahead_goes_on_in_the_next(
     assert found.others == ()
 
 
+def test_another_stage_after_an_epoch_is_none_of_its_steps(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(4):
+        for batch in range(9):
+            p.io()
+            if batch:  # the first one is only looked at
+                p.forward()
+                p.backward()
+            if batch % 3 == 2:
+                p.update()
+        p.dry()
+        for _ in range(5):
+            p.forward(of=5, line=40)
+            p.backward(line=41)
+            p.update(of=5, line=42)
+    first, second = report(tmp_path / "r", p).loops
+    assert {(first.paced_by, first.steps), (second.paced_by, second.steps)} == {
+        ("loader", 12),
+        ("optimizer", 20),
+    }
+    items = sorted(loop.items_per_step or 0 for loop in (first, second))
+    assert items == [8, ms((3 * 16 + 8 * 24) / 11)]  # without the first step, which is warm-up
+
+
 def test_batches_of_a_step_are_fetched_together_one_ahead(tmp_path: Path) -> None:
     p = Program()
     for _ in range(3):
