@@ -121,18 +121,15 @@ def crowding(seen: Monitored, cores: float | None, waits: float) -> str | None:
     ``cores`` are the processors that this one kept busy, ``waits`` is the fraction of the time in which
     something waited for one.
     """
-    readings = [sample for sample in seen.hosts if sample.data.get("cores")]
-    if len(readings) < 2 or cores is None or waits < CROWDED:
+    found = _utilization(seen)
+    if not found or cores is None or waits < CROWDED:
         return None
-    (before, first), (now, last) = ((s.time, s.data["cores"]) for s in (readings[0], readings[-1]))
-    if now <= before or len(first) != len(last):
-        return None
-    busy = sum(max(new[0] - old[0], 0.0) for old, new in zip(first, last, strict=True))
-    others = busy / (now - before) - cores
-    if busy / (now - before) < FULL * len(last) or others < CROWDED * len(last):
+    total, used = len(found[0]), _mean(map(_mean, found)) / 100
+    others = used * total - cores
+    if used < FULL or others < CROWDED * total:
         return None
     return (
-        f"this program alone: other programs kept {others:.2g} of {len(last)} cores of {seen.host} busy, "
+        f"this program alone: other programs kept {others:.2g} of {total} cores of {seen.host} busy, "
         f"this one {cores:.2g}, and it may be faster without them"
     )
 

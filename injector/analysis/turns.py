@@ -14,6 +14,7 @@ from .steps import Pace, Steps, joined, no_steps, pace_of
 
 _ROUNDS = 8
 _NEARLY = 0.75
+"""Fraction of the steps that have equally many batches where that is the program's way."""
 
 
 class Turns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import dedent
 
 import pytest
 
@@ -334,3 +335,15 @@ def test_compiled_models_have_the_same_graphs(run):
     ] * 3
     assert len(process.named("backward")) == len(process.named("optimizer")) == 3
     assert not with_us.info["failures"]
+
+
+def test_one_number_beside_a_model_tells_no_items(run):
+    text = """
+    import torch
+    torch.nn.Softplus()(torch.zeros(1, 1))
+    torch.nn.Softplus()(torch.zeros(3, 1))
+    torch.nn.Linear(2, 1)(torch.zeros(1, 2))
+    """
+    process = run(dedent(text)).only
+    seen = [(span.what, span.items) for span in process.named("forward")]
+    assert seen == [("Softplus", 0), ("Softplus", 3), ("Linear", 1)]
