@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # pip takes the build that its index offers: PIP_EXTRA_INDEX_URL can name an index of CPU builds.
 TORCH := torch==2.13.0
 
-.PHONY: demo test browser lint types check bench clean
+.PHONY: demo test test-all browser lint types check bench clean
 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -38,6 +38,10 @@ demo: $(VENV)/base
 
 test: $(VENV)/test browser
 	$(BIN)/python -m pytest -n 3 --dist loadgroup
+
+# And what only a release needs: thousands of generated programs, selectors and damaged run folders.
+test-all: $(VENV)/test browser
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not gpu"
 
 # The page of `inject watch --web` is tested in a real browser. It comes from the system's packages, so it
 # is installed for root on Debian and its like only; elsewhere the test says what is missing.
