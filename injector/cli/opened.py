@@ -1,7 +1,8 @@
-"""Runs as their readers want them: collected, or put together again for as long as they are read."""
+"""How the verbs that read runs name them, and open them: collected, or put together for that time."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,20 @@ from contextlib import contextmanager
 
 from ..bus import collector
 from ..store.folder import Run, open_run
+
+
+def add_run(parser: argparse.ArgumentParser, nargs: str | None) -> None:
+    """The argument that names a run, and ``--runs``."""
+    newest = "LAST for the newest" + ("" if nargs is None else ", which is the default")
+    parser.add_argument(
+        "run", nargs=nargs, help=f"run folder, its name or how that begins; {newest}"
+    )
+    add_runs(parser)
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """``--runs``, where runs are looked for by name."""
+    parser.add_argument("--runs", metavar="DIR", help="folder of runs ($INJECT_RUNS, .inject/runs)")
 
 
 def is_foreign(run: Run) -> bool:

@@ -10,6 +10,7 @@ from ..errors import UserError
 from ..report.machine import size
 from ..store.folder import find
 from ..store.packed import pack
+from .opened import add_run
 
 
 def parser() -> argparse.ArgumentParser:
@@ -18,10 +19,7 @@ def parser() -> argparse.ArgumentParser:
         prog="inject pack",
         description="Turn the spans of finished runs into Parquet. Everything reads them as before.",
     )
-    result.add_argument(
-        "run", nargs="*", help="run folders, or their names; the newest if left out"
-    )
-    result.add_argument("--runs", metavar="DIR", help="folder of runs ($INJECT_RUNS, .inject/runs)")
+    add_run(result, "*")
     return result
 
 

@@ -11,6 +11,7 @@ from ..analysis.views import VIEWS, views
 from ..errors import UserError
 from ..report.formats import FORMATS, write
 from ..store.folder import find
+from .opened import add_run
 
 
 def parser() -> argparse.ArgumentParser:
@@ -20,9 +21,8 @@ def parser() -> argparse.ArgumentParser:
         description="Ask a run in SQL (DuckDB's). Views: " + ", ".join(VIEWS) + ".",
         epilog='Example: inject query LAST "select rank, median(seconds) from steps group by rank"',
     )
-    result.add_argument("run", help="run folder, or its name; LAST for the newest")
+    add_run(result, None)
     result.add_argument("sql", help="the query, or - to read it from standard input")
-    result.add_argument("--runs", metavar="DIR", help="folder of runs ($INJECT_RUNS, .inject/runs)")
     result.add_argument("--format", choices=FORMATS, default="table")
     result.add_argument("--output", metavar="FILE", help="write there instead of printing")
     return result
@@ -32,9 +32,8 @@ def main(argv: Sequence[str]) -> int:
     """Print the result; exit code 2 for a run that is none and for SQL that does not work."""
     options = parser().parse_args(argv)
     try:
-        which = None if options.run == "LAST" else options.run
         sql = sys.stdin.read() if options.sql == "-" else options.sql
-        result = run_query(sql, views(find(which, options.runs), options.runs))
+        result = run_query(sql, views(find(options.run, options.runs), options.runs))
         write(result, options.format, options.output)
     except (UserError, OSError) as error:
         print(f"inject: {error}", file=sys.stderr)

@@ -12,7 +12,7 @@ from ..report.plain import as_data
 from ..report.terminal import render
 from ..report.text import encodable
 from ..store.folder import Run, find, open_run
-from .opened import collected
+from .opened import add_run, collected
 
 
 def parser() -> argparse.ArgumentParser:
@@ -21,8 +21,7 @@ def parser() -> argparse.ArgumentParser:
         prog="inject report",
         description="Print what a run has to tell. Run folders of milabench are read as well.",
     )
-    result.add_argument("run", nargs="?", help="run folder, or its name; the newest if left out")
-    result.add_argument("--runs", metavar="DIR", help="folder of runs ($INJECT_RUNS, .inject/runs)")
+    add_run(result, "?")
     result.add_argument("--json", action="store_true", help="print data, for other programs")
     return result
 

@@ -11,6 +11,7 @@ from ..errors import UserError
 from ..report import listing
 from ..report.formats import FORMATS, write
 from ..store.place import default_runs
+from .opened import add_runs
 
 
 def parser() -> argparse.ArgumentParser:
@@ -18,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="inject runs", description="List the runs of a folder, the oldest first."
     )
-    result.add_argument("--runs", metavar="DIR", help="folder of runs ($INJECT_RUNS, .inject/runs)")
+    add_runs(result)
     result.add_argument("--format", choices=FORMATS, default="table")
     result.add_argument("--output", metavar="FILE", help="write there instead of printing")
     return result

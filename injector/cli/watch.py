@@ -17,7 +17,7 @@ from ..report.final import snapshot
 from ..report.text import encodable
 from ..report.watching import Watching
 from ..store.folder import Run, find, open_run
-from .opened import collected, is_foreign
+from .opened import add_run, collected, is_foreign
 
 PATIENCE = 60.0
 """Seconds after all processes have ended in which a run is still expected to be collected."""
@@ -29,8 +29,7 @@ def parser() -> argparse.ArgumentParser:
         prog="inject watch",
         description="Watch a run that goes on, also one on another machine through a shared folder.",
     )
-    result.add_argument("run", nargs="?", help="run folder, or its name; the newest if left out")
-    result.add_argument("--runs", metavar="DIR", help="folder of runs ($INJECT_RUNS, .inject/runs)")
+    add_run(result, "?")
     result.add_argument("--web", action="store_true", help="serve a page on this machine instead")
     result.add_argument("--port", type=_port, default=0, help="of the page (any free one)")
     result.add_argument("--once", action="store_true", help="print the state once and end")

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import UserError
 from ..schema import SCHEMA
-from .place import default_runs
+from .place import clean_name, default_runs, stamp
+
+LAST = "LAST"
+"""What stands for the newest run wherever one is named."""
 
 
 class NotARunError(UserError):
@@ -38,42 +41,99 @@ class Damage:
 
 
 def find(which: str | None = None, runs: str | None = None) -> str:
-    """The run folder that ``which`` names: a path, or a name in the folder of runs.
+    """The run folder that ``which`` names: a path, or what :func:`resolve` takes in the folder of runs.
 
     The newest if None. Raises NotARunError, saying what was looked for.
     """
     base = default_runs(runs)
-    if which is None:
-        found = newest(base)
-        if found is None:
-            raise NotARunError(f"there is no run in {base}")
+    if which and which != LAST and is_run(which):
+        return os.path.abspath(which)
+    found = resolve(which, base, is_run)
+    if found is not None:
         return found
-    for path in (which, os.path.join(base, which)):
-        if is_run(path):
-            return os.path.abspath(path)
-    reason = "holds no record of a run" if os.path.isdir(which) else "does not exist"
-    raise NotARunError(f"{which}: this folder {reason}, and {base} has no run of that name")
+    if which is None or which == LAST:
+        raise NotARunError(f"there is no run in {base}")
+    reason = "this folder does not exist"
+    if os.path.isdir(which):
+        reason = "this folder holds no record of a run"
+        if newest(which) is not None:
+            reason += f", but runs: name one of them, or add --runs {which}"
+    elif os.path.exists(which):
+        reason = "this is a file, and a run is a folder"
+    near = _nearest(which, base)
+    raise NotARunError(f"{which}: {reason}, and {base} has no run of that name{near}")
+
+
+def resolve(which: str | None, base: str, fits: Callable[[str], bool]) -> str | None:
+    """The folder in ``base`` that ``which`` names, among those that ``fits`` takes; None for no such one.
+
+    ``which`` is the name of a folder, the name that ``--name`` gave (the newest of several), or how the
+    name of one begins; None and ``LAST`` stand for the newest of all. Raises NotARunError when several
+    names begin so.
+    """
+    names = _names(base)
+    if which is None or which == LAST:
+        return newest_of(path for name in names if fits(path := os.path.join(base, name)))
+    if not which.strip():
+        raise NotARunError("the name of a run is empty: give its folder, its name, or LAST")
+    if not which.strip("./"):
+        return None
+    wanted = clean_name(which.rstrip("/"))
+    begin = [name for name in names if name.startswith(wanted)]
+    begin = [name for name in begin if fits(os.path.join(base, name))]
+    if wanted in begin:
+        return os.path.abspath(os.path.join(base, wanted))
+    called = [name for name in begin if _split(name)[0] == wanted] or begin
+    several = sorted({_split(name)[0] for name in called})
+    if len(several) > 1 or (several and len(called) > 1 and len(wanted) > len(several[0])):
+        shown = several if len(several) > 1 else sorted(called)
+        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+        raise NotARunError(f"{which}: several runs begin so: {', '.join(shown[:5])}{more}")
+    found = newest_of(os.path.join(base, name) for name in called)
+    return None if found is None else os.path.abspath(found)
+
+
+def _names(base: str) -> list[str]:
+    try:
+        return os.listdir(base)
+    except OSError:
+        return []
+
+
+def _nearest(which: str, base: str) -> str:
+    from difflib import get_close_matches
+
+    known = {_split(name)[0] for name in _names(base) if is_run(os.path.join(base, name))}
+    near = get_close_matches(which, known, 3)
+    return f"; the nearest: {', '.join(near)}" if near else ""
 
 
 def newest(runs: str) -> str | None:
     """The run in the folder ``runs`` that started last."""
-    try:
-        names = os.listdir(runs)
-    except OSError:
-        return None
-    folders = [path for name in names if is_run(path := os.path.join(runs, name))]
-    return newest_of(folders)
+    return resolve(None, runs, is_run)
 
 
 def newest_of(folders: Iterable[str]) -> str | None:
-    """Of folders named NAME.TIME the one that began last."""
+    """Of folders the one that began last: named NAME.TIME, else as the file system knows."""
     return max(folders, key=_started, default=None)
 
 
 def _started(folder: str) -> tuple[str, str]:
-    # The last two parts are the time; other writers put ":" where ours have "-".
-    parts = os.path.basename(folder).split(".")
-    return ".".join(parts[-2:]).replace(":", "-"), folder
+    try:
+        moment = _split(os.path.basename(folder))[1]
+        return moment or stamp(int(os.path.getmtime(folder) * 1e6)), folder
+    except OSError:
+        return "", folder
+
+
+def _split(name: str) -> tuple[str, str]:
+    """NAME and TIME of the folder ``NAME.TIME``; no time for one that was called otherwise."""
+    stem, _, moment = name.rpartition(".")
+    stem, _, day = stem.rpartition(".")
+    when = f"{day}.{moment}".replace(":", "-")  # other writers put ":" where ours have "-"
+    if len(day) == 19 and when[:10].replace("-", "").isdecimal() and stem:
+        return stem, when
+    return name, ""
 
 
 def is_run(path: str) -> bool:

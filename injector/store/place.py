@@ -112,7 +112,7 @@ def create_unique(parent: str, name: str) -> str:
     os.makedirs(parent, exist_ok=True)
     moment = time.time_ns() // 1_000
     while True:
-        folder = os.path.join(parent, f"{name}.{_stamp(moment)}")
+        folder = os.path.join(parent, f"{name}.{stamp(moment)}")
         try:
             os.mkdir(folder)
         except FileExistsError:
@@ -121,7 +121,8 @@ def create_unique(parent: str, name: str) -> str:
         return folder
 
 
-def _stamp(microseconds: int) -> str:
+def stamp(microseconds: int) -> str:
+    """The TIME of a run folder that was made then; such texts sort as the moments do."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(seconds)) + f".{rest:06d}"
 

@@ -32,6 +32,70 @@ def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         store.open_run(str(tmp_path))
 
 
+NAMED = ("foo", "foo", "food", "v1.2", "a_b", "run")
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Path:
+    """Runs of these names, one a minute."""
+    for minute, name in enumerate(NAMED):
+        (tmp_path / f"{name}.2026-01-01_00-{minute:02}-00.000000" / "raw").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("which", "minute"),
+    [
+        ("LAST", 5),
+        (None, 5),
+        ("foo", 1),  # the newest of that name, though another begins so
+        ("food", 2),
+        ("foo.2026-01-01_00-00", 0),
+        ("v1", 3),
+        ("v1.2", 3),
+        ("v1.2.2026", 3),
+        ("a/b", 4),
+        ("r", 5),
+    ],
+)
+def test_a_run_by_its_name_or_how_it_begins(named: Path, which: str | None, minute: int) -> None:
+    found = store.find(which, str(named))
+    assert found.endswith(f"_00-{minute:02}-00.000000") and os.path.isabs(found)
+
+
+@pytest.mark.parametrize(
+    ("which", "said"),
+    [
+        ("fo", "fo: several runs begin so: foo, food"),
+        ("foo.2026-01-01", "several runs begin so: foo.2026-01-01_00-00-00.000000, foo.2026"),
+        (
+            "fool",
+            "fool: this folder does not exist, .* of that name; the nearest: (food, foo|foo, food)",
+        ),
+        ("", "the name of a run is empty"),
+        (" ", "the name of a run is empty"),
+        ("/", "this folder holds no record of a run"),
+        ("..", "this folder holds no record of a run"),
+        (__file__, "this is a file, and a run is a folder"),
+    ],
+)
+def test_what_names_no_run_or_several(named: Path, which: str, said: str) -> None:
+    with pytest.raises(NotARunError, match=said):
+        store.find(which, str(named))
+
+
+def test_a_folder_of_runs_is_none_but_holds_some(named: Path) -> None:
+    with pytest.raises(NotARunError, match=f"but runs: .* --runs {named}"):
+        store.find(str(named), str(named / "elsewhere"))
+
+
+def test_a_folder_that_was_named_is_not_newest_for_ever(named: Path) -> None:
+    (named / "zzz" / "raw").mkdir(parents=True)
+    os.utime(named / "zzz", (0, 0))
+    assert store.find("LAST", str(named)).endswith("_00-05-00.000000")
+    assert store.find("zz", str(named)) == str(named / "zzz")
+
+
 def test_run_json(tmp_path: Path) -> None:
     store.write_info(str(tmp_path), {"name": "é", "schema": 1})
     assert store.read_info(str(tmp_path)) == {"schema": 1, "name": "é"}

@@ -235,7 +235,9 @@ class TestWhichFolder:
         ("which", "name"),
         [
             (None, "b.2026-01-03"),
+            ("LAST", "b.2026-01-03"),
             ("suites/a.yaml", "a.2026-01-02"),
+            ("a.2026-01-01", "a.2026-01-01"),
             ("a", "a.2026-01-02"),
             ("a.2026-01-01_10-00-00.000001", "a.2026-01-01"),
         ],
@@ -247,8 +249,10 @@ class TestWhichFolder:
         path = f"{base}/runs/a.2026-01-01_10-00-00.000001"
         assert finding.find(path, "/nowhere") == path
         assert finding.find(f"{base}/runs", "/nowhere").startswith(f"{base}/runs/b.")
+        with pytest.raises(results.NoResultsError):
+            finding.find("suites/.yaml", base)
 
-    @pytest.mark.parametrize("which", [None, "x.yaml", "nothing"])
+    @pytest.mark.parametrize("which", [None, "LAST", "x.yaml", "nothing"])
     def test_where_it_was_looked_for_is_said(self, tmp_path, which):
         with pytest.raises(results.NoResultsError, match=r"runs"):
             finding.find(which, str(tmp_path / "empty"))

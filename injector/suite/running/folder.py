@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 
 from ...errors import UserError
-from ...store.folder import replace_file
+from ...store.folder import LAST, replace_file, resolve
 from ...store.place import clean_name, create_unique
 from .. import plan as plans
 from ..plan import Plan
@@ -35,7 +35,7 @@ def write_plan(folder: str, plan: Plan) -> None:
 
 
 def find(base: str, which: str | None, suite: str | None = None) -> str:
-    """The run folder that ``--resume`` means: a path, a name below ``base``, else the newest.
+    """The run folder that ``--resume`` means: a path, a run's name below ``base``, else the newest.
 
     With ``suite`` (the path of a YAML) the newest of that suite.
 
@@ -43,10 +43,10 @@ def find(base: str, which: str | None, suite: str | None = None) -> str:
         UserError: there is none; the text says where it was looked for.
     """
     runs = os.path.join(base, "runs")
-    if which is not None:
-        for path in (which, os.path.join(runs, which)):
-            if os.path.isfile(os.path.join(path, plans.FILE)):
-                return os.path.abspath(path)
+    if which is not None and which != LAST:
+        found = which if _is_planned(which) else resolve(which, runs, _is_planned)
+        if found is not None:
+            return os.path.abspath(found)
         raise UserError(f"--resume {which}: no suite has been run in {which}, nor in {runs}")
     for path in newest(base):
         if suite is None or _suite_of(path) == os.path.abspath(suite):
@@ -64,7 +64,11 @@ def newest(base: str) -> list[str]:
         return []
     names.sort(key=lambda name: name.split(".")[-2:], reverse=True)
     paths = (os.path.join(runs, name) for name in names)
-    return [path for path in paths if os.path.isfile(os.path.join(path, plans.FILE))]
+    return [path for path in paths if _is_planned(path)]
+
+
+def _is_planned(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, plans.FILE))
 
 
 def _suite_of(folder: str) -> str | None:
