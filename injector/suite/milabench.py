@@ -8,6 +8,7 @@ rate and no loss that is not a number. Rates of failed runs count as well.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
@@ -15,7 +16,15 @@ from typing import Any
 from ..analysis.rates import number
 from ..store.folder import Damage, read_records
 from . import score, traces
-from .outcome import MILABENCH, UNFINISHED, BenchmarkResult, Finding, ProcessResult, SuiteResult
+from .outcome import (
+    MILABENCH,
+    NEVER,
+    UNFINISHED,
+    BenchmarkResult,
+    Finding,
+    ProcessResult,
+    SuiteResult,
+)
 from .plan import LeftOut
 from .records import Device, Record, Series
 from .running.journal import FINISHED
@@ -48,7 +57,8 @@ def read(folder: str) -> SuiteResult:
     by_name: dict[str, list[_Run]] = {}
     for run in runs:
         by_name.setdefault(run.name, []).append(run)
-    benchmarks = [_benchmark(name, mine) for name, mine in by_name.items()]
+    there = sorted({run.device for run in runs if run.alone and run.device is not None})
+    benchmarks = [_benchmark(name, mine, there) for name, mine in by_name.items()]
     times = [time for run in runs for time in (run.began, run.ended) if time is not None]
     meta = next((run.meta for run in runs if run.meta), {})
     torn = sum(run.damage.torn for run in runs)
@@ -156,6 +166,18 @@ class _Run:
         machines = self.config.get("num_machines", 1)
         width = len(self.config.get("devices") or ()) if plan.get("method") == "njobs" else 1
         return width * machines if isinstance(machines, int) else width
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is one of a run for each device."""
+        plan = self.config.get("plan") or {"method": "per_gpu"}
+        return str(plan.get("method")).replace("-", "_") == "per_gpu"
+
+    @property
+    def repeat(self) -> str:
+        """``"R1"`` of its second repeat, as its tags say."""
+        tags = map(str, self.config.get("tag") or ())
+        return next((tag for tag in tags if re.fullmatch(r"R\d+", tag)), "R0")
 
     # -- how it went
 
@@ -274,7 +296,7 @@ def _memory(state: Mapping[str, Any]) -> tuple[float, float] | None:
     return None if used is None or total is None else (used, total)
 
 
-def _benchmark(name: str, runs: list[_Run]) -> BenchmarkResult:
+def _benchmark(name: str, runs: list[_Run], there: list[str]) -> BenchmarkResult:
     config = next((run.config for run in runs if run.config), {})
     return BenchmarkResult(
         name=name,
@@ -284,10 +306,47 @@ def _benchmark(name: str, runs: list[_Run]) -> BenchmarkResult:
         weight=number(config.get("weight")) or 0.0,
         enabled=config.get("enabled") is not False,
         settings=config,
-        processes=tuple(run.result() for run in runs),
+        processes=(*(run.result() for run in runs), *_missing(name, runs, there)),
         width=max(run.width for run in runs),
         peak_memory=_peak(runs),
     )
+
+
+def _missing(name: str, runs: list[_Run], there: list[str]) -> Iterator[ProcessResult]:
+    """The runs that the plan of a benchmark names and that left no file, in each of its repeats.
+
+    ``there``: the devices that any benchmark of the folder was run on one by one. milabench's layer
+    ``planning`` compares with the devices of the machine that it is on.
+    """
+    repeats: dict[tuple[str, str], list[_Run]] = {}
+    for run in runs:
+        if run.config and "nolog" not in (run.config.get("tag") or ()):
+            repeats.setdefault((os.path.dirname(run.path), run.repeat), []).append(run)
+    for (_, repeat), found in repeats.items():
+        planned, why = _planned(found, there)
+        for number in range(len(found), planned):
+            sentence = f"there is no record of it: {len(found)} of {planned} runs are there, {why}"
+            yield ProcessResult(
+                key=f"{name}.{repeat}.{number}",
+                benchmark=name,
+                slot=f"{JOB}.{number}",
+                state=NEVER,
+                findings=(Finding("planning", False, FAILURE, sentence),),
+            )
+
+
+def _planned(runs: list[_Run], there: list[str]) -> tuple[int, str]:
+    """How many runs a repeat should have, and how that is known."""
+    plan = runs[0].config.get("plan") or {}
+    if not runs[0].alone:
+        count = plan.get("n")
+        return (count, "n of its plan") if isinstance(count, int) else (0, "")
+    described = [(run.meta.get("accelerators") or {}).get("gpus") for run in runs]
+    if gpus := next(filter(None, described), None):
+        return len(gpus), "one for each device of the machine"
+    if len(there) == 1 and there[0].isdecimal() and there[0] != "0":
+        return 2, f"one for each device, of which {there[0]} is not the first"
+    return len(there), "one for each device that another benchmark ran on"
 
 
 def _peak(runs: list[_Run]) -> float | None:

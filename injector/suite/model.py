@@ -62,6 +62,8 @@ class Benchmark:
     """The entry that it came from: another name where a matrix, a search or a sweep made it."""
     variables: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """What ``-P``, ``-V`` and ``variables:`` set, by dotted name."""
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Of the names that its entry has several values of, by a matrix, a sweep or a search."""
     places: Mapping[tuple[str | int, ...], Where] = field(default_factory=dict, repr=False)
     """Where each of its keys was written, by the keys that lead there."""
     templates: tuple[Any, ...] = field(default=(), repr=False, compare=False)

@@ -74,6 +74,8 @@ class BenchmarkResult:
     group: str = ""
     family: str = ""
     """The entry of the YAML that it came from: another name where a matrix made it."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Of the names that a matrix, a sweep or a search gave its entry several values of."""
     tags: tuple[str, ...] = ()
     weight: float = 1.0
     enabled: bool = True

@@ -99,6 +99,8 @@ class LeftOut:
     reason: str
     failure: bool = False
     """Whether it should have run."""
+    weight: float = 0.0
+    """What it counts in the suite's score: with 0, since nothing of it ran."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Plan:
     base: str
     machine: Mapping[str, Any]
     benchmarks: Mapping[str, Mapping[str, Any]]
-    """``group tags weight settings`` by name."""
+    """``family values group tags weight settings`` by name."""
     jobs: tuple[Job, ...]
     """In the order in which they are to start."""
     left_out: tuple[LeftOut, ...] = ()

@@ -94,7 +94,8 @@ class _Planner:
         """The jobs of one benchmark, a repeat each; none if it is left out or wrong."""
         try:
             if reason := self._why_not(benchmark):
-                self.left_out.append(LeftOut(benchmark.name, reason))
+                weight = benchmark.weight if benchmark.enabled else 0.0
+                self.left_out.append(LeftOut(benchmark.name, reason, weight=weight))
                 return
             stem = self._stem(benchmark.name)
             made = _Maker(benchmark, stem, self.machine, self.facts, ground(benchmark), self.wish)
@@ -104,6 +105,7 @@ class _Planner:
             return
         self.benchmarks[benchmark.name] = {
             "family": benchmark.family,
+            "values": dict(benchmark.values),
             "group": benchmark.group,
             "tags": list(benchmark.tags),
             "weight": benchmark.weight,

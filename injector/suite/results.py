@@ -61,14 +61,19 @@ def expected(result: SuiteResult, suite: Suite) -> SuiteResult:
     known = {each.name for each in result.benchmarks} | {each.benchmark for each in result.left_out}
     why = Finding("error", False, FAILURE, "it did not run: there is no record of it")
     absent = [
-        BenchmarkResult(each.name, each.group, each.family, each.tags, each.weight, findings=(why,))
+        BenchmarkResult(
+            each.name, each.group, each.family, tags=each.tags, weight=each.weight, findings=(why,)
+        )
         for each in suite.benchmarks
         if each.enabled and each.name not in known
     ]
     found = [
         replace(each, weight=weights.get(each.name, each.weight)) for each in result.benchmarks
     ]
-    return replace(result, benchmarks=(*found, *absent))
+    left_out = tuple(
+        replace(each, weight=weights.get(each.benchmark, each.weight)) for each in result.left_out
+    )
+    return replace(result, benchmarks=(*found, *absent), left_out=left_out)
 
 
 def _read(folder: str) -> SuiteResult:
@@ -204,6 +209,7 @@ def _benchmark(
         name=name,
         group=str(told.get("group") or name),
         family=str(told.get("family") or told.get("group") or name),
+        values=told.get("values") or {},
         tags=tuple(map(str, told.get("tags") or ())),
         weight=1.0 if weight is None else float(weight),
         settings=told.get("settings") or {},

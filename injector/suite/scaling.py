@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from .outcome import BenchmarkResult, SuiteResult
 
+_LIST = re.compile(r"(?:[a-z]+:)?\d+(?:[, ]+(?:[a-z]+:)?\d+)*")
+"""``"0,1"``, ``"cuda:0, cuda:1"``."""
 WEAK, STRONG = "weak", "strong"
 EXACT, DLBS = "exact", "dlbs"
 
@@ -34,12 +38,14 @@ class Scaled(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Benchmarks that differ in nothing but their devices."""
+    """Benchmarks of one entry that differ in nothing but their devices."""
 
     name: str
     kind: str
     """``"weak"``: the batch grows with the devices; ``"strong"``: it stays."""
     columns: tuple[Scaled, ...]
+    values: Mapping[str, Any] = {}
+    """Of the other names that the entry is swept over: ``{"framework": "mxnet"}``."""
 
 
 def scaled(points: Iterable[Point], kind: str, rounding: str = EXACT) -> tuple[Scaled, ...]:
@@ -83,23 +89,75 @@ def _cut(value: float) -> int:
 def families(suite: SuiteResult, rounding: str = EXACT) -> list[Family]:
     """What of ``suite`` scales: benchmarks of one entry with the tag ``weak`` or ``strong``.
 
-    Only those that did not fail, on two different numbers of devices at least.
+    An entry that is swept over other names than its devices makes a family for each combination of
+    their values. Only benchmarks that did not fail are points, and a family has two different numbers
+    of devices at least.
     """
-    found: dict[tuple[str, str], dict[int, Point]] = {}
+    entries: dict[tuple[str, str], list[BenchmarkResult]] = {}
     for benchmark in suite.benchmarks:
         kind = next((kind for kind in (WEAK, STRONG) if _tagged(benchmark, kind)), None)
-        point = _point(benchmark)
-        if kind and point:
-            found.setdefault((benchmark.family, kind), {})[point.devices] = point
-    return [
-        Family(name, kind, scaled(points.values(), kind, rounding))
-        for (name, kind), points in found.items()
-        if len(points) > 1
-    ]
+        if kind:
+            entries.setdefault((benchmark.family, kind), []).append(benchmark)
+    found = []
+    for (name, kind), benchmarks in entries.items():
+        for values, points in _series(benchmarks):
+            if len({point.devices for point in points}) > 1:
+                found.append(Family(name, kind, scaled(points, kind, rounding), values))
+    return found
 
 
 def _tagged(benchmark: BenchmarkResult, kind: str) -> bool:
     return kind in benchmark.tags or f"{kind}-scaling" in benchmark.tags
+
+
+def _series(benchmarks: Sequence[BenchmarkResult]) -> Iterable[tuple[dict[str, Any], list[Point]]]:
+    """The points of one entry, by the values of the names that do not set its devices."""
+    names = _other_names(benchmarks)
+    found: dict[str, tuple[dict[str, Any], list[Point]]] = {}
+    for benchmark in benchmarks:
+        values = {name: benchmark.values.get(name) for name in names}
+        points = found.setdefault(_text(values), (values, []))[1]
+        if point := _point(benchmark):
+            points.append(point)
+    return found.values()
+
+
+def _other_names(benchmarks: Sequence[BenchmarkResult]) -> list[str]:
+    """The swept names of an entry that do not set the number of devices, as its benchmarks show.
+
+    A name sets it where the devices change with that name alone. A name that never changes alone (the
+    batch that grows with the devices) goes with them where its values are numbers or lists of
+    devices, and each stands beside one number of devices only.
+    """
+    planned = [each for each in benchmarks if each.devices]
+    names = dict.fromkeys(name for each in planned for name in each.values)
+    varied = [name for name in names if len({_text(b.values.get(name)) for b in planned}) > 1]
+    found = []
+    for name in varied:
+        alone: dict[str, dict[str, int]] = {}
+        for each in planned:
+            rest = _text([each.values.get(other) for other in varied if other != name])
+            alone.setdefault(rest, {})[_text(each.values.get(name))] = each.devices
+        groups = [devices for devices in alone.values() if len(devices) > 1]
+        sets = any(len(set(devices.values())) > 1 for devices in groups)
+        if not sets and (groups or not _follows(name, planned)):
+            found.append(name)
+    return found
+
+
+def _follows(name: str, benchmarks: Sequence[BenchmarkResult]) -> bool:
+    """Whether the values of ``name`` count, and each stands beside one number of devices only."""
+    devices: dict[str, set[int]] = {}
+    for each in benchmarks:
+        value = each.values.get(name)
+        if not (isinstance(value, (int, float, list)) or _LIST.fullmatch(str(value))):
+            return False
+        devices.setdefault(_text(value), set()).add(each.devices)
+    return all(len(each) == 1 for each in devices.values())
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def _point(benchmark: BenchmarkResult) -> Point | None:

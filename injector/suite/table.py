@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import fsum
 from typing import NamedTuple
 
@@ -42,8 +43,13 @@ class Total(NamedTuple):
     fail: int
     n: int
     score: float | None
-    """None where no benchmark has a weight."""
+    """None where no benchmark has a weight, and where none scores more than 0."""
     weight: float
+    """Of everything that the score counts."""
+    left_out: float
+    """Weight of what was left out, which counts with 0."""
+    score_of_run: float | None
+    """The score without what was left out."""
 
     @property
     def failure_rate(self) -> float:
@@ -78,14 +84,24 @@ def row_of(benchmark: BenchmarkResult, ddof: int = score.SAMPLE) -> Row:
 
 
 def total(suite: SuiteResult) -> Total:
-    """All benchmarks together."""
+    """All benchmarks together, and as in milabench those that this machine is not made for, with 0."""
     found = rows(suite)
+    scores = [(row.score, row.weight) for row in found]
+    absent = [(0.0, each.weight) for each in suite.left_out if not each.failure]
     return Total(
         fail=sum(row.fail for row in found),
         n=sum(row.n for row in found),
-        score=score.suite_score((row.score, row.weight) for row in found),
-        weight=fsum(row.weight for row in found),
+        score=_score([*scores, *absent]),
+        weight=fsum(weight for _, weight in (*scores, *absent)),
+        left_out=fsum(weight for _, weight in absent),
+        score_of_run=_score(scores),
     )
+
+
+def _score(scores: Sequence[tuple[float, float]]) -> float | None:
+    """The suite's score; None where all are 0, since the 1 that the formula gives looks like a result."""
+    measured = any(each > 0 and weight > 0 for each, weight in scores)
+    return score.suite_score(scores) if measured else None
 
 
 def _unit(benchmark: BenchmarkResult) -> str:

@@ -41,12 +41,13 @@ def write(
     stderr: Iterable[str] = (),
     end: bool = True,
     samples: int = 8,
+    described: int = 1,
 ) -> None:
-    """One ``.data`` file, with samples of both devices."""
+    """One ``.data`` file, with samples of both devices; ``described``: how many the machine has."""
     noise = random.Random(seed)
     told: list[tuple[str, Any, str | None]] = [("config", config, None)]
     gpus = {str(n): {"device": n, "product": "NVIDIA H1", "memory": {"used": 1.0, "total": 81559.0}}
-            for n in (0, 1)}  # fmt: skip
+            for n in range(described)}  # fmt: skip
     system = {"DRIVER_VERSION": "560.35.03"}
     meta = {"cpu": {"count": 48, "brand": "Xeon"}, "os": {"nodename": "n7", "sysname": "Linux"},
             "accelerators": {"arch": "cuda", "gpus": gpus, "system": system},
@@ -84,13 +85,16 @@ def folder(path: Path) -> Path:
         return [about * noise.uniform(0.8, 1.2) for _ in range(n)]
 
     for device in (0, 1):
-        write(path / f"alpha.D{device}.data", config("alpha", device), rates(12, 100), seed=device)
+        write(path / f"alpha.D{device}.data", config("alpha", device), rates(12, 100), seed=device,
+              described=2)  # fmt: skip
     for job in ("R0", "R1"):
         write(path / f"repeats.D0.{job}.data", config("repeats", 0, weight=2.0), rates(9, 40),
               seed=ord(job[1]))  # fmt: skip
-    write(path / "jobs-gpus.0.data", config("jobs-gpus"), rates(8, 1000), seed=3, code=1, stop=True)
-    write(path / "half.D0.data", config("half", 0), rates(3, 10), seed=4, code=1, stderr=STDERR)
-    write(path / "half.D1.data", config("half", 1), rates(20, 10), seed=5)
+    write(path / "jobs-gpus.0.data", config("jobs-gpus"), rates(8, 1000), seed=3, code=1, stop=True,
+          described=2)  # fmt: skip
+    write(path / "half.D0.data", config("half", 0), rates(3, 10), seed=4, code=1, stderr=STDERR,
+          described=2)  # fmt: skip
+    write(path / "half.D1.data", config("half", 1), rates(20, 10), seed=5, described=2)
     write(path / "nan.D0.data", config("nan", 0), rates(6, 10), seed=6,
           losses=[1.0, float("nan")])  # fmt: skip
     write(path / "few.D0.data", config("few", 0, weight=3.0), rates(4, 7), seed=8)

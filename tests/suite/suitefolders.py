@@ -110,8 +110,11 @@ class SuiteFolder:
                       timed_out=timed_out, devices=devices_seen, **run)  # fmt: skip
         return key
 
-    def leave_out(self, benchmark: str, reason: str, failure: bool = False) -> None:
-        self.plan["left_out"].append({"benchmark": benchmark, "reason": reason, "failure": failure})
+    def leave_out(
+        self, benchmark: str, reason: str, failure: bool = False, weight: float = 0.0
+    ) -> None:
+        told = {"benchmark": benchmark, "reason": reason, "failure": failure, "weight": weight}
+        self.plan["left_out"].append(told)
 
     def lines(self) -> list[str]:
         """The journal."""

@@ -5,12 +5,16 @@ GOLDEN is what milabench's `make_summary` and `make_dataframe` (July 2026, faf39
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from milabenchfolders import UNIX, config, folder, write
 
 from injector.suite import results, table
 from injector.suite.model import Benchmark, Suite, Where
 from injector.suite.outcome import UNFINISHED
+from injector.suite.plan import LeftOut
+from injector.suite.report import render
 
 MIB = 1 << 20
 
@@ -104,6 +108,47 @@ def test_what_has_no_end_is_a_failure_here(tmp_path):
     assert states == {UNFINISHED}
     assert any("2 runs have no end" in note for note in suite.notes)
     assert "1 lines were torn, and left out" in suite.notes
+
+
+@pytest.mark.parametrize(
+    ("plan", "files", "described", "missing"),
+    [
+        # milabench's replays planning_njobs_bad, planning_njobs_good, planning_per_gpu_bad, …_good
+        ({"method": "njobs", "n": 3}, [None], 0, 2),
+        ({"method": "njobs", "n": 3}, [None, None, None], 0, 0),
+        ({"method": "per_gpu"}, [7], 0, 1),
+        ({"method": "per_gpu"}, [6, 7], 0, 0),
+        ({"method": "per-gpu"}, [1], 2, 1),
+        ({"method": "per_gpu"}, [0, 1], 2, 0),
+        ({"method": "per_gpu"}, [0], 0, 0),
+        ({"method": "njobs"}, [None], 8, 0),
+    ],
+)
+def test_runs_that_its_plan_names_and_that_left_nothing_have_failed(
+    tmp_path, plan, files, described, missing
+):
+    for number, device in enumerate(files):
+        made = config("a", device, plan=plan)
+        write(tmp_path / f"a.{number}.data", made, [1.0] * 6, described=described)
+    [row] = table.rows(results.read(str(tmp_path)))
+    assert (row.n, row.fail) == (len(files) + missing, missing)
+
+
+def test_devices_that_only_another_benchmark_names_are_missed(tmp_path):
+    for name, device in (("a", 0), ("a", 1), ("b", 0)):
+        write(tmp_path / f"{name}.D{device}.data", config(name, device), [1.0] * 6, described=0)
+    rows = {row.benchmark: row.fail for row in table.rows(results.read(str(tmp_path)))}
+    assert rows == {"a": 0, "b": 1}
+
+
+def test_what_was_left_out_counts_in_the_score_as_there(suite):
+    left_out = (LeftOut("big-nodes", "Skip big-nodes", weight=2.0),)
+    whole = table.total(replace(suite, left_out=left_out))
+    assert whole.score == pytest.approx((SCORE) ** (10 / 12), rel=1e-12)
+    assert whole.score_of_run == pytest.approx(SCORE, rel=1e-12)
+    assert (whole.weight, whole.left_out, whole.fail) == (12, 2, 3)
+    text = render(replace(suite, left_out=left_out))
+    assert "what was left out counts 0 with a weight of 2: 16.20 without it" in text
 
 
 def test_what_was_left_out_on_purpose_is_no_failure(tmp_path):

@@ -114,7 +114,8 @@ def test_any_beginning_of_a_journal_reads(tmp_path, cut):
             assert process.failed or told, "what the journal does not tell has failed"
     rows = table.rows(suite)
     assert [row.n for row in rows] == [2, 2, 1]
-    assert table.total(suite).score <= (26**2 * 9.5) ** 0.25 * (1 + 1e-12)
+    score = table.total(suite).score
+    assert score is None or score <= (26**2 * 9.5) ** 0.25 * (1 + 1e-12)
 
 
 def test_torn_lines_are_counted_and_said(tmp_path):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from suitefolders import SuiteFolder
 
 from injector.suite import scaling
-from injector.suite.outcome import BenchmarkResult, ProcessResult, SuiteResult
+from injector.suite.language import load
+from injector.suite.outcome import BenchmarkResult, Finding, ProcessResult, SuiteResult
 from injector.suite.records import Record
-from injector.suite.report import render
+from injector.suite.report import cells, render
 from injector.suite.scaling import DLBS, STRONG, WEAK, Point, scaled
 
 WEAKLY = [Point(n, ms / 1e3, 16 * n) for n, ms in ((1, 913.44), (2, 1029.24), (4, 1065.12))]
@@ -76,3 +79,109 @@ def test_one_point_and_what_is_not_tagged_make_none(tmp_path):
     assert scaling.families(made.read()) == []
     alone = SuiteResult("/x", "s", benchmarks=(benchmark(2, "weak"),))
     assert scaling.families(alone) == []
+
+
+MS = {1: 913.44, 2: 1029.24, 4: 1065.12}
+GPUS = """
+  voirfile: x.py
+  tags: [weak]
+  plan: {method: njobs, devices: "{len(split(exp.gpus))}"}
+  argv: {--framework: "${exp.framework}", --batch: "${exp.batch}", --model: "${exp.model}"}
+"""
+VARIABLES = (
+    """
+variables: {exp: {gpus: "0", framework: mxnet, batch: 16, model: resnet50}}
+train:
+  run: train.py"""
+    + GPUS
+)
+
+
+def swept(tmp_path, text: str, *variables: str, fails: tuple[str, ...] = ()) -> SuiteResult:
+    """All benchmarks of a suite, each as slow as its number of devices and its other values make it."""
+    (tmp_path / "s.yaml").write_text(text)
+    (tmp_path / "train.py").touch()
+    found = []
+    for each in load(tmp_path / "s.yaml", variables=variables).benchmarks:
+        devices = tuple(f"cuda:{n}" for n in range(each.plan["devices"]))
+        slower = sum(map(ord, f"{each.values.get('exp.framework')}{each.values.get('exp.model')}"))
+        seconds = (MS[len(devices)] + slower) / 1e3
+        record = Record(rates=(1.0,), step=seconds, items=16.0 * len(devices), code=0)
+        why = (Finding("error", False, "failure", "no"),) if each.name in fails else ()
+        process = ProcessResult(each.name, each.name, devices=devices, record=record, findings=why)
+        found.append(
+            BenchmarkResult(
+                each.name,
+                family=each.family,
+                values=each.values,
+                tags=each.tags,
+                processes=(process,),
+            )  # fmt: skip
+        )
+    return SuiteResult("/x", "s", benchmarks=tuple(found))
+
+
+def test_each_combination_of_the_other_names_has_a_table(tmp_path):
+    """The sweep of DLBS's introduction: three frameworks on three sets of devices."""
+    suite = swept(
+        tmp_path, VARIABLES,
+        'exp.framework=["mxnet", "tensorflow", "caffe2"]', 'exp.gpus=["0", "0,1", "0,1,2,3"]',
+        'exp.model=["resnet50"]', "exp.batch=[16]",
+    )  # fmt: skip
+    assert len(suite.benchmarks) == 9
+    found = scaling.families(suite)
+    assert [each.values for each in found] == [
+        {"exp.framework": name} for name in ("mxnet", "tensorflow", "caffe2")
+    ]
+    for family in found:
+        slower = sum(map(ord, f"{family.values['exp.framework']}resnet50"))
+        seconds = [pytest.approx((MS[n] + slower) / 1e3) for n in (1, 2, 4)]
+        assert [c.seconds for c in family.columns] == seconds, "its own, and not another one's"
+    text = render(suite, "terminal")
+    assert "train (exp.framework tensorflow), weak scaling" in text
+    assert [each["values"] for each in json.loads(render(suite, "json"))["scaling"]] == [
+        each.values for each in found
+    ]
+
+
+@pytest.mark.parametrize("others", range(4))
+@pytest.mark.parametrize("order", [1, -1])
+def test_any_number_of_other_names(tmp_path, others, order):
+    axes = ['framework=["a", "b"]', 'model=["c", "d", "e"]', "batch=[16, 32]"][:others]
+    given = [f"exp.{axis}" for axis in [*axes, 'gpus=["0", "0,1", "0,1,2,3"]'][::order]]
+    found = scaling.families(swept(tmp_path, VARIABLES, *given))
+    assert len(found) == [1, 2, 6, 12][others]
+    assert len({str(family.values) for family in found}) == len(found)
+    assert all([c.devices for c in family.columns] == [1, 2, 4] for family in found)
+    assert all(len(family.values) == others for family in found)
+
+
+def test_a_failed_point_leaves_the_others_where_they_belong(tmp_path):
+    given = ('exp.framework=["a", "b"]', 'exp.gpus=["0", "0,1", "0,1,2,3"]')
+    fails = ("train-a-0", "train-b-0_1_2_3", "train-b-0_1")
+    [family] = scaling.families(swept(tmp_path, VARIABLES, *given, fails=fails))
+    assert family.values == {"exp.framework": "a"}
+    assert [column.devices for column in family.columns] == [2, 4]
+    assert cells.title(family).endswith("weak scaling, compared with 2 devices")
+
+
+@pytest.mark.parametrize(
+    ("axes", "values"),
+    [
+        ("{'n,batch': [[1, 16], [2, 32], [4, 64]]}", [{}]),
+        ("{'n,list,batch': [[1, '0', 16], [2, '0,1', 32]], kind: [x, y]}", [{"kind": "x"}, {"kind": "y"}]),
+        ("{'n,kind': [[1, x], [2, y]]}", []),
+        ("{nodes: [1, 2], each: [1, 2]}", [{}]),
+    ],
+)  # fmt: skip
+def test_names_that_go_with_the_devices(tmp_path, axes, values):
+    devices = "{nodes * each}" if "nodes" in axes else "{n}"
+    text = f"""
+train:
+  matrix: {axes}
+  job:
+    run: train.py
+    tags: [weak]
+    plan: {{method: njobs, devices: "{devices}"}}
+"""
+    assert [each.values for each in scaling.families(swept(tmp_path, text))] == values

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pytest
 from suitefolders import SuiteFolder, state, write_monitor
 
+from injector.suite import table
 from injector.suite.report import FORMATS, cells, render
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
@@ -67,8 +69,9 @@ def test_as_data(suite):
         "ValueError: no luck"
     ]
     assert told["left_out"] == [
-        {"benchmark": "big", "reason": "needs 2 machines; this is one", "failure": False}
-    ]
+        {"benchmark": "big", "reason": "needs 2 machines; this is one", "failure": False,
+         "weight": 0}
+    ]  # fmt: skip
 
 
 def test_as_columns(suite):
@@ -81,7 +84,7 @@ def test_as_columns(suite):
 
 def test_in_markdown(suite):
     text = render(suite, "md")
-    assert "**Score 8.776** · FAIL: 1 of 3 runs failed, 33.3 %" in text
+    assert "**Score 8.776, over a weight of 3** · FAIL: 1 of 3 runs failed, 33.3 %" in text
     assert "| vision | 0 | 2 | 1 | 17.00 |" in text
     assert "- **broken** error: exit code 1: ValueError: no luck (broken.R0.D0)" in text
     assert "  ValueError: no luck" in text
@@ -118,3 +121,19 @@ def test_what_has_no_items_says_its_unit(tmp_path):
     path = made.path / "jobs" / key / "x.D0.data"
     path.write_text(path.read_text().replace("items/s", "steps/s"))
     assert "  perf is in steps/s: a" in render(made.read())
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_where_everything_failed_there_is_no_score(tmp_path, form):
+    """The formula gives 1 for scores of 0, which would look like a result."""
+    made = SuiteFolder(tmp_path)
+    made.process("a", [], code=1)
+    made.leave_out("big", "needs 2 machines; this is one", weight=1.0)
+    suite = made.read()
+    assert table.total(suite).score is None
+    text = render(suite, form)
+    assert not re.search(r"\b1\.000?\b", text)
+    if form in ("terminal", "md"):
+        assert "nothing that counts has passed" in text
+    if form == "json":
+        assert json.loads(text)["score"] is None

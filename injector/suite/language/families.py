@@ -182,8 +182,9 @@ class _One:
         same = "when" not in blend.data and not self.world.late(name)
         templates = (settings, blend.all) if same else ()
         variables = self.variables
+        own = {**self.swept, **values}
         return Benchmark(
-            name, family.where, settings, family.name, variables, blend.places, templates
+            name, family.where, settings, family.name, variables, own, blend.places, templates
         )
 
     def settings(self, name: str, values: Values) -> dict[str, Any]:

@@ -58,6 +58,22 @@ def verdict(total: Total) -> str:
     return f"FAIL: {total.fail} of {total.n} runs failed, {100 * total.failure_rate:.1f} %"
 
 
+def score(total: Total) -> list[str]:
+    """The suite's score in sentences."""
+    if not total.weight:
+        return ["–, no benchmark has a weight"]
+    if total.score is None:
+        return ["–, nothing that counts has passed"]
+    found = [f"{figure(total.score)}, over a weight of {total.weight:g}"]
+    if total.left_out and total.score_of_run is not None:
+        rest = total.weight - total.left_out
+        found.append(
+            f"what was left out counts 0 with a weight of {total.left_out:g}: "
+            f"{figure(total.score_of_run)} without it, over a weight of {rest:g}"
+        )
+    return found
+
+
 def of_scaled(column: Scaled, rounding: str) -> list[str]:
     """As :data:`SCALING`."""
     exact = rounding != DLBS
@@ -71,8 +87,11 @@ def of_scaled(column: Scaled, rounding: str) -> list[str]:
 
 
 def title(family: Family) -> str:
-    """``resnet50, weak scaling``."""
-    return f"{family.name}, {family.kind} scaling"
+    """``resnet50 (framework mxnet), weak scaling``."""
+    own = ", ".join(f"{name} {value}" for name, value in family.values.items())
+    first = family.columns[0].devices
+    base = f", compared with {first} devices" if first > 1 else ""
+    return f"{family.name}{f' ({own})' if own else ''}, {family.kind} scaling{base}"
 
 
 def units(rows: Iterable[Row]) -> list[str]:

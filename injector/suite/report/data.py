@@ -29,6 +29,7 @@ def of_suite(suite: SuiteResult, rounding: str = EXACT) -> dict[str, Any]:
         "machine": dict(suite.machine),
         "packages": cells.packages(suite),
         "score": whole.score,
+        "score_of_run": whole.score_of_run,
         "weight": whole.weight,
         "fail": whole.fail,
         "n": whole.n,
@@ -37,6 +38,7 @@ def of_suite(suite: SuiteResult, rounding: str = EXACT) -> dict[str, Any]:
         "scaling": [
             {
                 "family": family.name,
+                "values": dict(family.values),
                 "kind": family.kind,
                 "rounding": rounding,
                 "points": [column._asdict() for column in family.columns],

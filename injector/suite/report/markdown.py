@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...report.text import clean, figure
+from ...report.text import clean
 from ..outcome import SuiteResult
 from ..scaling import EXACT, families
 from ..table import rows, total
@@ -15,9 +15,10 @@ from . import cells
 def render(suite: SuiteResult, rounding: str = EXACT) -> str:
     """Everything, as sections of a document."""
     whole = total(suite)
-    score = "–" if whole.score is None else figure(whole.score)
+    score, *more = cells.score(whole)
     found = rows(suite)
     lines = [f"## {_plain(suite.name)}", "", f"**Score {score}** · {cells.verdict(whole)}", ""]
+    lines += [line for text in more for line in (text[0].upper() + text[1:], "")]
     lines += [f"- {_plain(' · '.join(part))}" for part in _told(suite) if part]
     lines += ["", *_table(("benchmark", *cells.HEADS),
                           [(row.benchmark, *cells.of_row(row)) for row in found])]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ...report.text import bullets, clean, figure, fit, labelled, table, wrap
+from ...report.text import bullets, clean, fit, labelled, table, wrap
 from ..outcome import BenchmarkResult, SuiteResult
 from ..scaling import EXACT, families
 from ..table import rows, total
@@ -61,10 +61,8 @@ def _benchmarks(suite: SuiteResult) -> list[str]:
 
 def _total(suite: SuiteResult) -> list[str]:
     whole = total(suite)
-    score = "–, no benchmark has a weight"
-    if whole.score is not None:
-        score = f"{figure(whole.score)}, over a weight of {whole.weight:g}"
-    return [f"score  {score}", f"       {cells.verdict(whole)}", ""]
+    first, *rest = cells.score(whole)
+    return [f"score  {first}", *(f"       {line}" for line in [*rest, cells.verdict(whole)]), ""]
 
 
 def _scaling(suite: SuiteResult, rounding: str) -> list[str]:

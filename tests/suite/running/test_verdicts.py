@@ -195,7 +195,8 @@ def test_what_is_not_for_this_machine_is_left_out_and_said(suites):
     done = suites.call("run", suite)
     assert done.returncode == 0, done.stderr
     [left] = plan(suites.run())["left_out"]
-    assert left == {"benchmark": "two", "reason": "needs 2 machines; this is one", "failure": False}
+    reason = "needs 2 machines; this is one"
+    assert left == {"benchmark": "two", "reason": reason, "failure": False, "weight": 1.0}
     assert "two was left out: needs 2 machines" in done.stderr
 
 
