@@ -324,12 +324,12 @@ def _missing(name: str, runs: list[_Run], there: list[str]) -> Iterator[ProcessR
             repeats.setdefault((os.path.dirname(run.path), run.repeat), []).append(run)
     for (_, repeat), found in repeats.items():
         planned, why = _planned(found, there)
-        for number in range(len(found), planned):
+        for at in range(len(found), planned):
             sentence = f"there is no record of it: {len(found)} of {planned} runs are there, {why}"
             yield ProcessResult(
-                key=f"{name}.{repeat}.{number}",
+                key=f"{name}.{repeat}.{at}",
                 benchmark=name,
-                slot=f"{JOB}.{number}",
+                slot=f"{JOB}.{at}",
                 state=NEVER,
                 findings=(Finding("planning", False, FAILURE, sentence),),
             )

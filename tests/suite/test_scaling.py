@@ -116,7 +116,7 @@ def swept(tmp_path, text: str, *variables: str, fails: tuple[str, ...] = ()) -> 
                 values=each.values,
                 tags=each.tags,
                 processes=(process,),
-            )  # fmt: skip
+            )
         )
     return SuiteResult("/x", "s", benchmarks=tuple(found))
 
