@@ -39,6 +39,8 @@ class Node(NamedTuple):
     children: tuple[Node, ...] = ()
     what: str | None = None
     """What it works on (``"DataLoader of MNIST"``); of ``other``, between which lines most of it lies."""
+    together: tuple[Node, ...] = ()
+    """For each name that several of the children have, these as one, without children or place."""
 
 
 class Throughput(NamedTuple):

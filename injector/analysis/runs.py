@@ -57,7 +57,7 @@ def one(path: str) -> Listed:
     try:
         info = read_info(path)
     except NotARunError as error:
-        return _of({}, name, stem)._replace(problem=str(error))
+        return _of({}, name, stem)._replace(problem=str(error).replace(path, "it", 1))
     return _of(info, name, stem)
 
 

@@ -59,19 +59,45 @@ class _Tree:
             nbytes=sum(known) / len(known) if known else None,
             children=tuple(children),
             what=", ".join(what[:3]) or None,
+            together=self._together(inner, children),
         )
+
+    def _together(self, inner: list[Path], children: list[Node]) -> tuple[Node, ...]:
+        """The regions that have several lines, each as one."""
+        found = []
+        for name in dict.fromkeys(path[-1][0] for path in inner):
+            paths = [path for path in inner if path[-1][0] == name]
+            nodes = [node for node in children if node.name == name]
+            if len(paths) > 1:
+                units = zip(*map(self.each, paths), strict=True)
+                seconds = np.concatenate([np.sum(each, axis=0) for each in units])
+                found.append(
+                    Node(
+                        name,
+                        None,
+                        statistics_of(seconds),
+                        self.share(seconds),
+                        sum(node.calls for node in nodes),
+                        self._device(*paths),
+                        sum(node.nbytes or 0.0 for node in nodes) or None,
+                    )
+                )
+        return tuple(found)
 
     def _rest(self, path: Path, where: str | None) -> Node:
         rest = np.concatenate(self.each(path, own=True))
         return Node("other", None, statistics_of(rest), self.share(rest), 0.0, what=where)
 
-    def _device(self, path: Path) -> Statistics | None:
+    def _device(self, *paths: Path) -> Statistics | None:
+        """Of several paths, their sums."""
         found = []
         for unit, first in zip(self.units, self.first, strict=True):
-            column = unit.table.columns.get(path)
-            device = column.device if column else None if path else unit.table.busy()
-            if device is not None:
-                found.append(device[first:])
+            columns = [unit.table.columns.get(path) for path in paths]
+            known = [column.device for column in columns if column and column.device is not None]
+            if paths == ((),) and (busy := unit.table.busy()) is not None:
+                known = [busy]
+            if known:
+                found.append(np.sum(known, axis=0)[first:])
         return statistics_of(np.concatenate(found)) if found else None
 
 

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import UserError
+from ..report.layout import show
 from ..report.plain import as_data
 from ..report.terminal import render
-from ..report.text import encodable
-from ..store.folder import Run, find, open_run
+from ..store.folder import find, open_run
 from .opened import add_run, collected
 
 
@@ -29,19 +29,13 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Print the report of a run; exit code 2 when there is none."""
     options = parser().parse_args(argv)
-    shown = _json if options.json else _card
     try:
         with collected(open_run(find(options.run, options.runs))) as run:
-            sys.stdout.write(shown(run))
+            if options.json:
+                sys.stdout.write(json.dumps(as_data(run), indent=1) + "\n")
+            else:
+                show(lambda: render(run), sys.stdout)
     except (UserError, OSError) as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def _card(run: Run) -> str:
-    return encodable(render(run), sys.stdout.encoding)
-
-
-def _json(run: Run) -> str:
-    return json.dumps(as_data(run), indent=1) + "\n"

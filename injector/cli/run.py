@@ -200,12 +200,13 @@ class _Run:
         try:
             if not os.path.exists(os.path.join(folder, "run.json")):  # the report knows of nothing
                 self.say(*(warning["text"] for warning in info["warnings"]))
+            from injector.report.layout import show
             from injector.report.terminal import render
-            from injector.report.text import encodable
 
-            text = render(folder, keep=True)
-            if not self.quiet:
-                sys.stderr.write(encodable(text, sys.stderr.encoding))
+            if self.quiet:
+                render(folder, keep=True)
+            else:
+                show(lambda: render(folder, keep=True), sys.stderr)
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 

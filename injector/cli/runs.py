@@ -10,6 +10,7 @@ from ..analysis.runs import Listed, listed
 from ..errors import UserError
 from ..report import listing
 from ..report.formats import FORMATS, write
+from ..report.layout import show
 from ..store.place import default_runs
 from .opened import add_runs
 
@@ -31,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         found = listed(default_runs(options.runs))
         if options.format == "table" and not options.output:
-            print("\n".join(listing.lines(found)))
+            show(lambda: "\n".join([*listing.lines(found), ""]), sys.stdout)
         else:
             columns = {name: [getattr(run, name) for run in found] for name in Listed._fields}
             write(columns, options.format, options.output)

@@ -14,7 +14,7 @@ from ..live.snapshot import Snapshot
 from ..live.state import State
 from ..report import live
 from ..report.final import snapshot
-from ..report.text import encodable
+from ..report.layout import show
 from ..report.watching import Watching
 from ..store.folder import Run, find, open_run
 from .opened import add_run, collected, is_foreign
@@ -104,7 +104,7 @@ class _End:
 
 
 def _print(shown: Snapshot) -> None:
-    print(encodable("\n".join(live.lines(shown)), sys.stdout.encoding))
+    show(lambda: "\n".join([*live.lines(shown), ""]), sys.stdout)
 
 
 def _serve(run: Run, port: int) -> int:

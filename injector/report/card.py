@@ -7,7 +7,7 @@ from . import loops, stretches, verdict
 
 
 def lines(profile: Profile) -> list[str]:
-    """The card of ``profile`` in lines of at most 100 columns; sections without content are left out."""
+    """The card of ``profile`` in lines; sections without content are left out."""
     return [
         *verdict.lines(profile.verdict),
         *loops.lines(profile.loops),

@@ -11,6 +11,8 @@ from math import isfinite
 from typing import Any
 
 from ..errors import UserError
+from .layout import ENDLESS, laid_out, show
+from .text import crop
 
 FORMATS = ("table", "csv", "json", "parquet")
 WIDEST = 80
@@ -25,10 +27,12 @@ def write(columns: Mapping[str, Sequence[Any]], form: str, output: str | None = 
     if form == "parquet":
         _write_parquet(columns, output)
         return
-    text = {"table": as_table, "csv": as_csv, "json": as_json}[form](columns)
+    make = {"table": as_table, "csv": as_csv, "json": as_json}[form]
     if output is None:
-        sys.stdout.write(text)
+        show(lambda: make(columns), sys.stdout, colors=False)
         return
+    with laid_out(ENDLESS):
+        text = make(columns)
     with open(output, "w", encoding="utf-8", newline="") as file:
         file.write(text)
 
@@ -60,8 +64,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     text = f"{value:.6g}" if isinstance(value, float) and abs(value) < 1e9 else str(value)
-    text = "".join(c if c.isprintable() else " " for c in text)
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+    return crop(text, WIDEST)
 
 
 def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from ..analysis.profile import Profile, Track
 from ..analysis.rates import Summary, number
 from ..store.folder import Run
-from .text import WIDTH, clean, columns, count, crop, duration, fit
+from .text import clean, count, duration, joined, wrapped
 
 _LISTED = 4
 """Hosts and devices named, at most."""
@@ -31,7 +31,7 @@ def lines(run: Run, summary: Summary, profile: Profile | None = None) -> list[st
     words = [str(word) for word in info.get("command") or ()]
     # A command that is ours needs no further sign of who reports.
     command = " ".join(words if words[:1] == ["inject"] else ["inject:", *words])
-    return [fit(command, WIDTH), *_joined(facts), *_error(summary, _mapping(info.get("exit")))]
+    return [*wrapped(command), *joined("  ", facts), *_error(summary, _mapping(info.get("exit")))]
 
 
 def ending(run: Run, summary: Summary) -> list[str]:
@@ -41,16 +41,6 @@ def ending(run: Run, summary: Summary) -> list[str]:
     said = [_exit(run.info), *(["ended by --timeout"] if run.info.get("timed_out") else [])]
     error = _error(summary, _mapping(run.info.get("exit")))
     return [" · ".join(said), *(line.strip() for line in error)]
-
-
-def _joined(facts: list[str]) -> list[str]:
-    found: list[str] = []
-    for fact in (crop(fact, WIDTH - 5) for fact in facts):
-        if found and columns(found[-1]) + 3 + columns(fact) <= WIDTH:
-            found[-1] += f" · {fact}"
-        else:
-            found.append(f"  {fact}")
-    return found
 
 
 def _machine(info: dict[str, Any], profile: Profile) -> list[str]:
@@ -87,19 +77,19 @@ def _error(summary: Summary, ended: dict[str, Any]) -> list[str]:
         if error.get("type"):
             message = str(error.get("message") or "").strip().splitlines()
             text = ": ".join([str(error["type"]), *message[:1]])
-            return [crop(f"  {text}", WIDTH)]
+            return wrapped(text, 2, 2)
     return []
 
 
 def _foreign(run: Run, summary: Summary) -> list[str]:
-    lines = [fit(f"inject: {os.path.basename(run.path)}", WIDTH)]
+    lines = wrapped(f"inject: {os.path.basename(run.path)}")
     for bench, events in summary.benches.items():
         start, end = _mapping(events.get("start")), _mapping(events.get("end"))
         began, ended = number(start.get("time")), number(end.get("time"))
         took = duration(ended - began) if began is not None and ended is not None else "no end"
         code = end.get("return_code")
         said = _code(code) if isinstance(code, int) else "exit not known"
-        lines.append(fit(f"  {bench + ': ' if bench else ''}{said} · {took}", WIDTH))
+        lines += wrapped(f"{bench + ': ' if bench else ''}{said} · {took}", 2)
     return lines
 
 

@@ -6,8 +6,11 @@ import time
 from collections.abc import Iterable
 
 from ..analysis.runs import Listed
-from .text import duration, fit
+from .layout import room
+from .text import clean, columns, duration, table
 
+_FIGURES = 16
+"""Columns of the widest figure beside it."""
 HEADS = ("run", "started", "took", "exit", "processes", "lost", "verdict")
 
 
@@ -15,22 +18,22 @@ def lines(runs: Iterable[Listed], now: float | None = None) -> list[str]:
     """A table of ``runs``; the last column takes what a reader has to know of a broken one."""
     now = time.time() if now is None else now
     rows = [_row(run, now) for run in runs]
-    widths = [max(len(row[at]) for row in [HEADS, *rows]) for at in range(len(HEADS))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [HEADS, *rows]
-    ]
+    # A name that is cut could not be pasted.
+    least = min(max((columns(row[0]) for row in rows), default=0), room() - _FIGURES)
+    title, *heads = HEADS
+    made = table(title, [*heads[:-1], f"{heads[-1]}:"], rows, indent=0, least=least)
+    return made[:-1] or ["  ".join(HEADS)]
 
 
 def _row(run: Listed, now: float) -> tuple[str, ...]:
     return (
-        fit(run.run, 60),
+        clean(run.run),
         ago(now - run.started) if run.started is not None else "",
         duration(run.duration) if run.duration is not None else "",
         _exit(run),
         "" if run.processes is None else str(run.processes),
         str(run.lost) if run.lost else "",
-        fit(run.problem or ", ".join(filter(None, (run.broken, run.verdict))), 60),
+        clean(run.problem or ", ".join(filter(None, (run.broken, run.verdict)))),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
+from .layout import prose, room
 from .text import clean, duration, figure, fit, wrap
 
 TROUBLE = ("died", "hung", "silent", "waiting", "restarted")
@@ -11,15 +12,18 @@ RANKS = 8
 """Rows of ranks, and of devices, beyond which only their number is said."""
 
 
-def lines(snapshot: Snapshot, width: int = 100) -> list[str]:
+def lines(snapshot: Snapshot, width: int = 0) -> list[str]:
     """The panel: progress and rates, the step's parts, one row per rank and device."""
+    width = width or room()
     found = [_progress(snapshot), _rates(snapshot), *_tasks(snapshot), _regions(snapshot.regions)]
-    found += [f"  {line}" for note in snapshot.notes for line in wrap(note, width - 2)]
+    found += [
+        f"  {line}" for note in snapshot.notes for line in wrap(note, min(width, prose()) - 2)
+    ]
     found += _few(
         [_rank(row, snapshot.unit) for row in _chosen(snapshot.ranks)], len(snapshot.ranks)
     )
     notes = [note for row in _chosen(snapshot.ranks) for note in _notes(row)][:RANKS]
-    found += [f"  {line}" for note in notes for line in wrap(note, width - 2)]
+    found += [f"  {line}" for note in notes for line in wrap(note, min(width, prose()) - 2)]
     found += _few([_device(row) for row in snapshot.devices[:RANKS]], len(snapshot.devices))
     found += [_host(row) for row in snapshot.hosts[:4]]
     return [fit(line, width) for line in found if line]

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from ..analysis.profile import Loop, Throughput, Warmup
 from ..analysis.rates import Statistics
 from . import ranks, tree
-from .places import line
+from .layout import room
+from .places import at, line
 from .text import (
     LIMIT,
-    WIDTH,
     Unit,
     amount,
     clean,
+    columns,
     count,
     crop,
     duration,
@@ -24,6 +25,7 @@ from .text import (
     percent,
     short,
     table,
+    wrapped,
 )
 
 _WHOLE = 0.1
@@ -85,8 +87,12 @@ def _heading(loop: Loop) -> list[str]:
     if loop.attempt is not None:
         task += f", attempt {loop.attempt}"
     text = f"{task}: {count(loop.steps, 'step')}{each}, {_paced(loop)}"
-    where = line(loop.place)
-    return [crop(f"{text} at {where}" if where else text, WIDTH)]
+    if loop.place is None:
+        return wrapped(text)
+    found, code = wrapped(f"{text} at {at(loop.place)}"), clean(loop.place.text).strip()
+    if code and columns(found[-1]) + 2 + min(columns(code), 16) > room():
+        found.append("   ")
+    return [*found[:-1], crop(f"{found[-1]}  {code}", room())]
 
 
 def _paced(loop: Loop) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..analysis.machines import Machine
 from ..analysis.profile import Profile
 from ..analysis.usage import DeviceUsage
-from .text import WIDTH, clean, figure, fit, table
+from .text import clean, figure, fit, joined, table
 
 PRESSED = 0.1
 """Fraction of the time from which a shortage is worth a word."""
@@ -17,7 +17,7 @@ def lines(machines: list[Machine], profile: Profile | None) -> list[str]:
     for machine in machines:
         if machine.samples < 2:
             continue
-        found += [fit(line, WIDTH) for line in _host(machine)]
+        found += _host(machine)
         found += _devices(machine)
         found += _energy(machine, profile)
     return [*found, ""] if found else []
@@ -48,8 +48,8 @@ def _host(machine: Machine) -> list[str]:
     )
     program += [f"read {size(read)}", f"wrote {size(written)}"]
     return [
-        f"host {clean(machine.host)}  " + " · ".join(host),
-        "  the program  " + " · ".join(program),
+        *joined(f"host {clean(machine.host)}  ", host),
+        *joined("  the program  ", program, indent=4),
     ]
 
 

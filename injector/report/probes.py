@@ -8,7 +8,8 @@ from typing import Any
 from ..analysis.conclusion import RANKS
 from ..analysis.rates import Summary
 from ..store.folder import Run
-from .text import LIMIT, WIDTH, count, fit
+from .layout import room
+from .text import LIMIT, bullets, count, fit
 
 AUTO_MISSED = "auto-missed"
 """The kind of warning that is nobody's mistake: a library that looks different."""
@@ -28,7 +29,7 @@ def probes(run: Run) -> list[str]:
             fired = "attached nowhere"
         elif not probe["fired"] and not probe["exact"]:
             fired = "fired: not known"
-        lines.append(f"  {fit(probe['selector'], WIDTH - 4 - len(fired))}  {fired}")
+        lines.append(f"  {fit(probe['selector'], room() - 4 - len(fired))}  {fired}")
         # The two ends of a call are one line of the program.
         places = list(dict.fromkeys(_place(place) for place in probe["places"]))
         lines += [_indented(place) for place in places[:LIMIT]]
@@ -38,7 +39,7 @@ def probes(run: Run) -> list[str]:
 
 
 def _indented(text: str) -> str:
-    return "      " + fit(text, WIDTH - 6)
+    return "      " + fit(text, room() - 6)
 
 
 def _place(place: dict[str, Any]) -> str:
@@ -63,11 +64,4 @@ def warnings(run: Run, summary: Summary) -> list[str]:
         texts.append(f"{count(summary.torn, 'torn line')} of .data files left out")
     if not texts:
         return []
-    lines = [count(len(texts), "warning")]
-    for text in texts[:LIMIT]:
-        first, *rest = text.splitlines() or [""]
-        lines.append("  - " + fit(first, WIDTH - 4))
-        lines += [_indented(line) for line in rest]
-    if len(texts) > LIMIT:
-        lines.append(f"  … and {len(texts) - LIMIT} more")
-    return [*lines, ""]
+    return [count(len(texts), "warning"), *bullets(texts), ""]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 
 from ..analysis.profile import Evaluation, Node, Place, Stretch
+from .layout import BARS, room
 from .places import at, line
 from .text import (
     LIMIT,
@@ -26,6 +27,7 @@ from .text import (
 
 _BAR = 8
 _NOTE = 58
+"""Columns of a note, the fewer where lines are short."""
 _SHORTER = "shorter ones"
 _LOOSE = ("gap", _SHORTER)
 """What is left out where it rounds to nothing."""
@@ -45,22 +47,18 @@ def wall(stretches: Sequence[Stretch], total: float) -> list[str]:
     nothing = (unit(0.0), unit(-0.0))
     rows = [row for row in rows if row.name not in _LOOSE or unit(row.seconds) not in nothing]
     cells = [line for row in rows for line in _rows(row, total, unit)]
-    cells.append(["the run", unit(total), percent(1.0), "", ""])
-    return table("wall time", [unit.name, "share", "", ""], cells)
+    bars = [""] if room() >= BARS else []
+    cells.append(["the run", unit(total), percent(1.0), *bars, ""])
+    return table("wall time", [unit.name, "share", *bars, ""], cells)
 
 
 def _rows(row: Stretch, total: float, unit: Unit) -> list[list[str]]:
-    """A row of the table; a second one where the note is long."""
+    """A row of the table; more of them where the note is long."""
     share = row.seconds / total if total > 0 else 0.0
     first, *rest = _where(row) or [""]
-    cells = [
-        clean(row.name),
-        unit(row.seconds),
-        percent(share),
-        left(bar(share, _BAR), _BAR),
-        first,
-    ]
-    return [cells, *(["", "", "", "", more] for more in rest[:1])]
+    bars = [left(bar(share, _BAR), _BAR)] if room() >= BARS else []
+    cells = [clean(row.name), unit(row.seconds), percent(share), *bars, first]
+    return [cells, *(["", "", "", *([""] if bars else []), more] for more in rest[:4])]
 
 
 def _where(row: Stretch) -> list[str]:
@@ -68,7 +66,8 @@ def _where(row: Stretch) -> list[str]:
     note, place = clean(row.note), at(row.place)
     if not note or row.name == _SHORTER:
         return [note or line(row.place)]
-    return wrap(note if place in note else f"{note}, {place}", _NOTE)
+    spare = room() - (44 if room() >= BARS else 34)
+    return wrap(note if place in note else f"{note}, {place}", min(_NOTE, max(spare, 16)))
 
 
 def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:

@@ -12,11 +12,11 @@ from ..store import packed
 from ..store.folder import Run, open_run
 from ..store.layout import SPANS_SUFFIX
 from . import card, fates, header, machine, probes, values
-from .text import WIDTH, bullets, clean, crop
+from .text import bullets, clean, labelled
 
 
 def render(run: Run | str, keep: bool = False) -> str:
-    """What a run (a folder, or one that was opened) has to tell, in lines of at most 100 columns.
+    """What a run (a folder, or one that was opened) has to tell, in lines for where they go (:mod:`.layout`).
 
     With ``keep``, what it comes to is written into its ``run.json``. Raises NotARunError for a folder
     that is none, OSError for one that cannot be read.
@@ -38,7 +38,7 @@ def render(run: Run | str, keep: bool = False) -> str:
     lines = [
         *header.lines(run, summary, profile),
         "",
-        *([crop(problem, WIDTH), ""] if problem else []),
+        *([*labelled("", [problem], indent=0, width=0), ""] if problem else []),
         *fates.lines(broken),
         *(card.lines(profile) if profile else []),
         *(values.no_rates(run, summary) if not (summary.rates or profile) else []),

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from unicodedata import east_asian_width
 
-WIDTH = 100
-"""Columns that no line exceeds."""
+from .layout import piped, prose, room
+
 LIMIT = 12
 """Rows of a table or list beyond which only their number is said."""
 UNKNOWN = "–"
@@ -133,14 +133,18 @@ def right(text: str, width: int) -> str:
 
 
 def crop(text: object, width: int) -> str:
-    """``text`` in at most ``width`` columns; what is too long loses its end."""
+    """``text`` in at most ``width`` columns; what is too long loses its end. In a pipe, all of it."""
     line = clean(text)
+    if piped():
+        width = max(width, room())
     return line if columns(line) <= width else f"{_head(line, width - 1)}…"[: max(width, 0)]
 
 
 def fit(text: object, width: int) -> str:
-    """``text`` in at most ``width`` columns; what is too long loses its middle."""
+    """``text`` in at most ``width`` columns; what is too long loses its middle. In a pipe, all of it."""
     line = clean(text)
+    if piped():
+        return crop(line, width)
     if columns(line) <= width:
         return line
     head = (width - 1) // 2
@@ -167,21 +171,40 @@ def wrap(text: object, width: int) -> list[str]:
     return lines
 
 
+def wrapped(text: object, indent: int = 0, hang: int = 4) -> list[str]:
+    """``text`` in lines behind ``indent`` blanks, ``hang`` more from the second one on."""
+    first, *rest = wrap(text, prose() - indent - hang) or [""]
+    return [" " * indent + first, *(" " * (indent + hang) + line for line in rest)]
+
+
+def joined(label: str, facts: Iterable[object], indent: int = 2) -> list[str]:
+    """``label`` and ``facts`` with dots between them, on as many lines as that takes."""
+    lines = [label]
+    for number, fact in enumerate(crop(fact, room() - indent - 3) for fact in facts):
+        dot = " · " if number else ""
+        if number and columns(lines[-1]) + 3 + columns(fact) > prose():
+            lines.append(" " * indent + fact)
+        else:
+            lines[-1] += dot + fact
+    return lines
+
+
 def labelled(label: str, texts: Iterable[object], indent: int = 2, width: int = 11) -> list[str]:
     """``texts``, wrapped, beside ``label``, which stands before the first line only."""
     found: list[str] = []
     for text in texts:
-        for line in wrap(text, WIDTH - indent - width):
+        for line in wrap(text, prose() - indent - width):
             found.append(" " * indent + left("" if found else label, width) + line)
     return found
 
 
 def bullets(texts: Sequence[object]) -> list[str]:
-    """Each of ``texts`` wrapped behind a dash; beyond :data:`LIMIT` only their number."""
+    """Each of ``texts`` behind a dash, its first line wrapped; beyond :data:`LIMIT` only their number."""
     lines: list[str] = []
     for text in texts[:LIMIT]:
-        first, *rest = wrap(text, WIDTH - 4) or [""]
-        lines += [f"  - {first}".rstrip(), *(f"    {line}" for line in rest)]
+        first, *rest = str(text).splitlines() or [""]
+        lines += [line.rstrip() for line in wrapped(f"- {first}", 2, 2)]
+        lines += [f"      {fit(line, room() - 6)}" for line in rest]
     if len(texts) > LIMIT:
         lines.append(f"  … and {len(texts) - LIMIT} more")
     return lines
@@ -192,34 +215,72 @@ def table(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
     indent: int = 2,
-    width: int = WIDTH,
+    width: int = 0,
+    least: int = 0,
 ) -> list[str]:
     """Lines of a table: the first column to the left under ``title``, the others to the right.
 
-    None is longer than ``width`` columns.
+    None is longer than ``width`` columns (those that there are): notes that find no room beside the
+    figures stand below them, and figures that find none go on in a second table of the same rows.
 
     A last head that is ``""`` or ends in ``":"`` marks a column of notes, to the left, which takes
-    what room is left. Nothing if there are no rows; else an empty line follows.
+    what room is left. The first column keeps ``least`` columns if it takes so many. Nothing if there
+    are no rows; else an empty line follows.
     """
     if not rows:
         return []
-    notes = bool(heads) and (heads[-1] == "" or heads[-1].endswith(":"))
-    shown = [*heads[:-1], heads[-1].rstrip(":")] if notes else list(heads)
-    cells = list(zip(shown, *(row[1:] for row in rows), strict=True))
+    width = room() if piped() else width or room()
+    noted = bool(heads) and (heads[-1] == "" or heads[-1].endswith(":"))
+    notes = [heads[-1].rstrip(":"), *(clean(row[-1]) for row in rows)] if noted else []
+    count = len(heads) - noted
+    cells = [[head, *(row[at + 1] for row in rows)] for at, head in enumerate(heads[:count])]
     widths = [max(map(columns, column)) for column in cells]
-    last = widths.pop() if notes else 0
-    gaps = 2 * (len(widths) + notes)
     wanted = max(columns(title) - indent, *(columns(clean(row[0])) for row in rows))
-    # The notes give way first, but keep a fifth of the line; then the first column.
-    room = width - indent - sum(widths) - gaps - min(last, width // 5)
-    first = min(wanted, max(room, 8))
-    spare = max(width - indent - first - sum(widths) - gaps, 0)
-    begin = left(crop(title, first + indent), first + indent)
-    lines = [_row(begin, shown, widths, notes, spare, width)]
-    for row in rows:
-        begin = " " * indent + left(fit(row[0], first), first)
-        lines.append(_row(begin, row[1:], widths, notes, spare, width))
+    first = min(wanted, max(width * 2 // 5, 8 + indent, least + indent) - indent)
+    figures = sum(widths) + 2 * len(widths)
+    last = max(map(columns, notes), default=0)
+    beside = width - indent - figures - 2
+    kept = min(last, max(width // 5, 28))
+    if noted and (beside - first) >= kept:
+        first = min(wanted, beside - kept)  # notes give way before the first column
+        below = False
+    else:
+        first = max(first, min(wanted, width - indent - figures))
+        below = noted
+    names = [left(crop(title, first + indent), first + indent)]
+    names += [" " * indent + left(fit(row[0], first), first) for row in rows]
+    label = f"{heads[-1]} " if notes and notes[0] else ""
+    lines: list[str] = []
+    for begin, end in _blocks(widths, width - indent - first):
+        whole = [*zip(cells[begin:end], widths[begin:end], strict=True)]
+        for at, name in enumerate(names):
+            figured = [right(column[at], most) for column, most in whole]
+            aside = (
+                [crop(notes[at], width - columns(name) - figures - 2)]
+                if notes and not below
+                else []
+            )
+            lines.append(crop("  ".join([name, *figured, *aside]), width))
+            if below and end == len(cells) and at and notes[at]:
+                lines.append(crop(f"{_stem(name)}    {label}{notes[at]}", width))
     return [*lines, ""]
+
+
+def _blocks(widths: Sequence[int], spare: int) -> list[tuple[int, int]]:
+    """From which column to which one each of the tables goes whose columns fit ``spare`` together."""
+    blocks, begin, used = [], 0, 0
+    for at, width in enumerate(widths):
+        if at > begin and used + 2 + width > spare:
+            blocks.append((begin, at))
+            begin, used = at, 0
+        used += 2 + width
+    return [*blocks, (begin, len(widths))]
+
+
+def _stem(name: str) -> str:
+    """The branches of a tree that go on below the row ``name``."""
+    kept = name[: len(name) - len(name.lstrip(" │├└─"))]
+    return kept.replace("├─", "│ ").replace("└─", "  ").rstrip() or kept[:2]
 
 
 def limited(lines: list[str], rows: int) -> list[str]:
@@ -227,29 +288,3 @@ def limited(lines: list[str], rows: int) -> list[str]:
     if rows <= LIMIT:
         return lines
     return [*lines[:-1], f"  … and {rows - LIMIT} more", ""]
-
-
-def encodable(text: str, encoding: str | None) -> str:
-    """``text`` as far as a stream of ``encoding`` can show it, its signs as the nearest in ASCII."""
-    try:
-        text.encode(encoding or "ascii")
-    except UnicodeError:
-        text = text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
-    except LookupError:
-        pass
-    return text
-
-
-_ASCII = str.maketrans(
-    {"█": "#", "·": "-", "–": "-", "…": "~", "µ": "u", "├": "|", "└": "`", "│": "|", "─": "-"}
-    | dict.fromkeys(_PARTS[1:], " ")
-)
-
-
-def _row(
-    begin: str, cells: Sequence[str], widths: Sequence[int], notes: bool, spare: int, width: int
-) -> str:
-    figures = [right(cell, most) for cell, most in zip(cells, widths, strict=False)]
-    if notes:
-        figures.append(crop(cells[-1], spare))
-    return crop("  ".join([begin, *figures]), width)

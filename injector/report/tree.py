@@ -6,20 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..analysis.profile import Node
-from .places import line
+from .layout import BARS, room
+from .places import at, line
 from .text import (
     UNKNOWN,
-    WIDTH,
     Unit,
     bar,
     clean,
-    columns,
-    crop,
     fit,
     labelled,
     left,
     percent,
-    right,
+    table,
 )
 
 OTHER = "other"
@@ -32,62 +30,98 @@ _WORTH = 0.01
 _DEEP = 6
 """Levels below the step; what is deeper is part of its parent."""
 _WIDE = 12
-"""Regions within one; what is beyond is said as a number."""
+"""Regions within one, or lines of one: of more, those that took least share a row."""
 
 
 class _Row(NamedTuple):
-    stem: str
-    """The branches before the name."""
+    name: str
+    """With the branches before it."""
+    note: str
+    """Its line of the program."""
     node: Node | None
-    more: int = 0
+    share: float
+
+
+class _Entry(NamedTuple):
+    """A region, or one of the lines that a region has."""
+
+    name: str
+    note: str
+    node: Node
+    lines: tuple[Node, ...] = ()
+    """Of a region at several lines."""
 
 
 def lines(tree: Node, depth: int = _DEEP) -> list[str]:
-    """A table of ``tree``; its first row is the step, 100 %, which the rows below add up to."""
-    rows = list(_rows(tree, "", "", depth))
+    """A table of ``tree``: its first row is the step, 100 %, which the regions below add up to.
+
+    A region has one row; where several lines have it, they stand below with a row each.
+    """
+    # Where the step is paced is said above the table.
+    rows = [_Row(fit(clean(tree.name), _NAME), "", tree, tree.share), *_rows(tree, "", depth)]
     nodes = [row.node for row in rows if row.node is not None]
     unit = Unit(max((node.host.median for node in nodes), default=0.0))
     device = any(node.device is not None for node in nodes)
     moved = any(node.nbytes for node in nodes)
-    heads = [f"host {unit.name}", "p95", *(["device"] if device else []), "share", "", "calls"]
-    heads += ["bytes"] if moved else []
-    cells = [_cells(row, unit, device, moved) for row in rows]
-    names = [fit(row.stem + _name(row), _NAME) for row in rows]
-    # Where the step is paced is said above the table.
-    places = ["", *(_place(row.node) if row.node else "" for row in rows[1:])]
-    return [*_table(heads, names, cells, places), *_left_over(tree), ""]
+    bars = (_NARROW if device or moved else _BAR) if room() >= BARS else 0
+    heads = [f"host {unit.name}", "p95", *(["device"] if device else []), "share"]
+    heads += [*([""] if bars else []), "calls", *(["bytes"] if moved else []), ""]
+    cells = [[row.name, *_cells(row, unit, device, moved, bars), row.note] for row in rows]
+    return [*table("  a step", heads, cells)[:-1], *_left_over(tree), ""]
 
 
-def _rows(node: Node, before: str, stem: str, depth: int) -> Iterator[_Row]:
-    yield _Row(stem, node)
-    if depth <= 0:
-        return
-    children = _ordered(node.children)
-    left_out = len(children) - _WIDE if len(children) > _WIDE else 0
-    if left_out:
-        kept = children[: _WIDE - 1]
-        left_out = len(children) - len(kept)
-        children = kept
-    for at, child in enumerate(children):
-        last = at == len(children) - 1 and not left_out
-        yield from _rows(
-            child,
-            before + ("   " if last else "│  "),
-            before + ("└─ " if last else "├─ "),
-            depth - 1,
-        )
-    if left_out:
-        yield _Row(before + "└─ ", None, left_out)
+def _rows(node: Node, before: str, depth: int) -> Iterator[_Row]:
+    if depth > 0:
+        yield from _branches(_entries(node), before, depth)
 
 
-def _ordered(children: Sequence[Node]) -> list[Node]:
-    """In the order given, what no region covers last; without those of no measured step."""
-    seen = (child for child in children if child.share or child.host.max)
-    return sorted(seen, key=lambda child: child.name == OTHER)
+def _branches(entries: Sequence[_Entry], before: str, depth: int) -> Iterator[_Row]:
+    kept = _largest(entries)
+    for entry in kept:
+        last = entry is kept[-1] and len(kept) == len(entries)
+        stem = before + ("└─ " if last else "├─ ")
+        inner = before + ("   " if last else "│  ")
+        yield _Row(stem + fit(entry.name, _NAME - 4), entry.note, entry.node, entry.node.share)
+        if entry.lines:
+            found = [_Entry(_at(one), _text(one), one) for one in entry.lines]
+            yield from _branches(found, inner, depth)
+        else:
+            yield from _rows(entry.node, inner, depth - 1)
+    if len(kept) < len(entries):
+        rest = sum(entry.node.share for entry in entries if entry not in kept)
+        yield _Row(f"{before}└─ {len(entries) - len(kept)} smaller ones", "", None, rest)
 
 
-def _name(row: _Row) -> str:
-    return clean(row.node.name) if row.node else f"… and {row.more} more"
+def _largest(entries: Sequence[_Entry]) -> list[_Entry]:
+    """All, in order; of too many the largest."""
+    if len(entries) <= _WIDE:
+        return list(entries)
+    order = sorted(range(len(entries)), key=lambda at: -entries[at].node.share)
+    return [entries[at] for at in sorted(order[: _WIDE - 1])]
+
+
+def _entries(node: Node) -> list[_Entry]:
+    """The regions within ``node``, in the order of their first lines; what no region covers is last."""
+    seen = (child for child in node.children if child.share or child.host.max)
+    named: dict[str, list[Node]] = {}
+    for child in sorted(seen, key=lambda child: child.name == OTHER):
+        named.setdefault(child.name, []).append(child)
+    sums = {one.name: one for one in node.together}
+    found: list[_Entry] = []
+    for name, nodes in named.items():
+        if len(nodes) > 1 and name in sums:
+            found.append(_Entry(clean(name), f"{len(nodes)} lines", sums[name], tuple(nodes)))
+        else:
+            found += [_Entry(clean(name), _place(one), one) for one in nodes]
+    return found
+
+
+def _at(node: Node) -> str:
+    return at(node.place) or "(no line known)"
+
+
+def _text(node: Node) -> str:
+    return clean(node.place.text).strip() if node.place else clean(node.what or "")
 
 
 def _place(node: Node) -> str:
@@ -102,18 +136,17 @@ def _left_over(tree: Node) -> list[str]:
     return []
 
 
-def _cells(row: _Row, unit: Unit, device: bool, moved: bool) -> list[str]:
+def _cells(row: _Row, unit: Unit, device: bool, moved: bool, bars: int) -> list[str]:
+    share = [percent(row.share), *([left(bar(row.share, bars), bars)] if bars else [])]
     node = row.node
     if node is None:
-        return [""] * (5 + device + moved)
-    width = _NARROW if device or moved else _BAR
+        return ["", "", *([""] if device else []), *share, "", *([""] if moved else [])]
     on_device = unit(node.device.median) if node.device else UNKNOWN
     return [
         unit(node.host.median),
         unit(node.host.p95),
         *([on_device] if device else []),
-        percent(node.share),
-        left(bar(node.share, width), width),
+        *share,
         "" if node.name == OTHER else _calls(node.calls),
         *([_bytes(node.nbytes)] if moved else []),
     ]
@@ -134,17 +167,3 @@ def _bytes(number: float | None) -> str:
             return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
         number /= 1000
     return f"{number:.1f} TB" if number < 1e6 else UNKNOWN
-
-
-def _table(
-    heads: Sequence[str], names: Sequence[str], cells: Sequence[list[str]], places: Sequence[str]
-) -> list[str]:
-    widths = [max(map(columns, column)) for column in zip(heads, *cells, strict=True)]
-    first = max(columns("a step"), *map(columns, names))
-    spare = WIDTH - 2 - first - sum(widths) - 2 * len(widths) - 2
-    found = []
-    for name, row, place in zip(("a step", *names), (heads, *cells), ("", *places), strict=True):
-        figures = [right(cell, width) for cell, width in zip(row, widths, strict=True)]
-        text = crop(place, max(spare, 0))
-        found.append(crop("  ".join(["  " + left(name, first), *figures, text]), WIDTH))
-    return found

@@ -9,7 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from card_profiles import GAN, INPUT_BOUND, LOOP, NOTHING, PLAIN, RANKS, SHAPES, TRACK, node, sample
+from card_profiles import (
+    FETCH,
+    FORWARD,
+    GAN,
+    INPUT_BOUND,
+    LOOP,
+    NOTHING,
+    PLAIN,
+    RANKS,
+    SHAPES,
+    TRACK,
+    node,
+    sample,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -28,9 +41,10 @@ from injector.analysis.profile import (
 )
 from injector.analysis.rates import Statistics
 from injector.report import card, ranks, stretches, tree
+from injector.report.layout import ENDLESS, WIDTH, laid_out
 from injector.report.places import at
 from injector.report.plain import plain
-from injector.report.text import WIDTH, bullets, columns
+from injector.report.text import bullets, columns
 
 CARDS = Path(__file__).parent / "cards"
 
@@ -79,9 +93,34 @@ def test_a_region_of_no_measured_step_is_left_out() -> None:
     assert names == []
 
 
+def test_a_region_of_several_lines_has_one_row_and_the_lines_below() -> None:
+    two = [
+        node("forward", 0.002 * at, 0.03, place=FORWARD._replace(line=at), children=())
+        for at in (1, 2)
+    ]
+    sums = (node("forward", 0.006, 0.03, calls=2.0),)
+    children = (two[0], node("io", 0.02, 0.03, place=FETCH), two[1])
+    found = tree.lines(LOOP.tree._replace(children=children, together=sums))
+    rows = [(text.split("  ")[1].split(), text.rpartition("1  ")[2]) for text in found[2:-1]]
+    code = "loss = F.cross_entropy(model(x), y)"
+    assert [" ".join(words[:2]) for words, _ in rows] == [
+        "├─ forward",
+        "│",
+        "│",
+        "└─ io",
+    ]
+    assert found[2].split()[2:] == ["6.00", "6.60", "20.0", "%", "██", "2", "2", "lines"]
+    assert [text.split()[2] for text in found[3:5]] == ["train.py:1", "train.py:2"]
+    assert all(code[:20] in text for text in found[3:5])
+
+
 def test_many_regions_and_levels_are_cut_with_a_word() -> None:
-    wide = LOOP.tree._replace(children=tuple(node(f"r{n}", 0.001, 0.03) for n in range(40)))
-    assert [text for text in tree.lines(wide) if "more" in text] == ["  └─ … and 29 more"]
+    wide = LOOP.tree._replace(
+        children=tuple(node(f"r{n}", 0.0001 * (n + 1), 0.03) for n in range(40))
+    )
+    found = [text.split() for text in tree.lines(wide)]
+    assert found[-2] == ["└─", "29", "smaller", "ones", "145.0", "%", "██████████"]
+    assert [words[1] for words in found[2:-2]] == [f"r{n}" for n in range(29, 40)]  # the largest
     deep = LOOP.tree
     for level in range(2000):
         deep = node(f"n{level}", 0.03, 0.03, children=(deep,))
@@ -244,10 +283,11 @@ PROFILES = made(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(PROFILES)
-def test_any_profile_makes_a_card(profile: Profile) -> None:
-    for text in [*card.lines(profile), *bullets(profile.unmeasured)]:
-        assert columns(text) <= WIDTH, text
-        assert text.isprintable(), text
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(PROFILES, st.sampled_from([40, 60, 80, WIDTH, 120, 200, ENDLESS]))
+def test_any_profile_makes_a_card(profile: Profile, width: int) -> None:
+    with laid_out(width):
+        for text in [*card.lines(profile), *bullets(profile.unmeasured)]:
+            assert columns(text) <= width, text
+            assert text.isprintable(), text
     json.dumps(plain(profile), allow_nan=False)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from injector.report.layout import WIDTH
 from injector.report.text import (
-    WIDTH,
     Unit,
     amount,
     bar,

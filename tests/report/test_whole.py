@@ -14,8 +14,8 @@ from test_terminal import new_run, probe, rates
 from injector.analysis.profile import Profile
 from injector.cli.report import main
 from injector.report import plain, terminal
+from injector.report.layout import encodable
 from injector.report.terminal import render
-from injector.report.text import encodable
 
 
 def given(monkeypatch: pytest.MonkeyPatch, profile: Profile | Exception | None) -> None:

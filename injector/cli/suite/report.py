@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from ...errors import UserError
-from ...report.text import encodable
+from ...report.layout import show
 from ...suite import finding, results
 from ...suite.language import load
 from ...suite.report import FORMATS, render
@@ -50,12 +50,15 @@ def main(argv: Sequence[str]) -> int:
         suite = results.read(finding.find(options.which, str(base(options.base))))
         if options.suite:
             suite = results.expected(suite, load(options.suite))
-        text = render(suite, options.format, options.rounding)
+
+        def text() -> str:
+            return render(suite, options.format, options.rounding)
+
         if options.output:
             with open(options.output, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+                file.write(text())
         else:
-            sys.stdout.write(encodable(text, sys.stdout.encoding))
+            show(text, sys.stdout, colors=options.format == "terminal")
     except (UserError, OSError) as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2

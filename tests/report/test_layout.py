@@ -1,0 +1,133 @@
+"""How a report fits terminals of any width, and pipes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+from card_profiles import SHAPES
+from test_terminal import new_run, probe, rates
+
+from injector.analysis.runs import listed
+from injector.report import card, listing
+from injector.report.final import snapshot
+from injector.report.layout import ENDLESS, laid_out, painted, show, width_of
+from injector.report.live import lines as live_lines
+from injector.report.terminal import render
+from injector.report.text import columns
+from injector.store.folder import open_run
+
+WIDTHS = (60, 80, 120, 200)
+LONG = "/data/" + "deep/" * 30 + "train.py"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A run with every section that is not the card's, and long words in each."""
+    word = "a_long_name_of_something_that_somebody_wrote_down_without_a_thought"
+    events = [
+        ("probe", probe(f"//{word}.{word} > {word}", file=LONG, source=f"{word} = {word}({word})")),
+        (
+            "miss",
+            {"selector": f"//{word} > y", "reason": f"{LONG} has no {word}", "nearest": [word]},
+        ),
+        ("failure", {"where": f"probe {word}", "type": "KeyError", "message": word, "trace": ""}),
+        *rates(100.0, 200.0, 300.0),
+        ("data", {"task": f"{word}_{word}", "rate": 12.0, "units": "items/s"}),
+        ("value", {"series": f"train/{word}_loss", "value": 2.5}),
+        ("data", {word: 0.1}),
+        ("region", {"region": word, "seconds": 0.002}),
+    ]
+    command = ["python", LONG, "--data", LONG, "--name", word]
+    return new_run(tmp_path_factory.mktemp("runs"), events, command=command)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_of_a_report_is_wider_than_the_terminal(run: str, width: int) -> None:
+    with laid_out(width):
+        texts = render(run).splitlines()[:-1]  # the last is a path, to be pasted
+        texts += listing.lines(listed(str(Path(run).parent)))
+        texts += live_lines(snapshot(open_run(run)))
+        for profile in SHAPES.values():
+            texts += card.lines(profile)
+    assert [text for text in texts if columns(text) > width] == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_narrow_terminal_shows_every_figure_that_a_pipe_has(shape: str, width: int) -> None:
+    def figures(width: int) -> set[str]:
+        with laid_out(width):
+            return set(re.findall(r"\d+(?:\.\d+)?", "\n".join(card.lines(SHAPES[shape]))))
+
+    assert figures(ENDLESS) - figures(width) <= CODE
+
+
+CODE = {"0", "1", "2", "3"}
+"""Numbers of source lines, which are cut on a terminal."""
+
+
+def test_nothing_is_cut_in_a_pipe(run: str) -> None:
+    with laid_out(ENDLESS):
+        texts = [render(run), *listing.lines(listed(str(Path(run).parent)))]
+        texts += [text for profile in SHAPES.values() for text in card.lines(profile)]
+    assert "…" not in re.sub(r"\(…|, …", "", "\n".join(texts))
+    assert LONG in texts[0]
+
+
+@pytest.fixture()
+def terminal() -> Iterator[TextIO]:
+    """A terminal of 72 columns; what is written to it need not be read."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 72, 0, 0))
+    with os.fdopen(slave, "w", encoding="utf-8") as stream:
+        yield stream
+    os.close(master)
+
+
+@pytest.mark.parametrize(
+    ("environ", "colors"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({}, False),
+    ],
+)
+def test_colours_on_a_terminal_that_has_them(
+    environ: dict[str, str], colors: bool, terminal: TextIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    written: list[str] = []
+    monkeypatch.setattr(terminal, "write", written.append, raising=False)
+    show(lambda: "\n".join(card.lines(SHAPES["plain"])) + "\n", terminal)
+    assert ("\x1b[" in written[0]) is colors
+    assert width_of(terminal) == 72
+
+
+def test_no_colours_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with open(tmp_path / "out", "w", encoding="utf-8") as stream:
+        show(lambda: "verdict  all is lost (critical)\n", stream)
+        assert width_of(stream) == ENDLESS
+    assert (tmp_path / "out").read_text() == "verdict  all is lost (critical)\n"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_colours_change_nothing_else(shape: str, run: str) -> None:
+    text = "\n".join([*card.lines(SHAPES[shape]), render(run)])
+    shown = painted(text)
+    assert shown != text
+    assert re.sub(r"\x1b\[[\d;]*m", "", shown) == text
