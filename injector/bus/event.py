@@ -195,17 +195,18 @@ def _default(data: object) -> Any:
 
 def _make_encoder() -> Callable[[Any, int], Any]:
     """The encoder that ``json`` makes anew for every call, made once."""
-    if _make is None:
+    try:
+        # (markers, default, string encoder, indent, key and item separators, sort, skip keys, NaN):
+        # without markers a circular structure is noticed as too deep a recursion.
+        encoder: Callable[[Any, int], Any] = _make(
+            None, _default, _quote, None, ":", ",", False, False, False
+        )
+        return encoder
+    except TypeError:  # an interpreter without the C part, or with one that takes something else
         from json import JSONEncoder
 
         slow = JSONEncoder(default=_default, allow_nan=False, separators=(",", ":")).iterencode
         return lambda data, _: slow(data)
-    # (markers, default, string encoder, indent, key and item separators, sort, skip keys, NaN):
-    # without markers a circular structure is noticed as too deep a recursion.
-    encoder: Callable[[Any, int], Any] = _make(
-        None, _default, _quote, None, ":", ",", False, False, False
-    )
-    return encoder
 
 
 _encode = _make_encoder()

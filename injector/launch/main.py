@@ -203,8 +203,8 @@ class Script:
         namespace.pop("__cached__", None)
 
     def forget_file_if_raised(self) -> None:
-        """It does so once it has printed what was raised; of SystemExit it never comes back."""
-        if self.process.uncaught() is not None:
+        """It does so once it has printed what was raised; before 3.14, SystemExit ends it earlier."""
+        if sys.version_info >= (3, 14) or self.process.uncaught() is not None:
             self.forget_file()
 
     def become_main(self) -> None:

@@ -32,17 +32,17 @@ def _quoted(text: str) -> str:
 
 def decode(text: str) -> dict[str, Any]:
     """What JSON says."""
-    scanner: Any
+    found: dict[str, Any]
+    # The attributes that json.JSONDecoder has.
+    decoder: dict[str, Any] = dict.fromkeys(("array_hook", "object_hook", "object_pairs_hook"))
+    decoder |= {"parse_float": float, "parse_int": int, "parse_constant": float}
+    decoder |= {"strict": True, "memo": {}}
     try:
-        from _json import make_scanner as scanner
-    except ImportError:
+        from _json import make_scanner
+
+        found = make_scanner(type("Decoder", (), decoder))(text, 0)[0]  # type: ignore[arg-type]
+    except (ImportError, AttributeError, TypeError):  # a Python whose scanner is made otherwise
         from json import loads
 
-        result: dict[str, Any] = loads(text)
-        return result
-    # The attributes that json.JSONDecoder has.
-    plain: dict[str, Any] = dict.fromkeys(("object_hook", "object_pairs_hook"))
-    plain |= {"parse_float": float, "parse_int": int, "parse_constant": float}
-    plain |= {"strict": True, "memo": {}}
-    found: dict[str, Any] = scanner(type("Plain", (), plain))(text, 0)[0]
+        found = loads(text)
     return found

@@ -146,6 +146,11 @@ def leaves(target: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
             stack.append(node.value)
 
 
+def is_lazy(node: ast.AST) -> bool:
+    """Whether a node is one of Python 3.15's imports that wait for the first use of the name."""
+    return bool(getattr(node, "is_lazy", False))
+
+
 def imported(alias: ast.alias, statement: ast.stmt) -> str | None:
     """The name that one part of an import binds; None for ``*``."""
     if alias.name == "*":

@@ -239,17 +239,25 @@ class Quiet:
     version would make every "once per place" warning of the program appear again.
     """
 
-    __slots__ = ("_filter", "_filters")
+    __slots__ = ("_filter", "_filters", "_module")
 
     def __init__(self, filename: str) -> None:
-        module = filename[:-3] if filename.lower().endswith(".py") else filename
-        self._filter = ("ignore", None, Warning, module, 0)
+        self._module = filename[:-3] if filename.lower().endswith(".py") else filename
+        # The pattern of the module is this object: a compiled one would cost the import of re, and
+        # Python 3.15 no longer compares text where the compiler warns.
+        self._filter = ("ignore", None, Warning, self, 0)
+
+    def match(self, module: str, start: int = 0) -> bool:
+        """What a pattern has: whether the warning is about this file."""
+        return not start and module == self._module
 
     def __enter__(self) -> None:
         warnings: Any = sys.modules.get("warnings")
         if warnings is None:
             import _warnings as warnings
-        self._filters: list[Any] = warnings.filters
+        # From Python 3.14 on, `warnings.catch_warnings` may keep its filters in a context variable.
+        current = getattr(warnings, "_get_filters", None)
+        self._filters: list[Any] = warnings.filters if current is None else current()
         self._filters.insert(0, self._filter)
 
     def __exit__(self, *_: object) -> None:

@@ -117,10 +117,9 @@ def _in_source(
         else:
             yield landing
     for request, reason in left:
-        starry = list(starred(program, source, request.path)) if request.path else []
-        results = _first(program, source, request, starry, hops + 1) if hops < MOST_HOPS else None
-        if results and isinstance(results[0], Landing):
-            yield from results
+        found = _starred(program, source, request, hops + 1)
+        if found:
+            yield from found
             continue
         line = on_demand(source, request.path[0]) if request.path else 0
         if line:
@@ -129,6 +128,22 @@ def _in_source(
             continue
         miss = explain(request, program)
         yield miss._replace(reason=reason) if reason else miss
+
+
+def _starred(program: Program, source: Source, request: Request, hops: int) -> list[Landing]:
+    """What comes by `from module import *`, which does not call the module's `__getattr__`."""
+    if not request.path or hops > MOST_HOPS:
+        return []
+    for way in starred(program, source, request.path):
+        found = [
+            one
+            for one in _along(program, source, request, way, hops)
+            if isinstance(one, Landing)
+            and not (one.kind == "binding" and one.source.startswith("def __getattr__"))
+        ]
+        if found:
+            return found
+    return []
 
 
 def _wrapped(request: Request, module: str, name: str) -> Landing | Miss:

@@ -41,7 +41,7 @@ from .paths import Place, find, imports
 from .plan import Hook, Plan, Record
 from .request import ANYWHERE, Landing, Request
 from .scope import COMPREHENSIONS
-from .weave import Weaver, guarded
+from .weave import Weaver, around
 
 MOST_BLOCKS = 20
 """So many blocks may be nested in one function, says the compiler."""
@@ -219,7 +219,7 @@ class _Scope(Weaver):
             return begin + body
         if not body:
             body = [put(ast.Pass(), where)]
-        return [*begin, guarded(body, error, final, where)]
+        return [*begin, *around(body, error, final, where)]
 
     def reads(self, where: Spot) -> list[ast.stmt]:
         """Variables that are only read here: shown once at the start, or exchanged at each read."""

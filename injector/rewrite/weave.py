@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from .inline import Inliner
@@ -16,6 +17,7 @@ from .nodes import (
     dotted,
     first,
     imported,
+    is_lazy,
     leaves,
     name,
     put,
@@ -134,6 +136,11 @@ class Weaver(Inliner):
             if bound is None:
                 continue
             hooks = self.plan.imports.get(bound)
+            if is_lazy(node):
+                for hook in [*(hooks or ()), *self.plan.variable(bound)]:
+                    reason = f"{bound} is imported lazily, and to show it would be to import it"
+                    self.record.refuse(hook.request, reason)
+                continue
             if hooks:
                 out += self.after(name(bound, NOWHERE), hooks, bound, "import", node.lineno)
             out += self.named(bound, "import", node.lineno)
@@ -335,6 +342,27 @@ def guarded(
         again = put(ast.Raise(exc=None, cause=None), NOWHERE)
         handlers = [put(ast.ExceptHandler(type=None, name=None, body=[*error, again]), NOWHERE)]
     return put(ast.Try(body=body, handlers=handlers, orelse=[], finalbody=final), where)
+
+
+def around(
+    body: list[ast.stmt], error: list[ast.stmt], final: list[ast.stmt], where: Spot
+) -> list[ast.stmt]:
+    """A body between its hooks; Python 3.15's lazy imports, which may stand in no ``try``, outside.
+
+    What comes before such an import ends the scope only if it raises. An ``if`` with one in it stays
+    outside as a whole: what is raised there passes the hooks by.
+    """
+    done: list[ast.stmt] = []
+    rest = body
+    while sys.version_info >= (3, 15):
+        lazy = next((n for n, node in enumerate(rest) if any(map(is_lazy, ast.walk(node)))), None)
+        if lazy is None:
+            break
+        if lazy:
+            done.append(guarded(rest[:lazy], [*error, *final], [], where))
+        done.append(rest[lazy])
+        rest = rest[lazy + 1 :]
+    return [*done, guarded(rest or [put(ast.Pass(), where)], error, final, where)]
 
 
 _Visitor = Callable[["Weaver", "ast.stmt", "list[ast.stmt]"], None]

@@ -36,6 +36,7 @@ def case(text: str, **settings: object) -> Case:
 
 
 ADDRESS = r"0x[0-9a-f]{6,}"
+C_STACK = r"(?:  Binary file .*\n)+"
 PID = r"(?<=pid=)\d+|(?<=process )\d+"
 
 CASES = [
@@ -164,8 +165,8 @@ CASES = [
     case("keyboard_interrupt.py exec"),
     case("segfault.py"),
     case("fault.py no"),
-    case("fault.py segv", mask=(ADDRESS,)),
-    case("fault.py abort", mask=(ADDRESS,)),
+    case("fault.py segv", mask=(ADDRESS, C_STACK)),
+    case("fault.py abort", mask=(ADDRESS, C_STACK)),
     case("atexit_order.py", mask=(ADDRESS,)),
     case("destructors.py"),
     case("destructors.py raise", mask=(ADDRESS,)),

@@ -219,7 +219,8 @@ def test_data_loader_workers_are_ended(start):
         "class Data(torch.utils.data.Dataset):\n"
         "    __len__ = lambda self: 1 << 40\n"
         "    __getitem__ = lambda self, i: torch.zeros(4)\n"
-        "loader = torch.utils.data.DataLoader(Data(), 4, num_workers=2, sampler=iter(lambda: 0, 1))\n"
+        "loader = torch.utils.data.DataLoader(Data(), 4, num_workers=2,\n"
+        "    sampler=iter(lambda: 0, 1), multiprocessing_context='fork')\n"
         "for number, batch in enumerate(loader):\n"
         "    if number == 3: print('ready', os.getpid(), flush=True)\n",
         options=("--timeout", "1h"),

@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 SINGLE = """
 import atexit, multiprocessing, sys, torch
 from torch.utils.data import DataLoader, TensorDataset
-atexit.register(print, "atexit", flush=True)
 
 def main():
+    atexit.register(print, "atexit", flush=True)
     data = TensorDataset(torch.randn(24, 4), torch.randn(24, 1))
     loader = DataLoader(data, batch_size=8, num_workers=2, persistent_workers="keep" in sys.argv)
     valid = DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=4)

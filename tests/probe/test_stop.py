@@ -27,8 +27,8 @@ hook = lambda value: vars(builtins)["injector:1"](value)
 def run(program, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PRELUDE + textwrap.dedent(program))
-    return subprocess.run(
-        [sys.executable, str(script)],
+    return subprocess.run(  # since Python 3.14 the compiler warns of a return in finally
+        [sys.executable, "-W", "ignore::SyntaxWarning", str(script)],
         capture_output=True,
         text=True,
         timeout=60,

@@ -138,6 +138,8 @@ if __name__ == "__main__":
 
 def test_dill(leaving):
     dill = pytest.importorskip("dill")
+    if sys.version_info >= (3, 15) and not hasattr(test_dill.__code__, "co_lnotab"):
+        pytest.skip("this dill pickles no function on this Python")
     data = dill.dumps(leaving.outer(1), recurse=True, byref=False)
     assert b"injector" not in data
     assert elsewhere(data, "f(5)", "import dill") == "6"

@@ -86,7 +86,7 @@ exec("def made(self, x): return (self, x)")
 class A:
     root = math.sqrt
     lower = str.lower
-    of = functools.partial(max, 3)
+    of = functools.partial(lambda *arguments: arguments, 3)
     bound = [].append
     fine = staticmethod(len)
     made = made
@@ -96,12 +96,14 @@ class A:
     for name in ("root", "of", "bound", "fine", "made"):
         woven.add("binds", f"A.{name}", "#value")
     assert thing.root(9) == 3 and made.A.root(4) == 2
-    assert thing.of(5) == 5 and thing.bound(1) is None and thing.fine("ab") == 2
+    # Since Python 3.14 a partial function binds as a method.
+    partly = (3, 5) if sys.version_info < (3, 14) else (3, thing, 5)
+    assert thing.of(5) == partly and thing.bound(1) is None and thing.fine("ab") == 2
     assert thing.made(1) == (thing, 1) and made.A.made(2, 3) == (2, 3)
     assert woven.take() == [
         ("#value", 3.0),
         ("#value", 2.0),
-        ("#value", 5),
+        ("#value", partly),
         ("#value", None),
         ("#value", 2),
         ("#value", (thing, 1)),
