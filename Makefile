@@ -1,6 +1,8 @@
 # Two commands a newcomer needs: `make demo` and `make test`. Each makes what it needs in .venv.
 # `make demo` installs a third-party training program, runs it unmodified, and ends with its rates.
 
+# Another Python: make test PYTHON=python3.14 VENV=.venv-3.14
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -218,7 +218,8 @@ class Script:
             sys.path.insert(0, folder)
         namespace = vars(sys.modules["__main__"])
         namespace["__file__"] = filename
-        namespace["__cached__"] = None
+        if sys.version_info < (3, 15):
+            namespace["__cached__"] = None
         namespace["__loader__"] = SourceFileLoader("__main__", filename)
 
 

@@ -208,6 +208,20 @@ def test_an_interpreter_that_we_cannot_run_in_is_left_alone(environ, tmp_path):
         assert newer not in text
 
 
+@pytest.mark.parametrize(("flags", "boots"), [("", True), ("t", False)])
+def test_a_free_threaded_interpreter_is_left_alone(environ, tmp_path, flags, boots):
+    (tmp_path / "sitecustomize.py").write_text("")
+    code = f"import sys; sys.abiflags = {flags!r}; import sitecustomize"
+    given = environment.variables(SETTINGS, str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"{code}\nprint('injector' in sys.modules)"],
+        env={**environ, **given},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{boots}\n", done.stderr
+
+
 def test_the_users_own_sitecustomize_runs(environ, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import os; print('mine', len(os.environ) > 0)")
     given = environment.variables(SETTINGS, str(tmp_path))

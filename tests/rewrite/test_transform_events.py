@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from textwrap import dedent
 from typing import Any
 
 import pytest
-from rewriting import play
+from rewriting import play, weave
+
+from injector.rewrite.request import Request
 
 ENTER = [True]
 
@@ -58,6 +61,32 @@ if sys.version_info >= (3, 12):
     FUNCTIONS["PEP 695"] = ("def f[T](x: T = 3) -> T: return x", "f", "f()")
     FUNCTIONS["PEP 695 class"] = ("class C[T]:\n  def m[U](self, x: U = 3) -> U: return x",
                                   "C.m", "C[int]().m()")  # fmt: skip
+if sys.version_info >= (3, 15):
+    LAZY = """
+x = 1
+lazy import wave
+if x:
+    lazy from wave import Wave_read as reader
+import sys
+y = "wave" in sys.modules
+"""
+
+    @pytest.mark.parametrize("event", ["#enter", "#exit", "#error", "wave", "x", "y"])
+    def test_lazy_imports_stay_lazy(event: str) -> None:
+        sys.modules.pop("wave", None)
+        played = play(LAZY, "", event, run="y")
+        assert (played.result, "wave" in sys.modules) == (False, False)
+        seen = {"wave": [], "#error": [], "y": [False], "x": [1]}
+        assert played.seen == seen.get(event, [True])
+
+    def test_what_is_raised_between_lazy_imports_is_an_error_of_the_module(monkeypatch) -> None:
+        raised: list[Any] = []
+        request = Request("play:2", "m", (), "#error", (), False, None)
+        code, _, misses = weave("lazy import wave\n1 / 0\nlazy import wave", [request])
+        monkeypatch.setattr(builtins, "play:2!", lambda: raised.append(sys.exc_info()[0]), False)
+        with pytest.raises(ZeroDivisionError):
+            exec(code, {})
+        assert (raised, misses) == ([ZeroDivisionError], [])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

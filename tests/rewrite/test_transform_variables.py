@@ -159,6 +159,33 @@ if NEWER:
     CASES["f-string, nested quotes"] = ('return f"{(x := "a")}"', "x", ["a"], "a" * 10)
     CASES["generic"] = ("def g[T](a: T) -> T: yield a\nx, = g(1)\nreturn x", "x", [1], 10)
     CASES["generic class"] = ("class g[T]:\n  y = 1\nx = g.y\nreturn x", "x", [1], 10)
+if sys.version_info >= (3, 14):
+    CASES["t-string"] = ('return t"{(x := 1)}".values[0]', "x", [1], 10)
+    CASES["except, no brackets"] = (
+        "try: {}[0]\nexcept KeyError, TypeError: x = 1\nreturn x",
+        "x",
+        [1],
+        10,
+    )
+    CASES["deferred annotation"] = (
+        "def g(a: missing = 1): yield a\nx, = g()\nreturn x",
+        "x",
+        [1],
+        10,
+    )
+if sys.version_info >= (3, 15):
+    CASES["unpacking in a comprehension"] = (
+        "x, = [*y for y in [[1]]]\nreturn x",
+        "x",
+        [1],
+        10,
+    )
+    CASES["mappings in a comprehension"] = (
+        "x = {**y for y in [{1: 2}]}\nreturn x[1]",
+        "x",
+        "any",
+        None,
+    )
 
 
 def function(body: str) -> str:

@@ -63,7 +63,8 @@ def _wake():
     here = os.path.dirname(os.path.abspath(__file__))
     settings, path = _restore(here)
     known = sys.version_info >= (3, 10) and sys.implementation.name == "cpython"
-    if settings and known:
+    # What our hooks share between threads is guarded by the global interpreter lock.
+    if settings and known and "t" not in getattr(sys, "abiflags", ""):
         try:
             return _boot(here, settings, path)
         except Exception as error:  # the program comes first
