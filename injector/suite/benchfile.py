@@ -8,6 +8,7 @@ is cloned and which variables are set. What can be told from the text becomes th
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,9 @@ _DEFAULTS = {
     "prepare_script": "prepare.py",
     "base_requirements": "requirements.in",
 }
-_LAUNCHERS = {"torchrun": "torchrun", "accelerate": "accelerate"}
+_LAUNCHERS = {"torchrun": "torchrun", "accelerate": "accelerate", "torchtune": "tune"}
+_FOLDERS = {"code", "data", "cache", "runs", "extra", "venv"}
+"""Names of ``self.dirs`` that have a placeholder."""
 _COMMIT_LENGTHS = (40, 64)
 
 
@@ -90,7 +93,7 @@ class _Reader:
         self.requirements(attributes["base_requirements"])
         self.prepare(attributes["prepare_script"], methods)
         self.environment(methods.get("make_env"))
-        self.launcher(methods.get("build_run_plan"))
+        self.run_plan(methods.get("build_run_plan"))
         if "argv" in methods:
             self.note(methods["argv"], "argv is computed: put what it adds into the suite's argv")
         self.found.notes = tuple(self.notes)
@@ -204,6 +207,8 @@ class _Reader:
         """``run`` and ``folder``: the script, in its own folder unless the class says another."""
         if main is None:
             return
+        if "main_script" not in self.found.lines and not (self.folder / main).is_file():
+            return  # the usual name of a file that this definition does without
         if "." not in Path(main).name:
             self.set("run", f"-m {main}")
             self.set("folder", CODE)
@@ -260,16 +265,80 @@ class _Reader:
         if found:
             self.set("env", found, method)
 
-    def launcher(self, method: ast.AST | None) -> None:
-        """torchrun or accelerate, where the class starts its program by one of their commands."""
+    def run_plan(self, method: ast.AST | None) -> None:
+        """How the class starts its program: by which launcher, under voir or not, with more arguments."""
         if method is None:
             return
-        for call in _calls(method, lambda called: True):
-            name = ast.unparse(call.func).rpartition(".")[2].lower()
-            for word, launcher in _LAUNCHERS.items():
-                if name.startswith(word):
-                    self.set("plan", {"launcher": launcher}, method)
+        calls = list(_calls(_pruned(method), lambda called: True))
+        names = [ast.unparse(call.func) for call in calls]
+        for name in (name.rpartition(".")[2].lower() for name in names):
+            found = next((each for word, each in _LAUNCHERS.items() if name.startswith(word)), None)
+            if found:
+                self.set("plan", {"launcher": found}, method)
+                break
+        if not any(name.endswith(("VoirCommand", ").build_run_plan")) for name in names):
+            # milabench starts it as it is, and its voirfile does not act: "auto" are the shipped ones.
+            self.set("voirfile", "auto", method)
+        for name, call in zip(names, calls, strict=True):
+            if name.endswith("SimpleCommand"):
+                self.wrapped(method)
+            elif name.endswith(("PackCommand", "CmdCommand")):
+                self.added(call)
+
+    def wrapped(self, method: ast.AST) -> None:
+        """``run`` of a class that only has arguments: a launcher of this file says what they are given to."""
+        for node in self.classes.values():
+            for call in _calls(node, lambda called: called == "super().__init__"):
+                words = [word for each in call.args if isinstance(word := self.constant(each), str)]
+                if words[:1] == ["-m"] and len(words) > 1:
+                    self.set("run", " ".join(words), call)
+                    self.set("folder", CODE)
                     return
+        if "run" not in self.found.settings:
+            self.note(method, "what is run is computed: say `run:` in the suite")
+
+    def added(self, call: ast.Call) -> None:
+        """The arguments that a command has after the benchmark's own."""
+        at = next((n for n, each in enumerate(call.args) if isinstance(each, ast.Starred)), None)
+        more = call.args[at + 1 :] if at is not None else []
+        words = [self.word(each) for each in more]
+        pairs = list(zip(words[::2], words[1::2], strict=False))
+        if len(words) % 2 or not all(n and n.startswith("-") and v for n, v in pairs):
+            self.note(call, "build_run_plan adds arguments: put them into the suite's argv")
+        elif pairs:
+            self.set("argv", dict(pairs), call)
+
+    def word(self, node: ast.expr) -> str | None:
+        """An argument: text, or a folder of milabench's as its placeholder."""
+        inner = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
+        text = ast.unparse(inner)
+        if text.startswith("self.dirs.") and text[10:] in _FOLDERS:
+            return f"{{milabench_{text[10:]}}}"
+        value = self.constant(node)
+        return None if value is None else str(value)
+
+
+def _pruned(method: ast.AST) -> ast.AST:
+    """``method`` without the branches that never run: ``if False``, and after ``flag = True`` its else."""
+    known = {
+        target: value.value
+        for target, value in map(_pair, ast.walk(method))
+        if target and isinstance(value, ast.Constant)
+    }
+
+    class Pruner(ast.NodeTransformer):
+        def visit_If(self, node: ast.If) -> Any:
+            self.generic_visit(node)
+            test = node.test
+            if isinstance(test, ast.Name) and test.id in known:
+                test = ast.Constant(known[test.id])
+            if not isinstance(test, ast.Constant):
+                return node
+            return (node.body if test.value else node.orelse) or ast.Pass()
+
+    copied = copy.deepcopy(method)
+    Pruner().visit(copied)
+    return copied
 
 
 def _assigned(node: ast.AST) -> tuple[str, ast.expr] | None:

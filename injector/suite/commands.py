@@ -100,8 +100,8 @@ def launched(
 ) -> list[str]:
     """``program`` as one job over so many devices, started as ``plan.launcher`` says.
 
-    That is one of ``torchrun`` (the usual one), ``accelerate``, ``deepspeed``; ``none``, where the program
-    starts its ranks itself; or a command of the environment that the program is added to.
+    That is one of ``torchrun`` (the usual one), ``accelerate``, ``deepspeed``, ``tune``; ``none``, where
+    the program starts its ranks itself; or a command of the environment that the program is added to.
 
     Raises:
         SuiteError: a single word that nobody knows.
@@ -149,10 +149,18 @@ def _deepspeed(program: Program, devices: int, arch: str) -> list[str]:
     return [*words, *how, program.target, *program.arguments]
 
 
+def _tune(program: Program, devices: int, arch: str) -> list[str]:
+    """torchtune's ``tune run`` is the program, takes torchrun's options, and the recipe after them."""
+    words = program.words()
+    at = words.index("run") + 1 if "run" in words else len(words)
+    return [*words[:at], "--standalone", "--nproc-per-node", str(devices), *words[at:]]
+
+
 LAUNCHERS: dict[str, Callable[[Program, int, str], list[str]]] = {
     "torchrun": _torchrun,
     "accelerate": _accelerate,
     "deepspeed": _deepspeed,
+    "tune": _tune,
 }
 
 

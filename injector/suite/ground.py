@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -20,12 +21,21 @@ def at(base: Path, use_current: bool) -> Callable[[Benchmark], Ground]:
     def ground(benchmark: Benchmark) -> Ground:
         context = placeholders(benchmark, base)
         # What was checked out is run where it lies; what was installed needs no place of its own.
-        folder = context["source"] if origins.of(benchmark) is not None else None
+        origin = origins.of(benchmark)
+
+        def has(path: str) -> bool:
+            if os.path.exists(path) or (origin is not None and sources.missing(origin, base)):
+                return True
+            made = bool(benchmark.settings.get("prepare"))
+            return made and Path(path).is_relative_to(base)
+
+        folder = context["source"] if origin is not None else None
         return Ground(
             str(environments.python_of(benchmark, base, use_current)),
             context,
             lambda settings: variables(benchmark, base, settings, use_current),
             folder,
+            has,
         )
 
     return ground

@@ -112,7 +112,8 @@ class Plan:
     base: str
     machine: Mapping[str, Any]
     benchmarks: Mapping[str, Mapping[str, Any]]
-    """``family values group tags weight settings`` by name."""
+    """``family values group tags weight settings`` by name; of those that are prepared also ``written``
+    and ``variables``."""
     jobs: tuple[Job, ...]
     """In the order in which they are to start."""
     left_out: tuple[LeftOut, ...] = ()

@@ -35,6 +35,8 @@ class Ground:
     """The environment that its programs are given, before its own ``env``; of filled settings."""
     folder: str | None = None
     """Where its program runs, unless it says so itself."""
+    has: Callable[[str], bool] = lambda path: True
+    """Whether a file is there, or may come with a source that is still to be fetched."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class _Planner:
             "tags": list(benchmark.tags),
             "weight": benchmark.weight,
             "settings": made.settings,
+            **_written(benchmark),
         }
         yield from jobs
 
@@ -199,6 +202,8 @@ class _Maker:
         self.settings = self.settings or settings
         filled = replace(self.benchmark, settings=settings)
         program = commands.program(filled, self.ground.python, self.benchmark.told(settings))
+        folder = str(settings.get("folder") or self.ground.folder or out)
+        self._check(program, folder)
         words = self._words(filled, program, len(devices))
         limit = filled.max_duration
         return Process(
@@ -206,12 +211,26 @@ class _Maker:
             tuple(device.key for device in devices),
             tuple(commands.injected(filled, self.ground.python, record, words)),
             self._environment(filled, devices, record, len(cores)),
-            str(filled.settings.get("folder") or self.ground.folder or out),
+            folder,
             run,
             limit,
             min(self.wish.history.get(self.benchmark.name, limit), limit),
             cores if self.wish.pin or filled.plan.get("pin") else (),
         )
+
+    def _check(self, program: commands.Program, folder: str) -> None:
+        """Raise SuiteError for a script that is not there."""
+        path = os.path.join(folder, program.target)
+        if program.kind != "script" or self.ground.has(path):
+            return
+        where = self.benchmark.at("run")
+        text = f"there is no file {program.target}"
+        if not os.path.isabs(program.target):
+            beside = os.path.dirname(os.path.abspath(where.file))
+            own = self.benchmark.settings.get("folder") or self.ground.folder
+            places = dict.fromkeys(str(p) for p in (beside, self.benchmark.definition, own) if p)
+            text += f": not in {', nor in '.join(places)}"
+        raise SuiteError([Problem(where, text)])
 
     def _words(self, filled: Benchmark, program: commands.Program, devices: int) -> list[str]:
         if filled.plan["method"] == "per_gpu":
@@ -231,6 +250,15 @@ class _Maker:
             **{str(name): None if value is None else _text(value) for name, value in own.items()},
             MARK: record,
         }
+
+
+def _written(benchmark: Benchmark) -> dict[str, Any]:
+    """What tells its prepare step from others, as it was written: a suite that is resumed needs it."""
+    if not benchmark.settings.get("prepare"):
+        return {}
+    keys = ("prepare", "argv", "env")
+    written = {key: benchmark.settings[key] for key in keys if key in benchmark.settings}
+    return {"written": written, "variables": dict(benchmark.variables)}
 
 
 def visible(devices: Sequence[Device]) -> dict[str, str | None]:

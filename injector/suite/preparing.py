@@ -26,6 +26,16 @@ from .surroundings import placeholders, variables
 SCHEMA = 1
 
 
+CORES = {"cpu_count": 1, "cpu_per_gpu": 1, "n_worker": 1}
+MACHINE = {
+    **CORES,
+    "arch": "cpu",
+    "gpu_count": 1,
+    "gpu": {"count": 1, "arch": "cpu", "name": "", "capacity": "0 MiB"},
+}
+"""What placeholders of a machine are taken for where steps are told apart."""
+
+
 def is_prepared(
     benchmark: Benchmark, base: Path, facts: Mapping[str, object], use_current: bool = False
 ) -> bool:
@@ -58,14 +68,19 @@ def plan(
     arguments = own.argv(context)
     if asked.own_arguments:
         arguments += benchmark.argv(context)
+    made_by = own.argv({**context, **CORES})
+    if asked.own_arguments:
+        made_by += benchmark.argv({**context, **_job(benchmark, base, MACHINE), **MACHINE})
     environ = variables(benchmark, base, benchmark.filled(context), use_current)
     given = own.filled(context).get("env") or {}
     environ |= {str(name): str(value) for name, value in given.items()}
     start = [str(python_of(benchmark, base, use_current))] if asked.script.suffix == ".py" else []
     words = (*start, str(asked.script), *arguments)
     text = asked.script.read_bytes() if asked.script.is_file() else b""
+    # Data that were made for one machine are those of another: of the program's own arguments nothing
+    # counts that follows from the devices, and of the step's nothing that follows from the cores.
     # The base folder may be moved: what it is called changes nothing in what was made.
-    said = [hashlib.sha256(text).hexdigest(), arguments, dict(asked.env), str(asked.data)]
+    said = [hashlib.sha256(text).hexdigest(), made_by, dict(asked.env), str(asked.data)]
     told = json.dumps(said, default=str).replace(str(base), "BASE")
     digest = hashlib.sha256(told.encode()).hexdigest()
     return Step(benchmark, asked, base, words, environ, digest)

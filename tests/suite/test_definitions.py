@@ -95,6 +95,84 @@ def test_a_class_inherits_and_a_package_is_run_with_m(tmp_path):
     assert found["requirements"] == {"default": ["first.in", "requirements.in"]}
 
 
+HEAD = "from milabench.commands import *\n\nclass Bench(Package):\n    main_script = 'main.py'\n"
+VOIRLESS = {
+    "if False": """
+        plan = PackCommand(self, *self.argv, lazy=True)
+        if False:
+            plan = VoirCommand(plan, cwd=main.parent)
+        return AccelerateAllNodes(plan).use_stdout()""",
+    "a flag": """
+        pack = cmd.PackCommand(self, *self.argv, lazy=True)
+        use_stdout = True
+        if use_stdout:
+            return pack.use_stdout()
+        else:
+            return cmd.VoirCommand(pack, cwd=main.parent)""",
+    "another program": """
+        return cmd.ActivatorCommand(cmd.PackCommand(self, *self.argv, lazy=True)).use_stdout()""",
+    "more arguments": """
+        return CmdCommand(self, "python", str(self.dirs.code / "main.py"), *self.argv,
+                          "--cache", str(self.dirs.cache), use_stdout=True)""",
+}
+UNDER_VOIR = {
+    "its base's": "\n        return TorchrunAllNodes(super().build_run_plan()).use_stdout()",
+    "its own": "\n        return VoirCommand(PackCommand(self, *self.argv), module=True)",
+    "not the default": """
+        flag = False
+        if flag:
+            return PackCommand(self)
+        return VoirCommand(PackCommand(self, *self.argv))""",
+    "as it comes": """
+        if self.config.get("plain"):
+            return PackCommand(self)
+        return VoirCommand(PackCommand(self, *self.argv))""",
+}
+
+
+@pytest.mark.parametrize("how", [*VOIRLESS, *UNDER_VOIR])
+def test_what_milabench_runs_without_voir_has_no_voirfile(tmp_path, how):
+    body = {**VOIRLESS, **UNDER_VOIR}[how]
+    text = f"{HEAD}\n    def build_run_plan(self):{body}\n\n__pack__ = Bench\n"
+    found = definitions.read(folder(tmp_path, text, "main.py", "voirfile.py"))
+    # "auto" are the shipped ones: `inject run` then looks for no voirfile beside the script.
+    assert found.settings["voirfile"] == ("voirfile.py" if how in UNDER_VOIR else "auto")
+    launcher = found.settings.get("plan", {}).get("launcher")
+    assert launcher == {"if False": "accelerate", "its base's": "torchrun"}.get(how)
+    added = {"--cache": "{milabench_cache}"} if how == "more arguments" else None
+    assert found.settings.get("argv") == added and not found.notes
+
+
+def test_a_class_that_gives_its_arguments_to_tune_run(tmp_path):
+    text = """
+class Torchtune(TorchrunAllGPU):
+    def __init__(self, pack, *torchrun_args, **kwargs):
+        super().__init__(pack, "-m", "torchtune._cli.tune", "run", *torchrun_args, module=False)
+
+class TorchtuneAllNodes(TorchrunAllNodes):
+    def __init__(self, executor, *args, **kwargs):
+        ForeachNode.__init__(self, TorchrunAllNodes.make_base_executor(Torchtune, executor))
+
+class Llm(Package):
+    def build_run_plan(self):
+        return TorchtuneAllNodes(SimpleCommand(self)).use_stdout()
+
+__pack__ = Llm
+"""
+    found = definitions.read(folder(tmp_path, text, "voirfile.py")).settings
+    assert found["run"] == "-m torchtune._cli.tune run"
+    assert found["plan"] == {"launcher": "tune"} and found["voirfile"] == "auto"
+
+
+def test_a_main_script_that_is_neither_said_nor_there_is_not_run(tmp_path):
+    text = (
+        "class Bench(Package):\n    def build_run_plan(self):\n        return SimpleCommand(self)\n"
+    )
+    found = definitions.read(folder(tmp_path, text + "\n__pack__ = Bench\n"))
+    assert "run" not in found.settings
+    assert any("say `run:`" in note for note in found.notes)
+
+
 def test_a_branch_is_no_commit(tmp_path):
     text = CLONED.replace("a3130b3251d3a909d2a7c59efa948a34e52cbbbb", "main")
     assert definitions.read(folder(tmp_path, text)).settings["origin"]["branch"] == "main"

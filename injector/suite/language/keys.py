@@ -25,7 +25,7 @@ from .layers import Layers
 
 ARCHITECTURES = ("cuda", "rocm", "xpu", "hpu", "cpu")
 PLANS = ("per_gpu", "njobs")
-LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "none")
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "tune", "none")
 
 PLAN = Struct(
     [
@@ -33,6 +33,7 @@ PLAN = Struct(
         Key("n", Number(1, whole=True), "njobs: how many jobs", "1"),
         Key("devices", Number(1, whole=True), "how many of the machine's devices", "all"),
         Key("launcher", Choice(LAUNCHERS, "launcher"), "njobs: what starts the ranks", "torchrun"),
+        Key("pin", Flag(), "whether processes side by side are bound to their own cores", "false"),
     ]
 )
 

@@ -24,7 +24,13 @@ def of_plan(plan: Plan) -> Manner:
     """For a plan of which nothing else is known any more."""
     file = plan.suite["file"]
     benchmarks = {
-        name: Benchmark(name, Where(file, 1, name), each["settings"])
+        name: Benchmark(
+            name,
+            Where(file, 1, name),
+            {**each["settings"], **each.get("written", {})},
+            each.get("family", ""),
+            each.get("variables", {}),
+        )
         for name, each in plan.benchmarks.items()
     }
     return _made(benchmarks, plan)

@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from suite_runs import PATIENCE, last, nothing_left
 from suite_runs import plan as read_plan
 
+from injector.suite import commands
 from injector.suite.machine import Device, Machine
 from injector.suite.model import Benchmark, Suite, SuiteError, Where
 from injector.suite.plan import Plan, Process
@@ -421,7 +423,10 @@ def test_plan_shows_what_run_starts(suites):
     suite = suites.write(
         {
             **suites.counted("a"),
-            "b": {"run": "none.py", "plan": {"method": "njobs", "launcher": "none"}},
+            "b": {
+                "run": suites.program("none.py", ""),
+                "plan": {"method": "njobs", "launcher": "none"},
+            },
         }
     )
     shown = suites.call("plan", suite, "--json", "--repeat", 2, devices="cpu:2")
@@ -481,3 +486,83 @@ def test_a_suite_with_mistakes_starts_nothing(suites):
     assert "bad.yaml:1" in done.stderr
     assert "per_gpu" in done.stderr
     assert not suites.runs()
+
+
+PREPARE = "import os, sys; os.makedirs(os.environ['MILABENCH_DIR_DATA'], exist_ok=True)\n"
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize(
+    "argument",
+    ["{cpu_per_gpu}", "{n_worker}", "{gpu_count}", "{device_count}", "auto({n_worker}, 8)", "{arch}",
+     "{cpu_count * exp.size}", "{gpu.count}"],
+)  # fmt: skip
+def test_data_prepared_for_one_machine_are_those_of_another(suites, argument, resumed):
+    """Prepared beside one device; run on two, and once more from the plan that was kept."""
+    suites.program("prepare.py", PREPARE)
+    suite = suites.folder / "suite.yaml"
+    told = {"a": {
+        "run": suites.program("a.py", ""), "argv": {"--some": argument},
+        "prepare": {"script": "prepare.py", "data": ".", "argv": [], "with_argv": True},
+        "matrix": {"size": [1, 2]}, "validation": {"rate": False},
+    }}  # fmt: skip
+    job = {key: told["a"].pop(key) for key in ("run", "argv", "prepare", "validation")}
+    told["a"]["job"] = job
+    suite.write_text(yaml.safe_dump({"variables": {"exp": {"size": 3}}, **told}))
+    done = suites.call("prepare", suite, devices=None)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = suites.call("run", suite, devices="cpu:2")
+    assert done.returncode == 0, done.stderr
+    if resumed:
+        done = suites.call("run", "--resume", "--rerun", "always")
+        assert done.returncode == 0, done.stderr
+        assert "[2/2]" in done.stderr
+
+
+def test_other_arguments_of_a_prepare_step_are_other_data(suites):
+    suites.program("prepare.py", PREPARE)
+    step = {"script": "prepare.py", "argv": ["{data}", "--shards", "{gpu_count}", "{cpu_count}"]}
+    suite = suites.write({"a": {"run": suites.program("a.py", ""), "prepare": step}})
+    assert suites.call("prepare", suite, devices=None).returncode == 0
+    done = suites.call("run", suite, devices="cpu:2")
+    assert (done.returncode, "its data are not prepared" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+@pytest.mark.parametrize(
+    "told", [{"run": "nope.py"}, {"run": "/nowhere/nope.py"}, {"run": "nope.py", "folder": "/tmp"}]
+)
+def test_a_script_that_is_not_there_is_said_before_anything_starts(suites, verb, told):
+    suite = suites.write({"fine": {"run": suites.program("a.py", "")}, "b": told})
+    done = suites.call(verb, suite)
+    assert done.returncode == 2
+    assert "suite.yaml:" in done.stderr and "b.run: there is no file" in done.stderr
+    assert "nope.py" in done.stderr and not suites.runs()
+
+
+def test_a_script_that_is_still_to_be_fetched_or_made_may_be_missing(suites):
+    suites.program("prepare.py", PREPARE)
+    suite = suites.write({
+        "git": {"run": "train.py", "origin": {"git": "https://example.org/a.git", "branch": "main"}},
+        "made": {"run": "{data}/train.py", "prepare": "prepare.py"},
+    })  # fmt: skip
+    done = suites.call("plan", suite)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_of_one_benchmark_can_be_pinned(suites):
+    run = suites.program("a.py", "")
+    suite = suites.write({"a": {"run": run, "plan": {"pin": True}}, "b": {"run": run}})
+    shown = json.loads(suites.call("plan", suite, "--json", devices="cpu:1").stdout)
+    cores = {job["benchmark"]: job["processes"][0]["cores"] for job in shown["jobs"]}
+    assert cores["a"] and not cores["b"]
+
+
+def test_torchtune_takes_the_ranks_and_then_the_recipe():
+    program = commands.Program(
+        "module", "torchtune._cli.tune", ("run", "recipe.py", "--config", "c")
+    )
+    assert commands.LAUNCHERS["tune"](program, 4, "cuda") == [
+        "-m", "torchtune._cli.tune", "run", "--standalone", "--nproc-per-node", "4",
+        "recipe.py", "--config", "c",
+    ]  # fmt: skip
