@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 
+from ...report.layout import prose, room
 from ...report.text import bullets, clean, fit, labelled, table, wrap
 from ..outcome import BenchmarkResult, SuiteResult
 from ..scaling import EXACT, families
 from ..table import rows, total
 from ..validation.rules import FAILURE, WARNING
 from . import cells
-
-WIDTH = 128
-"""Columns that the table of benchmarks may take: it has twelve."""
 
 
 def render(suite: SuiteResult, rounding: str = EXACT) -> str:
@@ -35,7 +33,7 @@ def _head(suite: SuiteResult) -> list[str]:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(suite.started))
     told = " · ".join(part for part in (when, cells.took(suite)) if part)
     named = " · ".join(f"{name} {version}" for name, version in cells.packages(suite).items())
-    lines = [fit(f"suite {suite.name}" + (f"  {suite.file}" if suite.file else ""), WIDTH)]
+    lines = [fit(f"suite {suite.name}" + (f"  {suite.file}" if suite.file else ""), room())]
     for label, text in (
         ("ran", told),
         ("machine", " · ".join(cells.machine(suite))),
@@ -53,10 +51,13 @@ def _benchmarks(suite: SuiteResult) -> list[str]:
         "benchmark",
         cells.HEADS,
         [[row.benchmark, *cells.of_row(row)] for row in found],
-        width=WIDTH,
     )
     told = cells.units(found)
-    return [*lines[:-1], *(f"  {line}" for text in told for line in wrap(text, 96)), *lines[-1:]]
+    return [
+        *lines[:-1],
+        *(f"  {line}" for text in told for line in wrap(text, prose() - 4)),
+        *lines[-1:],
+    ]
 
 
 def _total(suite: SuiteResult) -> list[str]:
@@ -83,11 +84,11 @@ def _findings(suite: SuiteResult, title: str, severity: str) -> list[str]:
 
 def _of_benchmark(benchmark: BenchmarkResult, severity: str) -> list[str]:
     found = cells.said(benchmark, severity)
-    lines = [f"  {fit(benchmark.name, WIDTH - 2)}"] if found else []
+    lines = [f"  {fit(benchmark.name, room() - 2)}"] if found else []
     for each in found:
-        first, *rest = wrap(each.sentence, WIDTH - 6)
+        first, *rest = wrap(each.sentence, prose() - 6)
         lines += [f"    {first}", *(f"      {line}" for line in rest)]
         if each.keys and len(benchmark.processes) > 1:
-            lines += [f"      in {line}" for line in wrap(", ".join(each.keys), WIDTH - 10)]
-        lines += [f"      | {fit(line, WIDTH - 8)}" for line in each.lines]
+            lines += [f"      in {line}" for line in wrap(", ".join(each.keys), prose() - 10)]
+        lines += [f"      | {fit(line, room() - 8)}" for line in each.lines]
     return lines
