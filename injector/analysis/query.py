@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +42,13 @@ def run_query(sql: str, views: Mapping[str, View]) -> dict[str, list[Any]]:
         import duckdb
     except ImportError:
         raise UserError("queries need DuckDB: pip install 'overlay-injector[query]'") from None
+    try:
+        sql.encode()
+    except UnicodeError:
+        raise UserError("the query is no text in UTF-8") from None
     connection = duckdb.connect(":memory:", config={"threads": "2"})
     try:
+        _check(connection.extract_statements(_quoted(sql)))
         for name in named(sql, views):
             _add(connection, name, views[name]())
         connection.execute("SET enable_external_access = false")
@@ -50,10 +56,29 @@ def run_query(sql: str, views: Mapping[str, View]) -> dict[str, list[Any]]:
         rows = connection.fetchall()
         names = [column[0] for column in connection.description or ()]
     except duckdb.Error as error:
-        raise UserError(_said(error, views)) from None
+        raise UserError(_said(str(error).strip(), views)) from None
     finally:
         connection.close()
     return {name: [row[at] for row in rows] for at, name in enumerate(_unique(names))}
+
+
+_READS = ("SELECT", "EXPLAIN", "MULTI", "PRAGMA", "CALL")
+"""Kinds of statements, as DuckDB has them, that only read; MULTI is what PIVOT becomes."""
+
+
+def _check(statements: Sequence[Any]) -> None:
+    """Raise UserError unless there is one statement, and it reads."""
+    if not statements:
+        raise UserError('the query is empty: try "select * from steps"')
+    if len(statements) > 1:
+        raise UserError(
+            f"the query has {len(statements)} statements, and one can be answered: ask them one by one"
+        )
+    kind = str(statements[0].type).rpartition(".")[2]
+    if kind not in _READS:
+        raise UserError(
+            f"a query only reads a run (select, describe, …); this one is a {kind} statement"
+        )
 
 
 def named(sql: str, views: Mapping[str, View]) -> list[str]:
@@ -96,8 +121,11 @@ def _unique(names: list[str]) -> list[str]:
     return found
 
 
-def _said(error: Exception, views: Mapping[str, View]) -> str:
-    text = str(error).strip()
-    if "does not exist" in text and "Table" in text:
-        text += f"\nthe views are: {', '.join(views)}"
-    return f"the query cannot be run: {text}"
+def _said(text: str, views: Mapping[str, View]) -> str:
+    missing = re.match(r"Catalog Error: Table with name (.+) does not exist!", text)
+    if missing is None:
+        return f"the query cannot be run: {text}"
+    near = get_close_matches(missing[1].lower(), views, 1, 0.5)
+    hint = f"did you mean {near[0]}? There" if near else "there"
+    line = text.partition("\n\n")[2]
+    return f"there is no table {missing[1]}; {hint} are: {', '.join(views)}\n{line}".rstrip()

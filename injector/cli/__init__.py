@@ -25,10 +25,28 @@ def main(arguments: list[str] | None = None) -> int:
     Unless ``arguments`` are given, a program that died by a signal makes this process die by it.
     """
     words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["run"]:
+        from injector.cli.run import main as run
+
+        ended = run(words[1:])
+        return ended if arguments is not None else _leave(ended)
+    from injector.cli.ending import ended_well
+
+    return ended_well(lambda: _reading(words))
+
+
+def _reading(words: list[str]) -> int:
+    """What runs no program."""
     verb = words[0] if words else ""
-    if verb in ("", "-h", "--help"):
+    if not verb:
+        print(usage(), file=sys.stderr)
+        return 2
+    if verb == "help":
+        words = [*words[1:], "--help"]
+        verb = words[0]
+    if verb in ("-h", "--help"):
         print(usage())
-        return 0 if verb else 2
+        return 0
     if verb in ("-V", "--version"):
         from injector._version import __version__
         from injector.probe.compiled import NATIVE
@@ -38,11 +56,6 @@ def main(arguments: list[str] | None = None) -> int:
     if verb not in VERBS:
         print(f"inject: {_unknown(verb)}", file=sys.stderr)
         return 2
-    if verb == "run":
-        from injector.cli.run import main as run
-
-        ended = run(words[1:])
-        return ended if arguments is not None else _leave(ended)
     from importlib import import_module
 
     code: int = import_module(f"injector.cli.{verb}").main(words[1:])

@@ -36,10 +36,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the verb; returns the exit code."""
+    """Run the verb; returns 0, 1 if nothing was found, 2 on bad input."""
     given = parser().parse_args(argv)
     try:
-        if (given.target is None) == (given.module is None):
+        if bool(given.target) == bool(given.module):
             raise UserError("name one script, module or package (or `-m MODULE`)")
         wanted = _pattern(given.grep)
         found = [f for source in _sources(given.target, given.module) for f in _listed(source)]
@@ -50,7 +50,12 @@ def main(argv: Sequence[str]) -> int:
         print(json.dumps([_record(f, wanted) for f in found if _matches(f, wanted)], indent=2))
     else:
         _print(found, wanted)
-    return 0
+    if any(_matches(f, wanted) for f in found):
+        return 0
+    what = given.target or given.module
+    pattern = f" that matches {given.grep!r}" if wanted else ""
+    print(f"inject: {what} has nothing to name{pattern}", file=sys.stderr)
+    return 1
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from ..errors import UserError
 from ..report.machine import size
 from ..store.folder import find
 from ..store.packed import pack
+from .ending import failed
 from .opened import add_run
 
 
@@ -27,11 +27,11 @@ def main(argv: Sequence[str]) -> int:
     """Pack each run; exit code 2 for one that is none or goes on."""
     options = parser().parse_args(argv)
     try:
-        for which in options.run or [None]:
-            folder = find(which, options.runs)
+        folders = [find(which, options.runs) for which in options.run or [None]]
+        for folder in dict.fromkeys(folders):
             before, after = pack(folder)
-            print(f"{folder}: {size(before)} to {size(after)}")
+            done = f"{size(before)} to {size(after)}" if before else "there are no spans to pack"
+            print(f"{folder}: {done}")
     except (UserError, OSError) as error:
-        print(f"inject: {error}", file=sys.stderr)
-        return 2
+        return failed(error)
     return 0

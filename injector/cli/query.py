@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -11,6 +12,7 @@ from ..analysis.views import VIEWS, views
 from ..errors import UserError
 from ..report.formats import FORMATS, write
 from ..store.folder import find
+from .ending import failed
 from .opened import add_run
 
 
@@ -33,9 +35,10 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_args(argv)
     try:
         sql = sys.stdin.read() if options.sql == "-" else options.sql
+        if " " in options.run.strip() and not os.path.exists(options.run):
+            raise UserError(f"the run comes before the query: inject query LAST {options.run!r}")
         result = run_query(sql, views(find(options.run, options.runs), options.runs))
         write(result, options.format, options.output)
     except (UserError, OSError) as error:
-        print(f"inject: {error}", file=sys.stderr)
-        return 2
+        return failed(error)
     return 0

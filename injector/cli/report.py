@@ -12,6 +12,7 @@ from ..report.layout import show
 from ..report.plain import as_data
 from ..report.terminal import render
 from ..store.folder import find, open_run
+from .ending import failed
 from .opened import add_run, collected
 
 
@@ -36,6 +37,5 @@ def main(argv: Sequence[str]) -> int:
             else:
                 show(lambda: render(run), sys.stdout)
     except (UserError, OSError) as error:
-        print(f"inject: {error}", file=sys.stderr)
-        return 2
+        return failed(error)
     return 0

@@ -11,7 +11,8 @@ from ..errors import UserError
 from ..report import listing
 from ..report.formats import FORMATS, write
 from ..report.layout import show
-from ..store.place import default_runs
+from ..store.folder import runs_folder
+from .ending import failed
 from .opened import add_runs
 
 
@@ -30,13 +31,12 @@ def main(argv: Sequence[str]) -> int:
     """Print the list; exit code 2 when there is no such folder."""
     options = parser().parse_args(argv)
     try:
-        found = listed(default_runs(options.runs))
-        if options.format == "table" and not options.output:
+        found = listed(runs_folder(options.runs))
+        if options.format == "table" and options.output is None:
             show(lambda: "\n".join([*listing.lines(found), ""]), sys.stdout)
         else:
             columns = {name: [getattr(run, name) for run in found] for name in Listed._fields}
             write(columns, options.format, options.output)
     except (UserError, OSError) as error:
-        print(f"inject: {error}", file=sys.stderr)
-        return 2
+        return failed(error)
     return 0

@@ -17,6 +17,7 @@ from ..report.final import snapshot
 from ..report.layout import show
 from ..report.watching import Watching
 from ..store.folder import Run, find, open_run
+from .ending import failed
 from .opened import add_run, collected, is_foreign
 
 PATIENCE = 60.0
@@ -31,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_run(result, "?")
     result.add_argument("--web", action="store_true", help="serve a page on this machine instead")
-    result.add_argument("--port", type=_port, default=0, help="of the page (any free one)")
+    result.add_argument("--port", type=_port, help="of the page (any free one)")
     result.add_argument("--once", action="store_true", help="print the state once and end")
     return result
 
@@ -46,15 +47,20 @@ def main(argv: Sequence[str]) -> int:
     """Watch until the run ends, or Ctrl-C; exit code 2 when there is no such run."""
     options = parser().parse_args(argv)
     try:
+        if options.web and options.once:
+            raise UserError(
+                "--web serves a page until it is ended, --once prints and ends: not both"
+            )
+        if options.port is not None and not options.web:
+            raise UserError("--port is that of the page: add --web")
         run = open_run(find(options.run, options.runs))
         if options.web:
-            return _serve(run, options.port)
+            return _serve(run, options.port or 0)
         return _watch(run, options.once)
     except KeyboardInterrupt:
         return 0
     except (UserError, OSError) as error:
-        print(f"inject: {error}", file=sys.stderr)
-        return 2
+        return failed(error)
 
 
 def over(run: Run) -> bool:

@@ -35,7 +35,7 @@ def load(path: str, number: int) -> list[Any]:
         exec(code, module.__dict__)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # it may not end the program
         raise UserError(f"voirfile {path} raised:\n{_trace(error, path)}") from error
     found = instruments(module.__dict__)
     if not found:

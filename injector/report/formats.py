@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from ..errors import UserError
+from ..store.folder import replace_file
 from .layout import ENDLESS, laid_out, show
 from .text import crop
 
@@ -32,9 +34,7 @@ def write(columns: Mapping[str, Sequence[Any]], form: str, output: str | None = 
         show(lambda: make(columns), sys.stdout, colors=False)
         return
     with laid_out(ENDLESS):
-        text = make(columns)
-    with open(output, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
+        _write_file(output, make(columns).encode("utf-8", "surrogateescape"))
 
 
 def as_table(columns: Mapping[str, Sequence[Any]]) -> str:
@@ -100,4 +100,18 @@ def _write_parquet(columns: Mapping[str, Sequence[Any]], output: str | None) -> 
         import pyarrow.parquet
     except ImportError:
         raise UserError("Parquet needs pyarrow: pip install 'overlay-injector[query]'") from None
-    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), output)
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), sink)
+    _write_file(output, sink.getvalue())
+
+
+def _write_file(path: str, content: bytes) -> None:
+    """Write a file whole or not at all; what is no plain file (``/dev/stdout``) is written to."""
+    try:
+        if not path or (os.path.exists(path) and not os.path.isfile(path)):
+            with open(path, "wb") as file:
+                file.write(content)
+        else:
+            replace_file(os.path.realpath(path), [content])
+    except OSError as error:
+        raise UserError(f"--output {path or repr(path)}: {error.strerror or error}") from None

@@ -45,23 +45,39 @@ def find(which: str | None = None, runs: str | None = None) -> str:
 
     The newest if None. Raises NotARunError, saying what was looked for.
     """
-    base = default_runs(runs)
     if which and which != LAST and is_run(which):
         return os.path.abspath(which)
+    base = runs_folder(runs)
     found = resolve(which, base, is_run)
     if found is not None:
         return found
     if which is None or which == LAST:
         raise NotARunError(f"there is no run in {base}")
-    reason = "this folder does not exist"
-    if os.path.isdir(which):
-        reason = "this folder holds no record of a run"
-        if newest(which) is not None:
-            reason += f", but runs: name one of them, or add --runs {which}"
-    elif os.path.exists(which):
-        reason = "this is a file, and a run is a folder"
     near = _nearest(which, base)
-    raise NotARunError(f"{which}: {reason}, and {base} has no run of that name{near}")
+    raise NotARunError(f"{which}: {_no_run(which)}, and {base} has no run of that name{near}")
+
+
+def runs_folder(runs: str | None) -> str:
+    """The folder that runs are looked for in. Raises NotARunError when ``--runs`` names none."""
+    if runs is not None and not os.path.isdir(runs):
+        why = "this is no folder" if os.path.exists(runs) else "there is no such folder"
+        raise NotARunError(f"--runs {runs or repr(runs)}: no runs can be listed: {why}")
+    return default_runs(runs)
+
+
+def _no_run(which: str) -> str:
+    """Why the path ``which`` is no run."""
+    try:
+        os.listdir(which)
+    except FileNotFoundError:
+        return "this folder does not exist"
+    except NotADirectoryError:
+        return "this is a file and no folder of a run"
+    except OSError as error:
+        return f"this folder cannot be read ({error.strerror})"
+    if newest(which) is not None:
+        return f"this is a folder of runs (name one of them, or add --runs {which})"
+    return "this folder holds no record of a run"
 
 
 def resolve(which: str | None, base: str, fits: Callable[[str], bool]) -> str | None:

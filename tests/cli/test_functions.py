@@ -94,7 +94,8 @@ def test_grep(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "    //train > loss     train.py:10",
     ]
     assert "    // > os   train.py:1" in lines(capsys, "train.py", "--grep", "// > os")
-    assert lines(capsys, "train.py", "--grep", "nothing like it") == []
+    assert functions.main(["train.py", "--grep", "nothing like it"]) == 1
+    assert "nothing to name that matches" in capsys.readouterr().err
 
 
 def test_functions_without_variables_are_listed(

@@ -13,6 +13,9 @@ from injector.store.folder import Damage, NotARunError
 def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     runs = tmp_path / "runs"
+    with pytest.raises(NotARunError, match="there is no such folder"):
+        store.find(None, str(runs))
+    runs.mkdir()
     with pytest.raises(NotARunError, match="there is no run in"):
         store.find(None, str(runs))
     for name in ("b.2026-01-01_00-00-00.000001", "a.2026-01-02_00-00-00.000000"):
@@ -76,7 +79,7 @@ def test_a_run_by_its_name_or_how_it_begins(named: Path, which: str | None, minu
         (" ", "the name of a run is empty"),
         ("/", "this folder holds no record of a run"),
         ("..", "this folder holds no record of a run"),
-        (__file__, "this is a file, and a run is a folder"),
+        (__file__, "this is a file and no folder of a run"),
     ],
 )
 def test_what_names_no_run_or_several(named: Path, which: str, said: str) -> None:
@@ -85,7 +88,8 @@ def test_what_names_no_run_or_several(named: Path, which: str, said: str) -> Non
 
 
 def test_a_folder_of_runs_is_none_but_holds_some(named: Path) -> None:
-    with pytest.raises(NotARunError, match=f"but runs: .* --runs {named}"):
+    (named / "elsewhere").mkdir()
+    with pytest.raises(NotARunError, match=f"this is a folder of runs .* --runs {named}"):
         store.find(str(named), str(named / "elsewhere"))
 
 

@@ -13,6 +13,7 @@ from ...suite.language import load
 from ...suite.report import FORMATS, render
 from ...suite.scaling import DLBS, EXACT
 from ...suite.table import total
+from ..ending import failed
 from .options import add_base, base
 
 
@@ -60,6 +61,5 @@ def main(argv: Sequence[str]) -> int:
         else:
             show(text, sys.stdout, colors=options.format == "terminal")
     except (UserError, OSError) as error:
-        print(f"inject: {error}", file=sys.stderr)
-        return 2
+        return failed(error)
     return 1 if options.check and total(suite).fail else 0
