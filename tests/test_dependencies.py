@@ -1,0 +1,117 @@
+"""What is imported is declared: in pyproject.toml, in docs/dependencies.md, in a benchmark's requirements."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PACKAGES = {"pynvml": "nvidia-ml-py", "yaml": "PyYAML"}
+"""By what is imported, the package that brings it, where the names differ."""
+MET = {"torch", "jax"}
+"""What a voirfile imports when the program has imported it, and never before."""
+BROUGHT = {"amdsmi": "ROCm"}
+"""What no registry has: it comes with the driver, and its absence is expected."""
+LAUNCHER = {"sitecustomize"}
+"""The user's own, which ours gives way to."""
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The packages that a file imports when it runs; nothing of what is only there for the types."""
+    todo: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            todo += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield str(node.module).partition(".")[0]
+        todo += ast.iter_child_nodes(node)
+
+
+def foreign(path: Path) -> set[str]:
+    return set(imported(path)) - set(sys.stdlib_module_names) - {"injector", "__main__"}
+
+
+def package(module: str) -> str:
+    return PACKAGES.get(module, module).lower().replace("_", "-")
+
+
+def named(requirements: list[str]) -> set[str]:
+    """The packages of lines as `name[extra]>=1`."""
+    found = (re.match(r"[A-Za-z0-9._-]+", line.strip()) for line in requirements)
+    return {match[0].lower().replace("_", "-") for match in found if match}
+
+
+CORE = named(PROJECT["dependencies"])
+QUERY = named(PROJECT["optional-dependencies"]["query"])
+
+
+def test_what_the_package_imports_is_a_dependency_of_its_own() -> None:
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / "injector").rglob("*.py")
+        for name in foreign(path) - MET - set(BROUGHT) - LAUNCHER
+        if package(name) not in CORE | QUERY
+    }
+    assert missing == set()
+
+
+def test_what_builds_the_package_is_required_to_build_it() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    required = named(tomllib.loads(text)["build-system"]["requires"])
+    assert {package(name) for name in foreign(ROOT / "hatch_build.py")} <= required
+
+
+def test_nothing_is_declared_that_nothing_imports() -> None:
+    used = {package(name) for path in (ROOT / "injector").rglob("*.py") for name in foreign(path)}
+    assert (CORE | QUERY) - used == set()
+
+
+def test_the_page_of_dependencies_has_each_with_its_least_version() -> None:
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    for line in PROJECT["dependencies"]:
+        name, _, version = line.partition(">=")
+        assert re.search(rf"\[{name}\]\([^)]*\) ≥ {re.escape(version)} \|", page), line
+    for name in QUERY:
+        assert name in page
+    for name in BROUGHT:
+        assert f"`{name}`" in page
+
+
+@pytest.mark.parametrize(
+    "requirements",
+    sorted((ROOT / "benchmarks").glob("*/requirements.txt")),
+    ids=lambda p: p.parent.name,
+)
+def test_a_benchmark_names_what_its_own_files_import(requirements: Path) -> None:
+    there = named(requirements.read_text().splitlines()) | {"torch", "voir"}
+    for path in requirements.parent.glob("*.py"):
+        wanted = {name for name in foreign(path) if not (path.parent / f"{name}.py").exists()}
+        assert {package(name) for name in wanted} - there == set(), path
+
+
+def test_what_the_tests_import_is_in_an_extra() -> None:
+    extras = {name for lines in PROJECT["optional-dependencies"].values() for name in named(lines)}
+    files = [p for p in (ROOT / "tests").rglob("*.py") if "programs" not in p.parts]
+    beside = {path.stem for path in files} | {path.parent.name for path in files} | {"benchmarks"}
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        for name in foreign(path) - beside
+        if package(name) not in CORE | extras | {"torch"}
+    }
+    assert missing == set()
