@@ -24,6 +24,11 @@ class Between(NamedTuple):
     place: Place | None
     """The first of the lines."""
 
+    @property
+    def is_most(self) -> bool:
+        """Whether half of it or more is there."""
+        return self.share >= 0.5
+
 
 def between_of(thread: Thread, unit: Unit) -> Between | None:
     """Of the steps of ``unit``; None where everything is covered, or nothing is."""

@@ -9,7 +9,7 @@ import numpy as np
 from .between import Between, between_of
 from .columns import SECOND, Flags, Floats, Ints, Source
 from .evaluating import Passes
-from .intervals import owners
+from .intervals import Holes, owners
 from .marks import STRUCTURE
 from .profile import Evaluation, Node, Place
 from .samples import statistics_of
@@ -116,8 +116,11 @@ def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
 
 
 def _outside(thread: Thread, main: bool) -> Outside:
-    """Spans in no step and no evaluation."""
-    lane = thread.lane
+    """Spans in no step and no evaluation, without the steps and evaluations that lie in them."""
+    lane, steps, passes = thread.lane, thread.steps, thread.passes
+    inner = Holes(np.concatenate((steps.start, passes.start)),
+                  np.concatenate((steps.end, passes.end)))  # fmt: skip
+    length = lane.end - lane.start - inner.within(lane.start, lane.end)
     outside = ~lane.flags(lambda site: site.region in STRUCTURE - {"epoch"})
     outside[thread.pieces.row] = False
     outside &= ~thread.passes.holes().hold(lane.start)
@@ -127,7 +130,7 @@ def _outside(thread: Thread, main: bool) -> Outside:
         one = lane.sites[site]
         mine = rows[lane.site[rows] == site]
         key = (one.region, one.place, one.what or (None if main else "in another thread"))
-        found.setdefault(key, []).append((lane.end[mine] - lane.start[mine]) / SECOND)
+        found.setdefault(key, []).append(length[mine] / SECOND)
     return {key: np.concatenate(parts).astype(np.float32) for key, parts in found.items()}
 
 

@@ -53,15 +53,30 @@ def _processor(cores: list[list[float]], seen: Monitored) -> dict[str, float]:
 
 def _utilization(seen: Monitored) -> list[list[float]]:
     """Percent of each core between one sample and the next."""
-    found: list[list[float]] = []
+    return [cores for _, cores in _timed(seen)]
+
+
+def _timed(seen: Monitored) -> list[tuple[float, list[float]]]:
+    """When each of the samples was taken, and percent of each core since the one before."""
+    found: list[tuple[float, list[float]]] = []
     before: Sequence[Sequence[float]] | None = None
     for sample in seen.hosts:
         cores = sample.data.get("cores") or []
-        if before is not None and len(cores) == len(before):
+        if before and len(cores) == len(before):
             change = [_busy(old, new) for old, new in zip(before, cores, strict=True)]
-            found.append(change)
+            found.append((sample.time, change))
         before = cores
-    return [sample for sample in found if sample]
+    return found
+
+
+def load(seen: Monitored) -> tuple[tuple[float, float], ...]:
+    """Unix seconds, and the fraction of all cores' time that was in use until then."""
+    return tuple((time, _mean(cores) / 100) for time, cores in _timed(seen))
+
+
+def cores(seen: Monitored) -> int | None:
+    """How many there are."""
+    return next((len(s.data["cores"]) for s in seen.hosts if s.data.get("cores")), None)
 
 
 def _busy(old: Sequence[float], new: Sequence[float]) -> float:
@@ -128,10 +143,7 @@ def crowding(seen: Monitored, cores: float | None, waits: float) -> str | None:
     others = used * total - cores
     if used < FULL or others < CROWDED * total:
         return None
-    return (
-        f"this program alone: other programs kept {others:.2g} of {total} cores of {seen.host} busy, "
-        f"this one {cores:.2g}, and it may be faster without them"
-    )
+    return f"other programs kept {others:.2g} of {total} cores of {seen.host} busy, this one {cores:.2g}"
 
 
 def container(seen: Monitored) -> dict[str, float]:

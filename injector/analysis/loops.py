@@ -6,7 +6,7 @@ import numpy as np
 
 from .profile import Loop, Warmup
 from .ranks import straggler_of, throughput_of, track_of
-from .tree import measured_from, tree_of
+from .tree import exceptional_of, measured_from, tree_of
 from .units import Unit
 
 
@@ -54,6 +54,7 @@ def loop_of(units: list[Unit], asked: int, where: str | None) -> Loop:
         updates_per_step=longest.updates,
         tracks=tuple(track_of(unit, steps) for unit in units),
         straggler=straggler_of(units, steps),
+        exceptional=exceptional_of(longest, steps),
     )  # fmt: skip
 
 

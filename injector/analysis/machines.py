@@ -27,6 +27,11 @@ class Machine(NamedTuple):
     ranks: dict[str, tuple[int, ...]]
     """By device, the ranks whose processes were seen on it."""
     problems: tuple[str, ...]
+    load: tuple[tuple[float, float], ...] = ()
+    """Unix seconds, and the part of all cores that was in use until then."""
+    total_cores: int | None = None
+    crowded: str = ""
+    """Which cores other programs had that this one could have used, in words."""
 
     @property
     def energy(self) -> float | None:
@@ -70,8 +75,12 @@ def _machine(seen: monitored.Monitored, info: Mapping[str, Any]) -> Machine:
         {device.number: _ranks(device.pids, seen.host, info) for device in devices},
         tuple(seen.problems),
     )
+    found = found._replace(load=hosts.load(seen), total_cores=hosts.cores(seen))
     crowded = hosts.crowding(seen, found.cores, found.shortage.get("cpu", 0.0))
-    return found._replace(problems=(*found.problems, crowded)) if crowded else found
+    if not crowded:
+        return found
+    known = f"this program alone: {crowded}, and it may be faster without them"
+    return found._replace(problems=(*found.problems, known), crowded=crowded)
 
 
 def _ranks(pids: Sequence[int], host: str, info: Mapping[str, Any]) -> tuple[int, ...]:

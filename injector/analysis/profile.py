@@ -29,7 +29,8 @@ class Node(NamedTuple):
     host: Statistics
     """Seconds of the host in a step, over the measured steps; a step without the region counts 0."""
     share: float
-    """Its part of the step's time, 0…1: seconds over seconds of all measured steps."""
+    """Its part of the step's time, 0…1: seconds over seconds of the measured steps, without
+    those that are :class:`Exceptional`."""
     calls: float
     """Calls in a step, on average."""
     device: Statistics | None = None
@@ -95,6 +96,17 @@ class Warmup(NamedTuple):
     """How many of them ``--skip`` named."""
 
 
+class Exceptional(NamedTuple):
+    """One or two measured steps that took so long that shares would be theirs; no share counts them."""
+
+    steps: int
+    seconds: float
+    part: float
+    """Of the time of all measured steps, 0…1."""
+    mostly: str
+    """The region that took most of them."""
+
+
 class Loop(NamedTuple):
     """A training loop over all its ranks."""
 
@@ -117,6 +129,7 @@ class Loop(NamedTuple):
     updates_per_step: float
     tracks: tuple[Track, ...]
     straggler: Straggler | None = None
+    exceptional: Exceptional | None = None
     attempt: int | None = None
     """Where a launcher has started the job several times: at which attempt."""
 
@@ -140,7 +153,8 @@ class Stretch(NamedTuple):
     """A part of the run's wall time."""
 
     name: str
-    """``start-up``, ``training``, ``evaluation``, ``warm-up``, ``gap``, ``shutdown``."""
+    """``start-up``, ``training``, ``evaluation``, ``warm-up``, ``gap``, ``shutdown``; ``the program``
+    where there is neither a step nor an evaluation."""
     seconds: float
     note: str = ""
     place: Place | None = None
@@ -179,8 +193,9 @@ class Verdict(NamedTuple):
     """What limits the program, if anything does."""
 
     kind: str
-    """``input-bound transfer-bound compute-bound communication-bound launch-bound straggler
-    memory-growth overhead-bound balanced none``."""
+    """``input-bound transfer-bound compute-bound communication-bound wait-bound overhead-bound
+    launch-bound straggler memory-growth balanced none``; of a region that a voirfile invented,
+    its name and ``-bound``."""
     severity: str
     """``"critical"``, ``"warning"`` or ``"info"``."""
     sentence: str
@@ -188,6 +203,10 @@ class Verdict(NamedTuple):
     evidence: tuple[str, ...]
     threshold: str
     advice: tuple[str, ...]
+    confidence: str = ""
+    """``high``, ``medium`` (on a busy host) or ``low``, a colon and why; empty where nothing is judged."""
+    besides: tuple[str, ...] = ()
+    """What is larger than all that the sentence is about, then what else could be saved."""
 
 
 class Profile(NamedTuple):

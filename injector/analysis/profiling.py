@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ..store.folder import Run
 from .columns import SECOND, Source, read_rows, sources
+from .evidence import (
+    Evidence,
+    Memory,
+    busy_of,
+    growth_of,
+    host_of,
+    windows_of,
+)
 from .fates import fates_of
 from .findings import Findings, findings_of, first_of, others_of
 from .loops import grouped, loop_of, numbered, warmup_steps
+from .machines import Machine
 from .members import Trail, members_of, trail_of
 from .profile import Fate, Profile, Stretch
 from .timeline import among_attempts, stretches_of
 from .units import Unit, threads_of
 from .unmeasured import unmeasured_of
-from .verdict import (
-    Evidence,
-    Memory,
-    busy_of,
-    growth_of,
-    nothing_trained,
-    shares_of,
-    verdict_of,
-)
+from .verdict import nothing_trained, verdict_of
 
 _AT_ONCE = 2
 """Processes whose spans are in memory together: columns are worked on without the interpreter's lock."""
 
 
-def profile(run: Run, memory: Memory | None = None) -> Profile | None:
+def profile(
+    run: Run, memory: Memory | None = None, watched: Sequence[Machine] = ()
+) -> Profile | None:
     """What the spans of ``run`` say; None where it recorded none.
 
-    ``memory`` is how much each process used, when; without it nothing is said of growth. Raises
-    OSError, and NotARunError for records of a later version.
+    ``memory`` is how much each process used, when; without it nothing is said of growth, and without
+    the hosts as they were ``watched`` nothing of other programs and full cores. Raises OSError, and
+    NotARunError for records of a later version.
     """
     found = sources(run)
     recording = [source for source in found if source.has_spans()]
@@ -51,33 +56,37 @@ def profile(run: Run, memory: Memory | None = None) -> Profile | None:
     loops = grouped([unit for each in findings for unit in each.units])
     asked = _asked(run)
     where = {id(u): at for each in findings for u, at in zip(each.units, each.where, strict=True)}
-    texts = [at.text if (at := where[id(units[0])]) else None for units in loops]
+    texts = [at.text if (at := where[id(units[0])]) and at.is_most else None for units in loops]
     told = [loop_of(units, asked, text) for units, text in zip(loops, texts, strict=True)]
     told = numbered(told, loops)
     members = members_of(run.info, found, trails, [u for each in findings for u in each.units])
     times = _times(run, found, last)
     stretches = _stretches(_main(findings, loops), loops, asked, times)
-    verdict = nothing_trained()
+    wall = (times[1] - times[0]) / SECOND
+    others = others_of(findings, wall)
+    verdict = nothing_trained(others)
     if told:
         units, warmup = loops[0], warmup_steps(loops[0], asked)
         verdict = verdict_of(
             Evidence(
                 loop=told[0],
-                units=units,
-                shares=shares_of(units, warmup),
+                windows=windows_of(units, warmup),
                 busy=busy_of(units, warmup),
                 between=where[id(units[0])],
                 growth=growth_of(memory or {}, units),
+                stretches=stretches,
+                wall=wall,
+                others=others,
+                host=host_of(watched, units),
             )
         )
-    wall = (times[1] - times[0]) / SECOND
     return Profile(
         loops=tuple(told),
         evaluations=tuple(one for each in first_of(findings) for one in each.evaluations),
         stretches=stretches,
         wall=wall,
         verdict=verdict,
-        others=others_of(findings, wall),
+        others=others,
         unmeasured=unmeasured_of(run.info, found, findings, told, unknown),
         fates=fates_of(run.info, members),
     )
@@ -129,7 +138,7 @@ def _stretches(
 ) -> tuple[Stretch, ...]:
     if main is None:
         nothing = "no steps and no evaluation were seen"
-        return (Stretch("start-up", (times[1] - times[0]) / SECOND, nothing),)
+        return (Stretch("the program", (times[1] - times[0]) / SECOND, nothing),)
     warmups = [
         min(warmup_steps(units, asked), len(unit.start) // 2)
         for unit in main.units

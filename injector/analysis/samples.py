@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 from .rates import Statistics
 
-_BLOCKS = 16
-_LONGEST = 64
+_TIMES, _PART, _MANY = 10, 0.1, 200
 
 
 def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
@@ -34,21 +33,24 @@ def _at(ordered: npt.NDArray[np.floating], fraction: float) -> float:
     return low + (high - low) * (place - int(place))
 
 
-def typical_share(part: npt.NDArray[np.floating], whole: npt.NDArray[np.floating]) -> float:
-    """Which part of ``whole`` is usually ``part``, 0…1: the median over blocks of steps.
+def exceptional(seconds: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
+    """Which of these steps stand for nothing but themselves: one, of 200 steps or more at most two.
 
-    Not the median of single steps: loaders with several workers hand out batches in bursts, so that a
-    wait that is long in every eighth step is no exception.
+    They take more than ten times the median, and together a tenth of all the time. What comes back,
+    as a checkpoint after each epoch does, is no exception.
     """
-    n = len(whole)
-    size = max(1, min(_LONGEST, n // _BLOCKS))
-    edges = np.arange(0, n - size + 1, size)
-    if not len(edges):
-        return 0.0
-    parts = np.add.reduceat(part, edges, dtype=np.float64)
-    wholes = np.add.reduceat(whole, edges, dtype=np.float64)
-    good = wholes > 0
-    return float(np.median(parts[good] / wholes[good])) if good.any() else 0.0
+    n = len(seconds)
+    none = np.zeros(n, np.bool_)
+    if n < 3:
+        return none
+    usual = median_of(seconds)
+    slow = np.flatnonzero(seconds > _TIMES * usual) if usual > 0 else np.empty(0, np.int64)
+    if not 0 < len(slow) <= (1 if n < _MANY else 2):
+        return none
+    if seconds[slow].sum(dtype=np.float64) < _PART * seconds.sum(dtype=np.float64):
+        return none
+    none[slow] = True
+    return none
 
 
 def warmup_of(seconds: npt.NDArray[np.floating]) -> int:

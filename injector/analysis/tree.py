@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .profile import Node
+from .profile import Exceptional, Node
 from .rates import Statistics
-from .samples import statistics_of
+from .samples import exceptional, statistics_of
 from .tables import Path, Seconds
 from .units import Unit
 
@@ -16,12 +16,27 @@ def tree_of(units: list[Unit], warmup: int, where: str | None) -> Node:
     return _Tree(units, warmup).node((), where)
 
 
+def exceptional_of(unit: Unit, warmup: int) -> Exceptional | None:
+    """The measured steps of ``unit`` that no share counts."""
+    first = measured_from(unit, warmup)
+    seconds = unit.table.seconds[first:]
+    which = exceptional(seconds)
+    if not which.any():
+        return None
+    spent = {name: float(each[first:][which].sum()) for name, each in unit.table.regions().items()}
+    total = float(seconds[which].sum(dtype=np.float64))
+    part = total / float(seconds.sum(dtype=np.float64))
+    return Exceptional(int(which.sum()), total, part, max(spent, key=lambda name: spent[name]))
+
+
 class _Tree:
     def __init__(self, units: list[Unit], warmup: int) -> None:
         self.units = units
         self.first = [measured_from(unit, warmup) for unit in units]
         self.paths = list(dict.fromkeys(path for unit in units for path in unit.table.columns))
-        self.total = sum(float(each.sum(dtype=np.float64)) for each in self.each(()))
+        whole = self.each(())
+        self.usual = ~np.concatenate([exceptional(each) for each in whole])
+        self.total = float(np.concatenate(whole)[self.usual].sum(dtype=np.float64))
 
     def each(self, path: Path, own: bool = False) -> list[Seconds]:
         """The seconds of each unit's measured steps, without the regions inside if ``own``."""
@@ -38,7 +53,9 @@ class _Tree:
         return found
 
     def share(self, seconds: Seconds) -> float:
-        return float(seconds.sum(dtype=np.float64)) / self.total if self.total else 0.0
+        if not self.total:
+            return 0.0
+        return float(seconds[self.usual].sum(dtype=np.float64)) / self.total
 
     def node(self, path: Path, where: str | None = None) -> Node:
         seconds = np.concatenate(self.each(path))

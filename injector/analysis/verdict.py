@@ -1,325 +1,364 @@
-"""What limits a program: one verdict, with its evidence, its threshold and what to try."""
+"""What limits a program: one verdict, how sure it is, what it rests on and what to try."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Sequence
+from math import isfinite
+from typing import NamedTuple
 
-import numpy as np
-
-from .between import Between
-from .profile import Loop, Node, Place, Verdict
-from .samples import typical_share
+from . import advice
+from .advice import heaviest
+from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, shares_of
+from .profile import Loop, Node, Verdict
+from .rates import Series, number
+from .tables import READING
 from .timeline import line_of
-from .tree import measured_from
-from .units import Unit
 
 WARNING, CRITICAL = 0.10, 0.20
-"""Parts of a step; TraceML's, on typical steps and not on means."""
-COMPUTE = 0.90
-IDLE = 0.50
-"""A device that is busy for less of a step waits for the host."""
-GROWTH = 1 << 30
-"""Bytes."""
-LEAST_STEPS = 150
-"""Of three bands of 50 each, in which memory has to grow."""
+"""Parts of a step from which something is worth a word; TraceML's."""
+COMPUTE = 1 / 3
+"""Of what is computed, the part that lower precision, a compiled model or larger batches may save; of all
+else the whole may be saved."""
+FULL, IDLE = 0.90, 0.50
+"""Parts of a step for which a device is busy: with nothing to save beside it; with much."""
+NEAR = 0.8
+"""Of the largest saving, what another one has to reach to be as large, for all that can be known."""
+ENOUGH = 2 * IN_WINDOW
+"""Measured steps without which nothing is sure: what is seen once may be chance."""
+AGREE = 0.75
+"""The part of the windows that has to say the same."""
+DWARFS = 0.2
+"""Of the run, what beside training is worth a word where it is longer than that."""
 COMPUTING = ("forward", "backward", "optimizer", "zero_grad")
 NOTHING_TRAINED = "no steps were seen: the program trained nothing that injector knows"
-
-Memory = Mapping[int, tuple[Sequence[float], Sequence[float]]]
-"""By process (its index in run.json): unix seconds, and bytes of resident memory at each."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a verdict is made of."""
-
-    loop: Loop
-    units: list[Unit]
-    shares: dict[str, float]
-    """The typical part of a step that each region takes without those inside it."""
-    busy: float | None
-    """The typical part of a step in which the device works; None without a device clock."""
-    between: Between | None
-    growth: tuple[int, float] | None
-    """Which process grew, and by how many bytes."""
+_THRESHOLD = (
+    "named is what could save most: the whole of a region, or a third of what is computed; "
+    "warning from 10 % of a step, critical from 20 %"
+)
 
 
-def shares_of(units: list[Unit], warmup: int) -> dict[str, float]:
-    """What a typical step is made of, over all ranks."""
-    found: dict[str, list[float]] = {}
-    for unit in units:
-        first = measured_from(unit, warmup)
-        whole = unit.table.seconds[first:]
-        for name, seconds in unit.table.regions().items():
-            name = "io" if name == "io.start" else name
-            found.setdefault(name, []).append(typical_share(seconds[first:], whole))
-    return {name: float(np.sum(each)) / len(units) for name, each in found.items()}
+# --- what could be saved --------------------------------------------------------------------------
 
 
-def busy_of(units: list[Unit], warmup: int) -> float | None:
-    """The part of a typical step in which devices work."""
-    found = []
-    for unit in units:
-        busy = unit.table.busy()
-        if busy is not None:
-            first = measured_from(unit, warmup)
-            found.append(typical_share(busy[first:], unit.table.seconds[first:]))
-    return float(np.mean(found)) if found else None
+def savings(evidence: Evidence, shares: Shares) -> dict[str, float]:
+    """By region, ``compute``, ``launch`` and ``straggler``: the part of a step that could be saved."""
+    loop, busy = evidence.loop, evidence.busy
+    found = {name: share for name, share in shares.items() if name not in COMPUTING}
+    computed = sum(shares.get(name, 0.0) for name in COMPUTING)
+    if loop.straggler is not None:
+        found["straggler"] = loop.straggler.score
+        # What the others wait is no communication; without collectives it is a part of backward.
+        ranks = max(len(loop.tracks), 2)
+        waited = loop.straggler.score * (ranks - 1) / ranks
+        if "comm" in found:
+            found["comm"] = max(found["comm"] - waited, 0.0)
+        else:
+            computed = max(computed - waited, 0.0)
+    if busy is not None:
+        # The host may wait as it likes as long as the device has work all the time.
+        found = {name: min(saving, max(1 - busy, 0.0)) for name, saving in found.items()}
+        if busy < IDLE <= computed:
+            found["launch"], computed = computed - busy, busy
+        else:
+            computed = max(computed, busy)
+    return {**found, "compute": computed * COMPUTE}
 
 
-def growth_of(memory: Memory, units: list[Unit]) -> tuple[int, float] | None:
-    """The process whose memory grew most through three bands of the loop, beyond doubt."""
-    worst: tuple[int, float] | None = None
-    for unit in units:
-        if len(unit.start) < LEAST_STEPS or unit.source.index not in memory:
-            continue
-        times, values = (np.asarray(each, np.float64) for each in memory[unit.source.index])
-        edges = [float(unit.start[i * (len(unit.start) - 1) // 3]) / 1e9 for i in range(3)]
-        edges.append(float(unit.end[-1]) / 1e9)
-        bands = [values[(times >= a) & (times <= b)] for a, b in pairwise(edges)]
-        if any(not len(band) for band in bands):
-            continue
-        low, middle, high = (float(np.median(band)) for band in bands)
-        if low < middle < high and high - low >= GROWTH and (not worst or high - low > worst[1]):
-            worst = unit.source.index, high - low
-    return worst
+class Finding(NamedTuple):
+    """A verdict's kind with what it says."""
+
+    kind: str
+    share: float
+    """Of a step, as the table has it."""
+    text: str
+    """What comes after the kind."""
+    facts: tuple[str, ...]
+    advice: tuple[str, ...]
 
 
-def nothing_trained(why: str = "") -> Verdict:
-    """Where there is nothing to judge."""
-    return Verdict("none", "info", NOTHING_TRAINED, (why,) if why else (), "", (
-        "name the loop: ov.step or ov.loader in a voirfile, or injector.region in the program",
-    ))  # fmt: skip
+_DOES = {
+    "io": ("input-bound", "waits"),
+    "h2d": ("transfer-bound", "copies to the device"),
+    "comm": ("communication-bound", "is spent in collectives"),
+    "wait": ("wait-bound", "is blocked"),
+}
+
+
+def _kind(name: str) -> str:
+    if name == "straggler":
+        return name
+    return _DOES[name][0] if name in _DOES else f"{'overhead' if name == 'other' else name}-bound"
+
+
+def finding(evidence: Evidence, shares: Shares, name: str) -> Finding:
+    """What there is to say of one of the :func:`savings`."""
+    if name == "compute":
+        return _compute(evidence, shares)
+    if name == "launch":
+        return _launch(evidence, shares)
+    if name == "straggler":
+        return _straggler(evidence)
+    return _region(evidence, shares, name)
+
+
+def _region(evidence: Evidence, shares: Shares, name: str) -> Finding:
+    loop, share = evidence.loop, shares[name]
+    facts = [f"{name} takes {_percent(share)} of a step, whose median is {_time(loop.step.median)}"]
+    if name == "other":
+        return _overhead(evidence, share, facts)
+    node = heaviest(loop, *(READING if name == "io" else (name,)))
+    where = line_of(node.place if node else None)
+    if node is not None and node.place is not None:
+        facts.append(f"{node.name} at {where}: median {_time(node.host.median)}, "
+                     f"95th percentile {_time(node.host.p95)} a step")  # fmt: skip
+    does = _DOES.get(name, ("", f"is {name}"))[1]
+    if name == "wait" and node is not None and node.what:
+        does += f" in {node.what}"
+    tries: tuple[str, ...] = ()
+    if name == "io":
+        tries = advice.reading(loop, evidence.host)
+    elif name == "h2d":
+        tries = advice.moving(loop)
+    elif name in advice.OF_REGIONS:
+        tries = advice.OF_REGIONS[name]
+    return Finding(
+        _kind(name), share, f"{_percent(share)} of a step {does} at {where}", tuple(facts), tries
+    )
+
+
+def _overhead(evidence: Evidence, share: float, facts: list[str]) -> Finding:
+    text, between = f"{_percent(share)} of a step is in no region", evidence.between
+    if between:
+        facts.append(f"{_percent(between.share)} of that passes {between.text}")
+        if between.is_most:
+            text += f", mostly {between.text}"
+    return Finding("overhead-bound", share, text, tuple(facts), advice.BESIDE)
+
+
+def _compute(evidence: Evidence, shares: Shares) -> Finding:
+    parts = [name for name in COMPUTING if name in shares]
+    share = sum(shares[name] for name in parts)
+    text = f"{_percent(share)} of a step is forward, backward and optimizer"
+    text_of = ", ".join(f"{n} {_percent(shares[n])}" for n in parts if shares[n] >= 0.005)
+    facts = [f"{text_of} of a step, whose median is {_time(evidence.loop.step.median)}"]
+    if evidence.busy is not None:
+        facts.append(f"the device works in {_percent(evidence.busy)} of a step")
+        if evidence.busy >= FULL and share < evidence.busy:
+            text = f"the device works in {_percent(evidence.busy)} of a step"
+    largest = max(parts, key=lambda name: shares[name], default="forward")
+    tries = advice.computing(evidence.loop, largest)
+    return Finding("compute-bound", share, text, tuple(facts), tries)
+
+
+def _launch(evidence: Evidence, shares: Shares) -> Finding:
+    computed = sum(shares.get(name, 0.0) for name in COMPUTING)
+    busy = evidence.busy or 0.0
+    text = (
+        f"the device works in {_percent(busy)} of a step, "
+        f"while the host is busy launching for {_percent(computed)}"
+    )
+    facts = (
+        f"device busy {_percent(busy)} of a step, whose median is {_time(evidence.loop.step.median)}",
+        f"host in forward, backward and optimizer {_percent(computed)}",
+    )
+    return Finding("launch-bound", computed - busy, text, facts, advice.launching(evidence.loop))
+
+
+def _straggler(evidence: Evidence) -> Finding:
+    loop, found = evidence.loop, evidence.loop.straggler
+    assert found is not None
+    slow = f", slow at {found.slow_at}" if found.slow_at else ""
+    text = f"the others wait for rank {found.rank} for {_percent(found.score)} of a step{slow}"
+    facts = [
+        f"rank {track.rank} waits {_time(track.waits)} of a step of {_time(track.step.median)}"
+        for track in loop.tracks
+    ][:8]
+    if found.slow_at:
+        facts.append(
+            f"rank {found.rank} takes {_time(found.excess)} longer than the others in {found.slow_at}"
+        )
+    culprit = next((t for t in loop.tracks if t.rank == found.rank), None)
+    at = f" ({culprit.host}{', ' + culprit.device if culprit.device else ''})" if culprit else ""
+    tries = (
+        f"look at rank {found.rank}{at}: its share of the data, its device's clocks and "
+        "temperature, other programs on its host",
+    )
+    return Finding("straggler", found.score, text, tuple(facts), tries)
+
+
+# --- the verdict ----------------------------------------------------------------------------------
 
 
 def verdict_of(evidence: Evidence) -> Verdict:
-    """The most severe of what was found; where nothing was, what the step is made of."""
-    if not evidence.loop.tree.children:
-        return _undivided(evidence.loop)
-    found = [each for rule in _RULES if (each := rule(evidence)) is not None]
-    if not found:
-        return _fine(evidence)
-    return max(found, key=lambda each: (each[1].severity == "critical", each[0]))[1]
+    """What could be saved most of, how sure that is, and what is larger still."""
+    loop = evidence.loop
+    dwarfs = tuple(_steps_apart(evidence)), tuple(_stretches(evidence))
+    if not loop.tree.children:
+        return _undivided(loop, dwarfs)
+    shares = shares_of(loop.tree)
+    saved = savings(evidence, shares)
+    order = sorted(saved, key=lambda name: -saved[name])
+    found = finding(evidence, shares, order[0])
+    others = [
+        finding(evidence, shares, name)
+        for name in order[1:]
+        if name != "compute" and saved[name] >= WARNING
+    ]
+    besides = [f"{each.kind} as well: {each.text}" for each in others]
+    unsure = _doubts(evidence, saved, order)
+    severity = "info"
+    if order[0] != "compute":
+        severity = "critical" if found.share >= CRITICAL and not unsure else "warning"
+    elif len(order) > 1 and saved[order[1]] >= NEAR * saved[order[0]]:
+        largest = sorted(shares, key=lambda name: -shares[name])[:3]
+        text = ", ".join(f"{name} {_percent(shares[name])}" for name in largest)
+        found = found._replace(kind="balanced", text=f"nothing stands out ({text})", advice=())
+    if evidence.growth is not None:
+        process, grown = evidence.growth
+        text = f"process {process} grew by {grown / GROWTH:.1f} GiB while it trained"
+        if order[0] == "compute":
+            besides.insert(0, f"{found.kind}: {found.text}")
+            facts = ("its memory rose from each third of the steps to the next", *found.facts)
+            found, severity = Finding("memory-growth", 0.0, text, facts, advice.KEPT), "warning"
+        else:
+            besides.append(f"memory-growth as well: {text}")
+    measured = f"over {loop.step.n} measured steps, {loop.warmup.steps} of warm-up left out"
+    sentence = f"{found.kind}: {found.text}"
+    if dwarfs[0]:
+        sentence += f"; but {dwarfs[0][0]}"
+    if unsure:
+        sentence += f"; not sure: {unsure[0]}"
+    confidence = _confidence(evidence, order[0], unsure)
+    return Verdict(found.kind, severity, sentence, (*found.facts, measured), _THRESHOLD,
+                   found.advice, confidence, (*dwarfs[0], *dwarfs[1], *besides))  # fmt: skip
 
 
-def _undivided(loop: Loop) -> Verdict:
+def _undivided(loop: Loop, dwarfs: tuple[tuple[str, ...], tuple[str, ...]]) -> Verdict:
     """Steps in which nothing was recorded say how long they took, and no more."""
-    sentence = f"none: a step takes {_ms(loop.step.median)}, and nothing was recorded inside of it"
+    sentence = (
+        f"none: a step takes {_time(loop.step.median)}, and nothing was recorded inside of it"
+    )
     fact = f"over {loop.step.n} measured steps, {loop.warmup.steps} of warm-up left out"
-    advice = "name its parts: ov.region in a voirfile, or injector.region in the program"
-    return Verdict("none", "info", sentence, (fact,), "", (advice,))
+    return Verdict(
+        "none", "info", sentence, (fact,), "", advice.UNDIVIDED, "", (*dwarfs[0], *dwarfs[1])
+    )
 
 
-def _severity(share: float) -> str:
-    return "critical" if share >= CRITICAL else "warning"
+def nothing_trained(others: Sequence[Node] = ()) -> Verdict:
+    """Where there are no steps: what the run spent most time in."""
+    found = [node for node in others if node.share >= 0.01]
+    if all(node.name in READING for node in found):
+        return Verdict("none", "info", NOTHING_TRAINED, (), "", advice.UNNAMED)
+    first, *rest = (_spent(node) for node in found[:4])
+    return Verdict("none", "info", first, tuple(rest), "", ())
+
+
+def _spent(node: Node) -> str:
+    """``8.1 s, 44 %: fit of RandomForestClassifier, lgb.py:10``."""
+    what = node.name + (f" of {node.what}" if node.what else "")
+    where = f", {line_of(node.place)}" if node.place else ""
+    return f"{_time(node.host.mean * node.host.n)}, {_percent(node.share)}: {what}{where}"
+
+
+def with_losses(verdict: Verdict, series: Sequence[Series]) -> Verdict:
+    """The same, with what has to be known of losses that are not finite."""
+    odd = [each for each in series if each.is_loss and each.odd]
+    if not odd:
+        return verdict
+    worst = max(odd, key=lambda each: each.odd / each.n)
+    last = number(worst.last)
+    text = f"{worst.odd} of {worst.n} losses ({worst.name}) are not finite"
+    if last is None or not isfinite(last):
+        text += ", the last one too: what is computed is of no use"
+    severity = "warning" if verdict.severity == "info" else verdict.severity
+    return verdict._replace(
+        severity=severity,
+        sentence=f"{verdict.sentence}; but {text}",
+        besides=(text, *verdict.besides),
+    )
+
+
+# --- how sure it is, and what is larger -----------------------------------------------------------
+
+
+def _largest(evidence: Evidence, shares: Shares) -> str:
+    saved = savings(evidence, shares)
+    return max(saved, key=lambda name: saved[name])
+
+
+def _confidence(evidence: Evidence, name: str, doubts: Sequence[str]) -> str:
+    crowded = evidence.host.crowded
+    if doubts:
+        return "low: " + "; ".join([*doubts, *([crowded] if crowded else [])])
+    same = sum(_largest(evidence, window) == name for window in evidence.windows)
+    parts = f"it is so in {same} of {len(evidence.windows)} parts of the run"
+    return f"medium: {parts}, but {crowded}" if crowded else f"high: {parts}"
+
+
+def _doubts(evidence: Evidence, saved: Shares, order: Sequence[str]) -> list[str]:
+    """Why the verdict is not sure."""
+    doubts = []
+    measured = evidence.loop.step.n // max(1, len(evidence.loop.tracks))
+    if measured < ENOUGH:
+        doubts.append(f"only {measured} {'step was' if measured == 1 else 'steps were'} measured")
+    names = [_largest(evidence, window) for window in evidence.windows]
+    same = names.count(order[0])
+    if same < AGREE * len(names):
+        other = max({*names} - {order[0]}, key=names.count)
+        doubts.append(
+            f"it is so in {same} of {len(names)} parts of the run, and {_kind(other)} in {names.count(other)}"
+        )
+    elif order[0] != "compute" and len(order) > 1 and saved[order[1]] >= NEAR * saved[order[0]]:
+        doubts.append(f"{_kind(order[1])} comes close")
+    return doubts
+
+
+def _steps_apart(evidence: Evidence) -> list[str]:
+    """Single steps that took a large part of the run: a compilation, a pause."""
+    loop, wall = evidence.loop, evidence.wall
+    found = []
+    likely = ", most likely compiling" if advice.is_compiled(loop) else ""
+    warmup, seconds = loop.warmup, loop.step.mean * loop.step.n / max(1, len(loop.tracks))
+    if warmup.slowest > 10 * loop.step.median and warmup.slowest > max(seconds, DWARFS * wall):
+        part = f", {_percent(warmup.slowest / wall)} of the run" if wall else ""
+        found.append(f"one step of the warm-up takes {_time(warmup.slowest)}{part}{likely}")
+    if loop.exceptional:
+        steps, spent, part_, mostly = loop.exceptional
+        which = "1 step takes" if steps == 1 else f"{steps} steps take"
+        reason = likely if mostly in COMPUTING else ""
+        found.append(f"{which} {_time(spent)}, {_percent(part_)} of the loop's time, "
+                     f"mostly {mostly}{reason}; no share counts it")  # fmt: skip
+    return found
+
+
+def _stretches(evidence: Evidence) -> list[str]:
+    """What takes longer than training does: regions outside of steps, or whatever it is."""
+    sums: dict[str, float] = {}
+    for each in evidence.stretches:
+        sums[each.name] = sums.get(each.name, 0.0) + each.seconds
+    training, wall = sums.pop("training", 0.0), evidence.wall
+    sums.pop("warm-up", None)
+    outside = [node for node in evidence.others if node.name not in READING][:1]
+    if outside and wall and outside[0].share > max(training / wall, DWARFS):
+        return [f"outside of steps {_spent(outside[0])}; training {_percent(training / wall)}"]
+    return [
+        f"{name} takes {_time(seconds)}, {_percent(seconds / wall)} of the run, "
+        f"training {_percent(training / wall)}"
+        for name, seconds in sums.items()
+        if wall and seconds > max(training, DWARFS * wall)
+    ]
+
+
+# --- words ----------------------------------------------------------------------------------------
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _threshold(what: str, warning: float = WARNING, critical: float = CRITICAL) -> str:
-    return f"{what}: warning from {_percent(warning)}, critical from {_percent(critical)}"
-
-
-def _ms(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e3)):
-        if seconds * scale >= 1:
-            return f"{seconds * scale:.3g} {unit}"
+def _time(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.1f} s"
+    if seconds * 1e3 >= 1:
+        return f"{seconds * 1e3:.3g} ms"
     return f"{seconds * 1e6:.3g} µs"
-
-
-def _nodes(node: Node, name: str) -> list[Node]:
-    found = [node] if node.name == name else []
-    for child in node.children:
-        found += _nodes(child, name)
-    return found
-
-
-def _heaviest(loop: Loop, name: str) -> Node | None:
-    return max(_nodes(loop.tree, name), key=lambda node: node.share, default=None)
-
-
-def _place(loop: Loop, name: str) -> Place | None:
-    node = _heaviest(loop, name)
-    return node.place if node else None
-
-
-def _facts(evidence: Evidence, name: str) -> tuple[str, ...]:
-    loop = evidence.loop
-    node = _heaviest(loop, name)
-    facts = [
-        f"{name} takes {_percent(evidence.shares[name])} of a typical step of {_ms(loop.step.median)}"
-    ]
-    if node is not None and node.place is not None:
-        facts.append(f"{name} at {line_of(node.place)}: median {_ms(node.host.median)}, "
-                     f"95th percentile {_ms(node.host.p95)} a step")  # fmt: skip
-    measured = loop.step.n
-    facts.append(f"over {measured} measured steps, {loop.warmup.steps} of warm-up left out")
-    return tuple(facts)
-
-
-_Found = tuple[float, Verdict]
-
-
-def _by_share(
-    evidence: Evidence, kind: str, name: str, does: str, advice: tuple[str, ...]
-) -> _Found | None:
-    share = evidence.shares.get(name, 0.0)
-    if share < WARNING or _device_is_full(evidence):
-        return None
-    at = line_of(_place(evidence.loop, name))
-    sentence = f"{kind}: {_percent(share)} of a step {does} at {at}"
-    return share, Verdict(kind, _severity(share), sentence, _facts(evidence, name),
-                          _threshold(f"{name} as a part of a step"), advice)  # fmt: skip
-
-
-def _device_is_full(evidence: Evidence) -> bool:
-    # The host may wait as it likes, as long as the device has work all the time.
-    return evidence.busy is not None and evidence.busy >= COMPUTE
-
-
-def _input(evidence: Evidence) -> _Found | None:
-    node = _heaviest(evidence.loop, "io")
-    what = node.what if node and node.what else "the loader"
-    advice = (
-        f"give {what} more worker processes (num_workers), with persistent_workers=True",
-        "prefetch further ahead (prefetch_factor), and decode or transform ahead of time, once",
-        "read from local storage, in fewer and larger files",
-    )
-    return _by_share(evidence, "input-bound", "io", "waits", advice)
-
-
-def _transfer(evidence: Evidence) -> _Found | None:
-    node = _heaviest(evidence.loop, "h2d")
-    advice: tuple[str, ...] = (
-        "pin the loader's memory (pin_memory=True) and copy with non_blocking=True",
-        "copy the next batch while this one is worked on; send smaller types and convert there",
-    )
-    if node and node.nbytes and node.host.median > 0:
-        rate = node.nbytes / node.host.median
-        advice += (f"{node.nbytes / 1e6:.3g} MB a step move at {rate / 1e9:.3g} GB/s",)
-    return _by_share(evidence, "transfer-bound", "h2d", "copies to the device", advice)
-
-
-def _communication(evidence: Evidence) -> _Found | None:
-    if evidence.loop.straggler and evidence.loop.straggler.score >= WARNING:
-        return None  # they wait for one rank: that is the verdict
-    advice = (
-        "accumulate gradients over several batches (no_sync between), or take larger batches",
-        "larger buckets, gradients in half precision, and a look at the network between the ranks",
-    )
-    return _by_share(
-        evidence, "communication-bound", "comm", "is spent in collectives", advice
-    )  # fmt: skip
-
-
-def _overhead(evidence: Evidence) -> _Found | None:
-    share = evidence.shares.get("other", 0.0)
-    if share < WARNING or _device_is_full(evidence):
-        return None
-    between = evidence.between
-    where = between.text if between else "outside of every region"
-    sentence = f"overhead-bound: {_percent(share)} of a step is in no region, mostly {where}"
-    facts = list(_facts(evidence, "other"))
-    if between:
-        facts.insert(1, f"{_percent(between.share)} of that passes {between.text}")
-    advice = (
-        "look at what these lines do: logging, metrics, .item() and printing each step, "
-        "transforms on the host",
-        'name it with injector.region("…") to see it apart',
-    )
-    return share, Verdict("overhead-bound", _severity(share), sentence, tuple(facts),
-                          _threshold("what no region covers, as a part of a step"), advice)  # fmt: skip
-
-
-def _launch(evidence: Evidence) -> _Found | None:
-    shares, busy = evidence.shares, evidence.busy
-    full = sum(shares.get(name, 0.0) for name in COMPUTING)
-    if busy is None or busy >= IDLE or full < IDLE:
-        return None
-    idle = 1 - busy
-    sentence = (
-        f"launch-bound: the device works in {_percent(busy)} of a step, "
-        f"while the host is busy launching for {_percent(full)}"
-    )
-    facts = (
-        f"device busy {_percent(busy)} of a typical step of {_ms(evidence.loop.step.median)}",
-        f"host in forward, backward and optimizer {_percent(full)}",
-    )
-    advice = (
-        "compile the model (torch.compile), or capture the step as a graph",
-        "larger batches; fused or foreach optimizers; fewer small operators",
-    )
-    threshold = (
-        f"the device busy for less than {_percent(IDLE)} of a step whose host is not waiting"
-    )
-    return idle * full, Verdict("launch-bound", "critical" if busy < IDLE / 2 else "warning",
-                                sentence, facts, threshold, advice)  # fmt: skip
-
-
-def _straggler(evidence: Evidence) -> _Found | None:
-    found = evidence.loop.straggler
-    if found is None or found.score < WARNING:
-        return None
-    slow = f", slow at {found.slow_at}" if found.slow_at else ""
-    sentence = f"straggler: the others wait for rank {found.rank} for {_percent(found.score)} of a step{slow}"
-    facts = [
-        f"rank {track.rank} waits {_ms(track.waits)} of a step of {_ms(track.step.median)}"
-        for track in evidence.loop.tracks
-    ][:8]
-    if found.slow_at:
-        facts.append(
-            f"rank {found.rank} takes {_ms(found.excess)} longer than the others in {found.slow_at}"
-        )
-    culprit = next((t for t in evidence.loop.tracks if t.rank == found.rank), None)
-    at = f" ({culprit.host}{', ' + culprit.device if culprit.device else ''})" if culprit else ""
-    advice = (
-        f"look at rank {found.rank}{at}: its share of the data, its device's clocks and "
-        "temperature, other programs on its host",
-    )
-    # Weighed by more than its own score: what others measure as waiting is its doing.
-    return 1 + found.score, Verdict("straggler", _severity(found.score), sentence, tuple(facts),
-                                    _threshold("what it waits less than the others"), advice)  # fmt: skip
-
-
-def _memory(evidence: Evidence) -> _Found | None:
-    if evidence.growth is None:
-        return None
-    process, grown = evidence.growth
-    sentence = f"memory-growth: process {process} grew by {grown / GROWTH:.1f} GiB while it trained"
-    facts = ("its memory rose from each third of the steps to the next",)
-    advice = (
-        "look for what is kept from step to step: losses with their graphs (.item(), .detach()), "
-        "lists of outputs, caches",
-    )
-    threshold = "1 GiB over three bands of at least 50 steps"
-    return 0.0, Verdict("memory-growth", "warning", sentence, facts, threshold, advice)
-
-
-_RULES = (_input, _transfer, _communication, _overhead, _launch, _straggler, _memory)
-
-
-def _fine(evidence: Evidence) -> Verdict:
-    shares, loop = evidence.shares, evidence.loop
-    computing = sum(shares.get(name, 0.0) for name in COMPUTING)
-    parts = [name for name in COMPUTING if name in shares]
-    facts = tuple(f"{name} {_percent(shares[name])} of a typical step" for name in parts)
-    facts = (*facts, f"over {loop.step.n} measured steps of {_ms(loop.step.median)}")
-    threshold = f"compute from {_percent(COMPUTE)} of a step with nothing else found"
-    if computing >= COMPUTE or (_device_is_full(evidence) and computing):
-        heaviest = max(parts, key=lambda name: shares[name])
-        sentence = (
-            f"compute-bound: {_percent(computing)} of a step is forward, backward and optimizer"
-        )
-        advice = (
-            f"{heaviest} is the largest part: lower precision, a compiled model, a faster device",
-        )
-        return Verdict("compute-bound", "info", sentence, facts, threshold, advice)
-    named = sorted(shares, key=lambda name: -shares[name])[:3]
-    text = ", ".join(f"{name} {_percent(shares[name])}" for name in named)
-    return Verdict(
-        "balanced", "info", f"balanced: nothing stands out ({text})", facts, threshold, ()
-    )

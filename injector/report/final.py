@@ -16,7 +16,7 @@ from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRo
 from ..store.folder import Run
 from . import fates, header
 from .places import at
-from .terminal import fates_of, profile_of
+from .terminal import fates_of, profile_of, with_losses
 
 STATES = {"died": "died", "hung": "hung", "stuck": "hung", "waited": "waiting", "followed": "died"}
 """By the kind of a rank's fate, the word that its row has."""
@@ -25,8 +25,8 @@ STATES = {"died": "died", "hung": "hung", "stuck": "hung", "waited": "waiting", 
 def snapshot(run: Run) -> Snapshot:
     """The final state of ``run``. Raises OSError, NotARunError."""
     watched = machines(run)
-    profile = profile_of(run, watched)
     summary = summarise(run)
+    profile = with_losses(profile_of(run, watched), summary)
     broken = profile.fates if profile else fates_of(run)
     loops = profile.loops if profile else ()
     main = loops[0] if loops else None

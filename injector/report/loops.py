@@ -59,7 +59,7 @@ def whole(loop: Loop) -> list[str]:
         *_warmup(loop.warmup),
         "",
         *_spread(loop),
-        *tree.lines(loop.tree),
+        *tree.lines(loop.tree, left_out=_exceptional(loop)),
         *ranks.lines(loop),
     ]
 
@@ -71,7 +71,7 @@ def brief(loop: Loop) -> list[str]:
         *_throughput(loop),
         *_warmup(loop.warmup),
         "",
-        *tree.lines(loop.tree, depth=1),
+        *tree.lines(loop.tree, depth=1, left_out=_exceptional(loop)),
         *(ranks.lines(loop) if loop.straggler else []),
     ]
 
@@ -138,6 +138,15 @@ def _warmup(warmup: Warmup) -> list[str]:
     if warmup.asked:
         text += f" ({warmup.asked} by --skip)"
     return labelled("warm-up", [text], width=12)
+
+
+def _exceptional(loop: Loop) -> str:
+    """Which steps the shares leave out."""
+    found = loop.exceptional
+    if found is None:
+        return ""
+    which = f"{count(found.steps, 'step')} of {duration(found.seconds)}"
+    return f"shares leave out {which}, most of it {clean(found.mostly)}"
 
 
 def _spread(loop: Loop) -> list[str]:

@@ -10,7 +10,7 @@ from ..analysis.machines import machines
 from ..analysis.profile import Profile
 from ..analysis.rates import Summary, summarise
 from ..store.folder import Run
-from .terminal import fates_of, profile_of
+from .terminal import fates_of, profile_of, with_losses
 
 _KEYS = ("name", "command", "started", "ended", "duration", "exit", "stopped", "host", "python")
 
@@ -23,7 +23,7 @@ def as_data(run: Run) -> dict[str, Any]:
     """
     summary: Summary = summarise(run)
     watched = machines(run)
-    profile: Profile | None = profile_of(run, watched)
+    profile: Profile | None = with_losses(profile_of(run, watched), summary)
     return {
         "run": run.path,
         **{key: run.info.get(key) for key in _KEYS},

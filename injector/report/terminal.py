@@ -7,7 +7,7 @@ import os
 from ..analysis.conclusion import conclude
 from ..analysis.machines import Machine, machines, memory_of
 from ..analysis.profile import Fate, Profile
-from ..analysis.rates import summarise
+from ..analysis.rates import Summary, summarise
 from ..store import packed
 from ..store.folder import Run, open_run
 from ..store.layout import SPANS_SUFFIX
@@ -29,7 +29,7 @@ def render(run: Run | str, keep: bool = False) -> str:
     watched: list[Machine] = []
     try:
         watched = machines(run)
-        profile = profile_of(run, watched)
+        profile = with_losses(profile_of(run, watched), summary)
         broken = profile.fates if profile else fates_of(run)
         if keep and run.info and (profile is not None or broken):
             run = conclude(run, profile, broken, fates.sentences(broken))
@@ -80,7 +80,16 @@ def profile_of(run: Run, watched: list[Machine]) -> Profile | None:
     # numpy is only loaded for runs that need it.
     from ..analysis.profiling import profile
 
-    return profile(run, memory_of(watched, run.info))
+    return profile(run, memory_of(watched, run.info), watched)
+
+
+def with_losses(profile: Profile | None, summary: Summary) -> Profile | None:
+    """The profile whose verdict knows of losses that are not finite."""
+    if profile is None or not profile.loops or not any(s.odd for s in summary.series):
+        return profile
+    from ..analysis import verdict
+
+    return profile._replace(verdict=verdict.with_losses(profile.verdict, summary.series))
 
 
 def has_spans(folder: str) -> bool:

@@ -52,10 +52,11 @@ class _Entry(NamedTuple):
     """Of a region at several lines."""
 
 
-def lines(tree: Node, depth: int = _DEEP) -> list[str]:
+def lines(tree: Node, depth: int = _DEEP, left_out: str = "") -> list[str]:
     """A table of ``tree``: its first row is the step, 100 %, which the regions below add up to.
 
     A region has one row; where several lines have it, they stand below with a row each.
+    ``left_out`` says which steps the shares leave out.
     """
     # Where the step is paced is said above the table.
     rows = [_Row(fit(clean(tree.name), _NAME), "", tree, tree.share), *_rows(tree, "", depth)]
@@ -67,7 +68,8 @@ def lines(tree: Node, depth: int = _DEEP) -> list[str]:
     heads = [f"host {unit.name}", "p95", *(["device"] if device else []), "share"]
     heads += [*([""] if bars else []), "calls", *(["bytes"] if moved else []), ""]
     cells = [[row.name, *_cells(row, unit, device, moved, bars), row.note] for row in rows]
-    return [*table("  a step", heads, cells)[:-1], *_left_over(tree), ""]
+    notes = [*_left_over(tree), *labelled("", [left_out] if left_out else [], width=0)]
+    return [*table("  a step", heads, cells)[:-1], *notes, ""]
 
 
 def _rows(node: Node, before: str, depth: int) -> Iterator[_Row]:

@@ -7,7 +7,7 @@ from .text import labelled
 
 
 def lines(verdict: Verdict) -> list[str]:
-    """The verdict: its sentence, what it rests on, the threshold, what to try."""
+    """The verdict: its sentence, what is larger, how sure it is and why, what to try."""
     sentence = verdict.sentence.strip() or "nothing limits it"
     known = verdict.kind not in ("", "none")
     if known and not sentence.lower().startswith(verdict.kind.lower()):
@@ -16,6 +16,8 @@ def lines(verdict: Verdict) -> list[str]:
         sentence += f"  ({verdict.severity})"
     return [
         *labelled("verdict", [sentence], indent=0, width=9),
+        *labelled("besides", verdict.besides),
+        *labelled("certainty", [verdict.confidence]),
         *labelled("because", verdict.evidence),
         *labelled("threshold", [verdict.threshold]),
         *labelled("try", verdict.advice),

@@ -34,13 +34,13 @@ def instrument_loaders(ov: Any) -> None:
         f"{LOADER}/_BaseDataLoaderIter/__next__",
         "io",
         of=lambda self: self._dataset,
-        what=lambda self: f"DataLoader of {type(self._dataset).__name__}",
+        what=lambda self: _loader(self._dataset, self._num_workers),
     )
     ov.region(
         f"{LOADER}/DataLoader/__iter__",
         "io.start",
         of=lambda self: self.dataset,
-        what=lambda self: f"DataLoader of {type(self.dataset).__name__}",
+        what=lambda self: _loader(self.dataset, self.num_workers),
     )
 
 
@@ -154,9 +154,17 @@ def instrument_launcher(ov: Any) -> None:
 # --- models ---------------------------------------------------------------------------------------
 
 
+def _loader(dataset: Any, workers: int) -> str:
+    """A loader's name, with what matters to how fast it can be."""
+    beside = f", {workers} worker{'' if workers == 1 else 's'}" if workers else ""
+    return f"DataLoader of {type(dataset).__name__}{beside}"
+
+
 def _name_of(module: Any) -> str:
     """Of what wraps a model (compiled, distributed), the model's name as well."""
     name = type(module).__name__
+    if vars(module).get("_compiled_call_impl") is not None:
+        name = f"compiled {name}"
     for attribute in ("_orig_mod", "module", "_fsdp_wrapped_module"):
         inner = getattr(module, attribute, None)
         if isinstance(inner, torch.nn.Module) and inner is not module:

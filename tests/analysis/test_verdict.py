@@ -9,6 +9,7 @@ import pytest
 from layouts import EPOCH, MS, Program, only, report
 
 from injector.analysis.profiling import profile
+from injector.report import card
 from injector.report.plain import plain
 from injector.store.folder import open_run
 
@@ -24,6 +25,7 @@ def test_input_bound(tmp_path: Path) -> None:
     assert (verdict.kind, verdict.severity) == ("input-bound", "critical")
     assert verdict.sentence == "input-bound: 67 % of a step waits at train.py:10"
     assert "20 %" in verdict.threshold and "MNIST" in verdict.advice[0]
+    assert verdict.confidence == "high: it is so in 6 of 6 parts of the run"
     assert "median 14 ms" in verdict.evidence[1]
 
 
@@ -61,7 +63,98 @@ def test_one_slow_step_makes_no_verdict(tmp_path: Path) -> None:
         p.turn(io=0.1, other=500 if step == 30 else 0.1)
     found = report(tmp_path / "r", p)
     assert found.verdict.kind == "compute-bound"
-    assert only(found).warmup.steps == 1 and only(found).warmup.slowest == ms(6.007)
+    loop = only(found)
+    assert loop.warmup.steps == 1 and loop.warmup.slowest == ms(6.007)
+    assert loop.exceptional and (loop.exceptional.steps, loop.exceptional.mostly) == (1, "other")
+    assert loop.tree.share == ms(1) and sum(c.share for c in loop.tree.children) == ms(1)
+    slow, pause = found.verdict.besides[:2]
+    assert slow.startswith("one step of the warm-up takes 6.0 s")
+    assert pause.startswith("1 step takes 507 ms") and "no share counts it" in pause
+    assert slow in found.verdict.sentence
+    assert "shares leave out 1 step of 507 ms, most of it other" in "\n".join(card.lines(found))
+
+
+def test_what_comes_back_is_no_exception(tmp_path: Path) -> None:
+    p = Program()
+    for step in range(300):
+        p.turn(io=0.1, other=1000 if step % 50 == 49 else 0)
+    verdict = report(tmp_path / "r", p).verdict
+    assert verdict.kind == "overhead-bound" and "74 %" in verdict.sentence
+
+
+def test_a_program_that_changes_is_not_sure(tmp_path: Path) -> None:
+    p = Program()
+    for step in range(160):
+        p.turn(io=20 if step < 80 else 0.1)
+    verdict = report(tmp_path / "r", p).verdict
+    assert verdict.kind == "input-bound" and verdict.severity == "warning"
+    why = "it is so in 7 of 16 parts of the run, and compute-bound in 9"
+    assert verdict.sentence.endswith(f"not sure: {why}") and verdict.confidence == f"low: {why}"
+
+
+def test_a_few_steps_make_nothing_critical(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(8):
+        p.turn(io=50)
+    verdict = report(tmp_path / "r", p).verdict
+    assert (verdict.kind, verdict.severity) == ("input-bound", "warning")
+    assert verdict.sentence.endswith("not sure: only 7 steps were measured")
+
+
+def test_blocked(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(0.1)
+        p.span("wait", 9, line=33, what="Queue.get")
+        p.train()
+    verdict = report(tmp_path / "r", p).verdict
+    text = "wait-bound: 56 % of a step is blocked in Queue.get at train.py:33"
+    assert (verdict.sentence, verdict.severity) == (text, "critical")
+
+
+def test_regions_of_a_voirfile_are_named(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(0.1)
+        p.span("simulate", 20, line=33)
+        p.train()
+    verdict = report(tmp_path / "r", p).verdict
+    assert verdict.sentence == "simulate-bound: 74 % of a step is simulate at train.py:33"
+
+
+def test_what_is_spread_is_not_mostly_anywhere(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(0.1)
+        for line in (12, 22, 32):
+            p.wait(3)
+            p.forward(1, line=line)
+        p.backward(1)
+        p.wait(3)
+        p.update()
+    found = report(tmp_path / "r", p)
+    assert found.verdict.kind == "overhead-bound" and "mostly" not in found.verdict.sentence
+    assert "mostly" not in "\n".join(card.lines(found))
+
+
+def test_estimators_alone(tmp_path: Path) -> None:
+    p = Program()
+    p.span("fit", 8100, line=10, of=1, what="RandomForestClassifier")
+    p.span("predict", 900, line=11, of=1, what="RandomForestClassifier")
+    verdict = report(tmp_path / "r", p, start=9000).verdict
+    assert verdict.sentence == "8.1 s, 45 %: fit of RandomForestClassifier, train.py:10"
+    assert verdict.evidence == ("900 ms, 5 %: predict of RandomForestClassifier, train.py:11",)
+
+
+def test_outside_of_steps_holds_only_what_is_outside(tmp_path: Path) -> None:
+    p = Program()
+    with p.around("fit", line=9):
+        p.wait(30)
+        for _ in range(50):
+            p.turn()
+        p.wait(20)
+    [fit] = report(tmp_path / "r", p).others
+    assert (fit.name, fit.host.mean) == ("fit", ms(0.05))
 
 
 def test_a_slow_first_step_of_a_few(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_the_figures_are_the_reports(tmp_path: Path) -> None:
     [row], [task] = found.ranks, found.tasks
     assert (row.pid, row.steps, row.state) == (1, 40, "ended")
     assert (task.task, task.overall, task.active) == ("train", pytest.approx(800.0), False)
-    assert found.notes[0] == "exit 0" and found.notes[-1].startswith("verdict: input-bound")
+    assert found.notes[0] == "exit 0" and found.notes[-1].startswith("verdict: compute-bound: 80 %")
     assert "overall 800.0 items/s" in live.lines(found)[1]
 
 

@@ -59,6 +59,7 @@ def test_every_way_to_draw_from_a_loader(run):
     assert len(found) == 9
     assert {span.what for span in process.named("io")} == {
         "DataLoader of TensorDataset",
+        "DataLoader of TensorDataset, 2 workers",
         "DataLoader of Stream",
     }
     assert process.counts()["io.start"] == 13
