@@ -72,13 +72,13 @@ def _evaluation(thread: Thread, place: Place | None, which: Ints) -> Evaluation:
     start, end = thread.passes.start[which], thread.passes.end[which]
     inside = owners(start, end, lane.start) >= 0
     seconds = float((end - start).sum()) / SECOND
-    fetches = int(np.count_nonzero(inside[marks.fetches]))
+    fetches = marks.fetches[inside[marks.fetches]]
     calls = marks.forward[inside[marks.forward]]
-    items, batches = _items(thread, calls)
+    items, batches = _items(thread, calls, fetches)
     return Evaluation(
         place=place,
         passes=len(which),
-        batches=fetches or batches,
+        batches=len(fetches) or batches,
         seconds=seconds,
         items=items,
         throughput=items / seconds if items and seconds else None,
@@ -86,8 +86,10 @@ def _evaluation(thread: Thread, place: Place | None, which: Ints) -> Evaluation:
     )
 
 
-def _items(thread: Thread, rows: Ints) -> tuple[float | None, int]:
-    """Of the model that saw most, one call a fetch; and how often that one was called."""
+def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int]:
+    """What was drawn for the calls ``rows``, else the items of the model that saw most, one call a fetch;
+    and how often that one was called.
+    """
     lane = thread.lane
     items = counted(lane.payload[rows])[0]
     model = lane.table(lambda site: -1 if site.of is None else site.of)[rows]
@@ -99,6 +101,13 @@ def _items(thread: Thread, rows: Ints) -> tuple[float | None, int]:
         first = np.concatenate(([True], one[1:] != one[:-1])) if one.any() else np.True_
         best = max(best, int((items[mine] * first).sum()))
         calls = max(calls, int(mine.sum()))
+    drawn = counted(lane.payload[fetches])[0]
+    if len(drawn) and drawn.all():
+        loader = lane.table(lambda site: -1 if site.of is None else site.of)[fetches]
+        used = np.isin(fetches, thread.marks.fetches[batch[batch > 0] - 1])
+        leading = used & (loader == loader[0])
+        if best not in (int(drawn[leading].sum()), int(drawn.sum())):
+            best = int(drawn[leading].sum())
     return float(best) if best else None, calls
 
 

@@ -10,6 +10,11 @@ from .marks import Marks
 from .steps import Steps
 from .tables import counted
 
+_MOSTLY = 0.75
+"""The part of the steps in which two sources that say the same do so."""
+_MANY = 10
+"""Steps over which they may be compared by their sums."""
+
 
 class Items:
     """Of each step; None, with the reason, where they could not be told."""
@@ -19,14 +24,37 @@ class Items:
 
 
 def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
-    """What ``steps`` say themselves, else what their models were called with, else their fetches."""
-    lane = marks.lane
+    """What ``steps`` say themselves, else what their loader drew, else what their models were called with.
+
+    A model that was called with as much as was drawn says it of each step: a loader may be ahead.
+    """
     if len(marks.steps):
         said = _of_steps(marks, steps)
         if said is not None:
             return said
+    found, known = _called(marks, steps, holes, (_of_models(marks), marks.learnt, marks.tried))
+    drawn = _drawn(marks, steps, holes)
+    if not drawn:
+        return _judged(marks, steps, holes, found, known)
+    items = None if found is None or found.items is None else found.items
+    if found is not None and items is not None and any(_same(items, each) for each in drawn):
+        return found
+    tokens = None if found is None else found.tokens
+    if items is not None and drawn[0].max() == 1:
+        why = f"its loader drew 1 item at a time, and its model was called with {_usual(items)}"
+        return Items(None, tokens, why)
+    if items is None and not _same(drawn[0], drawn[-1]):
+        return Items(None, tokens, "of its loaders, each drew another number of items")
+    return Items(drawn[0], tokens)
+
+
+def _called(
+    marks: Marks, steps: Steps, holes: Holes, groups: tuple[Ints, ...]
+) -> tuple[Items | None, Ints]:
+    """What the first of ``groups`` of calls that says anything tells, and its rows; None if none does."""
+    lane = marks.lane
     # A model may be trained in its mode for evaluation, or be wrapped in something that is.
-    for calls in (_of_models(marks), marks.learnt, marks.tried):
+    for calls in groups:
         rows = calls[lane.payload[calls] > 0]
         if len(holes):
             rows = rows[~holes.hold(lane.start[rows])]
@@ -35,15 +63,104 @@ def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
         if len(rows):
             items, tokens = counted(lane.payload[rows])
             return _items(_summed(marks, steps, rows, step, items),
-                          _summed(marks, steps, rows, step, tokens))  # fmt: skip
-    rows = marks.fetches[lane.payload[marks.fetches] > 0]
+                          _summed(marks, steps, rows, step, tokens)), rows  # fmt: skip
+    return None, marks.learnt[:0]
+
+
+def _judged(marks: Marks, steps: Steps, holes: Holes, found: Items | None, known: Ints) -> Items:
+    """What models were called with, where no loss speaks against it."""
+    if found is None:
+        return Items(None, None, _why(marks, steps))
+    if found.items is None:
+        return found
+    lane = marks.lane
+    others = marks.learnt[~np.isin(lane.site[marks.learnt], np.unique(lane.site[known]))]
+    others = others[lane.table(lambda site: site.phase is None)[others] == 1]
+    against = 0
+    for site in np.unique(lane.site[others]).tolist():
+        loss, _ = _called(marks, steps, holes, (others[lane.site[others] == site],))
+        if loss is None or loss.items is None:
+            continue
+        both = (loss.items > 0) & (found.items > 0)
+        one, other = found.items[both], loss.items[both]
+        # As many, or so many times as many: each token, or pixel, of an item.
+        if not len(one) or np.mean(other % one == 0) >= _MOSTLY:
+            return found
+        if np.median(other) < np.median(one) or _usual(other) == other.min():
+            against = against or _usual(other)
+    if not against:
+        return found
+    why = f"its model was called with {_usual(found.items)}, its loss with {against}"
+    return Items(None, found.tokens, why)
+
+
+def _usual(items: Ints) -> int:
+    return int(np.median(items))
+
+
+def _same(one: Ints, other: Ints) -> bool:
+    """Whether two sources say the same: of most steps, or, one batch ahead of each other, of all."""
+    both = (one > 0) & (other > 0)
+    if not both.any():
+        return False
+    near = abs(int(one.sum()) - int(other.sum())) <= int(other.max())
+    return bool(np.mean(one[both] == other[both]) >= _MOSTLY or (near and len(one) >= _MANY))
+
+
+def _drawn(marks: Marks, steps: Steps, holes: Holes) -> list[Ints]:
+    """The items of the batches of each step: of its loader's as many as were used, of all of them, and
+    of all loaders together. Nothing where a loader does not know them.
+    """
+    lane = marks.lane
+    rows = marks.fetches
+    if len(holes):
+        rows = rows[~holes.hold(lane.start[rows])]
     step = owners(steps.start, steps.end, lane.start[rows])
     rows, step = rows[step >= 0], step[step >= 0]
-    if len(rows):
-        items, tokens = counted(lane.payload[rows])
-        model = lane.site[rows].astype(np.int64)
-        return _items(_most(model, step, items, len(steps)), _most(model, step, tokens, len(steps)))
-    return Items(None, None, _why(marks, steps))
+    if not len(rows):
+        return []
+    loader = lane.table(lambda site: -1 if site.of is None else site.of)[rows]
+    first = np.searchsorted(step, np.arange(len(steps)))
+    leading = np.bincount(loader[first[first < len(rows)]] + 1).argmax() - 1
+    items = counted(lane.payload[rows])[0]
+    mine = loader == leading
+    number = np.bincount(step[mine], minlength=len(steps))
+    if not items.all() or np.mean(number > 0) < 0.5:
+        return []
+    every = np.bincount(step, items, len(steps)).astype(np.int64)
+    rows, step, items = rows[mine], step[mine], items[mine]
+    whole = np.bincount(step, items, len(steps)).astype(np.int64)
+    if len(rows) == len(steps):  # one each, even where the loader is a batch ahead
+        return [items, whole, every]
+    work = _work(marks, steps, len(rows))
+    if work.sum() == len(rows):
+        return [_shared(items, work), whole, every]
+    # Some were left out: the last of a step are those that were trained with.
+    last = np.cumsum(number)[step]
+    used = last - np.arange(len(rows)) <= np.maximum(work[step], 1)
+    some = np.bincount(step[used], items[used], len(steps)).astype(np.int64)
+    return [some if (some > 0).all() else whole, whole, every]
+
+
+def _work(marks: Marks, steps: Steps, fetches: int) -> Ints:
+    """For how many batches each step called its model, or its backward: of ``fetches``, at best."""
+    lane, calls = marks.lane, _of_models(marks)
+    found = []
+    for rows in (
+        marks.backward,
+        *(calls[lane.site[calls] == n] for n in np.unique(lane.site[calls])),
+    ):
+        inside = owners(steps.start, steps.end, lane.start[rows])
+        found.append(np.bincount(inside[inside >= 0], minlength=len(steps)))
+    exact = [each for each in found if each.sum() == fetches]
+    most: Ints = (exact or [np.max(found, axis=0)])[0]
+    return most
+
+
+def _shared(items: Ints, number: Ints) -> Ints:
+    """Sums of ``items`` in order, of so many each."""
+    total = np.concatenate(([0], np.cumsum(items)))[np.concatenate(([0], np.cumsum(number)))]
+    return np.diff(total)
 
 
 def _of_models(marks: Marks) -> Ints:

@@ -75,6 +75,11 @@ class Process:
         """By task and model: calls, and items that it was called with."""
         self._learning: set[tuple[str, object]] = set()
         """Tasks and probes that have seen a model that is being trained."""
+        self._fetched: dict[object, list[int]] = {}
+        """By loader, the items of its batches since a model was called last."""
+        self._drawn: dict[str, list[int]] = {}
+        """By task, items that were drawn for its models: of the last batches before each call, of all;
+        and how often."""
         self._explicit: set[str] = set()
         """Tasks whose steps say themselves how many items they have."""
         self._regions: dict[str, float] = {}
@@ -131,8 +136,10 @@ class Process:
             self._region(start, end, EVALUATION if kind.evaluates else kind.region, kind.thread)
             progress = self._progress(kind.task)
             progress.went_on(start, end)
-            if payload and kind.region == "forward":
+            if kind.region == "forward":
                 self._forward(progress, kind, payload & ITEMS)
+            elif payload and kind.region == "io":
+                self._fetched.setdefault(kind.whose, []).append(payload & ITEMS)
         if kind.paces:
             self._paced(kind, end)
 
@@ -154,10 +161,20 @@ class Process:
             progress.steps += 1
 
     def _forward(self, progress: Progress, kind: Kind, items: int) -> None:
-        """Items are those of the model that saw most; batches that are only evaluated are its calls.
+        """Items are those that loaders drew, else of the model that saw most; batches that are only
+        evaluated are its calls.
 
         What is called beside a model that learns (a loss) may count tokens, and is none.
         """
+        if self._fetched:
+            drawn = self._drawn.setdefault(kind.task, [0, 0, 0])
+            drawn[0] += max(batches[-1] for batches in self._fetched.values())
+            drawn[1] += sum(sum(batches) for batches in self._fetched.values())
+            drawn[2] += 1
+            self._fetched.clear()
+        if not items:
+            self._count(progress, kind, 0)
+            return
         probe = kind.task, kind.site.get("asked")
         if kind.learns and probe not in self._learning:
             self._learning.add(probe)
@@ -169,10 +186,24 @@ class Process:
         seen = self._models.setdefault((kind.task, kind.of), [0, 0])
         seen[0] += 1
         seen[1] += items
-        if kind.task not in self._explicit:
-            progress.items = max(progress.items, seen[1])
-            if kind.evaluates:
-                progress.steps = max(progress.steps, seen[0])
+        self._count(
+            progress, kind, max(each[1] for of, each in self._models.items() if of[0] == kind.task)
+        )
+        if kind.task not in self._explicit and kind.evaluates:
+            progress.steps = max(progress.steps, seen[0])
+
+    def _count(self, progress: Progress, kind: Kind, called: int) -> None:
+        """Set the items of a task: those its models were ``called`` with where as many were drawn."""
+        if kind.task in self._explicit:
+            return
+        last, every, calls = self._drawn.get(kind.task, (0, 0, 0))
+        size = every // calls if calls else 0
+        if not last or (called and min(abs(called - last), abs(called - every)) <= size):
+            progress.items = max(progress.items, called)
+        elif called and last == calls:  # one draw that is many items, or one of many parts
+            progress.items = 0
+        else:
+            progress.items = last
 
     def _paced(self, kind: Kind, end: int) -> None:
         """Count training steps as they are told apart while a program runs."""

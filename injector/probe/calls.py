@@ -138,6 +138,7 @@ class Hooks(compiled.Hooks):
             call.of,
             call.phase,
             call.payload,
+            call.late_payload,
             call.near,
             device,
             None if device is None else device.clocks,
@@ -176,16 +177,6 @@ class Hooks(compiled.Hooks):
         self.stacks = self._calls.stacks(self._call.level)
         self._running.clear()
         self.forget()
-
-    def given(self, result: Any, *rest: Any) -> Any:
-        """The hook on what the function returns."""
-        try:
-            self._exchange(
-                sys._getframe(1), lambda entry, caller: self._answered(entry, caller, result, rest)
-            )
-        except BaseException as error:
-            failed(self._point, error)
-        return result
 
     def raised(self, error: Any) -> Any:
         """The hook on what it raises."""
@@ -302,6 +293,10 @@ class Hooks(compiled.Hooks):
                     stack.pop()
                 return found
         return outside
+
+    def answered(self, here: FrameType, result: Any, rest: Any) -> None:
+        """The function returns ``result``, which tells what its call is."""
+        self._exchange(here, lambda entry, caller: self._answered(entry, caller, result, rest))
 
     def mistaken(self, error: BaseException, here: FrameType) -> None:
         """Something was raised while a call ended."""

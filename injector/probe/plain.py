@@ -98,6 +98,7 @@ class Hooks:
         of: Function | None,
         phase: Function | None,
         payload: Function | None,
+        late: Function | None,
         near: Function,
         device: Any,
         clocks: list[Any] | None,
@@ -106,7 +107,7 @@ class Hooks:
         watched: bool,
     ) -> None:
         self.call, self.stacks, self.rows, self.add = call, stacks, rows, add
-        self.when, self.of, self.phase, self.payload = when, of, phase, payload
+        self.when, self.of, self.phase, self.payload, self.late = when, of, phase, payload, late
         self.near, self.device, self.clocks, self.most = near, device, clocks, most
         self.outermost, self.watched = outermost, watched
         self.fired = 0
@@ -189,6 +190,22 @@ class Hooks:
             self.mistaken(problem, sys._getframe(1))
         return value
 
+    def given(self, result: Any, *rest: Any) -> Any:
+        """The hook on what the function returns."""
+        stack = self.stacks.stack
+        try:
+            if self.late is None or self.apart or not stack or stack[-1][0] is not self.call:
+                self.answered(sys._getframe(1), result, rest)
+            elif stack[-1][1] > 0:
+                depth = len(stack)
+                payload = min(max(int(self.late(result, *rest) or 0), 0), self.most)
+                if len(stack) == depth:  # what was asked may have left the stack behind
+                    owner, site, start, _, mark = stack[-1]
+                    stack[-1] = owner, site, start, payload, mark
+        except BaseException as problem:
+            self.mistaken(problem, sys._getframe(1))
+        return result
+
     def end(self, entry: Entry, stack: list[Entry], end: int) -> None:
         """The call of ``entry``, which is on the stack no more, has ended."""
         _owner, site, start, payload, mark = entry
@@ -219,6 +236,10 @@ class Hooks:
 
     def left(self, here: FrameType, stack: list[Entry], end: int) -> None:
         """A call ends that is not on top of the stack."""
+        raise NotImplementedError
+
+    def answered(self, here: FrameType, result: Any, rest: Any) -> None:
+        """The result tells more of the call than its payload, or the call is not on top of the stack."""
         raise NotImplementedError
 
     def mistaken(self, problem: BaseException, here: FrameType) -> None:

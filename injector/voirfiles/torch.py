@@ -14,6 +14,7 @@ from weakref import WeakSet, ref
 import torch
 
 from injector import StopProgram
+from injector.voirfiles._batches import DEPTH, draw, fetched, is_traced, items, tensors, tokens
 
 LIBRARY = "torch"
 TESTED = ("2.4", "2.13")
@@ -25,17 +26,17 @@ OPTIMIZER = "/torch.optim.optimizer/Optimizer"
 COLLECTIVES = "/torch.distributed.distributed_c10d"
 ELASTIC = "/torch.distributed.elastic.multiprocessing.errors"
 
-_jit: Any = torch.jit
-
 
 def instrument_loaders(ov: Any) -> None:
-    """``io``: the wait for each batch; ``io.start``: workers being started, samplers drawn up."""
+    """``io``: the wait for each batch, with its items; ``io.start``: its workers and samplers begin."""
     ov.region(
         f"{LOADER}/_BaseDataLoaderIter/__next__",
         "io",
         of=lambda self: self._dataset,
         what=lambda self: _loader(self._dataset, self._num_workers),
+        items=fetched,
     )
+    ov.value(f"{LOADER}/_BaseDataLoaderIter/_next_index", "drawn", get=draw)
     ov.region(
         f"{LOADER}/DataLoader/__iter__",
         "io.start",
@@ -65,8 +66,8 @@ def instrument_models(ov: Any) -> None:
         of=_model,
         what=lambda self, args, kwargs: _name_of(self),
         phase=_phase,
-        items=_items,
-        tokens=_tokens,
+        items=items,
+        tokens=tokens,
         outermost=True,
         device=True,
     )
@@ -172,10 +173,6 @@ def _name_of(module: Any) -> str:
     return name
 
 
-# The functions that are asked at every call have all of its variables as parameters, in one order:
-# then nothing needs to be sorted out for each of them.
-
-
 def _model(self: Any, args: Any, kwargs: Any) -> Any:
     return self
 
@@ -187,75 +184,8 @@ def _phase(self: Any, args: Any, kwargs: Any) -> str | None:
     return "train" if self._parameters or self._modules else None
 
 
-def _items(self: Any, args: Any, kwargs: Any) -> int:
-    """The leading dimension of the first tensor that a model is called with, 0 if there is none."""
-    first = args[0] if args else None
-    if type(first) is not _Tensor:
-        first = _search((args, kwargs), _DEPTH)
-    if first is None or _is_traced():  # looking at a shape would stand in the graph
-        return 0
-    shape = first.shape or _shape(_search((args[1:], kwargs), _DEPTH))
-    size = shape[0] if shape else 0
-    if type(size) is not int:
-        return 0
-    # What is called beside a model (a loss, a constraint of a number) says no more than others know.
-    return size if size != 1 or self._parameters or self._modules else 0
-
-
-def _tokens(self: Any, args: Any, kwargs: Any) -> int:
-    """The number of elements, where the model is called with a table of integers."""
-    first = args[0] if args else None
-    if type(first) is not _Tensor:
-        first = _search((args, kwargs), _DEPTH)
-    if first is None:
-        return 0
-    kind = first.dtype
-    if not (kind is _INT64 or kind is _INT32) or first.dim() != 2 or _is_traced():
-        return 0
-    size = first.numel()
-    return size if type(size) is int else 0
-
-
-_DEPTH = 6
 _Tensor = torch.Tensor
-_INT64, _INT32 = torch.int64, torch.int32
 _records_gradients = torch.is_grad_enabled
-# In C; without it (nobody knows such a version) it is torch.jit's own, in Python.
-_is_traced: Any = getattr(torch._C, "_is_tracing", None) or _jit.is_tracing
-
-
-def _shape(tensor: Any) -> Any:
-    return () if tensor is None else tensor.shape
-
-
-def _search(value: Any, depth: int) -> Any:
-    """The first tensor with a dimension in tuples, lists, mappings and plain objects."""
-    if isinstance(value, torch.Tensor):
-        return value if value.dim() else None
-    if not depth:
-        return None
-    for part in _parts(value):
-        found = _search(part, depth - 1)
-        if found is not None:
-            return found
-    return None
-
-
-def _parts(value: Any) -> list[Any]:
-    """What a batch is made of, as far as is looked."""
-    kind = type(
-        value
-    )  # not isinstance: that asks the object as well, and so runs the program's code
-    if issubclass(kind, (str, bytes, int, float, torch.nn.Module, type(None))):
-        return []
-    if issubclass(kind, dict):
-        return list(value.values())[:16]
-    if issubclass(kind, (tuple, list)):
-        return list(value[:8])
-    try:
-        return list(object.__getattribute__(value, "__dict__").values())[:16]
-    except AttributeError:
-        return []
 
 
 # --- losses ---------------------------------------------------------------------------------------
@@ -284,7 +214,7 @@ def _loss(self: Any) -> Any:
     if loss.numel() != 1:
         return None
     # The host's number is at hand, and neither a graph nor a device hears of it.
-    return loss.item() if loss.is_cpu and not _is_traced() else loss
+    return loss.item() if loss.is_cpu and not is_traced() else loss
 
 
 # --- transfers ------------------------------------------------------------------------------------
@@ -310,7 +240,7 @@ def _on_device(result: Any) -> bool:
     found = _first(result)
     if found is None or _is_cpu(found):
         return False
-    return not (_is_traced() or _is_compiling())
+    return not (is_traced() or _is_compiling())
 
 
 def _moved(result: Any) -> int:
@@ -318,7 +248,7 @@ def _moved(result: Any) -> int:
     if type(result) is _Tensor and not _modes():
         return _size(result)
     with _C.DisableTorchFunction():
-        return sum(_size(tensor) for tensor in _tensors(result, _DEPTH))
+        return sum(_size(tensor) for tensor in tensors(result, DEPTH))
 
 
 def _is_cpu(tensor: Any) -> bool:
@@ -331,16 +261,7 @@ def _is_cpu(tensor: Any) -> bool:
 
 def _first(value: Any) -> Any:
     """The first tensor in ``value``, None if there is none."""
-    return value if type(value) is _Tensor else next(_tensors(value, _DEPTH), None)
-
-
-def _tensors(value: Any, depth: int) -> Any:
-    """The tensors in tuples, lists, mappings and plain objects."""
-    if issubclass(type(value), _Tensor):
-        yield value
-    elif depth:
-        for part in _parts(value):
-            yield from _tensors(part, depth - 1)
+    return value if type(value) is _Tensor else next(tensors(value, DEPTH), None)
 
 
 # --- ranks ----------------------------------------------------------------------------------------

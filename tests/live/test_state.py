@@ -122,6 +122,24 @@ def test_a_loss_that_counts_tokens_tells_no_items(folder):
     assert state.tick(102.0).rate == pytest.approx(800.0)
 
 
+@pytest.mark.parametrize(
+    ("drawn", "called", "rate"), [(8, 77, 800.0), (8, 0, 800.0), (8, 8, 800.0), (1, 64, 100.0)]
+)
+def test_what_a_loader_drew_counts(folder, drawn, called, rate):
+    folder.process(1)
+    for at in range(201):
+        t = at * 10 * MS
+        folder.row(1, t, t + 2 * MS, 1, drawn)
+        folder.row(1, t + 2 * MS, t + 5 * MS, 2, called)
+        folder.row(1, t + 5 * MS, t + 9 * MS, 3)
+        folder.row(1, t + 9 * MS, t + 10 * MS, 4)
+        if at == 100:
+            state = State(str(folder.path))
+            state.tick(101.0)
+    found = state.tick(102.0)
+    assert (found.rate, found.unit) == (pytest.approx(rate), "items/s" if drawn > 1 else "steps/s")
+
+
 def test_a_run_that_has_not_begun(folder):
     found = State(str(folder.path)).tick(100.0)
     assert (found.state, found.steps, found.ranks) == ("starting", 0, ())

@@ -91,6 +91,7 @@ STEPS = [
     Case("language.py"),
     Case("dict_batches.py"),
     Case("graphs.py"),
+    Case("batches.py"),
 ]
 ENDS = [
     Case("trains_nothing.py numbers"),

@@ -10,6 +10,7 @@ typedef struct {
     Rows *rows;
     PyObject *add;            /* NULL: that of rows */
     PyObject *when, *of, *phase, *payload, *near; /* asked about a call; NULL: not asked */
+    PyObject *late;           /* asked for the payload with the result; NULL: not asked */
     PyObject *device;         /* mark(), span(begin, payload, site); NULL: nothing to mark */
     PyObject *clocks;         /* a list: [None] once it is known that there is no device */
     long long most;
@@ -24,7 +25,8 @@ typedef struct {
     int64_t site;
 } Hooks;
 
-static PyObject *word_push, *word_skip, *word_refused, *word_left, *word_mistaken, *word_mark;
+static PyObject *word_push, *word_skip, *word_refused, *word_left, *word_mistaken, *word_mark,
+    *word_answered;
 
 static PyObject *
 hook_failed(Hooks *self, PyObject *here)
@@ -318,6 +320,56 @@ hooks_leave(Hooks *self, PyObject *const *args, Py_ssize_t count)
     return Py_NewRef(args[0]);
 }
 
+/* What is found out in Python about a call that returns `args[0]`. */
+static PyObject *
+answered_slowly(Hooks *self, PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *rest = tuple_of(args + 1, count - 1);
+    if (rest == NULL) {
+        return NULL;
+    }
+    PyObject *all[] = {(PyObject *)self, NONE_IF_NULL(PyEval_GetFrame()), args[0], rest};
+    PyObject *done = PyObject_VectorcallMethod(word_answered, all, 4, NULL);
+    Py_DECREF(rest);
+    return done;
+}
+
+static PyObject *
+hooks_given(Hooks *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "given() takes a value");
+        return NULL;
+    }
+    Stack *stack = stacks_here(self->stacks);
+    if (stack == NULL) {
+        return forgotten() ? Py_NewRef(args[0]) : NULL;
+    }
+    Entry *top = stack_top(stack);
+    PyObject *done;
+    if (self->late == NULL || self->apart || top == NULL || top->owner != self->call) {
+        done = answered_slowly(self, args, count);
+    } else if (top->site <= 0) {
+        return Py_NewRef(args[0]);
+    } else {
+        Py_INCREF(stack);
+        Py_ssize_t depth = stack->depth;
+        PyObject *found = PyObject_Vectorcall(self->late, args, count, NULL);
+        long long payload = found == NULL ? -1 : cleaned(found, self->most);
+        if (payload >= 0 && stack->depth == depth) { /* what was asked may have left the stack behind */
+            stack->entries[depth - 1].payload = payload;
+        }
+        Py_XDECREF(found);
+        Py_DECREF(stack);
+        done = payload < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    if (done == NULL && (done = hook_failed(self, NONE_IF_NULL(PyEval_GetFrame()))) == NULL) {
+        return NULL;
+    }
+    Py_DECREF(done);
+    return Py_NewRef(args[0]);
+}
+
 static PyObject *
 hooks_remember(Hooks *self, PyObject *args)
 {
@@ -350,12 +402,12 @@ hooks_forget(Hooks *self, PyObject *Py_UNUSED(ignored))
 static int
 hooks_init(Hooks *self, PyObject *args, PyObject *keywords)
 {
-    PyObject *call, *stacks, *rows, *add, *when, *of, *phase, *payload, *near, *device, *clocks;
+    PyObject *call, *stacks, *rows, *add, *when, *of, *phase, *payload, *late, *near, *device, *clocks;
     long long most;
     int outermost, watched;
-    if (!PyArg_ParseTuple(args, "OO!O!OOOOOOOOLpp:Hooks", &call, &Stacks_Type, &stacks, &Rows_Type,
-                          &rows, &add, &when, &of, &phase, &payload, &near, &device, &clocks, &most,
-                          &outermost, &watched)) {
+    if (!PyArg_ParseTuple(args, "OO!O!OOOOOOOOOLpp:Hooks", &call, &Stacks_Type, &stacks, &Rows_Type,
+                          &rows, &add, &when, &of, &phase, &payload, &late, &near, &device, &clocks,
+                          &most, &outermost, &watched)) {
         return -1;
     }
     if (clocks != Py_None && !PyList_Check(clocks)) {
@@ -370,6 +422,7 @@ hooks_init(Hooks *self, PyObject *args, PyObject *keywords)
     Py_XSETREF(self->of, kept(of));
     Py_XSETREF(self->phase, kept(phase));
     Py_XSETREF(self->payload, kept(payload));
+    Py_XSETREF(self->late, kept(late));
     Py_XSETREF(self->near, Py_NewRef(near));
     Py_XSETREF(self->device, kept(device));
     Py_XSETREF(self->clocks, kept(clocks));
@@ -390,6 +443,7 @@ hooks_traverse(Hooks *self, visitproc visit, void *arg)
     Py_VISIT(self->of);
     Py_VISIT(self->phase);
     Py_VISIT(self->payload);
+    Py_VISIT(self->late);
     Py_VISIT(self->near);
     Py_VISIT(self->device);
     Py_VISIT(self->clocks);
@@ -408,6 +462,7 @@ hooks_clear(Hooks *self)
     Py_CLEAR(self->of);
     Py_CLEAR(self->phase);
     Py_CLEAR(self->payload);
+    Py_CLEAR(self->late);
     Py_CLEAR(self->device);
     Py_CLEAR(self->clocks);
     Py_CLEAR(self->code);
@@ -450,6 +505,8 @@ static PyMethodDef hooks_methods[] = {
      "enter(value, *variables): the hook where the function is entered."},
     {"leave", (PyCFunction)(void (*)(void))hooks_leave, METH_FASTCALL,
      "leave(value, *_): the hook where it is left."},
+    {"given", (PyCFunction)(void (*)(void))hooks_given, METH_FASTCALL,
+     "given(result, *variables): the hook on what the function returns."},
     {"remember", (PyCFunction)hooks_remember, METH_VARARGS,
      "remember(code, lasti, of, phase, stack, site): the site of calls like this one."},
     {"forget", (PyCFunction)hooks_forget, METH_NOARGS, "Ask anew at the next call."},
@@ -473,8 +530,8 @@ static PyMemberDef hooks_members[] = {
 PyTypeObject Hooks_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "injector.probe._native.Hooks",
-    .tp_doc = "Hooks(call, stacks, rows, add, when, of, phase, payload, near, device, clocks, most, "
-              "outermost, watched)",
+    .tp_doc = "Hooks(call, stacks, rows, add, when, of, phase, payload, late, near, device, clocks, "
+              "most, outermost, watched)",
     .tp_basicsize = sizeof(Hooks),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
     .tp_new = PyType_GenericNew,
@@ -493,6 +550,7 @@ hooks_ready(void)
     struct { PyObject **word; const char *text; } words[] = {
         {&word_push, "push"},   {&word_skip, "skip"},         {&word_refused, "refused"},
         {&word_left, "left"},   {&word_mistaken, "mistaken"}, {&word_mark, "mark"},
+        {&word_answered, "answered"},
     };
     for (size_t each = 0; each < sizeof words / sizeof words[0]; each++) {
         *words[each].word = PyUnicode_InternFromString(words[each].text);

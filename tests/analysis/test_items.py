@@ -1,0 +1,99 @@
+"""Whose word counts for the items of a step: the loader's, the model's, the loss's, or nobody's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from layouts import Program, only, report
+
+from injector.analysis.profile import Loop
+
+
+def said(folder: Path, p: Program) -> tuple[float | None, str | None]:
+    loop: Loop = only(report(folder, p))
+    return loop.items_per_step, loop.throughput.why_no_items
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+@pytest.mark.parametrize("fetches", [1, 3])
+@pytest.mark.parametrize("called", [16, 315, 8, 0])
+def test_the_loader_knows_best(tmp_path: Path, called: int, fetches: int, ahead: int) -> None:
+    p = Program()
+    batches = 24
+    for number in range(batches):
+        if number == 0 or not ahead:
+            p.io(items=16)
+        if ahead and number < batches - 1:
+            p.io(items=16)
+        if ahead and number == batches - 1:
+            p.dry()
+        p.forward(items=called)
+        p.backward()
+        if number % fetches == fetches - 1:
+            p.update()
+    if not ahead:
+        p.dry()
+    assert said(tmp_path / "r", p) == (16 * fetches, None)
+
+
+def test_a_batch_that_is_left_out_is_not_worked_on(tmp_path: Path) -> None:
+    for called in (4, 77):
+        p = Program()
+        for number in range(24):
+            p.io(items=4)
+            if number % 3:
+                p.forward(items=called)
+                p.backward()
+                p.update()
+        assert said(tmp_path / str(called), p) == (4, None)
+
+
+def test_two_loaders_side_by_side_give_what_the_model_takes(tmp_path: Path) -> None:
+    for called, expected in ((8, 8), (2, 2), (0, None)):
+        p = Program()
+        for _ in range(12):
+            p.io(items=2)
+            p.io(items=6, of=9, line=10)
+            p.forward(items=called)
+            p.backward()
+            p.update()
+        items, why = said(tmp_path / str(called), p)
+        assert items == expected and bool(why) is (expected is None)
+
+
+def test_one_draw_that_is_many_items_or_one_of_many_parts(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(12):
+        p.io(items=1)
+        p.forward(items=64)
+        p.backward()
+        p.update()
+    items, why = said(tmp_path / "r", p)
+    assert items is None and why is not None and "64" in why
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "agree"),
+    [
+        (16, 16, True),
+        (16, 16 * 50, True),  # each token of each sequence
+        (50, 16, False),  # the model has time first, or nodes
+        (10, 16, False),
+        (64, 1, False),
+        (16, 0, True),
+    ],
+)
+def test_a_loss_may_contradict_the_model(
+    tmp_path: Path, model: int, loss: int, agree: bool
+) -> None:
+    p = Program()
+    for _ in range(12):
+        p.forward(items=model)
+        if loss:
+            p.forward(items=loss, of=7, line=16, phase=None, ms=1)
+        p.backward()
+        p.update()
+    items, why = said(tmp_path / "r", p)
+    assert items == (model if agree else None)
+    assert agree or (why is not None and str(model) in why and str(loss) in why)

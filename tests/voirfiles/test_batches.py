@@ -1,0 +1,227 @@
+"""How many items a batch is told to hold: models by layouts, and who knows."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
+
+from injector.voirfiles._batches import draw, fetched, items  # noqa: E402
+
+
+def ask(model, *args, **kwargs):
+    return items(model(*args, **kwargs), model, args, kwargs)
+
+
+class Sequences(nn.Module):
+    """Sequences through ``inner``, turned before and after it, all of them or the last of each."""
+
+    def __init__(self, inner, embeds, before, after, last):
+        super().__init__()
+        self.embed = nn.Embedding(50, 16) if embeds else nn.Identity()
+        self.inner, self.head = inner, nn.Linear(16, 50)
+        self.before, self.after, self.last = before, after, last
+
+    def forward(self, x):
+        x = self.embed(x)
+        x = self.inner(x.transpose(0, 1) if self.before else x)
+        x = x[0] if isinstance(x, tuple) else x
+        x = x.transpose(0, 1) if self.after else x
+        return self.head(x if self.last is None else x.select(self.last, -1))
+
+
+def encoder(batch_first):
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=batch_first)
+    return nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+
+
+INNER = {
+    "lstm": lambda first: nn.LSTM(16, 16, batch_first=first),
+    "gru": lambda first: nn.GRU(16, 16, batch_first=first),
+    "rnn": lambda first: nn.RNN(16, 16, 2, batch_first=first),
+    "encoder": encoder,
+}
+SIZES = [(16, 35), (8, 4), (1, 9), (9, 1)]
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("embeds", [True, False], ids=["tokens", "features"])
+def test_the_batch_of_sequences_is_found_whatever_comes_first(inner, embeds):
+    turns = itertools.product((False, True), (False, True), (False, True), ("all", "last"))
+    for inner_first, before, after, taken in turns:
+        batch_first = inner_first != before
+        last = (1 if inner_first != after else 0) if taken == "last" else None
+        for batch, time in SIZES:
+            model = Sequences(INNER[inner](inner_first), embeds, before, after, last)
+            shape = (batch, time) if batch_first else (time, batch)
+            x = torch.randint(0, 50, shape) if embeds else torch.randn(*shape, 16)
+            assert ask(model, x) == batch, (inner_first, before, after, taken, batch, time)
+
+
+def test_torchs_own_sequence_modules_say_where_their_batch_is():
+    for first in (False, True):
+        x = torch.randn(16, 50, 16) if first else torch.randn(50, 16, 16)
+        for inner in (
+            *INNER.values(),
+            lambda first: nn.Transformer(16, 4, 1, 1, 32, batch_first=first),
+        ):
+            model = inner(first)
+            assert ask(model, *((x, x) if isinstance(model, nn.Transformer) else (x,))) == 16
+            assert ask(INNER["lstm"](first), x[0]) == 0  # one sequence by itself
+    packed = nn.utils.rnn.pack_sequence([torch.randn(5, 16), torch.randn(3, 16)])
+    assert ask(nn.LSTM(16, 16), packed) == 2
+
+
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Embedding(9, 4), nn.Embedding(9, 4)
+
+    def forward(self, one, two):
+        return (self.one(one) * self.two(two)).sum(1)
+
+
+class Words(nn.Module):
+    """The words around one, which is guessed from all of them together."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(9, 4), nn.Linear(16, 9)
+
+    def forward(self, around):
+        return self.head(self.embed(around).view(1, -1))
+
+
+class Bags(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.EmbeddingBag(9, 4)
+
+    def forward(self, words, starts):
+        return self.embed(words, starts)
+
+
+def test_one_dimension_is_a_batch_only_where_as_much_comes_of_it():
+    ids = torch.randint(0, 9, (64,))
+    assert ask(Pairs(), ids, ids) == 64
+    assert ask(Words(), torch.randint(0, 9, (4,))) == 0
+    assert ask(Bags(), ids, torch.tensor([0, 9, 30])) == 0
+    policy = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+    assert ask(policy, torch.randn(4)) == 0
+    assert ask(policy, torch.randn(7, 4)) == 7
+    assert ask(nn.Conv2d(3, 8, 3), torch.randn(3, 8, 8)) == 0
+    assert ask(nn.Conv2d(3, 8, 3), torch.randn(5, 3, 8, 8)) == 5
+
+
+class Nodes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x, edges=None, graph=None):
+        x = self.layer(getattr(x, "x", x))
+        if graph is None:
+            return x
+        return torch.zeros(int(graph.max()) + 1, 3).index_add(0, graph, x)
+
+
+class Graphs:
+    def __init__(self, **attributes):
+        self.x = torch.randn(315, 8)
+        vars(self).update(attributes)
+
+
+class Counted(Graphs):
+    @property
+    def num_graphs(self):
+        return 32
+
+
+class Failing(Graphs):
+    @property
+    def num_graphs(self):
+        raise ValueError("not batched")
+
+
+def test_the_nodes_of_graphs_are_no_items():
+    edges, graph = torch.randint(0, 315, (2, 900)), torch.arange(315) // 10
+    x = torch.randn(315, 8)
+    assert [
+        ask(Nodes(), x, edges),
+        ask(Nodes(), x, edges, graph),
+        ask(Nodes(), x, None, graph),
+    ] == [0] * 3
+    for batch in (
+        Counted(),
+        Graphs(num_graphs=32),
+        Graphs(batch_size=32),
+        Graphs(batch_size=(32, 5)),
+    ):
+        assert ask(Nodes(), batch) == 32
+    assert ask(Nodes(), Failing()) == 315
+
+
+def drawn(loader, model=None):
+    """What each fetch says, asked as the hooks on the loader's iterator do."""
+    iterator = iter(loader)
+    found = []
+    kind = type(iterator)
+    index = kind._next_index
+
+    def next_index(self):
+        result = index(self)
+        draw(result, self)
+        return result
+
+    kind._next_index = next_index
+    try:
+        iterator = iter(loader)
+        for batch in iterator:
+            found.append(fetched(batch, iterator))
+    finally:
+        kind._next_index = index
+    return found
+
+
+class Rows(IterableDataset):
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        n = 11 if info is None else 11 - 4 * info.id
+        return iter(torch.randn(n, 3))
+
+
+def first_time(rows):
+    return torch.stack([row.expand(50, 3) for row in rows], 1)
+
+
+def graph(rows):
+    return torch.cat([row.expand(9, 3) for row in rows])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_items_of_a_batch_are_what_its_loader_drew(workers):
+    rows = torch.randn(11, 3)
+    groups = [[0], [1, 2, 3], [4, 5], [6, 7, 8, 9, 10]]
+    options = {"num_workers": workers}
+    for collate in (None, first_time, graph, list):
+        found = drawn(DataLoader(rows, 4, collate_fn=collate, **options))
+        assert found == [4, 4, 3], collate
+        assert drawn(DataLoader(rows, batch_sampler=groups, collate_fn=collate, **options)) == [
+            1,
+            3,
+            2,
+            5,
+        ]
+    assert drawn(DataLoader(rows, batch_size=None, sampler=groups, **options)) == [1, 3, 2, 5]
+    assert drawn(DataLoader(rows, batch_size=None, **options)) == [0] * 11
+    whole = [4, 4, 3] if not workers else [4, 4, 4, 3, 3]
+    for collate in (None, list):
+        assert sorted(drawn(DataLoader(Rows(), 4, collate_fn=collate, **options))) == sorted(whole)
+    assert drawn(DataLoader(Rows(), batch_size=None, **options)) == [0] * (
+        11 if not workers else 18
+    )
