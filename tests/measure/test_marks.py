@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -261,3 +263,51 @@ def test_in_a_forked_child_nothing_waits(measured, gpu):
         measured.spans.renew()
         os._exit(len(measured.spans.marks._waiting))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Backend:
+    """What a clock needs of ``torch.cuda``."""
+
+    class Event:
+        pass
+
+    mode = 0
+
+    def __init__(self):
+        self.read = []
+
+    def Stream(self, device):
+        return device
+
+    def stream(self, stream):
+        return nullcontext(stream)
+
+    def get_sync_debug_mode(self):
+        return self.mode
+
+    def set_sync_debug_mode(self, mode):
+        self.mode = mode
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_a_program_that_forbids_waiting_is_told_nothing_of_our_reading(mode):
+    backend = Backend()
+    backend.mode = mode
+    clock = device.TorchClock("cuda", backend)
+
+    class Value:
+        device = SimpleNamespace(index=0)
+
+        def __float__(self):
+            backend.read.append(backend.mode)
+            return 1.5
+
+    class Broken(Value):
+        def __float__(self):
+            raise RuntimeError
+
+    assert clock.numbers([Value(), Value()]) == [1.5, 1.5]
+    assert (backend.read, backend.mode) == ([0, 0], mode)
+    with pytest.raises(RuntimeError):
+        clock.numbers([Broken()])
+    assert backend.mode == mode
