@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # pip takes the build that its index offers: PIP_EXTRA_INDEX_URL can name an index of CPU builds.
 TORCH := torch==2.13.0
 
-.PHONY: demo test test-all browser lint types check bench clean
+.PHONY: demo test test-all test-gpu browser lint types check bench clean
 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -44,6 +44,10 @@ test: $(VENV)/test browser
 # And what only a release needs: thousands of generated programs, selectors and damaged run folders.
 test-all: $(VENV)/test browser
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not gpu"
+
+# What only a GPU can show; elsewhere each of these tests is skipped.
+test-gpu: $(VENV)/test
+	$(BIN)/python -m pytest -m gpu
 
 # The page of `inject watch --web` is tested in a real browser. It comes from the system's packages, so it
 # is installed for root on Debian and its like only; elsewhere the test says what is missing.
