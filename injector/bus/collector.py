@@ -29,6 +29,7 @@ def collect(
     program: dict[str, Any] | None = None,
     voirfiles: Iterable[str] = (),
     problems: Iterable[str] = (),
+    remarks: Iterable[str] = (),
     limits: dict[str, float] | None = None,
     timed_out: bool = False,
     outlived: Iterable[str] = (),
@@ -42,11 +43,12 @@ def collect(
     ``exit`` is the program's exit code, negative for the signal it died by, None if unknown;
     ``started`` and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or
     ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
-    repeat; ``limits`` are the steps and seconds after which it was to end, ``timed_out`` whether its
-    time was up, ``outlived`` the commands of processes that outlived it, ``peak_rss`` the bytes that the
-    largest of its processes held, 0 if that is not known, ``exits`` how processes of this host ended, by
-    their numbers, ``interrupted`` the first signal that was to end it, and when. What cannot be written
-    is one more problem: this raises nothing for want of space. ``out`` is another folder to write to.
+    repeat, ``remarks`` those that are no failure; ``limits`` are the steps and seconds after which it
+    was to end, ``timed_out`` whether its time was up, ``outlived`` the commands of processes that
+    outlived it, ``peak_rss`` the bytes that the largest of its processes held, 0 if that is not known,
+    ``exits`` how processes of this host ended, by their numbers, ``interrupted`` the first signal that
+    was to end it, and when. What cannot be written is one more problem: this raises nothing for want of
+    space. ``out`` is another folder to write to.
     """
     merged = Merged(folder)
     tally = Tally(merged.logs)
@@ -70,6 +72,7 @@ def collect(
         "outlived": list(outlived),
         "peak_rss": peak_rss or None,
         "problems": list(problems),
+        "remarks": list(remarks),
     }
     events = _stream(merged, tally, info, os.path.basename(folder), exit)
     out = out or folder

@@ -236,13 +236,19 @@ _NOTES = {
 }
 
 
+HARMLESS = ("auto-missed", "remark")
+"""Kinds of warnings that are no failure."""
+
+
 def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
     """What a reader of the run must know: misses, silent probes, failures, losses.
 
     Each is ``{"kind": …, "text": …}`` with kind ``missed unattached never-fired failure lost torn
-    problem auto-missed``; the last is no mistake of anybody's. The text is one or more lines.
+    problem auto-missed remark``; the last two (:data:`HARMLESS`) are no mistakes of anybody's. The text
+    is one or more lines.
     """
     found = [{"kind": "problem", "text": text} for text in info.get("problems", ())]
+    found += [{"kind": "remark", "text": text} for text in info.get("remarks", ())]
     if info["voirfiles"] and not info["processes"] and info["exit"]["code"] == 0:
         found.append({"kind": "unattached", "text": _NOBODY})
     missed = {miss["selector"] for miss in info["misses"]}

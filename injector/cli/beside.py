@@ -28,7 +28,8 @@ class Beside:
         if self._folder is None:
             return
         try:
-            self._start_monitor(self._folder, pid)
+            if "--no-monitor" not in self._command.flags:
+                self._start_monitor(self._folder, pid)
             if self._shown():
                 self._start_live(self._folder)
         except Exception as error:

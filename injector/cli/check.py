@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     """The verb's own options, for showing them: the command line is taken apart as for `run`."""
     result = argparse.ArgumentParser(
         prog="inject check",
-        usage="inject check [OPTIONS] SCRIPT|-m MODULE [OPTIONS]",
+        usage="inject check [OPTIONS] SCRIPT|-m MODULE [ARGUMENTS…]",
         description="Print each probe that a voirfile sets and where it lands. Nothing of the "
         "program is run or imported. Exit code 1 if a probe finds nothing. The command line is "
         "that of `inject run`; the program's arguments are not looked at.",
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def check(
-    programs: list[Program], voirfiles: list[str], options: list[str], configs: list[str]
+    programs: list[Program], voirfiles: list[str], options: list[list[str]], configs: list[str]
 ) -> list[Checked]:
     """Each probe that the voirfiles set, with where it lands in the first of ``programs`` that has it.
 
@@ -132,8 +132,8 @@ def _programs(command: Command) -> list[Program]:
 
 
 def _own(command: Command) -> Program:
-    if command.kind == "module":
-        return _program(Program.module, command.target)
+    if command.kind in ("module", "function"):
+        return _program(Program.module, command.target.partition(":")[0])
     if command.kind == "script":
         return _program(Program.script, command.target)
     if command.kind == "command":  # a package's own command is a script itself
@@ -182,7 +182,7 @@ def _declared(command: Command) -> Mapping[str, Any]:
 
     with redirect_stdout(sys.stderr):
         known = overseer.declare(voirfiles, command.configs)
-    return {name: action.nargs for name, action in known._option_string_actions.items()}
+    return known.nargs()
 
 
 # --- how it is shown ------------------------------------------------------------------------------

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..overseer.options import Options
 
 EPILOG = """\
-The first word after SCRIPT that is none of these starts the program's arguments; -- does so anyway.
-Directly after SCRIPT, --help and options that its own text names are the script's."""
+These stand before SCRIPT, MODULE or COMMAND; every word after it is the program's. Only --voirfile FILE
+may stand there too, where the program's own text does not spell it."""
 
 
 def own_parser() -> argparse.ArgumentParser:
@@ -22,7 +25,11 @@ def own_parser() -> argparse.ArgumentParser:
         add_help=False,
     )
     add = parser.add_argument
-    add("--voirfile", metavar="FILE", help="what to probe (repeats; voirfile.py beside the script)")
+    add(
+        "--voirfile",
+        metavar="FILE",
+        help="what to probe (repeats; $VOIRFILE, voirfile.py beside the script)",
+    )
     add("--config", metavar="FILE", help="YAML that sets options of voirfiles (repeats)")
     add("--runs", metavar="DIR", help="folder for run folders ($INJECT_RUNS, .inject/runs)")
     add("--into", metavar="DIR", help="the run folder itself, which holds no run yet")
@@ -35,8 +42,11 @@ def own_parser() -> argparse.ArgumentParser:
     add("--timeout", metavar="T", help="end it and all its processes after T, wherever it is")
     add("--grace", metavar="T", help="time to end politely before it is killed (default 5s)")
     add("--interval", metavar="T", help="time between samples of host and devices (default 1s)")
+    add("--gpu-poll", metavar="T", help="the same, as milabench's suites call it")
     add("--live", action="store_true", help="show it while it goes on (default on a terminal)")
     add("--no-live", action="store_true", help="show nothing before its end")
+    add("--no-voirfile", action="store_true", help="do not look for a voirfile beside the script")
+    add("--no-monitor", action="store_true", help="sample neither host nor devices")
     add("--no-auto", action="store_true", help="no voirfile for libraries (see inject voirfiles)")
     add("--workers", action="store_true", help="probe DataLoader workers as well")
     add(
@@ -49,11 +59,11 @@ def own_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run_help(declared: argparse.ArgumentParser | None) -> str:
+def run_help(declared: Options | None) -> str:
     """Our options, then each voirfile's in a group of its own."""
     parser = own_parser()
-    for group in declared._action_groups if declared else ():
-        if group._group_actions:
-            shown: Any = parser.add_argument_group(group.title or "", group.description)
-            shown._group_actions.extend(group._group_actions)
+    for layer in declared.layers.values() if declared else ():
+        if layer.actions:
+            shown: Any = parser.add_argument_group(f"options of {layer.shown()}")
+            shown._group_actions.extend(layer.actions)
     return parser.format_help()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from injector.overseer.options import Options
+
 SOON, LATER = 0.1, 1.0
 """Seconds after which a program is taken for one that is not over at once, and asked whether it trains."""
 STRICT = 70
@@ -33,25 +35,48 @@ def main(words: list[str]) -> int:
         if "--help" in command.flags:
             from injector.cli.help import run_help
 
-            print(run_help(_parser(command)), end="")
+            print(run_help(_options(command)), end="")
             return 0
         if not command.kind:
             raise UserError("nothing to run: name a script, `-m MODULE` or a command")
-        voirfiles = command.all_voirfiles()
-        _check(voirfiles, command.configs)
+        voirfiles, problems = _usable(command)
         if command.kind == "script" and not os.path.exists(command.target):
+            _check_command(command.target)
             path, argv = _program(command)
             os.execv(path, argv)  # python says best what it makes of that
         place = _place(command)
     except UserError as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2
-    return _Run(command, voirfiles, place).code()
+    return _Run(command, voirfiles, place, problems).code()
+
+
+def _check_command(word: str) -> None:
+    """Raise UserError for what is no file, and by its look was meant to be a command."""
+    if "/" in word or word.endswith((".py", ".pyc", ".zip")):
+        return
+    from difflib import get_close_matches
+
+    names: set[str] = set()
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    for folder in (*folders, os.path.dirname(sys.executable)):
+        try:
+            names.update(os.listdir(folder))
+        except OSError:
+            continue
+    near = get_close_matches(word, sorted(names), 1, 0.75)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UserError(f"{word} is neither a file nor a command{hint}")
 
 
 def _place(command: Command) -> Place:
     """The run folder. Raises UserError when the one that was named is no place for a run."""
     if command.into is None:
+        place = os.path.abspath(command.runs or "")
+        while not os.path.lexists(place):
+            place = os.path.dirname(place)
+        if not os.path.isdir(place):
+            raise UserError(f"--runs {command.runs}: {place} is a file, and no folder for runs")
         return create(command.name, command.runs)
     if command.runs is not None:
         raise UserError(
@@ -63,11 +88,14 @@ def _place(command: Command) -> Place:
 class _Run:
     """One run: its folder, its program, its record."""
 
-    def __init__(self, command: Command, voirfiles: list[str], place: Place) -> None:
+    def __init__(
+        self, command: Command, voirfiles: list[str], place: Place, problems: list[str]
+    ) -> None:
         self.command = command
         self.voirfiles = voirfiles
+        self.place = place
         self.folder = place.path
-        self.problems = [*command.notes, *place.problems]
+        self.problems = [*place.problems, *problems]
         self.quiet = "--quiet" in command.flags
         foreign = foreign_package()
         if foreign and not self.quiet:
@@ -79,9 +107,14 @@ class _Run:
             ended = self.run(path, argv, self.folder)
         except OSError as error:
             print(f"inject: {argv[0]}: {error.strerror}", file=sys.stderr)
+            self.place.discard()
             missing = isinstance(error, FileNotFoundError)
             return supervisor.NOT_FOUND if missing else supervisor.CANNOT_EXECUTE
-        wrong = self.record(self.folder, ended)
+        if self.place.refused(ended.pid):
+            self.place.discard()
+            wrong = False
+        else:
+            wrong = self.record(self.folder, ended)
         if wrong and "--strict" in self.command.flags:
             return STRICT
         if ended.timed_out:
@@ -131,6 +164,7 @@ class _Run:
             "home": os.path.dirname(environment.PACKAGE),
             "run": folder,
             "voirfiles": self.voirfiles,
+            "found": command.named() is None,
             "options": command.options,
             "configs": [os.path.abspath(path) for path in command.configs],
             "workers": "--workers" in command.flags,
@@ -166,19 +200,22 @@ class _Run:
             self.say(*self.problems)
             return True
         from injector.bus.collector import collect
+        from injector.bus.tally import HARMLESS
 
-        kinds = {"module": "module", "command": "command"}
+        kinds = {"module": "module", "function": "module", "command": "command"}
+        command = self.command
         info = collect(
             folder,
             exit=ended.code,
             command=["inject", "run", *sys.argv[2:]],
             started=ended.started,
             ended=ended.ended,
-            name=self.command.name,
-            program={kinds.get(self.command.kind, "script"): self.command.target},
+            name=command.name,
+            program={kinds.get(command.kind, "script"): command.target},
             voirfiles=self.voirfiles,
             problems=self.problems,
-            limits={name[2:].replace("-", "_"): n for name, n in self.command.limits.items()},
+            remarks=command.notes,
+            limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
             timed_out=ended.timed_out,
             outlived=ended.outlived,
             peak_rss=ended.peak_rss,
@@ -187,7 +224,7 @@ class _Run:
         )
         self.say(*self.about_its_end(ended))
         self.report(folder, info)
-        return any(warning["kind"] != "auto-missed" for warning in info["warnings"])
+        return any(warning["kind"] not in HARMLESS for warning in info["warnings"])
 
     def about_its_end(self, ended: supervisor.Ended) -> list[str]:
         """What we did to end it."""
@@ -243,12 +280,22 @@ def _python_flags() -> list[str]:
     return words[:-1]
 
 
-def _check(voirfiles: list[str], configs: list[str]) -> None:
-    """Raise UserError for a file that is not there, cannot be read, or does not parse."""
-    for path in configs:
+def _usable(command: Command) -> tuple[list[str], list[str]]:
+    """The voirfiles of a command, and what is wrong with one that was found and cannot be used.
+
+    Raises UserError for a file that was named and is not there, cannot be read, or does not parse.
+    """
+    for path in command.configs:
         _read(path, "configuration")
-    for path in voirfiles:
-        _compile(path)
+    voirfiles = command.all_voirfiles()
+    try:
+        for path in voirfiles:
+            _compile(path)
+    except UserError as error:
+        if command.named() is not None or command.configs:
+            raise
+        return [], [f"{voirfiles[0]} was found and cannot be used: {error}"]
+    return voirfiles, []
 
 
 def _compile(path: str) -> None:
@@ -281,21 +328,27 @@ def _where(error: SyntaxError, path: str) -> str:
 
 def _declared(command: Command) -> Mapping[str, Any]:
     """The options that the voirfiles of a command declare, with their ``nargs``."""
-    parser = _parser(command)
-    if parser is None:
-        return {}
-    return {name: action.nargs for name, action in parser._option_string_actions.items()}
+    options = _options(command)
+    return {} if options is None else options.nargs()
 
 
-def _parser(command: Command) -> Any:
-    """The parser of the options that the voirfiles of a command declare, if it has any."""
-    voirfiles = command.all_voirfiles()
+def _options(command: Command) -> Options | None:
+    """What the voirfiles of a command declare, if it has any that can be used."""
+    voirfiles, _ = _usable(command)
     if not voirfiles:
         return None
-    _check(voirfiles, command.configs)
+    from contextlib import redirect_stdout
+    from io import StringIO
+
     from injector.overseer import declare
 
-    return declare(voirfiles, [os.path.abspath(path) for path in command.configs])
+    try:
+        with redirect_stdout(StringIO()):  # the program's process runs them too, and that is seen
+            return declare(voirfiles, [os.path.abspath(path) for path in command.configs])
+    except UserError:
+        if command.named() is not None or command.configs:
+            raise
+        return None  # it will be said by the program's process
 
 
 def foreign_package() -> str | None:

@@ -46,15 +46,17 @@ class Process:
         self.engine: Engine | None = None
         self.session: Session | None = None
         self.ended = False
+        self.began = False
+        """Whether the program was about to be called, as far as we call it."""
+        self.module = environment.module_named(sys.orig_argv[1:])
         self.spare: list[dict[str, object]] = []
         methods = config.get("methods") or {}
         config["methods"] = [*methods.get("any", ())]
         if environment.is_one_of_several():
             config["methods"] += methods.get("ranks", ())
         self.sought = Sought(config["methods"], config.get("auto", ()))
-        module = environment.module_named(sys.orig_argv[1:])
-        if module:
-            self.sought.packages.add(module.partition(".")[0])
+        if self.module:
+            self.sought.packages.add(self.module.partition(".")[0])
 
     def phases(self) -> int | None:
         """All that comes before the program; an exit code if the program must not start.
@@ -94,6 +96,7 @@ class Process:
         if code is not None:
             sys.stderr.flush()
             os._exit(code)  # site would make a fatal error of SystemExit
+        self.began = True
 
     def open(self, folder: str = "", code: CodeType | None = None) -> None:
         """Import what the phases need, where there is something to probe.
@@ -188,6 +191,8 @@ class Process:
 
     def leave(self, code: int | None = None) -> None:
         """The process is about to end, with the exit code ``code`` if that is known."""
+        if not self.began and os.getpid() == self.owner:
+            self.refuse()
         if self.session is not None and not self.ended:
             self.ended = True
             if self.engine is not None:
@@ -196,6 +201,14 @@ class Process:
                 self.session.finish(self.uncaught(), code)
             else:
                 self.session.leave_fork(code)
+
+    def refuse(self) -> None:
+        """Say so where the process ends before the program has begun; a module runs under its spec."""
+        main = sys.modules.get("__main__")
+        if getattr(main, "__spec__", None) is None and self.config["run"]:
+            from injector.store.place import refuse
+
+            refuse(self.config["run"], self.owner)
 
     def before_exec(self) -> None:
         """Perhaps the last words: a process that becomes another program runs no exit functions."""

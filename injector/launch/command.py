@@ -1,12 +1,13 @@
-"""The command line of ``inject run``: which words are ours, a voirfile's, the program's.
+"""Taking apart the command line of ``inject run``: which words are ours, a voirfile's, the program's.
 
-    inject run [OPTIONS] SCRIPT|-m MODULE|- [OPTIONS] [ARGUMENTS…]
+    inject run [OPTIONS] SCRIPT|-m MODULE|- [ARGUMENTS…]
     inject run [OPTIONS] COMMAND [ARGUMENTS…]
 
-The first word after the program that is none of ours starts the program's arguments; ``--`` does so
-anyway. Directly after a script, an option of ours that the script's own text spells stays with the
-program: ``inject run train.py --workers 4`` must do what ``python train.py --workers 4`` does.
-There ``--help`` is always the program's.
+Options of ours and of voirfiles stand before the program. Every word after it is the program's: which
+options its parser knows, its own text does not tell. The one exception is ``--voirfile FILE``, unless
+the program's text spells it; with ``--`` before the program, or among its arguments, there is none.
+
+An option that a voirfile declares is the voirfile's, also where ours has the same name: then both act.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import sys
 
 from injector.errors import UserError
-from injector.launch.environment import find_command
+from injector.launch.environment import MANY, find_command, interpreter_line
 from injector.launch.limits import limit
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -24,16 +25,25 @@ if TYPE_CHECKING:
 
     Declared = Callable[["Command"], Mapping[str, object]]
 
-LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval")
+LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 VALUED = ("--voirfile", "--config", "--runs", "--into", "--name", *LIMITS)
-FLAGS = ("--workers", "--strict", "--quiet", "--no-auto", "--live", "--no-live", "--help")
+FLAGS = (
+    *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile"),
+    *("--live", "--no-live", "--help"),
+)
 SHORT = {"-h": "--help", "-q": "--quiet"}
+UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help")
+"""What says which voirfiles there are and how they are set: no voirfile can declare these."""
 
 DEFAULT = "voirfile.py"
+VARIABLE = "VOIRFILE"
+"""Names voirfiles where the command line names none, as it does for voir."""
 AUTO = "auto"
 """As a voirfile: the shipped ones, each when the program imports its library."""
 LONGEST = 1 << 22
-"""Bytes of a script that are searched for an option."""
+"""Bytes of a file that are searched for an option."""
+LAUNCHERS = ("torch.distributed.", "accelerate.", "deepspeed.", "lightning.")
+"""Modules (by how their names begin) that start the script that they are given."""
 
 
 class Command:
@@ -42,8 +52,9 @@ class Command:
     def __init__(self) -> None:
         self.voirfiles: list[str] = []
         self.configs: list[str] = []
-        self.options: list[str] = []
-        """Words for the options that the voirfiles declare."""
+        self.options: list[list[str]] = []
+        """Options for the voirfiles, each with its values. Those of a name that is ours go to the
+        voirfiles that declare it, if any does."""
         self.runs: str | None = None
         self.into: str | None = None
         """The run folder itself, where one was named."""
@@ -52,10 +63,10 @@ class Command:
         """Steps or seconds, by option: after how many to stop."""
         self.flags: set[str] = set()
         self.kind = ""
-        """``script`` ``module`` ``stdin`` ``command``, or nothing if no program was named."""
+        """``script`` ``module`` ``function`` ``stdin`` ``command``; nothing if no program was named."""
         self.target = ""
         self.closed = False
-        """Whether ``--`` said that nothing after the program is ours."""
+        """Whether ``--`` said that no word from the program on is ours."""
         self.arguments: list[str] = []
         self.notes: list[str] = []
         """Sentences for the report, about words that could have been ours."""
@@ -68,29 +79,61 @@ class Command:
     @property
     def name(self) -> str:
         """What the run is called: the script's stem, the module's or the command's name."""
-        if self.given_name:
+        if self.given_name is not None:
             return self.given_name
-        if self.kind == "module":
-            return self.target
         if self.kind == "stdin":
             return "stdin"
-        path = os.path.abspath(self.target)
-        return os.path.splitext(os.path.basename(path))[0] or "run"
+        kind, target = self.program()
+        if kind in ("module", "function"):
+            return target
+        return os.path.splitext(os.path.basename(os.path.abspath(target)))[0] or "run"
+
+    def program(self) -> tuple[str, str]:
+        """Kind and target of what is run, be it through a launcher such as ``torchrun``."""
+        if self.kind == "command" or (self.kind == "module" and self.target.startswith(LAUNCHERS)):
+            for before, word in zip(["", *self.arguments], self.arguments[:MANY], strict=False):
+                if before in ("-m", "--module"):
+                    return "module", word
+                if word.endswith(".py") and os.path.isfile(word):
+                    return "script", word
+        return self.kind, self.target
 
     def words(self) -> list[str]:
         """The program and its arguments, as given to python (or, for a command, to the system)."""
-        before = {"module": ["-m", self.target], "stdin": ["-"]}
-        return [*before.get(self.kind, [self.target]), *self.arguments]
+        if self.kind == "function":
+            return ["-c", _CALL.format(self.target, *self.target.split(":")), *self.arguments]
+        before = {"module": ["-m"]}.get(self.kind, [])
+        return [*before, self.target, *self.arguments]
 
     def all_voirfiles(self) -> list[str]:
-        """The voirfiles, absolute: those asked for, else the one beside the script."""
-        if self.voirfiles:
-            return [os.path.abspath(path) for path in self.voirfiles if path != AUTO]
+        """The voirfiles, absolute: those that were named, else the one beside the script."""
+        named = self.named()
+        if named is not None:
+            return [os.path.abspath(path) for path in named]
+        kind, target = self.program()
         folder = ""
-        if self.kind == "script":
-            folder = self.target if os.path.isdir(self.target) else os.path.dirname(self.target)
+        if kind == "script":
+            folder = target if os.path.isdir(target) else os.path.dirname(target)
         path = os.path.abspath(os.path.join(folder, DEFAULT))
-        return [path] if self.kind and os.path.isfile(path) else []
+        return [path] if kind and os.path.isfile(path) else []
+
+    def named(self) -> list[str] | None:
+        """The voirfiles that somebody named; None leaves it to the one beside the script."""
+        if self.voirfiles:
+            return [path for path in self.voirfiles if path != AUTO]
+        if "--no-voirfile" in self.flags:
+            return []
+        named = os.environ.get(VARIABLE)
+        return None if named is None else named.split()
+
+
+_CALL = """\
+import sys
+from importlib import import_module
+sys.argv[0] = "{0}"
+getattr(import_module("{1}"), "{2}")()
+"""
+"""What ``-m package.module:function`` runs, as voir does: whatever the function returns is dropped."""
 
 
 def split(words: list[str], declared: Declared) -> Command:
@@ -105,91 +148,92 @@ def split(words: list[str], declared: Declared) -> Command:
     rest = list(words)
     while rest and not command.kind:
         _before_program(command, rest, declared)
-    while rest and not command.closed:
-        _after_program(command, rest, declared)
     command.arguments = rest
+    if not command.closed:
+        _take_voirfiles(command)
+    if "--gpu-poll" in command.limits:  # milabench's word; its interval is not one between samples
+        command.limits["--interval"] = command.limits.pop("--gpu-poll")
+    if "--no-voirfile" in command.flags and command.voirfiles:
+        raise UserError("--voirfile names a voirfile, --no-voirfile wants none: not both")
     return command
 
 
 def _before_program(command: Command, rest: list[str], declared: Declared) -> None:
     word = rest[0]
-    option, _, _ = word.partition("=")
     if word == "--":
         rest.pop(0)
         if rest:
             _aim(command, rest)
         command.closed = True
-    elif not _is_option(word) or _names_module(word):
+    elif not _is_option(word) or word.startswith("-m"):
         _aim(command, rest)
-    elif SHORT.get(option, option) in (*VALUED, *FLAGS):
-        _take_own(command, rest)
     else:
-        known = declared(_ahead(command, rest))
-        if option not in known:
-            raise UserError(_unknown(option, [*VALUED, *FLAGS, *known]))
-        command.options += _take(rest, known[option])
+        _take_option(command, rest, declared)
 
 
-def _after_program(command: Command, rest: list[str], declared: Declared) -> None:
-    """Take the first word if it is ours; if it is not, the rest is the program's."""
-    word = rest[0]
-    option, _, _ = word.partition("=")
-    own = option in (*VALUED, *FLAGS) and option != "--help"
-    if word == "--":
-        rest.pop(0)
-    elif _is_option(word) and mentions(command, option):
-        if own:
-            command.notes.append(
-                f"{option} was left to {command.target}, which names it; "
-                f"written before {command.target} it is inject's"
-            )
-    elif own:
-        _take_own(command, rest)
+def _take_option(command: Command, rest: list[str], declared: Declared) -> None:
+    option = rest[0].partition("=")[0]
+    own = SHORT.get(option, option)
+    ours = own in VALUED or own in FLAGS
+    known: Mapping[str, object] = {}
+    ahead = _ahead(command, rest)
+    if not ours:
+        known = declared(ahead)
+    elif own not in UNSHARED:
+        # Whether it takes a value is the voirfile's to say; running that is only for where it may.
+        texts = map(_contents, ahead.all_voirfiles())
+        known = declared(ahead) if any(_spells(text, option) for text in texts) else {}
+    if option in known:
+        taken = _take(rest, known[option])
+        command.options.append(taken)
+        if ours:
+            _act_too(command, own, taken)
+    elif ours:
+        value = _own_value(own, rest)
+        if own not in UNSHARED:
+            command.options.append([option] if value is None else [option, value])
+        _set(command, own, value)
+    else:
+        raise UserError(_unknown(option, [*VALUED, *FLAGS, *known]))
+
+
+def _act_too(command: Command, own: str, taken: list[str]) -> None:
+    """Ours, as far as it can be read in what was given to a voirfile's option of that name."""
+    _, equals, value = taken[0].partition("=")
+    values = [value] if equals else taken[1:]
+    if own in VALUED and not values:
         return
-    elif _is_option(word) and command.all_voirfiles():
-        known = declared(command)
-        if option in known:
-            command.options += _take(rest, known[option])
-            return
-    command.closed = True
+    if own in FLAGS:
+        if not values or values[0].lower() not in ("0", "no", "off", "false"):
+            _set(command, own, None)
+        return
+    try:
+        _set(command, own, values[0])
+    except UserError as error:
+        text = f"{' '.join(taken)} was left to the voirfile that declares {own}; of inject's own, {error}"
+        command.notes.append(text)
 
 
-def _is_option(word: str) -> bool:
-    return word.startswith("-") and word not in ("-", "--")
-
-
-def _names_module(word: str) -> bool:
-    return word.startswith("-m")
-
-
-def _aim(command: Command, rest: list[str]) -> None:
-    """The program stands at the front of ``rest``."""
-    word = rest.pop(0)
-    if word == "-m" and not rest:
-        raise UserError("-m needs the name of a module")
-    if _names_module(word):
-        command.kind, command.target = "module", word[2:] or rest.pop(0)
-    elif word == "-":
-        command.kind, command.target = "stdin", word
-    elif os.path.exists(word) or "/" in word or not find_command(word):
-        command.kind, command.target = "script", word
-    else:
-        command.kind, command.target, command.closed = "command", word, True
-
-
-def _take_own(command: Command, rest: list[str]) -> None:
-    option, equals, value = rest.pop(0).partition("=")
-    option = SHORT.get(option, option)
+def _own_value(option: str, rest: list[str]) -> str | None:
+    """The value of an option of ours, which is the first word; None of a flag."""
+    _, equals, value = rest.pop(0).partition("=")
     if option in FLAGS:
         if equals:
             raise UserError(f"{option} takes no value")
-        command.flags.add(option)
-        return
+        return None
     if not equals:
         if not rest or rest[0].startswith("--"):
             raise UserError(f"{option} needs a value")
         value = rest.pop(0)
-    if option == "--voirfile":
+    if not value.strip():
+        raise UserError(f"{option} needs a value, not {value!r}")
+    return value
+
+
+def _set(command: Command, option: str, value: str | None) -> None:
+    if value is None:
+        command.flags.add(option)
+    elif option == "--voirfile":
         command.voirfiles.append(value)
     elif option == "--config":
         command.configs.append(value)
@@ -201,6 +245,53 @@ def _take_own(command: Command, rest: list[str]) -> None:
         command.limits[option] = limit(option, value)
     else:
         command.given_name = value
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word not in ("-", "--")
+
+
+def _aim(command: Command, rest: list[str]) -> None:
+    """The program stands at the front of ``rest``."""
+    word = rest.pop(0)
+    if word == "-m" and not rest:
+        raise UserError("-m needs the name of a module")
+    if word.startswith("-m"):
+        command.target = word[2:] or rest.pop(0)
+        module, colon, function = command.target.partition(":")
+        command.kind = "function" if colon else "module"
+        if colon and not (function.isidentifier() and module.replace(".", "_").isidentifier()):
+            raise UserError(f"-m {command.target}: write `-m package.module:function`")
+    elif word == "-":
+        command.kind, command.target = "stdin", word
+    elif os.path.exists(word) or "/" in word or not find_command(word):
+        command.kind, command.target = "script", word
+    else:
+        command.kind, command.target = "command", word
+
+
+def _take_voirfiles(command: Command) -> None:
+    """Each ``--voirfile FILE`` among the program's arguments, if the program does not know it."""
+    kept: list[str] = []
+    rest = list(command.arguments)
+    marked = "--voirfile"
+    its = None
+    while rest and rest[0] != "--":
+        if rest[0].partition("=")[0] != marked:
+            kept.append(rest.pop(0))
+            continue
+        if its is None:
+            its = _program_spells(command, marked)
+        if its:
+            kept.append(rest.pop(0))
+        else:
+            command.voirfiles.append(str(_own_value(marked, rest)))
+    if its:
+        text = (
+            f"{marked} was left to {command.target}, which names it; written before, it is inject's"
+        )
+        command.notes.append(text)
+    command.arguments = [*kept, *rest]
 
 
 def _take(rest: list[str], nargs: object) -> list[str]:
@@ -227,19 +318,32 @@ def _ahead(command: Command, rest: list[str]) -> Command:
     """What the command will probably be, for finding the voirfiles that stand further on."""
     guess = Command()
     guess.voirfiles, guess.configs = list(command.voirfiles), list(command.configs)
-    words = iter(rest)
-    for word in words:
+    guess.flags = set(command.flags)
+    left = list(rest)
+    while left and not guess.kind:
+        word = left[0]
         option, equals, value = word.partition("=")
         if word == "--":
-            break
-        if option in VALUED:
-            value = value if equals else next(words, "")
+            guess.closed = True
+        elif not _is_option(word) and (os.path.exists(word) or find_command(word)):
+            _aim(guess, left)
+            continue
+        elif option in VALUED and not equals:
+            value = left[1] if left[1:] else ""
+            del left[:1]
+        elif option == "--no-voirfile":
+            guess.flags.add(option)
+        elif word == "-m" and left[1:]:
+            _aim(guess, left)
+            continue
+        del left[:1]
         if option == "--voirfile":
             guess.voirfiles.append(value)
         elif option == "--config":
             guess.configs.append(value)
-        elif not guess.kind and not _is_option(word) and os.path.exists(word):
-            guess.kind, guess.target = "script", word
+    guess.arguments = left
+    if not guess.closed:
+        _take_voirfiles(guess)
     return guess
 
 
@@ -251,13 +355,27 @@ def _unknown(option: str, known: list[str]) -> str:
     return f"unknown option {option}{hint}"
 
 
-def mentions(command: Command, option: str) -> bool:
-    """Whether the program's own text has an option: spelled, quoted, or as a parameter or field.
+def _program_spells(command: Command, option: str) -> bool:
+    """Whether the text of the program has an option; be it one that a launcher is given."""
+    files = [command.target]
+    if command.kind == "command":
+        files = [find_command(command.target) or ""]
+    elif command.kind in ("module", "function"):
+        files = [_module_file(command.target.partition(":")[0]) or ""]
+    for before, word in zip(["", *command.arguments], command.arguments[:MANY], strict=False):
+        if before in ("-m", "--module"):
+            files.append(_module_file(word) or "")
+        elif word.endswith((".py", ".sh")) or interpreter_line(word):
+            files.append(word)
+    return any(_spells(_contents(path), option) for path in files)
+
+
+def _spells(text: bytes, option: str) -> bool:
+    """Whether a text has an option: spelled, quoted, or as a parameter or field.
 
     ``"--workers"``, ``"workers"``, ``workers=4``, ``workers: int`` are what argparse, click, absl,
     fire and dataclass parsers make options of.
     """
-    text = _text(command)
     if not text:
         return False
     import re
@@ -269,11 +387,9 @@ def mentions(command: Command, option: str) -> bool:
     return any(re.search(form, text) for form in forms)
 
 
-def _text(command: Command) -> bytes:
-    path = command.target
-    if command.kind == "module":
-        path = _module_file(command.target) or ""
-    elif os.path.isdir(path):
+def _contents(path: str) -> bytes:
+    """The beginning of a file, or of the ``__main__`` of a folder; nothing where there is none."""
+    if os.path.isdir(path):
         path = os.path.join(path, "__main__.py")
     try:
         if not os.path.isfile(path):

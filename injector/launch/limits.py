@@ -8,6 +8,8 @@ COUNTS = ("--skip", "--stop")
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 LONGEST = 10 * 365 * 86400
 """Seconds beyond which a time is a mistake, and clocks run over."""
+SHORTEST = 0.01
+"""Seconds between samples below which taking them is all that a core would do."""
 
 
 def limit(option: str, text: str) -> float:
@@ -16,6 +18,19 @@ def limit(option: str, text: str) -> float:
         return count(option, text)
     if option == "--grace" and text.strip() in ("0", "0s"):
         return 0
+    if option in ("--interval", "--gpu-poll"):
+        return interval(option, text)
+    return duration(option, text)
+
+
+def interval(option: str, text: str) -> float:
+    """Seconds between samples, not fewer than can be kept up with."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = duration(option, text)
+    if 0 < seconds < SHORTEST:
+        raise UserError(f"{option} is 10ms at least, such as 0.5, 500ms or 10s, not {text!r}")
     return duration(option, text)
 
 

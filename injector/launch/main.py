@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 Function: Any = type(lambda: None)
+COMPILED = "compiled already"
 
 
 class Main:
@@ -108,7 +109,9 @@ class Script:
         if path == self.path:
             try:
                 self.read()
-            except Exception:
+            except Exception as error:
+                # What is compiled, CPython runs; of a folder or an archive, runpy will know.
+                self.process.began = str(error) == COMPILED
                 self.refuse()
             else:
                 return self
@@ -191,6 +194,7 @@ class Script:
             import runpy
 
             return runpy._run_module_as_main  # type: ignore[attr-defined]
+        self.process.began = True
         namespace = vars(sys.modules["__main__"])
         code = self.process.code(self.source, namespace["__file__"], self.code)
         self.source, self.code = b"", None
@@ -263,7 +267,7 @@ def _contents(path: str) -> bytes:
     finally:
         os.close(descriptor)
     if path.endswith(".pyc") or source.startswith(MAGIC_NUMBER[:2]):
-        raise ValueError("compiled already")
+        raise ValueError(COMPILED)
     return source
 
 

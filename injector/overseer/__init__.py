@@ -6,16 +6,16 @@ from .session import Session
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    import argparse
     from typing import Any
 
     from .dry import PlannedProbe
+    from .options import Options
 
 __all__ = ["Session", "declare", "plan"]
 
 
-def declare(voirfiles: list[str], configs: list[str]) -> argparse.ArgumentParser:
-    """The parser of the options that voirfiles declare, with one group per voirfile.
+def declare(voirfiles: list[str], configs: list[str]) -> Options:
+    """The options that voirfiles declare, those of each voirfile apart.
 
     Raises:
         UserError: a voirfile or a configuration that cannot be used.
@@ -25,7 +25,7 @@ def declare(voirfiles: list[str], configs: list[str]) -> argparse.ArgumentParser
     return declared(voirfiles, configs)
 
 
-def plan(voirfiles: list[str], options: list[str], configs: list[str]) -> list[PlannedProbe]:
+def plan(voirfiles: list[str], options: list[list[str]], configs: list[str]) -> list[PlannedProbe]:
     """Every probe that the voirfiles set before the program runs; nothing of the program is run.
 
     Raises:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..errors import UserError
 from ..rewrite.request import Request
+from .options import Options
 from .session import Session, declare
 
 
@@ -61,14 +61,16 @@ class _Nothing:
     def close(self) -> None: ...
 
 
-def declared(voirfiles: list[str], configs: list[str]) -> argparse.ArgumentParser:
+def declared(voirfiles: list[str], configs: list[str]) -> Options:
     session = _session(voirfiles, [], configs)
     declare(session.overseer, voirfiles, configs)
-    parser: argparse.ArgumentParser = session.overseer.argparser
-    return parser
+    found: Options = session.overseer.declared
+    return found
 
 
-def planned(voirfiles: list[str], options: list[str], configs: list[str]) -> list[PlannedProbe]:
+def planned(
+    voirfiles: list[str], options: list[list[str]], configs: list[str]
+) -> list[PlannedProbe]:
     session = _session(voirfiles, options, configs)
     session.begin()
     session.load()
@@ -78,6 +80,6 @@ def planned(voirfiles: list[str], options: list[str], configs: list[str]) -> lis
     ]
 
 
-def _session(voirfiles: list[str], options: list[str], configs: list[str]) -> Session:
+def _session(voirfiles: list[str], options: list[list[str]], configs: list[str]) -> Session:
     config = {"voirfiles": voirfiles, "options": options, "configs": configs}
     return Session(config, _Nothing(), _Nothing())

@@ -13,7 +13,7 @@ from .probes import Probe
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, NoReturn
 
     from ..measure.measures import Recorder, Store
@@ -41,13 +41,15 @@ class Overseer:
     ) -> None:
         self._after_import = after_import
         self.phases = Phases(*PHASES)
-        self.options: Any = None
+        self._values: dict[str | None, Any] = {}
+        self.lenient = False
+        """Whether the program runs even if a voirfile is no good: nobody named it."""
         self.log = Log(recorder.emit)
         self._emit = recorder.emit
         self._install = install
         self._on_error = on_error
         self._schedule = Schedule(self, self.phases, self._instrument_failed)
-        self._argparser: Any = None
+        self._declared: Any = None
         self._given: Any = None
         self._numbers = 0
         self._streams: list[Any] = []
@@ -82,18 +84,35 @@ class Overseer:
 
     @property
     def argparser(self) -> Any:
-        """The parser to declare options in; complete when ``parse_args`` ends."""
-        if self._argparser is None:
-            from .options import Options
-
-            self._argparser = Options()
-        self._argparser.layer = self._schedule.layer
-        return self._argparser
+        """The parser to declare options in, the voirfile's own; complete when ``parse_args`` ends."""
+        return self.declared.of(self._schedule.layer)
 
     @property
-    def has_options(self) -> bool:
-        """Whether any option was declared or configured: if not, ``argparse`` is never imported."""
-        return self._argparser is not None
+    def options(self) -> Any:
+        """What was given, or is the default, of each option; None before ``parse_args`` ends."""
+        values = self._values
+        if len({id(each) for each in values.values()}) > 1:  # voirfiles that declare the same
+            voirfile = self._schedule.layer or sys._getframe(1).f_code.co_filename
+            return values.get(voirfile) or next(iter(values.values()))
+        return next(iter(values.values()), None)
+
+    @property
+    def declared(self) -> Any:
+        """The options of all voirfiles."""
+        if self._declared is None:
+            from .options import Options
+
+            self._declared = Options()
+        return self._declared
+
+    def parse(self, groups: Sequence[Sequence[str]]) -> None:
+        """Read what was given of the options; where none was declared, ``argparse`` stays away.
+
+        Raises:
+            UserError: an option or a value that is not right.
+        """
+        if self._declared is not None:
+            self._values = self._declared.parse(groups)
 
     # --- streams -----------------------------------------------------------------------------------
 
@@ -319,7 +338,7 @@ class Overseer:
         return self._numbers
 
     def _instrument_failed(self, instrument: Instrument, error: BaseException) -> None:
-        if isinstance(error, UserError) and self.phases.run_script.pending:
+        if isinstance(error, UserError) and self.phases.run_script.pending and not self.lenient:
             raise error  # bad input, and the program has not begun: say it and run nothing
         self._on_error(f"instrument {getattr(instrument, '__name__', instrument)!s}", error)
 
@@ -340,6 +359,10 @@ class Overseer:
         """End a phase whose body was not ours to run: the program's own."""
         self._emit("phase", {"name": phase.name})
         self._schedule.end(phase, None, exception)
+
+    def forget(self) -> None:
+        """Resume no instrument any more: their voirfile is not used."""
+        self._schedule.forget()
 
     def let_go(self) -> None:
         """The last phase has ended: keep nothing of the program alive."""

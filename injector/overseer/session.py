@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import sys
 
+from ..errors import UserError
 from ..probe import Point, points, stop, undefine
 from ..rewrite.methods import hook_of, is_method
 from ..rewrite.request import Miss
@@ -40,6 +41,7 @@ class Session:
         self._finished = False
         self._before_fork: dict[str, int] = {}
         self.overseer = Overseer(record, self._install, self._failure, engine.after_import)
+        self.overseer.lenient = bool(config.get("found"))
         methods = config.get("methods", ())
         self._automatic = Automatic(self.overseer, engine, record, methods, self._together)
         points.on_failure = self._hook_failed
@@ -54,16 +56,32 @@ class Session:
         """Load the voirfiles; phases ``init`` and ``parse_args``.
 
         Raises:
-            UserError: bad input, before anything of the program has run.
+            UserError: bad input, before anything of the program has run; but for a voirfile that was
+                found and not named: the program runs without it.
         """
         overseer = self.overseer
-        declare(overseer, self._config["voirfiles"], self._config["configs"])
+        try:
+            declare(overseer, self._config["voirfiles"], self._config["configs"])
+        except UserError as error:
+            self._do_without(error)
         self._tell_voir()
         if not self._config.get("workers"):
             self._engine.after_import(workers.MODULE, workers.quiet)
         with overseer.run_phase(overseer.phases.parse_args):
-            if overseer.has_options:
-                overseer.options = overseer.argparser.parse(self._config["options"])
+            try:
+                overseer.parse(self._config["options"])
+            except UserError as error:
+                if any(overseer.declared.takers(name) for name, *_ in self._config["options"]):
+                    raise  # somebody meant that voirfile
+                self._do_without(error)
+
+    def _do_without(self, error: UserError) -> None:
+        """Go on as if there were no voirfile, if it is one that was found."""
+        if not self._config.get("found") or self._config["configs"]:
+            raise error
+        self.overseer.forget()
+        [voirfile] = self._config["voirfiles"]
+        self._failure(f"{voirfile} was found and cannot be used", error)
 
     def load(self) -> None:
         """Phase ``load_script``; the probes set until its end are installed together."""
@@ -321,7 +339,7 @@ def declare(overseer: Overseer, voirfiles: list[str], configs: list[str]) -> Non
         from .options import read_config
 
         for path in configs:
-            overseer.argparser.merge_base_config(read_config(path), path)
+            overseer.declared.merge_base_config(read_config(path), path)
     found = [
         (path, instrument)
         for number, path in enumerate(voirfiles)

@@ -19,12 +19,41 @@ NAME_LIMIT = 100
 class Place:
     """A new run folder, or why there is none."""
 
-    __slots__ = ("path", "problems")
+    __slots__ = ("new", "path", "problems")
 
-    def __init__(self, path: str | None, problems: tuple[str, ...]) -> None:
+    def __init__(self, path: str | None, problems: tuple[str, ...], new: bool = True) -> None:
         self.path = path
         self.problems = problems
         """Places that were asked for and could not be written, as sentences."""
+        self.new = new
+        """Whether the folder was made for the run."""
+
+    def refused(self, pid: int) -> bool:
+        """Whether that process ended before the program had begun (see :func:`refuse`)."""
+        return self.path is not None and os.path.isdir(_refusal(self.path, pid))
+
+    def discard(self) -> None:
+        """There was no run: nothing of it stays."""
+        if self.path is not None:
+            import shutil
+
+            shutil.rmtree(self.path if self.new else _raw(self.path), ignore_errors=True)
+
+
+def refuse(folder: str, pid: int) -> None:
+    """Leave word in a run folder that the process ends before the program has begun."""
+    try:
+        os.mkdir(_refusal(folder, pid))
+    except OSError:  # the report of a run without a record, then
+        pass
+
+
+def _refusal(folder: str, pid: int) -> str:
+    return os.path.join(_raw(folder), f"refused.{pid}")
+
+
+def _raw(folder: str) -> str:
+    return os.path.join(folder, "raw")
 
 
 def create(name: str, runs: str | None = None, environ: Mapping[str, str] | None = None) -> Place:
@@ -49,6 +78,7 @@ def create_into(folder: str) -> Place:
     it cannot be written: whoever names a folder reads from that one.
     """
     folder = os.path.abspath(folder)
+    new = not os.path.exists(folder)
     try:
         os.makedirs(folder, exist_ok=True)
         names = os.listdir(folder)
@@ -62,7 +92,7 @@ def create_into(folder: str) -> Place:
     except OSError as error:
         why = error.strerror or error
         raise UserError(f"--into {folder}: no run can be recorded there: {why}") from None
-    return Place(folder, ())
+    return Place(folder, (), new)
 
 
 def _attempt(runs: str, name: str, problems: list[str]) -> str | None:

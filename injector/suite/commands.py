@@ -16,16 +16,6 @@ from .model import Benchmark, Problem, SuiteError
 from .shipped import DEFINITION_FILES
 from .words import meant, nearest
 
-OPTIONS = {
-    "stop": "--stop",
-    "skip": "--skip",
-    "max_duration": "--max-duration",
-    "grace": "--grace",
-    "interval": "--interval",
-    "gpu_poll": "--interval",
-}
-"""Keys of ``voir.options`` that are options of ``inject run``; all others are the voirfiles' own."""
-
 VOIRFILE = "voirfile.py"
 
 
@@ -195,10 +185,7 @@ def options(benchmark: Benchmark) -> list[str]:
     given = (benchmark.settings.get("voir") or {}).get("options") or {}
     taken: dict[str, Any] = {}
     for name, value in given.items():
-        option = OPTIONS.get(name) or "--" + str(name).replace("_", "-")
-        # Of two that mean the same the later in our table wins: samples, not the gathering of rates.
-        if option not in taken or name == "gpu_poll":
-            taken[option] = value
+        taken["--" + str(name).replace("_", "-")] = value
         if isinstance(value, Mapping):
             text = "an option takes a value, true, false or a list of values, not a mapping"
             raise SuiteError([Problem(benchmark.at("voir", "options", name), text)])

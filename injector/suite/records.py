@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ..analysis.machines import Machine, machines
 from ..analysis.rates import number
+from ..bus.tally import HARMLESS
 from ..store.folder import Damage, NotARunError, Run, is_run, open_run, read_events, replace_file
 from . import traces
 
@@ -215,7 +216,7 @@ def _warnings(told: Any, stopped: bool) -> Iterator[str]:
     What a program does after its last step was not reached where it was stopped on purpose: probes
     there had nothing to fire at.
     """
-    harmless = {"auto-missed", *(_NOT_REACHED if stopped else ())}
+    harmless = {*HARMLESS, *(_NOT_REACHED if stopped else ())}
     for each in told if isinstance(told, list) else ():
         if each.get("kind") not in harmless:
             yield traces.short(str(each.get("text")))

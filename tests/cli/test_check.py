@@ -310,7 +310,7 @@ def test_options_of_a_voirfile(project: Path, capsys: pytest.CaptureFixture[str]
     )
     for argv in (
         ["--voirfile", "x.py", "--where", "//train > y", "train.py"],
-        ["train.py", "--voirfile", "x.py", "--where", "//train > y", "--lr", "1"],
+        ["--where", "//train > y", "train.py", "--voirfile", "x.py", "--lr", "1"],
     ):
         assert check.main(argv) == 0
         assert capsys.readouterr().out.startswith("x.py:11   //train > y\n")

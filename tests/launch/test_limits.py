@@ -75,15 +75,14 @@ def test_any_text_is_a_limit_or_bad_input(text):
 
 
 def test_they_are_options_of_inject_run():
-    words = ["--skip=5", "--stop", "20", "x/none.py", "--max-duration", "1h", "--epochs", "3"]
+    words = ["--skip=5", "--stop", "20", "--max-duration", "1h", "x/none.py", "--stop", "never"]
     command = split(words, lambda command: {})
     assert command.limits == {"--skip": 5, "--stop": 20, "--max-duration": 3600}
-    assert command.arguments == ["--epochs", "3"]
+    assert command.arguments == ["--stop", "never"]
 
 
-def test_a_script_that_has_such_an_option_keeps_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "main.py").write_text("parser.add_argument('--stop')")
-    command = split(["main.py", "--stop", "never"], lambda command: {})
-    assert (command.limits, command.arguments) == ({}, ["--stop", "never"])
-    assert "--stop was left to main.py" in command.notes[0]
+@pytest.mark.parametrize("text", ["1e-9", "0.001", "9ms"])
+def test_samples_are_not_taken_all_the_time(text):
+    with pytest.raises(UserError, match="--interval is 10ms at least, such as"):
+        limit("--interval", text)
+    assert limit("--interval", "10ms") == 0.01

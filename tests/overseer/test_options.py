@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from injector.cli.help import run_help
 from injector.errors import UserError
 from injector.overseer.options import Options, read_config
 
@@ -21,67 +22,108 @@ class Training:
     sizes: list = field(default_factory=lambda: [1])
 
 
-def parser(layer="x.py", model=Training, **how):
-    options = Options()
-    options.layer = layer
-    options.add_from_model("training", model, **how)
-    return options
+def options(model=Training, layer="x.py", **how):
+    result = Options()
+    result.of(layer).add_from_model("training", model, **how)
+    return result
+
+
+def parsed(declared, *groups, layer="x.py"):
+    return declared.parse(groups)[layer]
 
 
 def test_fields_become_options():
-    parsed = parser().parse(["--epochs", "3", "--use-amp", "--rate", "0.5", "--name", "n"])
-    assert parsed.training == Training(3, 0.5, True, "n")
+    found = parsed(options(), ["--epochs", "3"], ["--use-amp"], ["--rate", "0.5"], ["--name=n"])
+    assert found.training == Training(3, 0.5, True, "n")
 
 
 def test_no_turns_a_flag_off():
-    assert parser(model=Training(1, use_amp=True)).parse(["--no-use-amp"]).training.use_amp is False
+    found = parsed(options(Training(1, use_amp=True)), ["--no-use-amp"])
+    assert found.training.use_amp is False
 
 
 def test_unflattened_options_carry_the_models_name():
-    assert parser(flatten=False).parse(["--training.epochs", "2"]).training == Training(2)
+    found = parsed(options(flatten=False), ["--training.epochs", "2"])
+    assert found.training == Training(2)
 
 
 def test_a_missing_required_field_is_said():
-    with pytest.raises(UserError, match="--epochs"):
-        parser().parse([])
+    with pytest.raises(UserError, match=r"x\.py: .*--epochs"):
+        options().parse([])
 
 
-def test_help_shows_the_voirfiles_group_and_the_comments():
-    text = parser().format_help()
-    assert "options of x.py" in text
-    for words in ("how long to train", "learning rate", "mixed precision"):
+def test_a_wrong_value_is_a_user_error():
+    with pytest.raises(UserError, match=r"x\.py: .*invalid int value"):
+        options().parse([["--epochs", "many"]])
+
+
+def test_help_shows_the_voirfiles_groups_and_the_comments():
+    declared = options(layer="a.py")
+    declared.of("b.py").add_argument("--b-flag", action="store_true")
+    text = run_help(declared)
+    shown = ("options of a.py", "how long to train", "learning rate", "mixed precision")
+    for words in (*shown, "options of b.py", "--b-flag"):
         assert words in text
+        text = text[text.index(words) :]
 
 
-def test_two_layers_have_two_groups():
-    options = Options()
-    for layer in ("a.py", "b.py"):
-        options.layer = layer
-        options.add_argument(f"--{layer[0]}-flag", action="store_true")
-    text = options.format_help().partition("\n\n")[2]
-    assert text.index("options of a.py") < text.index("--a-flag") < text.index("options of b.py")
+@dataclass
+class Other:
+    rate: int = 7
+    more: int = 0
+
+
+def test_two_voirfiles_that_declare_the_same_both_get_it():
+    """Also under the name by which they find it, each in its own type."""
+    declared = options(Training(1))
+    declared.of("y.py").add_from_model("training", Other)
+    declared.of("z.py").add_argument("--rate", action="store_true")
+    found = declared.parse([["--rate", "3"], ["--more", "2"]])
+    assert found["x.py"].training == Training(1, 3.0)
+    assert found["y.py"].training == Other(3, 2)
+    assert found["z.py"].rate is True and found["z.py"].training in (Training(1, 3.0), Other(3, 2))
+    assert declared.nargs()["--rate"] is None
+
+
+def test_where_nothing_is_declared_twice_all_share_one_namespace():
+    declared = options(Training(1))
+    declared.of("y.py").add_argument("--more", type=int)
+    found = declared.parse([["--more", "2"]])
+    assert found["x.py"] is found["y.py"]
+    assert (found["x.py"].more, found["x.py"].training) == (2, Training(1))
+
+
+def test_an_option_that_no_voirfile_declares_is_somebody_elses():
+    assert parsed(options(), ["--epochs", "1"], ["--stop", "3"]).training == Training(1)
 
 
 def test_a_config_sets_options_and_models_and_the_command_line_wins():
-    options = Options()
-    options.merge_base_config({"training": {"epochs": 5, "rate": 0.2}, "log-every": 7})
-    options.add_argument("--log-every", type=int, default=1)
-    options.add_from_model("training", Training)
-    parsed = options.parse(["--rate", "0.9"])
-    assert parsed.training == Training(5, 0.9)
-    assert parsed.log_every == 7
+    declared = Options()
+    declared.merge_base_config({"training": {"epochs": 5, "rate": 0.2}, "log-every": 7}, "my.yaml")
+    declared.of("x.py").add_argument("--log-every", type=int, default=1)
+    declared.of("x.py").add_from_model("training", Training)
+    declared.of("y.py").add_argument("--log-every", type=str)
+    found = declared.parse([["--rate", "0.9"]])
+    assert found["x.py"].training == Training(5, 0.9)
+    assert found["x.py"].log_every == found["y.py"].log_every == 7
 
 
 @pytest.mark.parametrize(
     ("config", "words"),
-    [({"trainng": {}}, "training"), ({"training": {"epoch": 1}}, "epochs")],
+    [
+        ({"trainng": {}}, r"'trainng'; did you mean 'training' of x.py\?"),
+        ({"training": {"epoch": 1}}, r"'epoch'; did you mean 'epochs' of x.py\?"),
+        ({"zzz": 1}, "'zzz'; declared are, by x.py: epochs, .*; by y.py: more"),
+        ({"training": {"zzz": 1}}, "'zzz'; declared are, by x.py: epochs, name, rate, sizes"),
+    ],
 )
-def test_a_key_nobody_knows_names_the_nearest(config, words):
-    options = Options()
-    options.merge_base_config(config, "my.yaml")
-    options.add_from_model("training", Training)
-    with pytest.raises(UserError, match=f"my.yaml.*did you mean '{words}'"):
-        options.parse(["--epochs", "1"])
+def test_a_key_that_no_voirfile_declares_names_the_nearest_or_all(config, words):
+    declared = Options()
+    declared.merge_base_config(config, "my.yaml")
+    declared.of("x.py").add_from_model("training", Training)
+    declared.of("y.py").add_argument("--more")
+    with pytest.raises(UserError, match=f"my.yaml: .*no voirfile declares .*{words}"):
+        declared.parse([["--epochs", "1"]])
 
 
 @pytest.mark.parametrize(
@@ -100,8 +142,3 @@ def test_an_empty_config_is_fine(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("")
     assert read_config(str(path)) == {}
-
-
-def test_a_wrong_value_is_a_user_error():
-    with pytest.raises(UserError, match="invalid int value"):
-        parser().parse(["--epochs", "many"])

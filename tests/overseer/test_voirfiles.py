@@ -178,19 +178,115 @@ def test_a_voirfile_of_voir_runs_unchanged(inject):
     assert all(10 < d["rate"] < 2000 for d in rates)
 
 
-def test_options_after_the_script_until_the_first_that_is_none_of_ours(inject):
-    run = inject(
-        "import sys\nprint(sys.argv[1:])\n",
-        """
-        from voir.tools import parametrized
-        @parametrized("--word", type=str, default="none")
-        def instrument_word(ov):
-            yield ov.phases.run_script
-            print(ov.options.word)
+MODEL = """
+from dataclasses import dataclass
+from voir import configurable
+
+@dataclass
+class Options:
+    stop: int = 60
+    skip: int = 5
+    interval: str = "1s"
+
+@configurable
+def instrument_main(ov, options: Options):
+    yield ov.phases.finalize
+    print("x", ov.options.options == options, options.stop, options.skip, options.interval)
+"""
+OTHER = """
+from voir.tools import gated, parametrized
+
+@parametrized("--stop", type=float, default=0.5)
+def instrument_stop(ov):
+    yield ov.phases.finalize
+    print("y", ov.options.stop)
+
+@gated("--live", "Alive.")
+def instrument_live(ov):
+    yield ov.phases.finalize
+    print("y lives")
+"""
+UPDATES = """
+import sys
+import torch
+print(sys.argv[1:])
+weight = torch.zeros(1, requires_grad=True)
+optimizer = torch.optim.SGD([weight])
+for i in range(9):
+    weight.sum().backward()
+    optimizer.step()
+print("steps", i + 1)
+"""
+
+
+def test_a_voirfile_hears_of_an_option_that_ours_has_too_and_both_act(inject):
+    """One voirfile, two of them, and the program: each what was meant for it."""
+    given = ("--stop", "3", "--skip", "1", "--interval", "10s")
+    its = ("--stop", "7", "--interval", "1", "--live")
+    run = inject(UPDATES, MODEL, "--voirfile", "y.py", *given, args=its, files={"y.py": OTHER})
+    assert run.exit == 0, run.err
+    assert run.out.splitlines() == [str(list(its)), "x True 3 1 10s", "y 3.0"]
+    assert run.record["limits"] == {"stop": 3, "skip": 1, "interval": 10}
+    assert run.record["stopped"]
+
+    run = inject(OTHER.replace("yield", "#"), MODEL, args=its)
+    assert run.out == "x True 60 5 1s\n"
+
+    run = inject(UPDATES, OTHER, "--live", "--no-live")
+    assert run.out.splitlines()[1:] == ["steps 9", "y 0.5", "y lives"]
+
+
+BROKEN = {
+    "that does not parse": "def instrument_x(ov) return",
+    "that raises": "import nothing_of_that_name\n",
+    "that exits": "import sys\nsys.exit('no GPU')\n",
+    "without an instrument": "x = 1\n",
+    "with an option that is required": """
+        def instrument_x(ov):
+            yield ov.phases.init
+            ov.argparser.add_argument("--batch", required=True)
+            yield ov.phases.parse_args
+            print("never", ov.options.batch)
         """,
-        args=("--word", "mine", "--epochs", "3", "--word", "yours"),
-    )
-    assert run.out.splitlines() == ["['--epochs', '3', '--word', 'yours']", "mine"]
+    "with a selector that is none": "def instrument_x(ov):\n    ov.value('f >> > x')\n",
+    "with a function that has not what it names": """
+        def instrument_x(ov):
+            yield ov.phases.parse_args
+            ov.value("//f > x", get=lambda nothing_of_that_name: 1)
+        """,
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_voirfile_that_was_found_fails_open_and_one_that_was_named_is_an_error(inject, how):
+    program = "import sys\ndef f():\n    x = 1\nf()\nprint('ran', sys.argv[1:])\n"
+    files = {"voirfile.py": BROKEN[how]}
+    run = inject(program, None, "--timeout", "60", args=("--batch", "3"), files=files)
+    assert (run.exit, run.out) == (0, "ran ['--batch', '3']\n")
+    [warning] = run.record["warnings"]
+    assert "voirfile.py" in warning["text"] or "instrument" in warning["text"]
+    assert warning["text"].splitlines()[0][:40] in run.err
+
+    without = inject(program, None, "--no-voirfile")
+    assert (without.exit, without.record["warnings"]) == (0, [])
+
+    for named in ({"env": {"VOIRFILE": "voirfile.py"}}, {"args": ("--voirfile", "voirfile.py")}):
+        run = inject(program, None, **named)
+        assert (run.exit, run.out) == (2, ""), how
+        assert run.err.startswith("inject: ") and "warning" not in run.err
+        assert run.folder == without.folder  # no run is left of it
+
+
+def test_the_variable_of_voir_and_a_function_of_a_module(inject):
+    """As under voir: the function is called without arguments, and what it returns is no exit code."""
+    files = {
+        "pkg/mod.py": "import sys\ndef main():\n    x = 5\n    print(sys.argv)\n    return 3\n",
+        "y.py": "def instrument_y(ov):\n    ov.value('/pkg.mod/main > x')\n",
+    }
+    command = ("-m", "pkg.mod:main", "a", "--")
+    run = inject("", None, *command, files=files, env={"VOIRFILE": "y.py"})
+    assert (run.exit, run.out) == (0, "['pkg.mod:main', 'a', '--', 'main.py']\n")
+    assert run.fired == {"/pkg.mod/main > x": 1}
 
 
 def test_a_config_sets_many(inject):

@@ -187,7 +187,7 @@ def test_options_of_milabench_and_of_voirfiles():
     options = {"gpu_poll": 0.1, "interval": "1s", "batch_size": 4, "dash": True, "log": False}
     [process, _] = processes(planned(a={"voir": {"options": {**options, "none": None}}}))
     assert own_options(process)[6:] == [
-        *("--interval", "0.1", "--batch-size", "4", "--dash", "--no-log")
+        *("--gpu-poll", "0.1", "--interval", "1s", "--batch-size", "4", "--dash", "--no-log")
     ]
 
 
