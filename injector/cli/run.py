@@ -110,7 +110,7 @@ class _Run:
             self.place.discard()
             missing = isinstance(error, FileNotFoundError)
             return supervisor.NOT_FOUND if missing else supervisor.CANNOT_EXECUTE
-        if self.place.refused(ended.pid):
+        if self.folder and os.path.isdir(environment.refusal(self.folder, ended.pid)):
             self.place.discard()
             wrong = False
         else:

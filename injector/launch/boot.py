@@ -48,6 +48,7 @@ class Process:
         self.ended = False
         self.began = False
         """Whether the program was about to be called, as far as we call it."""
+        self.first = sys.modules["__main__"]
         self.module = environment.module_named(sys.orig_argv[1:])
         self.spare: list[dict[str, object]] = []
         methods = config.get("methods") or {}
@@ -203,12 +204,16 @@ class Process:
                 self.session.leave_fork(code)
 
     def refuse(self) -> None:
-        """Say so where the process ends before the program has begun; a module runs under its spec."""
-        main = sys.modules.get("__main__")
-        if getattr(main, "__spec__", None) is None and self.config["run"]:
-            from injector.store.place import refuse
+        """Say so where the process ends before the program has begun.
 
-            refuse(self.config["run"], self.owner)
+        runpy, once it has found what to run, puts its spec into the first ``__main__``; who clears that
+        or puts another in its place has been run.
+        """
+        if vars(self.first).get("__spec__", "cleared") is None and self.config["run"]:
+            try:
+                os.mkdir(environment.refusal(self.config["run"], self.owner))
+            except OSError:  # the report of a run without a record, then
+                pass
 
     def before_exec(self) -> None:
         """Perhaps the last words: a process that becomes another program runs no exit functions."""

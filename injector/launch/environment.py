@@ -37,6 +37,11 @@ SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 SHELL_SIGNS = str.maketrans(dict.fromkeys("'\"`;&|()<>{}$\n\t", " "))
 
 
+def refusal(folder: str, pid: int) -> str:
+    """The folder by which a process says that it ended before the program had begun."""
+    return os.path.join(folder, "raw", f"refused.{pid}")
+
+
 def pythonpath(original: str | None) -> str:
     """``PYTHONPATH`` with our folder in front; a variable set but empty stays told from none."""
     if original is None:

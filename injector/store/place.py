@@ -28,32 +28,13 @@ class Place:
         self.new = new
         """Whether the folder was made for the run."""
 
-    def refused(self, pid: int) -> bool:
-        """Whether that process ended before the program had begun (see :func:`refuse`)."""
-        return self.path is not None and os.path.isdir(_refusal(self.path, pid))
-
     def discard(self) -> None:
         """There was no run: nothing of it stays."""
         if self.path is not None:
             import shutil
 
-            shutil.rmtree(self.path if self.new else _raw(self.path), ignore_errors=True)
-
-
-def refuse(folder: str, pid: int) -> None:
-    """Leave word in a run folder that the process ends before the program has begun."""
-    try:
-        os.mkdir(_refusal(folder, pid))
-    except OSError:  # the report of a run without a record, then
-        pass
-
-
-def _refusal(folder: str, pid: int) -> str:
-    return os.path.join(_raw(folder), f"refused.{pid}")
-
-
-def _raw(folder: str) -> str:
-    return os.path.join(folder, "raw")
+            made = self.path if self.new else os.path.join(self.path, "raw")
+            shutil.rmtree(made, ignore_errors=True)
 
 
 def create(name: str, runs: str | None = None, environ: Mapping[str, str] | None = None) -> Place:

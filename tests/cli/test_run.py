@@ -83,3 +83,55 @@ def test_the_most_memory_is_known_however_short_it_was_held(tmp_path):
     (tmp_path / "empty.py").write_text("")
     called(tmp_path, "--quiet", "--into", str(tmp_path / "empty"), "empty.py")
     assert json.loads((tmp_path / "empty" / "run.json").read_text())["peak_rss"] < 50_000_000
+
+
+STARTS = {
+    "a script that does not parse": (["broken.py"], 1),
+    "a module that is none": (["-m", "nothing.of_that_name"], 1),
+    "a folder without a program": (["folder"], 1),
+    "a voirfile that raises": (["--voirfile", "raises.py", "main.py"], 2),
+    "a voirfile with a selector that is none": (["--voirfile", "selects.py", "main.py"], 2),
+    "an option with a value that is none": (["--voirfile", "takes.py", "--n", "x", "main.py"], 2),
+    "a command that cannot be executed": (["./text"], None),
+    "a word that is nearly a command": (["torchrunn", "main.py"], 2),
+    "a folder of runs that is a file": (["--runs", "main.py", "main.py"], 2),
+    "an empty name": (["--name", "", "main.py"], 2),
+}
+
+
+@pytest.mark.parametrize("how", STARTS)
+def test_a_start_that_failed_before_the_program_began_leaves_no_run_and_no_report(how, tmp_path):
+    for name, text in {
+        "main.py": "print('ran')",
+        "broken.py": "def f() return",
+        "raises.py": "1 / 0",
+        "selects.py": "def instrument_x(ov):\n    ov.value('f >> > x')",
+        "takes.py": "def instrument_x(ov):\n    ov.argparser.add_argument('--n', type=int)",
+        "text": "no program",
+    }.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text").chmod(0o755)
+    words, code = STARTS[how]
+    for into in ((), ("--into", "new"), ("--into", "kept")):
+        if into and "--runs" in words:
+            continue
+        (tmp_path / "kept").mkdir(exist_ok=True)
+        (tmp_path / "kept" / "notes.txt").write_text("mine")
+        done = called(tmp_path, *into, *words)
+        assert done.returncode == code or (code is None and done.returncode)
+        assert done.stderr and "nothing recorded" not in done.stderr
+        assert "run: " not in done.stderr
+        assert not list((tmp_path / "runs").glob("*")) and not (tmp_path / "new").exists()
+        assert [path.name for path in (tmp_path / "kept").iterdir()] == ["notes.txt"]
+    if "torchrunn" in words:
+        assert "neither a file nor a command; did you mean torchrun?" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["-m", "pdb", "main.py"], ["ends.py"], ["-m", "ends"]])
+def test_a_program_that_fails_or_clears_its_main_has_begun(words, tmp_path):
+    (tmp_path / "main.py").write_text("print('ran')")
+    (tmp_path / "ends.py").write_text("import __main__, sys\nvars(__main__).clear()\nexit(3)")
+    called(tmp_path, "--quiet", "--no-monitor", *words)
+    [run] = (tmp_path / "runs").glob("*")
+    assert (run / "run.json").exists() and not list(run.glob("raw/*.monitor"))
