@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from ..analysis.machines import Machine, machines
 from ..analysis.rates import number
-from ..bus.tally import HARMLESS
 from ..store.folder import Damage, NotARunError, Run, is_run, open_run, read_events, replace_file
 from . import traces
 
@@ -216,7 +215,7 @@ def _warnings(told: Any, stopped: bool) -> Iterator[str]:
     What a program does after its last step was not reached where it was stopped on purpose: probes
     there had nothing to fire at.
     """
-    harmless = {*HARMLESS, *(_NOT_REACHED if stopped else ())}
+    harmless = {"auto-missed", "remark", *(_NOT_REACHED if stopped else ())}
     for each in told if isinstance(told, list) else ():
         if each.get("kind") not in harmless:
             yield traces.short(str(each.get("text")))
