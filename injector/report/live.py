@@ -24,9 +24,14 @@ def lines(snapshot: Snapshot, width: int = 0) -> list[str]:
     )
     notes = [note for row in _chosen(snapshot.ranks) for note in _notes(row)][:RANKS]
     found += [f"  {line}" for note in notes for line in wrap(note, min(width, prose()) - 2)]
-    found += _few([_device(row) for row in snapshot.devices[:RANKS]], len(snapshot.devices))
-    found += [_host(row) for row in snapshot.hosts[:4]]
+    found += machines(snapshot)
     return [fit(line, width) for line in found if line]
+
+
+def machines(snapshot: Snapshot) -> list[str]:
+    """A row for each device and each host."""
+    devices = _few([_device(row) for row in snapshot.devices[:RANKS]], len(snapshot.devices))
+    return [*devices, *(_host(row) for row in snapshot.hosts[:4])]
 
 
 def _chosen(rows: tuple[RankRow, ...]) -> list[RankRow]:

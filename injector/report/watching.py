@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from typing import Any, Protocol
 
-from ..live.state import State
-from .live import lines, one_line
+from ..live.snapshot import Snapshot
+from . import live
 from .screen import Screen
 
 INTERVAL = 0.5
@@ -16,13 +17,20 @@ LINES = 10.0
 """Seconds between two lines, for output that is no terminal."""
 
 
+class Watched(Protocol):
+    """What is watched: a run, or several together."""
+
+    def tick(self) -> Snapshot:
+        """Take in what is new, and return the snapshot."""
+
+
 class Watching:
     """Draws what ``state`` tells onto ``fd``, from the first step or device on.
 
     Nothing is shown of a program that trains nothing: its terminal is its own.
     """
 
-    def __init__(self, state: State, fd: int, every: float = LINES, prefix: str = "") -> None:
+    def __init__(self, state: Watched, fd: int, every: float = LINES, prefix: str = "") -> None:
         self._state = state
         self._fd = fd
         self._every = every
@@ -41,12 +49,24 @@ class Watching:
     def show(self) -> None:
         """Draw the state as it is now."""
         snapshot = self._state.tick()
-        if not snapshot.ranks:
+        if not self.has_begun(snapshot):
             return
         if self._screen is not None:
-            self._screen.draw(lines(snapshot, self._screen.width))
+            self._screen.draw(self.lines(snapshot, self._screen.width))
         else:
-            self._print(one_line(snapshot))
+            self._print(self.one_line(snapshot))
+
+    def has_begun(self, snapshot: Any) -> bool:
+        """Whether there is anything to show."""
+        return bool(snapshot.ranks)
+
+    def lines(self, snapshot: Any, width: int) -> list[str]:
+        """What a terminal shows."""
+        return live.lines(snapshot, width)
+
+    def one_line(self, snapshot: Any) -> str:
+        """What a pipe is told."""
+        return live.one_line(snapshot)
 
     def close(self) -> None:
         """Give the terminal back."""

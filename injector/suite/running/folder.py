@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
 
 from ...errors import UserError
@@ -80,6 +81,21 @@ def _suite_of(folder: str) -> str | None:
     return suite.get("file") if isinstance(suite, Mapping) else None
 
 
+def is_held(folder: str) -> bool:
+    """Whether somebody runs the suite in ``folder``; also before it is run for the first time."""
+    try:
+        file = os.open(os.path.join(folder, LOCK), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+
+
 class Held:
     """A run folder that nobody else runs at the same time.
 
@@ -89,14 +105,22 @@ class Held:
 
     def __init__(self, folder: str) -> None:
         self._file = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not self._locked():
             holder = os.pread(self._file, 40, 0).decode(errors="replace").strip()
             os.close(self._file)
             raise UserError(f"{folder} is being run by process {holder or '?'}") from None
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def _locked(self) -> bool:
+        """Lock it. Whoever watches the suite holds it for a moment (:func:`is_held`), again and again."""
+        for _ in range(20):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except OSError:
+                time.sleep(0.01)
+        return False
 
     def release(self) -> None:
         """Let others have it."""
