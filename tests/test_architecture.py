@@ -26,7 +26,7 @@ MAY_KNOW = {
     "monitor": {"bus"},
     "live": {"bus", "measure"},
     "report": {"analysis", "live", "store"},
-    "suite": {"analysis", "monitor", "reaper", "report", "store"},
+    "suite": {"analysis", "live", "monitor", "reaper", "report", "store"},
 }
 """DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""
 

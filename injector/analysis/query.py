@@ -33,6 +33,37 @@ class Words(NamedTuple):
         return Words(np.concatenate(codes), words)
 
 
+def joined(parts: Sequence[Columns]) -> Columns:
+    """The rows of several tables of the same columns, one after the other."""
+    found: Columns = {}
+    parts = [part for part in parts if length(part)] or parts[
+        :1
+    ]  # without rows no column has a type
+    for name in parts[0] if parts else ():
+        columns = [part[name] for part in parts]
+        if all(isinstance(column, Words) for column in columns):
+            found[name] = Words.joined(columns)
+        elif all(isinstance(column, np.ndarray) for column in columns):
+            found[name] = np.concatenate(columns)
+        else:
+            found[name] = [value for column in columns for value in _values(column)]
+    return found
+
+
+def _values(column: Any) -> list[Any]:
+    if isinstance(column, Words):
+        return [column.words[code] if code >= 0 else None for code in column.codes]
+    if isinstance(column, np.ndarray):
+        return [None if value != value else value for value in column.tolist()]
+    return list(column)
+
+
+def length(columns: Columns) -> int:
+    """How many rows there are."""
+    first: Any = next(iter(columns.values()), [])
+    return len(first.codes if isinstance(first, Words) else first)
+
+
 def run_query(sql: str, views: Mapping[str, View]) -> dict[str, list[Any]]:
     """The result of ``sql``, by column. Nothing but ``views`` can be read: no file, no network.
 

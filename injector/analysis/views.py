@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..store.folder import Damage, Run, open_run, read_events
+import numpy as np
+
+from ..store.folder import Damage, Run, is_run, open_run, read_events
 from ..store.place import default_runs
 from . import monitored
-from .query import Columns, View
+from .query import Columns, View, Words, joined, length
 from .rates import CONTEXT, number
 from .runs import Listed, listed, one
 from .spanviews import regions, steps
@@ -34,6 +37,26 @@ def views(path: str, runs: str | None = None) -> dict[str, View]:
         "runs": partial(_runs, run, runs),
     }
     return {name: makers[name] for name in VIEWS}
+
+
+def views_of_all(labelled: Sequence[tuple[Mapping[str, str], str]]) -> dict[str, View]:
+    """The views of several run folders, one after the other: each row has the labels of its run first.
+
+    What is no run, or not yet, has no rows. Raises NotARunError.
+    """
+    there = [(labels, path) for labels, path in labelled if is_run(path)]
+    makers = [(labels, path, views(path)) for labels, path in there]
+
+    def make(name: str) -> Columns:
+        parts = []
+        for labels, path, of_one in makers:
+            columns = _listed([one(path)]) if name == "runs" else of_one[name]()
+            codes = np.zeros(length(columns), np.int32)
+            own = {label: Words(codes, [text]) for label, text in labels.items()}
+            parts.append({**own, **{key: v for key, v in columns.items() if key not in own}})
+        return joined(parts)
+
+    return {name: partial(make, name) for name in VIEWS}
 
 
 class _Rows:
@@ -189,4 +212,8 @@ def _runs(run: Run, runs: str | None) -> Columns:
     found = listed(here) if os.path.isdir(here) else [one(run.path)]
     if os.path.isdir(folder) and not os.path.samefile(folder, here):
         found += listed(folder)
+    return _listed(found)
+
+
+def _listed(found: Sequence[Listed]) -> Columns:
     return {name: [getattr(each, name) for each in found] for name in Listed._fields}

@@ -11,18 +11,19 @@ from ..errors import UserError
 from ..report.layout import show
 from ..report.plain import as_data
 from ..report.terminal import render
-from ..store.folder import find, open_run
+from ..store.folder import open_run
 from .ending import failed
-from .opened import add_run, collected
+from .opened import add_base, add_run, collected, is_suite, located
 
 
 def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     result = argparse.ArgumentParser(
         prog="inject report",
-        description="Print what a run has to tell. Run folders of milabench are read as well.",
+        description="Print what a run, or a suite, has to tell. Run folders of milabench are read as well.",
     )
     add_run(result, "?")
+    add_base(result)
     result.add_argument("--json", action="store_true", help="print data, for other programs")
     return result
 
@@ -31,7 +32,12 @@ def main(argv: Sequence[str]) -> int:
     """Print the report of a run; exit code 2 when there is none."""
     options = parser().parse_args(argv)
     try:
-        with collected(open_run(find(options.run, options.runs))) as run:
+        path = located(options)
+        if is_suite(path):
+            from .suite import report
+
+            return report.main([path, *(["--format", "json"] if options.json else [])])
+        with collected(open_run(path)) as run:
             if options.json:
                 sys.stdout.write(json.dumps(as_data(run), indent=1) + "\n")
             else:

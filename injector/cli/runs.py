@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,26 +13,49 @@ from ..report import listing
 from ..report.formats import FORMATS, write
 from ..report.layout import show
 from ..store.folder import runs_folder
+from ..store.place import default_runs
 from .ending import failed
-from .opened import add_runs
+from .opened import add_base, add_runs, is_suite
 
 
 def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     result = argparse.ArgumentParser(
-        prog="inject runs", description="List the runs of a folder, the oldest first."
+        prog="inject runs",
+        description="List the runs of a folder and the suites that were run, the oldest first.",
     )
     add_runs(result)
+    add_base(result)
     result.add_argument("--format", choices=FORMATS, default="table")
     result.add_argument("--output", metavar="FILE", help="write there instead of printing")
     return result
+
+
+def _found(options: argparse.Namespace) -> list[Listed]:
+    """The runs, and the suites, of a folder; of a suite those of its processes. The oldest first."""
+    from ..suite import watching
+    from .suite.options import base
+
+    suites = [os.path.join(base(options.base), "runs")] if options.runs is None else []
+    if options.runs is not None and is_suite(options.runs):
+        return listed(os.path.join(options.runs, "jobs"))
+    folder = default_runs(options.runs)
+    some = [each for path in dict.fromkeys([folder, *suites]) for each in watching.listed(path)]
+    if some and not os.path.isdir(folder):
+        return _ordered(some)
+    runs = listed(runs_folder(options.runs))
+    return _ordered([*(r for r in runs if not is_suite(os.path.join(folder, r.run))), *some])
+
+
+def _ordered(found: list[Listed]) -> list[Listed]:
+    return sorted(found, key=lambda each: each.started or 0.0)
 
 
 def main(argv: Sequence[str]) -> int:
     """Print the list; exit code 2 when there is no such folder."""
     options = parser().parse_args(argv)
     try:
-        found = listed(runs_folder(options.runs))
+        found = _found(options)
         if options.format == "table" and options.output is None:
             show(lambda: "\n".join([*listing.lines(found), ""]), sys.stdout)
         else:

@@ -16,10 +16,12 @@ from ..report import live
 from ..report.final import snapshot
 from ..report.layout import show
 from ..report.watching import Watching
-from ..store.folder import Run, find, open_run
+from ..store.folder import Run, open_run
 from .ending import failed
-from .opened import add_run, collected, is_foreign
+from .opened import add_base, add_run, collected, is_foreign, is_suite, located
 
+EVERY = 2.0
+"""Seconds between two lines, for output that is no terminal."""
 PATIENCE = 60.0
 """Seconds after all processes have ended in which a run is still expected to be collected."""
 
@@ -28,12 +30,17 @@ def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     result = argparse.ArgumentParser(
         prog="inject watch",
-        description="Watch a run that goes on, also one on another machine through a shared folder.",
+        description="Watch a run or a suite that goes on, also one on another machine through a "
+        "shared folder.",
     )
     add_run(result, "?")
+    add_base(result)
     result.add_argument("--web", action="store_true", help="serve a page on this machine instead")
     result.add_argument("--port", type=_port, help="of the page (any free one)")
     result.add_argument("--once", action="store_true", help="print the state once and end")
+    result.add_argument(
+        "--json", action="store_true", help="print it for other programs, a line each"
+    )
     return result
 
 
@@ -53,10 +60,17 @@ def main(argv: Sequence[str]) -> int:
             )
         if options.port is not None and not options.web:
             raise UserError("--port is that of the page: add --web")
-        run = open_run(find(options.run, options.runs))
+        path = located(options)
+        if is_suite(path):
+            from .suite import watched
+
+            if options.web:
+                return watched.serve(path, options.port or 0)
+            return watched.watch(path, options.once, options.json)
+        run = open_run(path)
         if options.web:
             return _serve(run, options.port or 0)
-        return _watch(run, options.once)
+        return _watch(run, options.once, options.json)
     except KeyboardInterrupt:
         return 0
     except (UserError, OSError) as error:
@@ -68,20 +82,26 @@ def over(run: Run) -> bool:
     return is_foreign(run) or os.path.exists(os.path.join(run.path, "run.json"))
 
 
-def _watch(run: Run, once: bool) -> int:
+def _watch(run: Run, once: bool, json: bool) -> int:
+    output = _print_json if json else _print
     if not over(run):
         state = State(run.path)
         state.catch_up()
         if once:
-            _print(state.tick())
+            output(state.tick())
             return 0
 
-        Watching(state, sys.stdout.fileno(), every=2.0).until(_End(run, state).reached)
+        end = _End(run, state)
+        if json:
+            while not end.reached(EVERY):
+                output(state.tick())
+        else:
+            Watching(state, sys.stdout.fileno(), every=EVERY).until(end.reached)
         if not over(run):
-            _print(state.tick())
+            output(state.tick())
             return 0
     with collected(open_run(run.path)) as ended:
-        _print(snapshot(ended))
+        output(snapshot(ended))
     return 0
 
 
@@ -107,6 +127,10 @@ class _End:
         time.sleep(seconds)
         left_alone = self._since is not None and time.monotonic() - self._since > PATIENCE
         return left_alone or over(self._run)
+
+
+def _print_json(shown: Snapshot) -> None:
+    print(live.as_json(shown), flush=True)
 
 
 def _print(shown: Snapshot) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
 from .layout import prose, room
 from .text import clean, duration, figure, fit, wrap
@@ -53,6 +56,22 @@ def one_line(snapshot: Snapshot) -> str:
     ]
     parts += [f"{len(troubled) - 2} more in trouble"] if len(troubled) > 2 else []
     return " · ".join(part for part in parts if part)
+
+
+def as_json(snapshot: Snapshot) -> str:
+    """The same for other programs, on one line."""
+    return json.dumps(finite(snapshot.as_dict()), allow_nan=False)
+
+
+def finite(value: Any) -> Any:
+    """NaN and infinities as text: JSON has none."""
+    if isinstance(value, float) and value - value != 0.0:
+        return str(value)
+    if isinstance(value, dict):
+        return {key: finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(part) for part in value]
+    return value
 
 
 def _progress(snapshot: Snapshot) -> str:

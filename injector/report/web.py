@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from ..live.snapshot import Snapshot
+from .live import finite
 from .plots import History, Lines, plots
 
 POLICY = (
@@ -53,7 +54,7 @@ class Page(ThreadingHTTPServer):
         found = self.history.lines() if self.course is None else self.course
         unit = str(self.latest.get("unit", ""))
         content = {"now": self.latest, "plots": plots(found, unit), "over": self.course is not None}
-        return json.dumps(_finite(content), allow_nan=False).encode()
+        return json.dumps(finite(content), allow_nan=False).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -84,17 +85,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Say nothing: the terminal is for the run."""
-
-
-def _finite(value: Any) -> Any:
-    """NaN and infinities as text: JSON has none."""
-    if isinstance(value, float) and value - value != 0.0:
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    return value
 
 
 def serve(page: Page, follow: Callable[[], bool]) -> int:

@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any
 
+from ..analysis.runs import Listed
+from ..errors import UserError
 from ..live.snapshot import DeviceRow, HostRow, Snapshot, TaskRow
 from ..live.state import State
 from . import plan as plans
 from . import records, score
 from .plan import Job, Process
 from .running import folder, journal, results
+from .words import counted
 
 QUEUED, RUNNING, ENDED, FAILED = "queued", "running", "ended", "failed"
 INTERRUPTED, STOPPED = "interrupted", "stopped"
@@ -109,7 +112,7 @@ class SuiteState:
         self._follow(past, now)
         rows = tuple(self._benchmarks(past))
         ended = [each for each in past.values() if each.state in _OVER]
-        began, state = _began(told, now), self._state(told)
+        began, state = _began(told, now), _state(self.path, told)
         devices, hosts = self._machines(past)
         running = [row for row in rows if row.state == RUNNING]
         return SuiteSnapshot(
@@ -248,21 +251,74 @@ class SuiteState:
         at_once = max(len(running) - 1, 1)
         return max((fsum(running) + waiting) / at_once, *running)
 
-    def _state(self, told: Sequence[Mapping[str, Any]]) -> str:
-        last = next((each["event"] for each in reversed(told) if each["event"] != "job"), "")
-        if last == "end":
-            return ENDED
-        if last == journal.INTERRUPTED:
-            return INTERRUPTED
-        if not folder.is_held(self.path):
-            return STOPPED
-        return RUNNING if told else "starting"
-
     def _notes(self, state: str) -> Iterable[str]:
         if state in (INTERRUPTED, STOPPED):
             yield "nothing more is started: inject suite run --resume goes on"
         for each in self.plan.left_out:
             yield f"left out: {each.benchmark}: {each.reason}"
+
+
+def listed(runs: str) -> list[Listed]:
+    """The suites that were run in the folder ``runs``, as a list of runs has them."""
+    try:
+        names = os.listdir(runs)
+    except OSError:
+        return []
+    paths = [os.path.join(runs, name) for name in names]
+    return [_listed(path) for path in paths if os.path.isfile(os.path.join(path, plans.FILE))]
+
+
+def _listed(path: str) -> Listed:
+    name = os.path.basename(path)
+    unknown = Listed(name, name, *(None,) * 2, None, False, *(None,) * 4, "", None, None, None)
+    try:
+        plan = plans.read(path)
+    except UserError as error:
+        return unknown._replace(problem=str(error).replace(path, "it", 1))
+    told, past = journal.records(path), journal.read(path)
+    ended = [each for each in past.values() if each.state in _OVER]
+    failed = sum(map(_failed, ended))
+    state = _state(path, told)
+    words = f"suite {state}: {len(ended) - failed} of {counted(len(plan.jobs), 'job')} passed"
+    began = next((each["time"] for each in told if each["event"] == "begin"), None)
+    over = state != RUNNING and began is not None
+    return unknown._replace(
+        name=str(plan.suite.get("name") or name),
+        started=began,
+        duration=told[-1]["time"] - began if over else None,
+        exit={ENDED: told[-1].get("code"), INTERRUPTED: 130}.get(state) if told else None,
+        processes=sum(len(job.processes) for job in plan.jobs),
+        host=str(plan.machine.get("host")),
+        command=f"inject suite run {plan.suite.get('file')}",
+        verdict=words + (f", {failed} failed" if failed else ""),
+    )
+
+
+def runs_of(path: str) -> list[tuple[dict[str, str], str]]:
+    """Every run folder of the suite in ``path``, of each process the latest attempt, with its labels.
+
+    Raises:
+        UserError: there is no plan, or it cannot be read.
+    """
+    past = journal.read(path)
+    found = []
+    for job in plans.read(path).jobs:
+        for process in job.processes if job.key in past else ():
+            labels = {"benchmark": job.benchmark, "run": process.key}
+            found.append((labels, os.path.join(path, _run_of(process, past[job.key]))))
+    return found
+
+
+def _state(path: str, told: Sequence[Mapping[str, Any]]) -> str:
+    """Of the suite in ``path``, of which the journal says ``told``."""
+    last = next((each["event"] for each in reversed(told) if each["event"] != "job"), "")
+    if last == "end":
+        return ENDED
+    if last == journal.INTERRUPTED:
+        return INTERRUPTED
+    if not folder.is_held(path):
+        return STOPPED
+    return RUNNING if told else "starting"
 
 
 _OVER = (journal.FINISHED, journal.NOT_STARTED)

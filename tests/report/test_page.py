@@ -6,10 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from browser import MISSING, Browser
+
+from injector.live.snapshot import TaskRow
+from injector.report.web import Page
+from injector.suite.watching import BenchmarkRow, ProcessRow, SuiteSnapshot
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser and one run for all of these
 
@@ -188,3 +193,42 @@ def test_who_has_no_browser_is_told_what_to_do(monkeypatch):
     with pytest.raises(LookupError, match="make browser"):
         Browser()
     assert "apt-get install" in MISSING
+
+
+def test_the_page_of_a_suite(browser):
+    """The same page, with the benchmarks of a suite and their processes."""
+
+    def process(slot, state, rate):
+        key, devices = f"vision.R0.D{slot}", (f"cuda:{slot}",)
+        return ProcessRow(key, devices, state, "", 7, 60, "items/s", rate, 0.02, 0.5, 2e9, 1, 4.0)
+
+    rows = (
+        BenchmarkRow("vision", "running", "", 1, 0, "items/s", 812.5,
+                     (process(0, "training", 400.0), process(1, "evaluating", 412.5))),
+        BenchmarkRow("<b>ppo</b>", "failed", "exit code 1", 2, 1, "items/s", None, ()),
+        BenchmarkRow("later", "queued", "", 1, 0, "items/s", None, (process(0, "queued", None),)),
+    )  # fmt: skip
+    tasks = (TaskRow("vision", 2, 7, "items/s", 812.5, None, None, True),)
+    page = Page()
+    threading.Thread(target=page.serve_forever, daemon=True).start()
+    try:
+        for at in range(6):
+            page.show(SuiteSnapshot("toy", float(at), "running", 1, 4, 60.0, "items/s", None, None, None,
+                                    {}, {}, (), (), (), tasks, ("left out: big",), 1, rows))  # fmt: skip
+        browser.open(page.address)
+        found = browser.until(lambda: browser.ask(ROWS % "processes"))
+        assert [row[:6] for row in found[1:]] == [
+            ["vision.R0.D0", "cuda:0", "training", "7", "60", "400.0"],
+            ["vision.R0.D1", "cuda:1", "evaluating", "7", "60", "412.5"],
+        ]
+        found = browser.ask(ROWS % "benchmarks")
+        assert found[1][:3] == ["vision", "running", "812.5"]
+        assert found[2][0] == "<b>ppo</b>" and found[2][-1] == "exit code 1"
+        figures = browser.ask(FIGURES)
+        assert (figures["jobs"], figures["failed"], figures["left"]) == ("1 of 4", "1", "60.0 s")
+        assert plot(browser, "throughput, items/s")["points"]
+        assert browser.ask("document.getElementById('tasks').closest('section').hidden")
+        assert "left out: big" in browser.ask("document.getElementById('notes').textContent")
+    finally:
+        page.shutdown()
+        page.server_close()

@@ -67,7 +67,8 @@ def lines(snapshot: SuiteSnapshot, width: int = 0) -> list[str]:
 def one_line(snapshot: SuiteSnapshot) -> str:
     """The same as a single line, for output that is no terminal."""
     running = [row for row in snapshot.benchmarks if row.state == RUNNING]
-    return " · ".join([_progress(snapshot), *(f"{clean(row.name)} {_rate(row)}" for row in running)])
+    rates = [f"{clean(row.name)} {_rate(row).strip()}" for row in running]
+    return " · ".join([_progress(snapshot), *rates])
 
 
 def done(snapshot: SuiteSnapshot) -> float | None:

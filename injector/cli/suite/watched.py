@@ -1,0 +1,75 @@
+"""``inject watch`` of a suite: all its benchmarks and their processes together."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from ...report.layout import show
+from ...report.live import as_json
+from ...suite.report.live import SuiteWatching, lines
+from ...suite.watching import RUNNING, SuiteSnapshot, SuiteState
+
+PATIENCE = 10.0
+"""Seconds in which a suite that is not run by anybody may still be about to begin, or to go on."""
+EVERY = 2.0
+"""Seconds between two lines, for output that is no terminal."""
+
+
+def watch(path: str, once: bool, json: bool) -> int:
+    """Show the suite in ``path`` until it ends; ``once``: as it is now."""
+    state = _Watched(path)
+    while json:
+        print(as_json(state.tick()), flush=True)
+        if once or state.over:
+            return 0
+        time.sleep(EVERY)
+    state.tick()
+    if not once and not state.over:
+        SuiteWatching(state, sys.stdout.fileno(), every=EVERY).until(state.reached)
+    shown = state.tick()
+    show(lambda: "\n".join([*lines(shown), ""]), sys.stdout)
+    return 0
+
+
+def serve(path: str, port: int) -> int:
+    """Serve a page about the suite in ``path``."""
+    from ...report import web
+
+    state, page = _Watched(path), web.Page(port)
+
+    def follow() -> bool:
+        page.show(state.tick())
+        if state.over:
+            page.course = page.history.lines()
+        return state.over
+
+    return web.serve(page, follow)
+
+
+class _Watched:
+    """The state of a suite, and whether there is nothing more to watch."""
+
+    def __init__(self, path: str) -> None:
+        self._state = SuiteState(path)
+        self._since = time.monotonic()
+        self.over = False
+
+    def tick(self) -> SuiteSnapshot:
+        """Take in what is new, and return the snapshot."""
+        shown = self._state.tick()
+        # What a suite that was killed has started goes on without it.
+        alive = any(
+            process.state in ("training", "evaluating")
+            for row in shown.benchmarks
+            for process in row.processes
+        )
+        if alive or shown.state in (RUNNING, "starting"):
+            self._since = time.monotonic()
+        self.over = shown.state == "ended" or time.monotonic() - self._since > PATIENCE
+        return shown
+
+    def reached(self, seconds: float) -> bool:
+        """Wait so long; whether the end has come."""
+        time.sleep(seconds)
+        return self.over
