@@ -231,6 +231,7 @@ _NOTES = {
     "voirfile": Tally._voirfile,
     "auto-missed": Tally._auto_missed,
     "rank": Tally._rank,
+    "ahead": Tally._nothing,
     "site": Tally._nothing,
     "spans": Tally._nothing,
 }

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..bus.endings import error_of
 from ..measure.pace import Lane
+from .ahead import Ahead
 from .progress import WINDOW, Progress
 
 TRAIN, EVALUATION = "train", "evaluation"
@@ -86,6 +87,8 @@ class Process:
         self._marks: deque[Shares] = deque()
         self._stepped = 0
         self._lengths: deque[float] = deque(maxlen=LENGTHS)
+        self.ahead = Ahead()
+        """Its loaders' passes."""
 
     # -- what comes
 
@@ -102,6 +105,8 @@ class Process:
             self.device = data.get("device") or self.device
             if data.get("clock") != "device":
                 self._kinds[data.get("site", 0)] = Kind(data)
+        elif event == "ahead":
+            self.ahead.told(data.get("of"), data.get("batches"))
         elif event == "error":
             self.error = error_of(data)
         elif event == "end":
@@ -214,7 +219,10 @@ class Process:
             lane.step()
         elif kind.region == "io.end":
             lane.end(kind.whose)
+            self.ahead.end(kind.whose)
         else:
+            if kind.region == "io":
+                self.ahead.fetch(kind.whose, kind.site.get("place"))
             (lane.fetch if kind.region == "io" else lane.update)(kind.whose)
         steps = max(lane.steps for lane in self._lanes.values())
         progress = self._progress(TRAIN)

@@ -113,7 +113,7 @@ class Snapshot:
     goal: int | None
     """Steps after which the program is stopped, those that are skipped included."""
     left: float | None
-    """Seconds until the goal at the window's speed."""
+    """Seconds until the goal at the window's speed, else until the end of the loop, as far as it is known."""
     unit: str
     """``items/s`` or ``steps/s``."""
     rate: float | None
@@ -130,6 +130,8 @@ class Snapshot:
     devices: tuple[DeviceRow, ...]
     hosts: tuple[HostRow, ...]
     tasks: tuple[TaskRow, ...] = ()
+    course: str = ""
+    """How far the loop has come, where its length is known: ``epoch 2 of 3, batch 312 of 1500``."""
     notes: tuple[str, ...] = ()
     """What a reader has to know: how a run that is over ended, since when nothing was heard."""
 

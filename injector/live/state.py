@@ -9,10 +9,11 @@ from typing import Any
 
 from ..bus import series
 from . import tasks
+from .ahead import Course
 from .follow import Follower, Record, Spans
 from .machines import Monitor
 from .process import Process
-from .snapshot import RankRow, Snapshot, TaskRow
+from .snapshot import RankRow, Snapshot
 from .standing import Standing, gone, standings
 
 PATIENCE = 60.0
@@ -116,13 +117,15 @@ class State:
         there = [row for row in rows if row.state not in tasks.GONE] or rows
         jobs = tasks.rows([member for member in members if member.process.shown])
         main = jobs[0] if jobs else None
+        course = self._course(standing)
         return Snapshot(
             name=os.path.basename(self.folder).rsplit(".", 2)[0],
             elapsed=max(now - self._began(now), 0.0),
             state=self._said(rows),
             steps=min((row.steps for row in there), default=0),
             goal=self.goal,
-            left=self._left(main, there),
+            left=self._left(standing, there, course),
+            course=course.text if course else "",
             unit=main.unit if main else "steps/s",
             rate=main.rate if main else None,
             overall=main.overall if main else None,
@@ -135,10 +138,29 @@ class State:
             tasks=jobs,
         )
 
-    def _left(self, main: TaskRow | None, rows: list[RankRow]) -> float | None:
-        if self.goal is None or main is None or main.step is None:
+    def _left(
+        self, standing: list[Standing], rows: list[RankRow], course: Course | None
+    ) -> float | None:
+        paces = [row.step for row in rows if row.step is not None]
+        whole = standing[0].process.main.overall() if standing else None
+        step = max(paces) if paces else whole.step if whole else None
+        steps = min((row.steps for row in rows), default=0)
+        if step is None:
             return None
-        return max(self.goal - min(row.steps for row in rows), 0) * main.step
+        if self.goal is not None:
+            return max(self.goal - steps, 0) * step
+        if course is None or course.left is None:
+            return None
+        # Several batches may make a step.
+        return course.left * step * steps / max(course.batches, 1)
+
+    def _course(self, standing: list[Standing]) -> Course | None:
+        """Of the first rank: the others go with it."""
+        if not standing or self.ended:
+            return None
+        process = standing[0].process
+        argv = process.facts.get("argv")
+        return process.ahead.course(argv if isinstance(argv, list) else ())
 
     def _began(self, now: float) -> float:
         times = [p.facts.get("time") for p in self._processes.values()]

@@ -23,6 +23,7 @@ OURS = frozenset(
         "end",
         "voirfile",
         "auto-missed",
+        "ahead",
     )
 )
 """Events that the record itself is made of; a voirfile's own of such a name are put into ``event``."""

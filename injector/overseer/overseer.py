@@ -294,6 +294,11 @@ class Overseer:
         """
         self._emit("exited", {"pid": pid, "code": code})
 
+    def ahead(self, of: Any, batches: int) -> None:
+        """Record that a pass over the loader of ``of`` (as in :meth:`region`) has so many batches."""
+        number = self._measures.spans.sites.objects.number(of)
+        self._emit("ahead", {"of": number, "batches": batches})
+
     def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:
         """Call ``callback(module)`` once the module of that name has been imported."""
 

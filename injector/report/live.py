@@ -79,8 +79,11 @@ def _progress(snapshot: Snapshot) -> str:
     if snapshot.goal is not None:
         steps += f" of {snapshot.goal}"
     parts = [clean(snapshot.name), snapshot.state, *([steps] if snapshot.ranks else [])]
+    if snapshot.course:
+        parts.append(clean(snapshot.course))
     if snapshot.left is not None and snapshot.state != "ended":
-        parts.append(f"{duration(snapshot.left)} left")
+        about = "" if snapshot.goal is not None else "about "
+        parts.append(f"{about}{duration(snapshot.left)} left")
     return " · ".join([*parts, duration(snapshot.elapsed)])
 
 

@@ -7,6 +7,8 @@ observation is no batch at all. 0 stands for a number that cannot be told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import length_hint
 from typing import Any
 from weakref import ref
 
@@ -39,7 +41,57 @@ def draw(result: Any, self: Any) -> None:
     known = _drawn.get(key)
     if known is None:
         known = _drawn[key] = ref(self, lambda _: _drawn.pop(key, None)), {}
+        _announce(self, result)
     known[1][getattr(self, "_send_idx", 0)] = len(result) if type(result) in (list, tuple) else 0
+
+
+_told: list[Callable[[Any, int], None]] = []
+"""Who hears of a loader's dataset how many batches a pass has."""
+_lengths: dict[int, int] = {}
+
+
+def on_length(tell: Callable[[Any, int], None]) -> None:
+    """Have ``tell(dataset, batches)`` called when a pass begins that is as long as none before."""
+    _told[:] = [tell]
+
+
+def _announce(loader: Any, first: Any) -> None:
+    try:
+        batches = _length(loader, first) if type(first) is list else 0
+    except AttributeError:  # a PyTorch that is made otherwise
+        return
+    if batches and _lengths.get(id(loader._dataset)) != batches:
+        _lengths[id(loader._dataset)] = batches
+        for tell in _told:
+            tell(loader._dataset, batches)
+
+
+def _length(loader: Any, first: list[Any]) -> int:
+    """The batches of a pass that has begun with ``first``; 0 where nothing of PyTorch's own tells it.
+
+    To ask the loader would call the dataset's ``__len__``, which is the program's.
+    """
+    batches = loader._index_sampler
+    if type(batches) is not torch.utils.data.BatchSampler or loader._sampler_iter.gi_frame is None:
+        return 0
+    sampler, indices = batches.sampler, loader._sampler_iter.gi_frame.f_locals.get("sampler_iter")
+    if type(indices) in _COUNTED:
+        items = length_hint(indices) + len(first)
+    elif type(sampler) is torch.utils.data.RandomSampler and hasattr(indices, "gi_frame"):
+        inner = indices.gi_frame.f_locals if indices.gi_frame else {}
+        items = sampler._num_samples or inner.get("n", 0)
+    elif type(sampler) is torch.utils.data.SubsetRandomSampler:
+        items = len(sampler.indices) if type(sampler.indices) in (list, range, tuple) else 0
+    else:
+        items = _attributes(sampler).get("num_samples", 0)
+    size = batches.batch_size
+    if type(items) is not int or type(size) is not int:
+        return 0
+    return items // size if batches.drop_last else -(-items // size)
+
+
+_COUNTED: tuple[type, ...] = (type(iter(range(0))), type(iter([])), type(iter(())))
+"""Iterators that know what is left of them."""
 
 
 def fetched(result: Any, self: Any) -> int:

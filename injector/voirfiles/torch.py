@@ -14,7 +14,16 @@ from weakref import WeakSet, ref
 import torch
 
 from injector import StopProgram
-from injector.voirfiles._batches import DEPTH, draw, fetched, is_traced, items, tensors, tokens
+from injector.voirfiles._batches import (
+    DEPTH,
+    draw,
+    fetched,
+    is_traced,
+    items,
+    on_length,
+    tensors,
+    tokens,
+)
 
 LIBRARY = "torch"
 TESTED = ("2.4", "2.13")
@@ -37,6 +46,7 @@ def instrument_loaders(ov: Any) -> None:
         items=fetched,
     )
     ov.value(f"{LOADER}/_BaseDataLoaderIter/_next_index", "drawn", get=draw)
+    on_length(ov.ahead)
     ov.region(
         f"{LOADER}/DataLoader/__iter__",
         "io.start",

@@ -539,3 +539,17 @@ def test_who_comes_late_reads_all_of_it(folder, monkeypatch):
     assert state.tick(110.0).steps < 100
     state.catch_up()
     assert state.tick(110.0).steps == 999
+
+
+def test_the_end_of_a_loop_is_known_by_its_loader_and_the_programs_text(folder, tmp_path):
+    text = "for epoch in range(3):\n" + "\n" * 28 + "    for x in loader:\n        pass\n"
+    (tmp_path / "train.py").write_text(text)
+    folder.process(1, argv=["train.py"])
+    folder.log(1, "site", site(1, "io", of=1, place={"file": str(tmp_path / "train.py"), "line": 30}))
+    folder.log(1, "ahead", {"of": 1, "batches": 200})
+    folder.steps(1, 0, 100)
+    found = State(str(folder.path)).tick(now=101.0)
+    assert found.course == "epoch 1 of 3, batch 100 of 200"
+    assert found.left == pytest.approx(500 * 0.01, rel=0.05)
+    folder.log(1, "end", {"code": 0})
+    assert State(str(folder.path)).tick(now=101.0).state == "ended"

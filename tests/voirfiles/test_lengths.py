@@ -1,0 +1,79 @@
+"""How many batches a pass has is known without asking the program's dataset."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from torch.utils import data
+
+from injector.voirfiles import _batches
+
+
+class Counted(data.Dataset):
+    def __init__(self, items: int) -> None:
+        self.items = items
+        self.asked = 0
+
+    def __len__(self) -> int:
+        self.asked += 1
+        return self.items
+
+    def __getitem__(self, at: int) -> torch.Tensor:
+        return torch.tensor(at)
+
+
+def samplers(found: Counted):
+    n = found.items
+    return {
+        "sequential": {},
+        "shuffle": {"shuffle": True},
+        "fewer": {"sampler": data.RandomSampler(found, num_samples=n // 2 + 1)},
+        "more": {"sampler": data.RandomSampler(found, num_samples=2 * n + 1)},
+        "again": {"sampler": data.RandomSampler(found, replacement=True, num_samples=n + 3)},
+        "weighted": {"sampler": data.WeightedRandomSampler([1.0] * n, n + 1)},
+        "subset": {"sampler": data.SubsetRandomSampler(range(n // 2 + 1))},
+        "rank": {"sampler": data.DistributedSampler(found, num_replicas=3, rank=1)},
+    }
+
+
+@pytest.mark.parametrize("kind", samplers(Counted(1)))
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_it_is_what_the_loader_would_say(kind: str, drop_last: bool) -> None:
+    draws = random.Random(kind)
+    for _ in range(12):
+        size = draws.randint(1, 9)
+        found = Counted(draws.randint(3 * size, 60))
+        loader = data.DataLoader(
+            found, batch_size=size, drop_last=drop_last, **samplers(found)[kind]
+        )
+        iterator = iter(loader)
+        first = iterator._next_index()
+        asked = found.asked
+        told = _batches._length(iterator, first)
+        assert found.asked == asked
+        assert told == len(loader) == 1 + sum(1 for _ in iterator)
+
+
+class Stream(data.IterableDataset):
+    def __iter__(self):
+        return iter(range(9))
+
+
+class Own(data.Sampler):
+    def __iter__(self):
+        return (at for at in range(9))
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        data.DataLoader(Stream(), batch_size=2),
+        data.DataLoader(Counted(9), batch_size=2, sampler=Own()),
+        data.DataLoader(Counted(9), batch_sampler=[[0, 1], [2]]),
+    ],
+)
+def test_what_is_not_pytorchs_own_tells_nothing(loader: data.DataLoader) -> None:
+    iterator = iter(loader)
+    assert _batches._length(iterator, iterator._next_index()) == 0
