@@ -545,7 +545,9 @@ def test_the_end_of_a_loop_is_known_by_its_loader_and_the_programs_text(folder, 
     text = "for epoch in range(3):\n" + "\n" * 28 + "    for x in loader:\n        pass\n"
     (tmp_path / "train.py").write_text(text)
     folder.process(1, argv=["train.py"])
-    folder.log(1, "site", site(1, "io", of=1, place={"file": str(tmp_path / "train.py"), "line": 30}))
+    folder.log(
+        1, "site", site(1, "io", of=1, place={"file": str(tmp_path / "train.py"), "line": 30})
+    )
     folder.log(1, "ahead", {"of": 1, "batches": 200})
     folder.steps(1, 0, 100)
     found = State(str(folder.path)).tick(now=101.0)
