@@ -24,6 +24,19 @@ LINES = 6
 """Lines of one region that are told apart."""
 READING = ("io", "io.start")
 """The regions in which batches are made."""
+WAIT = "wait"
+"""Blocked in a function of the standard library, which ``what`` names."""
+_WAITING = (*READING, "comm", WAIT)
+"""Regions that say themselves what was waited for."""
+_GIVING = frozenset(
+    [
+        *("__next__", "as_completed", "communicate", "get", "next", "result", "result_iterator"),
+        *("read", "readall", "readinto", "readv", "recv", "recv_bytes", "recv_bytes_into"),
+        *("recv_into", "recvfrom", "recvfrom_into", "recvmsg"),
+    ]
+)
+"""The functions among those that give what they waited for."""
+_MOSTLY = 0.8
 
 
 @dataclass
@@ -143,7 +156,7 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
     length = end - start
     if len(holes):
         length = length - holes.within(start, end)
-    path, paths = _paths(lane, step_of >= 0)
+    path, paths = _paths(lane, step_of >= 0, _batches(lane, steps, owner))
     return Pieces(row, step, length / SECOND, whole, path, paths, step_of)
 
 
@@ -151,18 +164,44 @@ def _without_itself(lane: Lane, apart: Flags) -> Flags:
     """``apart``, and what lies directly in a span of the same region and line: it is that span's.
 
     A loader that a voirfile names waits for one that a shipped voirfile watches; a function calls itself.
+    What a loader or a collective waits for is theirs, too.
     """
     inner = np.flatnonzero(lane.parent >= 0)
     if not len(inner):
         return apart
     names = list({(site.region, site.place): None for site in lane.sites.values()})
     name = lane.table(lambda site: names.index((site.region, site.place)))
-    same = inner[name[inner] == name[lane.parent[inner]]]
+    waiting = lane.flags(lambda site: site.region in _WAITING)
+    blocked = lane.flags(lambda site: site.region == WAIT)
+    outer = lane.parent[inner]
+    same = inner[(name[inner] == name[outer]) | (blocked[inner] & waiting[outer])]
     if not len(same):
         return apart
     apart = apart.copy()
     apart[same] = True
     return apart
+
+
+def _batches(lane: Lane, steps: Steps, owner: Ints) -> frozenset[int]:
+    """The sites of waits for the batch of a step: they give something before the model is called."""
+    rows = lane.where(lambda site: site.region == WAIT and _gives(site))
+    rows = rows[owner[rows] >= 0]
+    if not len(rows):
+        return frozenset()
+    calls = lane.where(lambda site: site.region in ("forward", "backward"))
+    calls = calls[owner[calls] >= 0]
+    begun = steps.end.copy()
+    step, first = np.unique(owner[calls], return_index=True)
+    begun[step] = lane.start[calls[first]]
+    number = 1 + max(lane.sites)
+    seconds = (lane.end[rows] - lane.start[rows]).astype(np.float64)
+    early = seconds * (lane.start[rows] < begun[owner[rows]])
+    total, before = (np.bincount(lane.site[rows], each, number) for each in (seconds, early))
+    return frozenset(np.flatnonzero((total > 0) & (before >= _MOSTLY * total)).tolist())
+
+
+def _gives(site: Site) -> bool:
+    return (site.what or "").rpartition(".")[2] in _GIVING
 
 
 def _owners(first: Ints, last: Ints, n: int) -> Ints:
@@ -205,9 +244,12 @@ def _split(
     )
 
 
-def _paths(lane: Lane, part: Flags) -> tuple[Ints, list[Path]]:
+def _paths(lane: Lane, part: Flags, batches: frozenset[int]) -> tuple[Ints, list[Path]]:
     """A number for the path of each row; rows that are no parts are passed through."""
-    called = _names(lane, part)
+    called = {
+        number: ("io" if number in batches else region, place)
+        for number, (region, place) in _names(lane, part).items()
+    }
     names = list(dict.fromkeys(called.values()))
     code = lane.table(lambda site: names.index(called[site.number]))
     deepest = int(lane.depth.max()) if len(lane) else 0

@@ -48,6 +48,21 @@ class Finder:
         found = outside or direct
         return None if found is None else _place(found)
 
+    def called(self, frame: FrameType | None, name: str) -> str | None:
+        """The function of the standard library that somebody else called, as ``Queue.get``.
+
+        ``frame`` has called the C function ``name``, on its behalf. None where the caller is this package.
+        """
+        while frame is not None:
+            kind = self._kind(frame)
+            if kind not in (LIBRARY, "made"):
+                return None if kind == "ours" else name
+            name = _name(frame.f_code)
+            if name.endswith("_run_once"):  # whatever the tasks of an event loop wait for
+                return "asyncio"
+            frame = frame.f_back
+        return name
+
     def _kind(self, frame: FrameType) -> str:
         if _package(frame) == "injector" or _package(frame).startswith("__voir"):
             return "ours"

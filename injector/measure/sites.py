@@ -63,6 +63,9 @@ class Sites:
         self._finder = Finder()
         self.program = self._finder.program
         """``program(frame)``: the nearest frame of the program from there on; None if there is none."""
+        self.called = self._finder.called
+        self.on_thread: Callable[[], None] = lambda: None
+        """Called when another thread has its first site."""
         self.age = 0
         """Numbers of sites are good for as long as this stays the same: until a fork."""
         self._reset()
@@ -91,7 +94,15 @@ class Sites:
 
     def thread(self) -> int:
         """A small number for the present thread; 0 for the first that had a site."""
-        return self._threads.setdefault(get_ident(), len(self._threads))
+        number = self._threads.get(get_ident())
+        if number is None:
+            number = self._threads[get_ident()] = len(self._threads)
+            self.on_thread()
+        return number
+
+    def knows_thread(self) -> bool:
+        """Whether the present thread had a site."""
+        return get_ident() in self._threads
 
     def number(self, *, place: dict[str, Any] | None, of: int | None, **what: Any) -> int:
         """The number of a site by its data."""

@@ -6,6 +6,7 @@ import sys
 
 from ..errors import UserError
 from ..measure.measures import Measures
+from ..measure.waits import Waits
 from ..probe import StopProgram
 from .log import Log
 from .phases import Phases, Schedule
@@ -57,6 +58,7 @@ class Overseer:
         self._measures = Measures(
             self._ask, recorder, lambda error: self._stream_failed("ov.loader", error)
         )
+        self._waits = Waits(self._measures.spans, after_import)
 
     # --- instruments and phases --------------------------------------------------------------------
 
@@ -375,6 +377,7 @@ class Overseer:
 
     def renew(self) -> None:
         """In the child of a fork: it measures for itself."""
+        self._waits.end()  # until it has a span of its own
         self._measures.renew()
         if self._pacing is not None:
             self._pacing.renew()
@@ -394,7 +397,8 @@ class Overseer:
         self.close_measures()
 
     def close_measures(self) -> None:
-        """Record what devices still hold, as far as they are done with it."""
+        """Record what devices still hold, as far as they are done with it, and no more waits."""
+        self._waits.end()
         self._guarded("the end of measuring", self._measures.close)
 
     def _guarded(self, name: str, action: Callable[[], Any]) -> None:

@@ -9,7 +9,19 @@ import os
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from .plain import Asked, Hooks, Nearest, Pair, Rows, Stacks, Stored, Timed, Turns
+    from .plain import (
+        Asked,
+        Hooks,
+        Nearest,
+        Pair,
+        Rows,
+        Stacks,
+        Stored,
+        Timed,
+        Turns,
+        record_waits,
+        time_calls,
+    )
 
     NATIVE = False
 
@@ -32,11 +44,35 @@ if not TYPE_CHECKING:
 
         if _is_stale(_native.__file__):
             raise ImportError
-        from ._native import Asked, Hooks, Nearest, Pair, Rows, Stacks, Stored, Timed, Turns
+        from ._native import (
+            Asked,
+            Hooks,
+            Nearest,
+            Pair,
+            Rows,
+            Stacks,
+            Stored,
+            Timed,
+            Turns,
+            record_waits,
+            time_calls,
+        )
 
         NATIVE = True
     except ImportError:
-        from .plain import Asked, Hooks, Nearest, Pair, Rows, Stacks, Stored, Timed, Turns
+        from .plain import (
+            Asked,
+            Hooks,
+            Nearest,
+            Pair,
+            Rows,
+            Stacks,
+            Stored,
+            Timed,
+            Turns,
+            record_waits,
+            time_calls,
+        )
 
         NATIVE = False
 
@@ -51,4 +87,6 @@ __all__ = [
     "Stored",
     "Timed",
     "Turns",
+    "record_waits",
+    "time_calls",
 ]

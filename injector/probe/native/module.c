@@ -3,6 +3,7 @@
 int hooks_ready(void);
 int stored_ready(void);
 int turns_ready(void);
+extern PyMethodDef waits_methods[];
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
@@ -24,6 +25,9 @@ PyInit__native(void)
         if (PyModule_AddType(module, types[each]) < 0) {
             Py_CLEAR(module);
         }
+    }
+    if (module != NULL && PyModule_AddFunctions(module, waits_methods) < 0) {
+        Py_CLEAR(module);
     }
     return module;
 }
