@@ -83,9 +83,10 @@ class Waits:
         if not spans.sites.knows_thread():
             return None
         called = spans.sites.called(inner, name)
-        if called is None or self._is_known():
+        place = spans.sites.place(near)  # None while the interpreter ends
+        if called is None or place is None or self._is_known():
             return 0
-        return spans.sites.at(near, "", None, region=REGION, what=called)
+        return spans.sites.number(place=place, of=None, region=REGION, what=called, asked=called)
 
     def _failed(self, error: BaseException) -> None:
         """What was raised while a wait was recorded; raises what is the program's own."""
