@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..bus.endings import error_of
 from ..measure.pace import Lane
 from .ahead import Ahead
+from .parts import Parts
 from .progress import WINDOW, Progress
 
 TRAIN, EVALUATION = "train", "evaluation"
@@ -20,11 +21,13 @@ PACING = frozenset(("step", "io", "io.end", "optimizer"))
 Row = tuple[int, int, int, int]
 
 
-class Shares(NamedTuple):
-    """Seconds by region until one moment, in seconds of the monotonic clock."""
+class Sums(NamedTuple):
+    """What the steps until one moment, in seconds of the monotonic clock, are made of."""
 
     seconds: float
-    regions: dict[str, float]
+    total: int
+    """Nanoseconds of all steps."""
+    regions: dict[str, int]
 
 
 class Kind:
@@ -71,7 +74,9 @@ class Process:
         self.tasks: dict[str, Progress] = {}
         self._kinds: dict[int, Kind] = {}
         self._lanes: dict[int, Lane] = {}
-        self._tops: dict[int, list[tuple[int, str, float]]] = {}
+        self._parts: dict[int, Parts] = {}
+        self._trained: set[object] = set()
+        """Models that were called in training."""
         self._models: dict[tuple[str, object], list[int]] = {}
         """By task and model: calls, and items that it was called with."""
         self._learning: set[tuple[str, object]] = set()
@@ -83,8 +88,7 @@ class Process:
         and how often."""
         self._explicit: set[str] = set()
         """Tasks whose steps say themselves how many items they have."""
-        self._regions: dict[str, float] = {}
-        self._marks: deque[Shares] = deque()
+        self._marks: deque[Sums] = deque([Sums(0.0, 0, {})])
         self._stepped = 0
         self._lengths: deque[float] = deque(maxlen=LENGTHS)
         self.ahead = Ahead()
@@ -138,15 +142,32 @@ class Process:
         if kind.region == "step":
             self._explicit_step(start, end, payload & ITEMS, kind.task)
         else:
-            self._region(start, end, EVALUATION if kind.evaluates else kind.region, kind.thread)
             progress = self._progress(kind.task)
             progress.went_on(start, end)
             if kind.region == "forward":
                 self._forward(progress, kind, payload & ITEMS)
             elif payload and kind.region == "io":
                 self._fetched.setdefault(kind.whose, []).append(payload & ITEMS)
+        self._part(start, end, kind)
         if kind.paces:
-            self._paced(kind, end)
+            self._paced(kind, start, end)
+
+    def _part(self, start: int, end: int, kind: Kind) -> None:
+        """Of which region the time of a step is."""
+        parts = self._parts.get(kind.thread)
+        if parts is None:
+            parts = self._parts[kind.thread] = Parts()
+        if kind.learns:
+            self._trained.add(kind.of)
+        if kind.region == "step":
+            if not kind.evaluates:
+                parts.stepped(start, end)
+        elif kind.region == "io.end":
+            parts.exhausted(start, kind.whose)
+        elif kind.evaluates and kind.of in self._trained:
+            parts.evaluated(start, end)
+        else:
+            parts.span(start, end, kind.region, kind.whose)
 
     def _progress(self, task: str) -> Progress:
         progress = self.tasks.get(task)
@@ -210,7 +231,7 @@ class Process:
         else:
             progress.items = last
 
-    def _paced(self, kind: Kind, end: int) -> None:
+    def _paced(self, kind: Kind, start: int, end: int) -> None:
         """Count training steps as they are told apart while a program runs."""
         lane = self._lanes.get(kind.thread)
         if lane is None:
@@ -220,10 +241,12 @@ class Process:
         elif kind.region == "io.end":
             lane.end(kind.whose)
             self.ahead.end(kind.whose)
-        else:
-            if kind.region == "io":
-                self.ahead.fetch(kind.whose, kind.site.get("place"))
-            (lane.fetch if kind.region == "io" else lane.update)(kind.whose)
+        elif kind.region == "io":
+            self.ahead.fetch(kind.whose, kind.site.get("place"))
+            if lane.fetch(kind.whose):
+                self._parts[kind.thread].fetched(start, kind.whose)
+        elif lane.update(kind.whose):
+            self._parts[kind.thread].updated(end)
         steps = max(lane.steps for lane in self._lanes.values())
         progress = self._progress(TRAIN)
         if steps != progress.steps:
@@ -231,17 +254,6 @@ class Process:
                 self._lengths.append((end - self._stepped) / 1e9)
             self._stepped = end
             progress.steps = steps
-
-    def _region(self, start: int, end: int, region: str, thread: int) -> None:
-        """Add to a region's own time: what lies in it was written before, and is not counted twice."""
-        tops = self._tops.setdefault(thread, [])
-        own = (end - start) / 1e9
-        while tops and tops[-1][0] >= start:
-            own -= tops.pop()[2]
-        tops.append((start, region, (end - start) / 1e9))
-        if len(tops) > 64:
-            del tops[:32]
-        self._regions[region] = self._regions.get(region, 0.0) + max(own, 0.0)
 
     def has_gone(self, code: int | None) -> None:
         """Somebody saw that it has ended, and perhaps how."""
@@ -287,21 +299,26 @@ class Process:
         moved = {name for name, progress in self.tasks.items() if progress.moved}
         for name, progress in self.tasks.items():
             progress.mark(others=bool(moved - {name}))
-        now = self.latest / 1e9
-        if self._marks and now <= self._marks[-1].seconds:
+        total = sum(parts.total for parts in self._parts.values())
+        if total == self._marks[-1].total:
             return
-        self._marks.append(Shares(now, dict(self._regions)))
+        regions: dict[str, int] = {}
+        for parts in self._parts.values():
+            for name, spent in parts.regions.items():
+                regions[name] = regions.get(name, 0) + spent
+        now = self.latest / 1e9
+        self._marks.append(Sums(now, total, regions))
         while len(self._marks) > 2 and self._marks[1].seconds < now - WINDOW:
             self._marks.popleft()
 
     def regions(self) -> dict[str, float]:
-        """The part of the window, 0…1, that each region took."""
-        if len(self._marks) < 2:
-            return {}
+        """The part of its steps in the window, 0…1, that each region took; empty before the first."""
         first, last = self._marks[0], self._marks[-1]
-        seconds = last.seconds - first.seconds
+        total = last.total - first.total
+        if total <= 0:
+            return {}
         return {
-            name: (spent - first.regions.get(name, 0.0)) / seconds
+            name: (spent - first.regions.get(name, 0)) / total
             for name, spent in last.regions.items()
-            if spent > first.regions.get(name, 0.0)
+            if spent > first.regions.get(name, 0)
         }

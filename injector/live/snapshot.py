@@ -39,7 +39,7 @@ class RankRow:
     """``training``, ``evaluating``, ``ended``, ``silent`` (nothing for a minute), ``died``, ``hung``,
     ``waiting`` (in a collective, for longer than it ever takes) or ``restarted`` (no step yet)."""
     regions: dict[str, float] = field(default_factory=dict)
-    """Share of the window by region, 0…1."""
+    """Of its steps in the window, the share by region, 0…1."""
     attempt: int = 0
     """How often the rank was started before."""
     notes: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Snapshot:
     step: float | None
     """Seconds of a step over the window, of the slowest rank."""
     regions: dict[str, float]
-    """Share of the window by region, over all ranks."""
+    """Of the steps in the window, the share by region, over all ranks: each without those inside it."""
     values: dict[str, float]
     """Last values by series, of the first rank."""
     ranks: tuple[RankRow, ...]

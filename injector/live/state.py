@@ -130,7 +130,7 @@ class State:
             rate=main.rate if main else None,
             overall=main.overall if main else None,
             step=main.step if main else None,
-            regions=_mean_shares([row.regions for row in there]),
+            regions=_mean_shares([row.regions for row in there if row.regions]),
             values=dict(standing[0].process.losses) if standing else {},
             ranks=tuple(rows),
             devices=tuple(d for m in self._monitors.values() for d in m.devices(rows)),

@@ -68,12 +68,11 @@ def _speed(items: float | None, steps: float) -> float:
 
 
 def _regions(loop: Loop) -> dict[str, float]:
-    """The parts of a step, by name, whatever their lines."""
-    found: dict[str, float] = {}
-    for child in loop.tree.children:
-        if child.name != "other":
-            found[child.name] = found.get(child.name, 0.0) + child.share
-    return found
+    """The parts of a step by name, each without those inside it, as its verdict and a live view have them."""
+    from ..analysis.evidence import shares_of
+
+    shares = shares_of(loop.tree)
+    return {name: share for name, share in shares.items() if name != "other" and share}
 
 
 def _values(summary: Summary) -> dict[str, float]:
@@ -140,7 +139,7 @@ def _ranks(
             step=track.step.median,
             loss=losses[0] if losses and len(tracks) == 1 else None,
             state="ended" if fate is None else STATES[fate.kind],
-            regions=track.regions,
+            regions=_shares(track),
             attempt=last,
             tasks={each.task: _task(of) for each, of in mine},
         )
@@ -148,6 +147,12 @@ def _ranks(
 
 def _order(track: Track) -> tuple[bool, int, int]:
     return track.rank is None, track.rank or 0, track.process
+
+
+def _shares(track: Track) -> dict[str, float]:
+    """Of the median step of one rank."""
+    step = track.step.median
+    return {name: s / step for name, s in track.regions.items() if step > 0 and name != "other"}
 
 
 def _task(track: Track) -> Speed:

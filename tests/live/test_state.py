@@ -174,7 +174,8 @@ def test_evaluation_is_no_training(folder):
     found = state.tick(100.2)
     assert found.state == "evaluating"
     assert found.steps == 9
-    assert found.regions["evaluation"] > 0
+    parts = {"io": 0.2, "forward": 0.3, "backward": 0.4, "optimizer": 0.1}
+    assert found.regions == pytest.approx(parts), "of a training step, as in the report"
 
 
 def test_what_lies_inside_is_not_counted_twice(folder):
@@ -186,8 +187,10 @@ def test_what_lies_inside_is_not_counted_twice(folder):
     folder.row(1, 2 * MS, 5 * MS, 2, 8)
     folder.row(1, 5 * MS, 9 * MS, 3)
     folder.row(1, 2 * MS, 12 * MS, 4)  # an optimizer's closure: around both
+    folder.row(1, 12 * MS, 13 * MS, 1)
     found = state.tick(100.0)
-    assert found.regions == pytest.approx({"forward": 0.3, "backward": 0.4, "optimizer": 0.3})
+    parts = {"io": 1 / 12, "forward": 3 / 12, "backward": 4 / 12, "optimizer": 4 / 12}
+    assert found.regions == pytest.approx(parts)
 
 
 def test_explicit_steps_win(folder):

@@ -1,0 +1,144 @@
+"""What the steps of one thread are made of, summed up from its spans as they come.
+
+The report knows the whole run and finds its steps with everything in hand; here the same division is made
+as far as it is known by now: whole steps only, each region without those inside it, and without the
+evaluation that lies in a step.
+"""
+
+from __future__ import annotations
+
+READING = ("io", "io.start")
+"""Regions in which batches are made: what is done inside of them is a part of them."""
+STRUCTURE = ("epoch", "evaluation")
+"""Regions around steps and passes, which are no parts of a step."""
+KEPT = 64
+"""Spans side by side since the last step began; of more, the first are taken together."""
+
+
+class Piece:
+    """A span of the thread that lies in no other one; times are nanoseconds."""
+
+    __slots__ = ("end", "evaluates", "length", "regions", "start", "whose")
+
+    def __init__(
+        self,
+        start: int,
+        end: int,
+        regions: dict[str, int],
+        whose: object = None,
+        evaluates: bool = False,
+    ) -> None:
+        self.start, self.end, self.length = start, end, end - start
+        self.regions = regions
+        """Of each, without those inside it."""
+        self.whose = whose
+        """The loader, where it is a fetch."""
+        self.evaluates = evaluates
+
+
+class Parts:
+    """The steps of one thread."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        """Nanoseconds of all steps that are summed up."""
+        self.regions: dict[str, int] = {}
+        """Nanoseconds of each region in them."""
+        self._pieces: list[Piece] = []
+        self._begin: int | None = None
+        """When the step began that has not ended."""
+        self._pacing: set[object] = set()
+        """Loaders whose fetches begin steps."""
+        self._cut = 0
+        """Nanoseconds of evaluation since then that are kept no more."""
+
+    def span(self, start: int, end: int, region: str, whose: object = None) -> None:
+        """A region of training has ended; ``whose`` is the loader of a fetch."""
+        if region in STRUCTURE or (self._begin is not None and start < self._begin):
+            return  # it lies around steps
+        piece = self._around(start, end, "io" if region in READING else region)
+        if region in READING:
+            piece.regions, piece.whose = {"io": end - start}, whose
+            if self._begin is None and whose in self._pacing:
+                self._begin, self._pieces = start, []
+        self._keep(piece)
+
+    def evaluated(self, start: int, end: int) -> None:
+        """A model that is trained was called to evaluate: what was fetched for that belongs to it."""
+        self._around(start, end, "evaluation")
+        while self._pieces and self._is_of_evaluation(self._pieces[-1]):
+            start = self._pieces.pop().start
+        self._keep(Piece(start, end, {}, evaluates=True))
+
+    def exhausted(self, start: int, whose: object) -> None:
+        """A loader had no more batches: its last step is over, and none has begun."""
+        if whose in self._pacing:
+            self._commit(start)
+            self._begin = None
+
+    def fetched(self, start: int, whose: object) -> None:
+        """A step has ended with the fetch that is the last span."""
+        if whose not in self._pacing:
+            self._pacing.add(whose)
+            before = [p.start for p in self._pieces if p.whose == whose and p.start < start]
+            self._begin = before[-1] if before else None
+        self._commit(start)
+
+    def updated(self, end: int) -> None:
+        """A step has ended with an update, at ``end``."""
+        self._commit(end)
+
+    def stepped(self, start: int, end: int) -> None:
+        """An explicit step has ended."""
+        self._begin = start
+        self._commit(end)
+        self._begin = None
+
+    def _around(self, start: int, end: int, region: str) -> Piece:
+        """A new piece, of the pieces that lie in it and what they leave of it."""
+        regions: dict[str, int] = {}
+        own = end - start
+        while self._pieces and self._pieces[-1].start >= start:
+            inner = self._pieces.pop()
+            own -= inner.length
+            for name, spent in inner.regions.items():
+                regions[name] = regions.get(name, 0) + spent
+        regions[region] = regions.get(region, 0) + max(own, 0)
+        return Piece(start, end, regions)
+
+    def _keep(self, piece: Piece) -> None:
+        self._pieces.append(piece)
+        if len(self._pieces) <= KEPT:
+            return
+        old, self._pieces = self._pieces[: KEPT // 2], self._pieces[KEPT // 2 :]
+        self._cut += sum(each.length for each in old if each.evaluates)
+        first, *rest = [each for each in old if not each.evaluates] or [
+            Piece(old[0].start, old[0].start, {})
+        ]
+        for each in rest:
+            first.end, first.length = each.end, first.length + each.length
+            for name, spent in each.regions.items():
+                first.regions[name] = first.regions.get(name, 0) + spent
+        self._pieces.insert(0, first)
+
+    def _is_of_evaluation(self, piece: Piece) -> bool:
+        if piece.evaluates:
+            return True
+        return piece.whose is not None and piece.whose not in self._pacing
+
+    def _commit(self, moment: int) -> None:
+        """Sum up what began before ``moment``, as a step that ended then."""
+        begin, self._begin = self._begin, moment
+        mine = [piece for piece in self._pieces if piece.start < moment]
+        self._pieces = [piece for piece in self._pieces if piece.start >= moment]
+        cut, self._cut = self._cut, 0
+        if begin is None:
+            return
+        self.total += moment - begin - cut
+        for piece in mine:
+            if piece.start < begin:
+                continue
+            if piece.evaluates:
+                self.total -= piece.length
+            for name, spent in piece.regions.items():
+                self.regions[name] = self.regions.get(name, 0) + spent
