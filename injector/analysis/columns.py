@@ -196,7 +196,7 @@ def read_rows(source: Source) -> Rows:
         number = np.where((block[:, 3] > 0) & (block[:, 3] < len(known)), block[:, 3], 0)
         fine = known[number] & (block[:, 1] >= block[:, 0]) & (block[:, 0] > -(2**62))
         unknown += int(np.count_nonzero(written & ~fine))
-        kept = block if fine.all() else block[fine]
+        kept = (block if fine.all() else block[fine])[: room - count]  # it may grow meanwhile
         here = slice(count, count + len(kept))
         start[here], end[here], payload[here] = kept[:, 0], kept[:, 1], kept[:, 2]
         site[here] = kept[:, 3]

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ..analysis.course import course
 from ..errors import UserError
@@ -22,7 +23,7 @@ from .opened import add_base, add_run, collected, is_foreign, is_suite, located
 
 EVERY = 2.0
 """Seconds between two lines, for output that is no terminal."""
-PATIENCE = 60.0
+PATIENCE = 20.0
 """Seconds after all processes have ended in which a run is still expected to be collected."""
 
 
@@ -90,16 +91,12 @@ def _watch(run: Run, once: bool, json: bool) -> int:
         if once:
             output(state.tick())
             return 0
-
         end = _End(run, state)
         if json:
             while not end.reached(EVERY):
                 output(state.tick())
         else:
             Watching(state, sys.stdout.fileno(), every=EVERY).until(end.reached)
-        if not over(run):
-            output(state.tick())
-            return 0
     with collected(open_run(run.path)) as ended:
         output(snapshot(ended))
     return 0
@@ -122,9 +119,13 @@ class _End:
 
     def reached(self, seconds: float) -> bool:
         """Wait so long; whether the end has come."""
-        if over(self._run):
+        if self.come():
             return True
         time.sleep(seconds)
+        return self.come()
+
+    def come(self) -> bool:
+        """Whether it has."""
         left_alone = self._since is not None and time.monotonic() - self._since > PATIENCE
         return left_alone or over(self._run)
 
@@ -144,14 +145,19 @@ def _serve(run: Run, port: int) -> int:
     state = State(run.path)
     if not over(run):
         state.catch_up()
+    end = _End(run, state)
 
     def follow() -> bool:
-        if not over(run):
-            page.show(state.tick())
-            return False
-        with collected(open_run(run.path)) as ended:
-            page.course = course(ended)
-            page.show(snapshot(ended))
-        return True
+        if end.come():
+            with collected(open_run(run.path)) as ended:
+                page.course = course(ended)
+                page.show(snapshot(ended))
+            return True
+        page.show(state.tick())
+        if page.past is None:  # what was before the page was opened, as far as it can be read
+            page.past = {}
+            with suppress(OSError), collected(open_run(run.path)) as so_far:
+                page.past = course(so_far)
+        return False
 
     return serve(page, follow)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..live.snapshot import Snapshot
@@ -73,10 +75,17 @@ class History:
             self._points = self._points[::2]
             self._every *= 2
 
-    def lines(self) -> dict[str, Lines]:
-        """By plot and line, the points in the order of time."""
-        found: dict[str, Lines] = {}
+    def lines(self, past: Mapping[str, Lines] = MappingProxyType({})) -> dict[str, Lines]:
+        """By plot and line, the points in the order of time: those of the ``past``, then those after."""
+        found = {
+            key: {name: list(line) for name, line in each.items()} for key, each in past.items()
+        }
+        latest = max(
+            (p[-1][0] for each in found.values() for p in each.values() if p), default=-inf
+        )
         for time, values in self._points:
+            if time <= latest:
+                continue
             for key, each in values.items():
                 for name, value in each.items():
                     found.setdefault(key, {}).setdefault(name, []).append((time, value))

@@ -35,6 +35,8 @@ class Page(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
         self.latest: dict[str, Any] = {}
         self.history = History()
+        self.past: Mapping[str, Lines] | None = None
+        """What is plotted of the time before the page was opened; None until it was read."""
         self.course: Mapping[str, Lines] | None = None
         """What is plotted of a run that is over."""
         super().__init__(("127.0.0.1", port), _Handler)
@@ -51,7 +53,7 @@ class Page(ThreadingHTTPServer):
 
     def state(self) -> bytes:
         """What the page asks for."""
-        found = self.history.lines() if self.course is None else self.course
+        found = self.history.lines(self.past or {}) if self.course is None else self.course
         unit = str(self.latest.get("unit", ""))
         content = {"now": self.latest, "plots": plots(found, unit), "over": self.course is not None}
         return json.dumps(finite(content), allow_nan=False).encode()

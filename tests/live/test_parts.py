@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "analysis"))
-
 from layouts import Program, only, report
 
 from injector.analysis.evidence import shares_of

@@ -152,38 +152,41 @@ def test_nothing_is_wider_than_a_small_screen(browser, watched):
 def test_the_page_of_a_run_that_goes_on(browser, watched):
     browser.events.clear()
     browser.open(watched.address)
-    # Rows appear, and figures with their units.
-    ranks = browser.until(lambda: len(rows := browser.ask(ROWS % "ranks")) > 1 and rows)
-    assert ranks[0][:3] == ["rank", "state", "steps"]
-    assert ranks[1][0].startswith("process ") and ranks[1][1] == "training"
+    # Rows appear, and figures with their units: each when it is known, so each is waited for.
+    [heads, row] = browser.until(
+        lambda: (rows := browser.ask(ROWS % "ranks"))[1:] and rows[1][1] == "training" and rows
+    )
+    assert heads[:3] == ["rank", "state", "steps"] and row[0].startswith("process ")
     [heads, device] = browser.until(lambda: browser.ask(ROWS % "devices"))
     assert heads[:3] == ["device", "name", "host"] and device[:2] == ["0", "<b>A</b>"]
-    found = browser.until(lambda: "steps/s" in (f := browser.ask(FIGURES)) and f)
-    assert {"steps", "ms a step", "train/loss"} <= set(found)
-    parts = browser.ask("document.getElementById('keys').textContent")
-    assert "forward " in parts and " %" in parts
+    figures = {"steps", "steps/s", "ms a step", "train/loss"}
+    browser.until(lambda: figures <= set(browser.ask(FIGURES)))
+    parts = "document.getElementById('keys').textContent"
+    browser.until(lambda: "forward " in (text := browser.ask(parts)) and " %" in text)
     # Plots appear with axes and units.
     first = plot(browser, "throughput, steps/s")
     # How many decimals its figures have depends on how fast the machine is.
     assert len(first["y"]) >= 2 and float(first["y"][0]) == 0
     assert float(first["x"][0]) == 0 and first["x"][-1].endswith(" s")
     assert plot(browser, "load of devices, %")["y"][0] == "0"
-    titles = {each["title"] for each in browser.ask(PLOTS)}
-    assert {"time of a step, ms", "loss", "power of devices, W"} <= titles
+    titles = {"time of a step, ms", "loss", "power of devices, W"}
+    browser.until(lambda: titles <= {each["title"] for each in browser.ask(PLOTS)})
     # Both go on by themselves.
     steps = int(browser.ask(FIGURES)["steps"])
     browser.until(lambda: int(browser.ask(FIGURES)["steps"]) > steps)
     browser.until(lambda: plot(browser, "throughput, steps/s")["points"] != first["points"])
     # It looks at nothing but itself, and nothing went wrong in it.
+    browser.until(lambda: len(browser.told("Network.requestWillBeSent")) > 2)
     asked = [each["request"]["url"] for each in browser.told("Network.requestWillBeSent")]
     outside = [url for url in asked if not url.startswith((watched.address, "data:"))]
-    assert len(asked) > 2 and outside == []
+    assert outside == []
     assert browser.told("Runtime.exceptionThrown") == []
     assert [each["entry"]["text"] for each in browser.told("Log.entryAdded")] == []
     # The end is shown, too, and what the report says of it. (No test after this one has a run.)
     watched.finish()
     notes = "document.getElementById('notes').textContent"
     browser.until(lambda: browser.ask(notes).startswith("exit 0"))
+    assert "verdict: " in browser.ask(notes)
     assert browser.ask("document.getElementById('state').textContent") == "ended"
     assert plot(browser, "throughput, steps/s")["points"]
 
