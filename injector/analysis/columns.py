@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,8 @@ Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 SECOND = 1_000_000_000
+MOST_SITES = 1 << 22
+"""Far more than any process makes: a larger number is damage, and tables are as long as the largest."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Source:
     shift: int
     """Nanoseconds to add to its monotonic clock for unix time."""
     began: int
-    """Unix nanoseconds."""
+    """Unix nanoseconds; 0 of a process that ended before its first record."""
     ended: int | None
     """When it said goodbye; None if it never did."""
     sites: dict[int, Site] = field(default_factory=dict)
@@ -88,60 +91,79 @@ class Rows:
 
 def sources(run: Run) -> list[Source]:
     """The processes of ``run`` in the order of run.json. Raises OSError, NotARunError."""
-    raw = os.path.join(run.path, "raw")
-    try:
-        names = [name for name in os.listdir(raw) if name.endswith(".log")]
-    except OSError:
-        return []
-    found = [_read_log(os.path.join(raw, name)) for name in names]
+    raw = os.path.join(run.content, "raw")
+    facts = run.info.get("processes") or []
+    known = bool(facts) and all("log" in fact for fact in facts)
+    if known:
+        found = [_read_log(os.path.join(raw, fact["log"]), fact) for fact in facts]
+    else:
+        try:
+            names = [name for name in os.listdir(raw) if name.endswith(".log")]
+        except OSError:
+            return []
+        found = [_read_log(os.path.join(raw, name), {}) for name in names]
     # One tie to unix time, the first that was made, for all processes of a host, which share a
     # monotonic clock: they are in the right order even when the wall clock jumped in between.
-    found.sort(key=lambda source: source.began - source.shift)
     shifts: dict[str, int] = {}
-    for source in found:
+    for source in sorted(found, key=lambda source: source.began - source.shift):
+        if not source.began:
+            continue
         source.shift, own = shifts.setdefault(source.host, source.shift), source.shift
         source.began += source.shift - own
         if source.ended is not None:
             source.ended += source.shift - own
-    found.sort(key=lambda source: (source.began, source.path))
+    if not known:
+        found.sort(key=lambda source: (not source.began, source.began, source.path))
     for index, source in enumerate(found):
         source.index = index
     return found
 
 
-def _read_log(path: str) -> Source:
+def _read_log(path: str, fact: Mapping[str, Any]) -> Source:
+    """What the log ``path`` says; ``fact`` is what run.json says, where the log's beginning is lost."""
     host, _, pid = os.path.basename(path)[: -len(".log")].rpartition(".")
     source = Source(
         0, path, host, int(pid) if pid.isdecimal() else None, None, None, None, 0, 0, None
     )
-    for record in read_records(path, Damage()):
-        event, data = record["event"], record.get("data")
-        if not isinstance(data, dict):
-            continue
-        if event == "process":
-            check_schema(data.get("schema"), path)
-            unix = float(data.get("time") or 0.0)
-            monotonic = int(data.get("monotonic_ns") or 0)
-            source.shift = round(unix * SECOND) - monotonic
-            source.began = monotonic + source.shift
-            source.host = str(data.get("host") or host)
-            source.pid = _integer(data.get("pid"))
-            source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
-            source.attempt = _integer(data.get("attempt"))
-        elif event == "rank":
-            source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
-        elif event == "site":
-            site = _site(data)
-            if site is not None:
-                source.sites[site.number] = site
-        elif event == "lost":
-            source.lost = max(source.lost, _integer(data.get("records")) or 0)
-        elif event == "stop":
-            source.stop = data
-        elif event == "end":
-            t = _integer(record.get("t"))
-            source.ended = None if t is None else t + source.shift
+    _take_process(source, fact)
+    try:
+        for record in read_records(path, Damage()):
+            data = record.get("data")
+            if isinstance(data, dict):
+                _take(source, record["event"], data, record.get("t"))
+    except FileNotFoundError:
+        pass  # it was removed, as the report says
     return source
+
+
+def _take(source: Source, event: str, data: dict[str, Any], t: object) -> None:
+    if event == "process":
+        check_schema(data.get("schema"), source.path)
+        _take_process(source, data)
+    elif event == "rank":
+        source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
+    elif event == "site":
+        site = _site(data)
+        if site is not None:
+            source.sites[site.number] = site
+    elif event == "lost":
+        source.lost = max(source.lost, _integer(data.get("records")) or 0)
+    elif event == "stop":
+        source.stop = data
+    elif event == "end":
+        when = _integer(t)
+        source.ended = None if when is None else when + source.shift
+
+
+def _take_process(source: Source, data: Mapping[str, Any]) -> None:
+    unix, monotonic = data.get("time"), _integer(data.get("monotonic_ns"))
+    if isinstance(unix, (int, float)) and monotonic is not None:
+        source.shift = round(unix * SECOND) - monotonic
+        source.began = monotonic + source.shift
+    source.host = str(data.get("host") or source.host)
+    source.pid = _integer(data.get("pid")) or source.pid
+    source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
+    source.attempt = _integer(data.get("attempt"))
 
 
 def _integer(value: object) -> int | None:
@@ -154,7 +176,7 @@ def _text(value: object) -> str | None:
 
 def _site(data: dict[str, Any]) -> Site | None:
     number, region = _integer(data.get("site")), _text(data.get("region"))
-    if number is None or number < 1 or region is None:
+    if number is None or not 0 < number <= MOST_SITES or region is None:
         return None
     return Site(
         number=number,

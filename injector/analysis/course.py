@@ -41,7 +41,7 @@ def course(run: Run) -> Course:
         for key, name, line in _loop(units, began):
             made[key].setdefault(name, []).extend(line)
     made["loss"] = {name: thinned(line) for name, line in _losses(run, began).items()}
-    for seen in monitored.read(run.path):
+    for seen in monitored.read(run.content):
         _monitored(made, seen, began)
     return {key: _in_order(lines) for key, lines in made.items()}
 

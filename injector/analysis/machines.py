@@ -59,7 +59,7 @@ class Machine(NamedTuple):
 
 def machines(run: Run) -> list[Machine]:
     """Each host that was watched. Raises OSError; NotARunError for records of a later version."""
-    return [_machine(seen, run.info) for seen in monitored.read(run.path)]
+    return [_machine(seen, run.info) for seen in monitored.read(run.content)]
 
 
 def _machine(seen: monitored.Monitored, info: Mapping[str, Any]) -> Machine:

@@ -20,6 +20,7 @@ from .findings import Findings, findings_of, first_of, others_of
 from .loops import grouped, loop_of, numbered, warmup_steps
 from .machines import Machine
 from .members import Trail, members_of, trail_of
+from .missing import qualified
 from .profile import Fate, Profile, Stretch
 from .timeline import among_attempts, stretches_of
 from .units import Unit, threads_of
@@ -85,7 +86,7 @@ def profile(
         evaluations=tuple(one for each in first_of(findings) for one in each.evaluations),
         stretches=stretches,
         wall=wall,
-        verdict=verdict,
+        verdict=qualified(verdict, run),
         others=others,
         unmeasured=unmeasured_of(run.info, found, findings, told, unknown),
         fates=fates_of(run.info, members),
@@ -114,11 +115,12 @@ def _asked(run: Run) -> int:
 
 def _times(run: Run, found: list[Source], last: int) -> tuple[int, int]:
     """When the run began and ended, unix nanoseconds, as far as that is known."""
-    began = min(source.began for source in found)
+    starts = [source.began for source in found if source.began]
     ended = max([last, *(source.ended or 0 for source in found)])
     started, stopped = run.info.get("started"), run.info.get("ended")
     if isinstance(started, (int, float)):
-        began = min(began, round(started * SECOND))
+        starts.append(round(started * SECOND))
+    began = min(starts, default=ended)
     if isinstance(stopped, (int, float)):
         ended = max(ended, round(stopped * SECOND))
     return began, ended

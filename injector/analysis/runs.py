@@ -6,6 +6,7 @@ import os
 from typing import Any, NamedTuple
 
 from ..store.folder import NotARunError, is_run, read_info
+from ..store.seal import flaws
 
 
 class Listed(NamedTuple):
@@ -32,7 +33,7 @@ class Listed(NamedTuple):
     broken: str | None
     """Which rank died or hung first, and was not started again."""
     problem: str | None
-    """Why it cannot be read."""
+    """Why it cannot be read, or what of it is missing."""
 
 
 def listed(folder: str) -> list[Listed]:
@@ -57,8 +58,13 @@ def one(path: str) -> Listed:
     try:
         info = read_info(path)
     except NotARunError as error:
-        return _of({}, name, stem)._replace(problem=str(error).replace(path, "it", 1))
-    return _of(info, name, stem)
+        return _of({}, name, stem)._replace(
+            problem=str(error).replace(os.path.join(path, ""), "").replace(path, "it", 1)
+        )
+    # Only names and sizes: a list does not read all that was ever recorded.
+    found = flaws(path, info["files"], content=False) if "files" in info else []
+    damaged = f"damaged: {found[0].sentence}" + ", …" * (len(found) > 1) if found else None
+    return _of(info, name, stem)._replace(problem=damaged)
 
 
 def _of(info: dict[str, Any], name: str, stem: str) -> Listed:

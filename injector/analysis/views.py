@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..store.folder import Damage, Run, is_run, open_run, read_events
+from ..store.folder import Damage, Run, read_events
 from ..store.place import default_runs
 from . import monitored
 from .query import Columns, View, Words, joined, length
@@ -21,12 +21,8 @@ from .spanviews import regions, steps
 VIEWS = ("steps", "regions", "values", "devices", "host", "events", "runs")
 
 
-def views(path: str, runs: str | None = None) -> dict[str, View]:
-    """The views of the run folder ``path``; ``runs`` says where its siblings are.
-
-    Raises NotARunError.
-    """
-    run = open_run(path)
+def views(run: Run, runs: str | None = None) -> dict[str, View]:
+    """The views of ``run``; ``runs`` says where its siblings are."""
     makers = {
         "steps": partial(steps, run),
         "regions": partial(regions, run),
@@ -39,18 +35,14 @@ def views(path: str, runs: str | None = None) -> dict[str, View]:
     return {name: makers[name] for name in VIEWS}
 
 
-def views_of_all(labelled: Sequence[tuple[Mapping[str, str], str]]) -> dict[str, View]:
-    """The views of several run folders, one after the other: each row has the labels of its run first.
-
-    What is no run, or not yet, has no rows. Raises NotARunError.
-    """
-    there = [(labels, path) for labels, path in labelled if is_run(path)]
-    makers = [(labels, path, views(path)) for labels, path in there]
+def views_of_all(labelled: Sequence[tuple[Mapping[str, str], Run]]) -> dict[str, View]:
+    """The views of several runs, one after the other: each row has the labels of its run first."""
+    makers = [(labels, run, views(run)) for labels, run in labelled]
 
     def make(name: str) -> Columns:
         parts = []
-        for labels, path, of_one in makers:
-            columns = _listed([one(path)]) if name == "runs" else of_one[name]()
+        for labels, run, of_one in makers:
+            columns = _listed([one(run.path)]) if name == "runs" else of_one[name]()
             codes = np.zeros(length(columns), np.int32)
             own = {label: Words(codes, [text]) for label, text in labels.items()}
             parts.append({**own, **{key: v for key, v in columns.items() if key not in own}})
@@ -129,7 +121,7 @@ _DEVICE = (
 def _devices(run: Run) -> Columns:
     """The samples of each device; fractions, bytes, °C, watts, joules."""
     rows = _Rows("host", "device", "name", "time", *_DEVICE, "throttle", "processes")
-    for seen in monitored.read(run.path):
+    for seen in monitored.read(run.content):
         for sample in seen.devices:
             for device, state in sample.data.items():
                 name = seen.described.get(device, {}).get("name")
@@ -148,7 +140,7 @@ def _host(run: Run) -> Columns:
     moved = ("disk_read", "disk_written", "net_sent", "net_received")
     tree = ("processes", "tree_cpu", "tree_rss")
     rows = _Rows("host", "time", *names, *moved, *tree)
-    for seen in monitored.read(run.path):
+    for seen in monitored.read(run.content):
         trees = iter(seen.trees)
         before: list[list[float]] | None = None
         for sample in seen.hosts:

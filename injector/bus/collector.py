@@ -11,6 +11,7 @@ from typing import Any
 from ..schema import SCHEMA
 from ..store.folder import replace_file, write_info
 from ..store.place import clean_name
+from ..store.seal import seal
 from . import sampled, surroundings
 from .endings import Endings, Gone, seen
 from .event import line_of
@@ -37,6 +38,7 @@ def collect(
     exits: Mapping[int, int] | None = None,
     interrupted: tuple[int, float] | None = None,
     out: str | None = None,
+    collected: bool = True,
 ) -> dict[str, Any]:
     """Write ``NAME.D0.data`` and ``run.json`` into ``folder`` and return what ``run.json`` says.
 
@@ -48,7 +50,8 @@ def collect(
     outlived it, ``peak_rss`` the bytes that the largest of its processes held, 0 if that is not known,
     ``exits`` how processes of this host ended, by their numbers, ``interrupted`` the first signal that
     was to end it, and when. What cannot be written is one more problem: this raises nothing for want of
-    space. ``out`` is another folder to write to.
+    space. ``out`` is another folder to write to; ``collected`` is False for a run that goes on, or that
+    nobody has seen end.
     """
     merged = Merged(folder)
     tally = Tally(merged.logs)
@@ -81,14 +84,30 @@ def collect(
     for _ in events:
         pass  # if it could not be written, what it says is still wanted
     _summarise(info, tally, _endings(merged, tally, exits or {}))
+    if collected:
+        info["files"] = seal(folder)
+    else:
+        info["collected"] = False
     _attempt(info, os.path.join(out, "run.json"), lambda: write_info(out, info))
     return info
 
 
-def repair(folder: str, out: str) -> dict[str, Any]:
+def retell(folder: str, info: Mapping[str, Any]) -> None:
+    """Write the ``.data`` file of a run that has lost it; ``info`` is its run.json. Raises OSError."""
+    processes = info.get("processes") or ()
+    merged = Merged(folder, processes if all("log" in each for each in processes) else ())
+    ended = info["exit"]
+    code = ended.get("code") if ended.get("signal") is None else -ended["signal"]
+    events = _stream(merged, Tally(merged.logs), info, os.path.basename(folder), code)
+    path = os.path.join(folder, f"{clean_name(info['name'])}.D0.data")
+    replace_file(path, (line_of(event) for event in events))
+
+
+def repair(folder: str, out: str, name: str | None = None) -> dict[str, Any]:
     """Collect into the folder ``out`` a run that nobody has collected, for one that died first.
 
-    Command and times are those of the processes. The run may still be going on.
+    Command and times are those of the processes; ``name`` is the folder's, where ``folder`` is a copy of
+    it. The run may still be going on.
     """
     logs = Merged(folder).logs
     main: dict[str, Any] = logs[0].process if logs else {}
@@ -100,9 +119,9 @@ def repair(folder: str, out: str) -> dict[str, Any]:
         command=[str(word) for word in main.get("argv") or ()],
         started=started,
         ended=max(started, ended),
-        name=os.path.basename(os.path.abspath(folder)).rsplit(".", 2)[0],
+        name=(name or os.path.basename(os.path.abspath(folder))).rsplit(".", 2)[0],
         out=out,
-        problems=["nobody has collected this run: it goes on, or how it ended is not known"],
+        collected=False,
     )
 
 
@@ -152,7 +171,7 @@ def _program_folder(program: dict[str, Any]) -> str:
 
 
 def _stream(
-    merged: Merged, tally: Tally, info: dict[str, Any], run_name: str, exit: int | None
+    merged: Merged, tally: Tally, info: Mapping[str, Any], run_name: str, exit: int | None
 ) -> Iterator[dict[str, Any]]:
     """The events of the run in milabench's form and order."""
     name, command = info["name"], info["command"]

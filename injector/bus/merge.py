@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import heapq
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..store.folder import Damage, check_schema, read_records
@@ -27,27 +27,34 @@ class Record(NamedTuple):
 class RawLog:
     """One process's raw file. Counts are complete once it was read to its end."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, known: Mapping[str, Any] | None = None) -> None:
+        """``known`` is what run.json says of the process, for a log that has lost its beginning."""
         self.path = path
         self.damage = Damage()
         self.records = 0
         self.lost = 0
         self.why = ""
-        self.process = self._first()
+        self.process = self._first(known)
 
-    def _first(self) -> dict[str, Any]:
+    def _first(self, known: Mapping[str, Any] | None) -> dict[str, Any]:
         record = next(read_records(self.path, Damage()), {})
         data = record.get("data")
         if record.get("event") == "process" and isinstance(data, dict):
             check_schema(data.get("schema"), self.path)
             return data
+        if known is not None:
+            return dict(known)
         host, _, pid = os.path.basename(self.path)[: -len(".log")].rpartition(".")
         return {"host": host, "pid": int(pid) if pid.isdecimal() else None}
 
     @property
-    def clock(self) -> tuple[float, int]:
-        """A moment in unix seconds and in nanoseconds of the monotonic clock."""
-        return float(self.process.get("time") or 0.0), int(self.process.get("monotonic_ns") or 0)
+    def clock(self) -> tuple[float, int] | None:
+        """A moment in unix seconds and in nanoseconds of the monotonic clock.
+
+        None of a process that ended before its first record: its log is empty.
+        """
+        time, monotonic = self.process.get("time"), self.process.get("monotonic_ns")
+        return None if not time or monotonic is None else (float(time), int(monotonic))
 
     def read(self, index: int, clock: tuple[float, int]) -> Iterator[Record]:
         """Its records, timed by ``clock``, without those that only the file itself needs."""
@@ -106,25 +113,35 @@ class RawLog:
 
 
 class Merged:
-    """Every raw file of the run in ``folder``, in the order in which the processes began."""
+    """Every raw file of the run in ``folder``, in the order in which the processes began.
 
-    def __init__(self, folder: str) -> None:
+    ``known`` is what run.json says of them, where it says that: then the order is its own.
+    """
+
+    def __init__(self, folder: str, known: Sequence[Mapping[str, Any]] = ()) -> None:
         self.folder = folder
         raw = os.path.join(folder, "raw")
         try:
             names = sorted(name for name in os.listdir(raw) if name.endswith(".log"))
         except OSError:
             names = []
-        logs = [RawLog(os.path.join(raw, name)) for name in names]
+        if known:
+            logs = [RawLog(os.path.join(raw, str(each["log"])), each) for each in known]
+        else:
+            logs = [RawLog(os.path.join(raw, name)) for name in names]
         # Processes of one host share a monotonic clock, so one tie to unix time, the first that was
         # made, orders them rightly even when the wall clock jumped between their starts.
         self.ties: dict[object, tuple[float, int]] = {}
         """By host, a moment in unix seconds and in nanoseconds of its monotonic clock."""
-        for log in sorted(logs, key=lambda log: log.clock[1]):
-            self.ties.setdefault(log.process.get("host"), log.clock)
-        self.logs = sorted(logs, key=lambda log: (self._began(log), log.path))
+        clocks = [(log.clock, log.process.get("host")) for log in logs]
+        for clock, host in sorted(((c, h) for c, h in clocks if c), key=lambda each: each[0][1]):
+            self.ties.setdefault(host, clock)
+        self.logs = logs if known else sorted(logs, key=lambda log: (self._began(log), log.path))
 
     def _began(self, log: RawLog) -> float:
+        """Unix seconds; a process that recorded nothing comes last."""
+        if log.clock is None:
+            return float("inf")
         unix, monotonic = self.ties[log.process.get("host")]
         return unix + (log.clock[1] - monotonic) / 1e9
 
@@ -132,7 +149,7 @@ class Merged:
         """All records by time; those of one process stay in the order in which it made them."""
         streams = []
         for index, log in enumerate(self.logs):
-            clock = self.ties[log.process.get("host")]
+            clock = self.ties.get(log.process.get("host"), (0.0, 0))
             streams.append(_rising(log.read(index, clock)))
             streams.append(_rising(log.steps(index, clock)))
             streams += [_rising(log.values(path, index, clock)) for path in log.series()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .endings import Endings, Gone, error_of, exit_of
@@ -114,10 +115,11 @@ class Tally:
 
     def processes(self, endings: Endings) -> list[dict[str, Any]]:
         """One entry a process, in the order in which they began."""
-        kept = ("pid", "ppid", "host", "rank", "attempt", "argv", "python", "time")
+        kept = ("pid", "ppid", "host", "rank", "world", "attempt", "argv", "python", "time")
         return [
             {
-                **{key: log.process.get(key) for key in kept},
+                "log": os.path.basename(log.path),
+                **{key: log.process.get(key) for key in (*kept, "monotonic_ns")},
                 **self._learned(index),
                 "ended": index in self.ended,
                 **self._ending(index, endings),
@@ -149,7 +151,8 @@ class Tally:
         me = self._identity(index)
         later = (at for at in range(index + 1, len(self.logs)) if self._identity(at) == me)
         found = next(later, None)
-        return None if found is None else self.logs[found].clock[1]
+        clock = None if found is None else self.logs[found].clock
+        return None if clock is None else clock[1]
 
     def probes(self) -> list[dict[str, Any]]:
         """Each selector with its places, and how often it fired over all processes.

@@ -1,17 +1,32 @@
-"""How the verbs that read runs name them, and open them: collected, or put together for that time."""
+"""How the verbs that read runs name them, open them, and say that one is damaged."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 
-from ..bus import collector
+from ..analysis.missing import missing_of, said_first
+from ..bus.opening import collected, is_foreign
 from ..errors import UserError
-from ..store.folder import LAST, NotARunError, Run, find, newest_of, open_run, resolve
+from ..store.folder import LAST, NotARunError, Run, find, newest_of, resolve
 from ..suite.plan import FILE as PLAN
+
+__all__ = [
+    "DAMAGED",
+    "add_base",
+    "add_run",
+    "add_runs",
+    "collected",
+    "exit_code",
+    "is_foreign",
+    "is_suite",
+    "located",
+    "say_missing",
+]
+
+DAMAGED = 1
+"""The exit code of a verb that has shown what is left of a damaged run."""
 
 
 def add_run(parser: argparse.ArgumentParser, nargs: str | None) -> None:
@@ -65,21 +80,12 @@ def located(options: argparse.Namespace) -> str:
     return found
 
 
-def is_foreign(run: Run) -> bool:
-    """Whether somebody else wrote it, who leaves no raw files."""
-    return bool(run.data_files) and not os.path.isdir(os.path.join(run.path, "raw"))
+def exit_code(run: Run) -> int:
+    """Of a verb that has shown ``run``."""
+    return DAMAGED if missing_of(run) else 0
 
 
-@contextmanager
-def collected(run: Run) -> Iterator[Run]:
-    """``run``; one that nobody has collected as if somebody had. Its folder stays as it is.
-
-    Raises OSError, NotARunError.
-    """
-    if run.info or is_foreign(run):
-        yield run
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        collector.repair(run.path, folder)
-        made = open_run(folder)
-        yield made._replace(path=run.path)
+def say_missing(run: Run) -> None:
+    """What is missing of ``run``, on standard error: standard output is for what was asked."""
+    for sentence in said_first(run):
+        print(f"inject: {sentence}", file=sys.stderr)

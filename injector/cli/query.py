@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
-from ..analysis.query import View, run_query
+from ..analysis.query import run_query
 from ..analysis.views import VIEWS, views, views_of_all
 from ..errors import UserError
 from ..report.formats import FORMATS, write
+from ..store.folder import is_run, open_run
 from .ending import failed
-from .opened import add_base, add_run, is_suite, located
+from .opened import add_base, add_run, collected, exit_code, is_suite, located, say_missing
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,24 +35,34 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the result; exit code 2 for a run that is none and for SQL that does not work."""
+    """Print the result; exit code 2 for a run that is none and for SQL that does not work, 1 where
+    parts of the record are missing.
+    """
     options = parser().parse_args(argv)
     try:
         sql = sys.stdin.read() if options.sql == "-" else options.sql
         if " " in options.run.strip() and not os.path.exists(options.run):
             raise UserError(f"the run comes before the query: inject query LAST {options.run!r}")
         path = located(options)
-        result = run_query(sql, _views(path, options.runs))
-        write(result, options.format, options.output)
+        with ExitStack() as opened:
+            found = [
+                (labels, opened.enter_context(collected(open_run(each))))
+                for labels, each in _runs(path)
+            ]
+            made = views_of_all(found) if is_suite(path) else views(found[0][1], options.runs)
+            result = run_query(sql, made)
+            for _, run in found:
+                say_missing(run)
+            write(result, options.format, options.output)
+            return max((exit_code(run) for _, run in found), default=0)
     except (UserError, OSError) as error:
         return failed(error)
-    return 0
 
 
-def _views(path: str, runs: str | None) -> dict[str, View]:
-    """What a query of the folder ``path`` sees."""
+def _runs(path: str) -> Sequence[tuple[Mapping[str, str], str]]:
+    """The run folders, with their labels, that a query of the folder ``path`` sees."""
     if not is_suite(path):
-        return views(path, runs)
+        return [({}, path)]
     from ..suite.watching import runs_of
 
-    return views_of_all(runs_of(path))
+    return [(labels, each) for labels, each in runs_of(path) if is_run(each)]

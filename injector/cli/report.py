@@ -13,7 +13,7 @@ from ..report.plain import as_data
 from ..report.terminal import render
 from ..store.folder import open_run
 from .ending import failed
-from .opened import add_base, add_run, collected, is_suite, located
+from .opened import add_base, add_run, collected, exit_code, is_suite, located
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the report of a run; exit code 2 when there is none."""
+    """Print the report of a run; exit code 2 when there is none, 1 where parts of its record are missing."""
     options = parser().parse_args(argv)
     try:
         path = located(options)
@@ -42,6 +42,6 @@ def main(argv: Sequence[str]) -> int:
                 sys.stdout.write(json.dumps(as_data(run), indent=1) + "\n")
             else:
                 show(lambda: render(run), sys.stdout)
+            return exit_code(run)
     except (UserError, OSError) as error:
         return failed(error)
-    return 0

@@ -237,13 +237,16 @@ class _Run:
         try:
             if not os.path.exists(os.path.join(folder, "run.json")):  # the report knows of nothing
                 self.say(*(warning["text"] for warning in info["warnings"]))
+            from injector.bus.opening import collected
             from injector.report.layout import show
             from injector.report.terminal import render
+            from injector.store.folder import open_run
 
-            if self.quiet:
-                render(folder, keep=True)
-            else:
-                show(lambda: render(folder, keep=True), sys.stderr)
+            with collected(open_run(folder), check=False) as run:
+                if self.quiet:
+                    render(run, keep=True)
+                else:
+                    show(lambda: render(run, keep=True), sys.stderr)
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 

@@ -19,7 +19,7 @@ from ..report.layout import show
 from ..report.watching import Watching
 from ..store.folder import Run, open_run
 from .ending import failed
-from .opened import add_base, add_run, collected, is_foreign, is_suite, located
+from .opened import add_base, add_run, collected, exit_code, is_foreign, is_suite, located
 
 EVERY = 2.0
 """Seconds between two lines, for output that is no terminal."""
@@ -99,7 +99,7 @@ def _watch(run: Run, once: bool, json: bool) -> int:
             Watching(state, sys.stdout.fileno(), every=EVERY).until(end.reached)
     with collected(open_run(run.path)) as ended:
         output(snapshot(ended))
-    return 0
+        return exit_code(ended)
 
 
 class _End:

@@ -132,6 +132,8 @@ class Snapshot:
     tasks: tuple[TaskRow, ...] = ()
     course: str = ""
     """How far the loop has come, where its length is known: ``epoch 2 of 3, batch 312 of 1500``."""
+    missing: tuple[str, ...] = ()
+    """Of the record of a run that is over, what is damaged or lost."""
     notes: tuple[str, ...] = ()
     """What a reader has to know: how a run that is over ended, since when nothing was heard."""
 

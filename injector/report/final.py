@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..analysis.machines import Machine, machines
+from ..analysis.missing import said_first
 from ..analysis.profile import Fate, Loop, Profile, Track
 from ..analysis.rates import Summary, number, summarise
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRow
@@ -48,6 +49,7 @@ def snapshot(run: Run) -> Snapshot:
         devices=tuple(_devices(watched)),
         hosts=tuple(_host(machine) for machine in watched if machine.samples > 1),
         tasks=_tasks(profile),
+        missing=said_first(run),
         notes=(*header.ending(run, summary), *fates.sentences(broken), *_verdict(profile)),
     )
 

@@ -6,13 +6,26 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from ..analysis.missing import missing_of, said_first
 from ..analysis.profile import Profile, Track
 from ..analysis.rates import Summary, number
 from ..store.folder import Run
-from .text import clean, count, duration, joined, wrapped
+from .text import LIMIT, clean, count, duration, joined, labelled, wrapped
 
 _LISTED = 4
 """Hosts and devices named, at most."""
+
+
+def missing(run: Run) -> list[str]:
+    """What is missing of the record, which comes before all else; nothing of a record that is whole."""
+    said = [*said_first(run)]
+    if not said:
+        return []
+    if len(said) > LIMIT:
+        said[LIMIT:] = [f"… and {len(said) - LIMIT} more"]
+    if missing_of(run):
+        said.append("all that follows, the verdict too, is about what is left")
+    return [*labelled("missing", said, indent=0, width=9), ""]
 
 
 def lines(run: Run, summary: Summary, profile: Profile | None = None) -> list[str]:

@@ -18,7 +18,8 @@ RANKS = 8
 def lines(snapshot: Snapshot, width: int = 0) -> list[str]:
     """The panel: progress and rates, the step's parts, one row per rank and device."""
     width = width or room()
-    found = [_progress(snapshot), _rates(snapshot), *_tasks(snapshot), _regions(snapshot.regions)]
+    found = [line for text in snapshot.missing for line in wrap(f"missing: {text}", width)]
+    found += [_progress(snapshot), _rates(snapshot), *_tasks(snapshot), _regions(snapshot.regions)]
     found += [
         f"  {line}" for note in snapshot.notes for line in wrap(note, min(width, prose()) - 2)
     ]

@@ -7,6 +7,7 @@ from math import isfinite, isnan
 from typing import Any
 
 from ..analysis.machines import machines
+from ..analysis.missing import said_first
 from ..analysis.profile import Profile
 from ..analysis.rates import Summary, summarise
 from ..store.folder import Run
@@ -25,6 +26,7 @@ def as_data(run: Run) -> dict[str, Any]:
     watched = machines(run)
     profile: Profile | None = with_losses(profile_of(run, watched), summary)
     return {
+        "missing": list(said_first(run)),
         "run": run.path,
         **{key: run.info.get(key) for key in _KEYS},
         "profile": plain(profile),

@@ -13,7 +13,7 @@ from .text import LIMIT, bullets, count, fit
 
 AUTO_MISSED = "auto-missed"
 """The kind of warning that is nobody's mistake: a library that looks different."""
-_ELSEWHERE = (AUTO_MISSED, RANKS)
+_ELSEWHERE = (AUTO_MISSED, RANKS, "lost")
 """What the report says at another place."""
 
 

@@ -36,6 +36,7 @@ def render(run: Run | str, keep: bool = False) -> str:
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"
     lines = [
+        *header.missing(run),
         *header.lines(run, summary, profile),
         "",
         *([*labelled("", [problem], indent=0, width=0), ""] if problem else []),
@@ -75,7 +76,7 @@ def fates_of(run: Run) -> tuple[Fate, ...]:
 
 def profile_of(run: Run, watched: list[Machine]) -> Profile | None:
     """What the spans of ``run`` say; None when it has none."""
-    if not has_spans(run.path):
+    if not has_spans(run.content):
         return None
     # numpy is only loaded for runs that need it.
     from ..analysis.profiling import profile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..analysis.missing import missing_of
 from ..analysis.rates import Rate, Series, Statistics, Summary, number
 from ..store.folder import Run
 from .text import LIMIT, clean, duration, figure, fit, limited, short, table
@@ -39,6 +40,8 @@ def _who(run: Run, index: int) -> str:
 def no_rates(run: Run, summary: Summary) -> list[str]:
     """Say why there are no rates, as far as it is known."""
     info = run.info
+    if missing_of(run):
+        return ["what was trained is not known: parts of the record are missing", ""]
     if info and not info.get("voirfiles"):
         return [f"{_not_trained(info)} (see `inject functions`)", ""]
     if info and not info.get("processes"):

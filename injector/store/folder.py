@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from ..errors import UserError
 from ..schema import SCHEMA
@@ -17,9 +18,16 @@ from .place import clean_name, default_runs, stamp
 LAST = "LAST"
 """What stands for the newest run wherever one is named."""
 
+LONGEST = (1 << 28) + (1 << 16)
+"""Bytes of a line that are read at once: a writer's longest record, and what is around its data."""
+
 
 class NotARunError(UserError):
     """A path that should be a run folder, or a place that should hold some, is none."""
+
+
+class BrokenRunError(NotARunError):
+    """A run whose ``run.json`` is there and is not what was written."""
 
 
 class Run(NamedTuple):
@@ -29,15 +37,26 @@ class Run(NamedTuple):
     info: dict[str, Any]
     """What ``run.json`` says; empty for a run that nobody collected, and for a foreign one."""
     data_files: tuple[str, ...]
+    copy: str | None = None
+    """Where a damaged run is read from: a folder with what is whole of it."""
+    damage: tuple[str, ...] = ()
+    """What of the record is missing or was changed, as sentences."""
+
+    @property
+    def content(self) -> str:
+        """The folder that holds its ``raw/``."""
+        return self.copy or self.path
 
 
 class Damage:
     """Counts the lines that a reader had to leave out because they were torn."""
 
-    __slots__ = ("torn",)
+    __slots__ = ("inside", "torn")
 
     def __init__(self) -> None:
         self.torn = 0
+        self.inside = 0
+        """Those before a whole line: no process that was killed leaves them, something else did."""
 
 
 def find(which: str | None = None, runs: str | None = None) -> str:
@@ -170,19 +189,42 @@ def open_run(path: str) -> Run:
 
 
 def read_info(folder: str) -> dict[str, Any]:
-    """What ``run.json`` in ``folder`` says, nothing if it is missing or broken.
+    """What ``run.json`` in ``folder`` says, nothing if there is none.
 
-    Raises NotARunError when a later version wrote it.
+    Raises BrokenRunError when it is not what was written, NotARunError when a later version wrote it.
     """
+    path = os.path.join(folder, "run.json")
     try:
-        with open(os.path.join(folder, "run.json"), "rb") as file:
-            info = json.load(file)
-    except (OSError, ValueError, RecursionError):
+        with open(path, "rb") as file:
+            text = file.read(LONGEST)
+        info = json.loads(text)
+    except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise BrokenRunError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise _broken(path, f"it is no JSON: {error}") from None
     if not isinstance(info, dict):
-        return {}
+        raise _broken(path, "it holds no JSON object")
+    checksum = info.pop("checksum", None)
+    if (checksum is not None or "files" in info) and checksum != _checksum(info):
+        raise _broken(
+            path,
+            "its checksum differs (where it was edited by hand, remove its keys files and checksum)",
+        )
     check_schema(info.get("schema"), folder)
     return info
+
+
+def _broken(path: str, what: str) -> BrokenRunError:
+    return BrokenRunError(
+        f"{path} is broken: {what}. Without this file, the report is made of what the processes "
+        "wrote in raw/"
+    )
+
+
+def _checksum(info: Mapping[str, Any]) -> str:
+    return f"{crc32(json.dumps(info).encode()):08x}"
 
 
 def check_schema(version: object, where: str) -> None:
@@ -195,8 +237,14 @@ def check_schema(version: object, where: str) -> None:
 
 
 def write_info(folder: str, info: Mapping[str, Any]) -> None:
-    """Write ``run.json`` whole or not at all, the schema's version first. Raises OSError."""
-    text = json.dumps({"schema": SCHEMA, **info}, indent=1)
+    """Write ``run.json`` whole or not at all, the schema's version first. Raises OSError.
+
+    Where ``info`` says what the files are, a checksum of its own is added.
+    """
+    info = {"schema": SCHEMA, **info}
+    if "files" in info:
+        info = {**info, "checksum": _checksum(info)}
+    text = json.dumps(info, indent=1)
     replace_file(os.path.join(folder, "run.json"), [text.encode(), b"\n"])
 
 
@@ -222,7 +270,7 @@ def read_records(path: str, damage: Damage) -> Iterator[dict[str, Any]]:
     counted in ``damage``. Raises OSError.
     """
     with open(path, "rb") as file:
-        for line in file:
+        while line := file.readline(LONGEST):
             text = line.strip(b"\0 \t\r\n")
             if not text:
                 continue
@@ -231,6 +279,7 @@ def read_records(path: str, damage: Damage) -> Iterator[dict[str, Any]]:
             except (ValueError, RecursionError):
                 record = None
             if isinstance(record, dict) and isinstance(record.get("event"), str):
+                damage.inside = damage.torn
                 yield record
             else:
                 damage.torn += 1

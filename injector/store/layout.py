@@ -19,3 +19,18 @@ SPANS_COLUMNS = 4
 ITEMS_BITS = 24
 """Of a payload that counts items, the low bits are items, and above them stand tokens."""
 ITEMS_MASK = (1 << ITEMS_BITS) - 1
+
+VALUES_SUFFIX = ".values"
+_FIRST = 1 << 16
+_LARGEST = {SPANS_SUFFIX: 1 << 18, VALUES_SUFFIX: 1 << 23}
+"""Bytes of the first chunk; each further one is twice as long, to a limit (:mod:`injector.bus.mapped`)."""
+
+
+def ends(suffix: str, size: int) -> list[int]:
+    """Where the chunks end of a mapped file that has ``size`` bytes; a whole file ends with the last."""
+    found: list[int] = []
+    length = _FIRST
+    while sum(found[-1:]) + length <= size:
+        found.append(sum(found[-1:]) + length)
+        length = min(2 * length, _LARGEST[suffix])
+    return found

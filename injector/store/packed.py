@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import UserError
-from .folder import read_info
+from .folder import read_info, write_info
 from .layout import SPANS_COLUMNS, SPANS_HEADER, SPANS_ROW, SPANS_SUFFIX, SPANS_TITLE
+from .seal import flaws, names, seal
 
 SUFFIX = SPANS_SUFFIX + ".parquet"
 NAMES = ("start", "end", "payload", "site")
@@ -90,23 +91,29 @@ def _raw_blocks(path: str) -> Iterator[Any]:
 def pack(folder: str) -> tuple[int, int]:
     """Pack every file of spans of the run in ``folder``; its size in bytes before and after.
 
-    Each file is replaced when its packed form is whole. Raises UserError for a run that has not ended, or
-    that a later version wrote; OSError.
+    Files are replaced when the packed form of all is whole. Raises UserError for a run that has not
+    ended, that is damaged, or that a later version wrote; OSError.
     """
-    if not read_info(folder):
+    info = read_info(folder)
+    if not info:
         raise UserError(
-            f"{folder}: this run goes on, nobody has collected it, or its run.json is broken: "
-            "it cannot be packed"
+            f"{folder}: this run goes on, or nobody has collected it: it cannot be packed"
         )
-    raw = os.path.join(folder, "raw")
-    before = after = 0
-    for name in sorted(os.listdir(raw)) if os.path.isdir(raw) else ():
-        path = os.path.join(raw, name)
-        if name.endswith(SPANS_SUFFIX):
-            before += os.path.getsize(path)
-            _pack_file(path)
-            after += os.path.getsize(packed_path(path))
-    return before, after
+    found = flaws(folder, info.get("files") or {}) if "files" in info else []
+    if found:
+        said = "; ".join(flaw.sentence for flaw in found[:3])
+        raise UserError(f"{folder}: this run is damaged and cannot be packed: {said}")
+    paths = [os.path.join(folder, name) for name in names(folder) if name.endswith(SPANS_SUFFIX)]
+    for path in paths:
+        _pack_file(path)
+    if paths and "files" in info:
+        kept = {k: v for k, v in info["files"].items() if not k.endswith(SPANS_SUFFIX)}
+        new = [os.path.relpath(packed_path(path), folder) for path in paths]
+        write_info(folder, {**info, "files": {**kept, **seal(folder, new)}})
+    before = sum(os.path.getsize(path) for path in paths)
+    for path in paths:
+        os.unlink(path)
+    return before, sum(os.path.getsize(packed_path(path)) for path in paths)
 
 
 def _pack_file(path: str) -> None:
@@ -127,7 +134,6 @@ def _pack_file(path: str) -> None:
         if os.path.exists(draft):
             os.unlink(draft)
         raise
-    os.unlink(path)
 
 
 _OPENED = b"injector.opened"

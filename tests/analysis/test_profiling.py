@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layouts import MS, Program, check, only, report
+from layouts import EPOCH, MS, Program, check, only, report
 
 from injector.analysis.columns import read_rows, sources
 from injector.analysis.lanes import Lane
 from injector.analysis.profiling import profile
 from injector.analysis.units import threads_of
-from injector.store.folder import NotARunError, open_run
+from injector.bus.collector import repair
+from injector.store.folder import NotARunError, Run, open_run
 
 ms = pytest.approx
 
@@ -184,3 +185,20 @@ def test_writer_and_reader_agree_on_the_file() -> None:
     spans = pytest.importorskip("injector.bus.spans")
     assert (spans.HEADER, spans.ROW) == (layout.SPANS_HEADER, layout.SPANS_ROW)
     assert spans.SUFFIX == layout.SPANS_SUFFIX
+
+
+def test_a_process_that_ended_before_its_first_record_has_no_time(tmp_path: Path) -> None:
+    """It leaves an empty log; the run did not begin in 1970 for that."""
+    p = Program()
+    for _ in range(10):
+        p.turn()
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "h.99999.log").touch()
+    p.write(tmp_path)
+    for info in ({}, {"started": EPOCH, "ended": EPOCH + 1}):
+        found = profile(Run(str(tmp_path), info, ()))
+        assert found is not None and 0.079 < found.wall < 5000  # its clock's origin is 5 s
+        assert [source.pid for source in sources(Run(str(tmp_path), info, ()))] == [1, 99999]
+    collected = repair(str(tmp_path), str(tmp_path))
+    assert [process["pid"] for process in collected["processes"]] == [1, 99999]
+    assert collected["started"] == EPOCH

@@ -9,6 +9,7 @@ import pytest
 from injector.analysis.query import run_query
 from injector.analysis.views import views
 from injector.errors import UserError
+from injector.store.folder import open_run
 
 
 def lines(*records):
@@ -62,7 +63,7 @@ def folder(tmp_path):
 
 
 def ask(folder, sql):
-    return run_query(sql, views(folder, folder))
+    return run_query(sql, views(open_run(folder), folder))
 
 
 def test_values_have_their_task_and_rank(folder):
@@ -132,7 +133,7 @@ def test_what_a_query_cannot_do_is_said(folder, sql, said):
 def test_an_empty_run_has_empty_views(tmp_path):
     run = tmp_path / "empty"
     (run / "raw").mkdir(parents=True)
-    made = views(str(run), str(tmp_path))
+    made = views(open_run(str(run)), str(tmp_path))
     for name in made:
         if name != "runs":
             assert run_query(f"select count(*) n from {name}", made) == {"n": [0]}

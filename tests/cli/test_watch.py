@@ -137,11 +137,11 @@ def test_a_run_of_another_host_needs_no_process_of_this_one(folder):
     assert watch(str(folder), "--once").stdout.startswith("train · ended · step 3")
 
 
-def test_a_run_whose_json_is_torn_is_over(folder):
+def test_a_run_whose_json_is_torn_is_an_error(folder):
     (folder / "run.json").write_text('{"schema": 1, "na')
     done = watch(str(folder))
-    assert done.returncode == 0, done.stderr
-    assert "train · ended · step 4" in done.stdout
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "run.json is broken: it is no JSON" in done.stderr
 
 
 @pytest.mark.parametrize(

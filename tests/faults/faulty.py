@@ -117,7 +117,8 @@ def report(folder: Path, environ: dict[str, str]) -> str:
         env={**os.environ, **environ, "PYTHONPATH": str(ROOT)},
         timeout=PATIENCE,
     )
-    assert done.returncode == 0, done.stderr
+    is_whole = not done.stdout.startswith("missing") or "no run.json" in done.stdout.splitlines()[0]
+    assert done.returncode == (0 if is_whole else 1), done.stderr
     return done.stdout
 
 

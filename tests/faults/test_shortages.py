@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from .faulty import ROOT, STEPS, VOIRFILE, Run
+from .faulty import ROOT, STEPS, VOIRFILE, Run, report
 
 MANY = 400_000
 """Steps whose record takes some 20 MB."""
@@ -74,6 +74,9 @@ def test_the_disk_is_full(tmp_path):
     assert process.values == [float(number) for number in range(len(process.values))]
     assert counted(process, MANY)
     assert process.info["why"] == "No space left on device"
+    told = report(folder, {})
+    assert told.startswith("missing  ") and "lost: No space left on device" in told
+    assert "throughput" in told  # what there was is told
     assert "could not be written: No space left on device" in done.stderr
 
 

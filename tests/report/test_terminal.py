@@ -222,5 +222,7 @@ def test_a_run_that_nobody_collected(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([folder]) == 0
     text = capsys.readouterr().out
     assert "  train  2  1.500" in text and "exit not known" in text
-    assert "nobody has collected this run" in text and text.endswith(f"run: {folder}\n")
+    assert text.startswith("missing  there is no run.json: the run goes on") and text.endswith(
+        f"run: {folder}\n"
+    )
     assert sorted(path.name for path in Path(folder).iterdir()) == ["raw"]

@@ -16,6 +16,7 @@ from injector.cli.report import main
 from injector.report import plain, terminal
 from injector.report.layout import encodable
 from injector.report.terminal import render
+from injector.store.folder import read_info, write_info
 
 
 def given(monkeypatch: pytest.MonkeyPatch, profile: Profile | Exception | None) -> None:
@@ -75,10 +76,8 @@ def test_what_libraries_lack_is_not_measured(
 ) -> None:
     given(monkeypatch, None)
     folder = new_run(tmp_path, rates(1.0))
-    path = Path(folder) / "run.json"
-    info = json.loads(path.read_text())
-    info["warnings"] = [{"kind": "auto-missed", "text": "torch 9.9 has not: a.b"}]
-    path.write_text(json.dumps(info))
+    warnings = [{"kind": "auto-missed", "text": "torch 9.9 has not: a.b"}]
+    write_info(folder, {**read_info(folder), "warnings": warnings})
     text = render(folder)
     assert "not measured\n  - torch 9.9 has not: a.b\n" in text and "warning" not in text
 
@@ -94,8 +93,7 @@ def test_a_program_that_trains_nothing(
     tmp_path: Path, automatic: list[dict[str, Any]], why: str
 ) -> None:
     folder = new_run(tmp_path, [("phase", {})])
-    path = Path(folder) / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "automatic": automatic}))
+    write_info(folder, {**read_info(folder), "automatic": automatic})
     assert why in " ".join(render(folder).split())
 
 
@@ -120,3 +118,16 @@ def test_a_stream_that_knows_no_signs() -> None:
     assert encodable("体", "latin-1") == "\\u4f53"
     assert encodable(text, "no-such-encoding") == text
     assert encodable(text, None) == encodable(text, "ascii")
+
+
+def test_what_was_lost_is_no_statement_about_training(tmp_path: Path) -> None:
+    """No spans, since nothing could be stored: not the same as nothing that was trained."""
+    folder = new_run(tmp_path, [("data", {"task": "train", "loss": 1.0})])
+    [process] = read_info(folder)["processes"]
+    lost = {**process, "lost": 7, "why": "No space left on device"}
+    automatic = [{"name": "torch", "library": "torch", "version": "2", "missed": []}]
+    write_info(folder, {**read_info(folder), "processes": [lost], "automatic": automatic})
+    text = render(folder)
+    assert text.startswith("missing  7 records of process ")
+    assert "were lost: No space left on device" in text.split("inject:")[0]
+    assert "what was trained is not known" in text and "nothing was trained" not in text

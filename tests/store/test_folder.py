@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from injector.store import folder as store
-from injector.store.folder import Damage, NotARunError
+from injector.store.folder import BrokenRunError, Damage, NotARunError
 
 
 def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,10 +104,18 @@ def test_run_json(tmp_path: Path) -> None:
     store.write_info(str(tmp_path), {"name": "é", "schema": 1})
     assert store.read_info(str(tmp_path)) == {"schema": 1, "name": "é"}
     assert os.listdir(tmp_path) == ["run.json"]
-    (tmp_path / "run.json").write_text('{"schema": 1, "na')
-    assert store.read_info(str(tmp_path)) == {}
-    (tmp_path / "run.json").write_text("[1]")
-    assert store.read_info(str(tmp_path)) == {}
+    for broken in ('{"schema": 1, "na', "[1]", "", '{"schema": 1, "files": {}}'):
+        (tmp_path / "run.json").write_text(broken)
+        with pytest.raises(BrokenRunError, match=r"run\.json .* Without this file"):
+            store.read_info(str(tmp_path))
+    store.write_info(
+        str(tmp_path), {"name": "é", "files": {}, "odd": [0.1, float("nan"), "\udcff"]}
+    )
+    assert store.read_info(str(tmp_path))["name"] == "é"
+    text = (tmp_path / "run.json").read_text()
+    (tmp_path / "run.json").write_text(text.replace("0.1", "0.2"))
+    with pytest.raises(BrokenRunError, match="its checksum differs"):
+        store.open_run(str(tmp_path))
     (tmp_path / "run.json").write_text('{"schema": 7}')
     with pytest.raises(NotARunError, match="later injector"):
         store.open_run(str(tmp_path))

@@ -18,12 +18,19 @@ from injector.analysis.views import VIEWS, views_of_all
 from injector.cli.runs import _found, parser
 from injector.report.live import as_json
 from injector.report.web import Page
+from injector.store.folder import is_run, open_run
 from injector.suite import watching
 from injector.suite.report.live import done, lines, one_line
 from injector.suite.watching import SuiteState
 
 STEPS, ITEMS = 40, 8
 NOW = UNIX + 4.0
+
+
+def runs_of(made: SuiteFolder) -> list:
+    """The runs of a suite that there are, as a query opens them."""
+    there = [each for each in watching.runs_of(str(made.path)) if is_run(each[1])]
+    return [(labels, open_run(path)) for labels, path in there]
 
 
 def run_of(made: SuiteFolder, key: str, step: float, rank: int | None = None, **more) -> None:
@@ -238,7 +245,7 @@ def test_a_list_of_runs_has_suites(made, tmp_path, monkeypatch, held):
 
 def test_a_query_has_the_rows_of_all_runs(made):
     """Each with the benchmark and the run that it is of; what has not begun has none."""
-    sees = views_of_all(watching.runs_of(str(made.path)))
+    sees = views_of_all(runs_of(made))
     sql = """select benchmark, run, count(*) n, sum(items)::int items, round(median(seconds), 3) s
              from steps group by all order by run"""
     assert run_query(sql, sees) == {
@@ -256,5 +263,5 @@ def test_a_query_has_the_rows_of_all_runs(made):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_of_a_suite_has_its_labels_first(made, view):
-    sees = views_of_all(watching.runs_of(str(made.path)))
+    sees = views_of_all(runs_of(made))
     assert list(run_query(f"select * from {view} limit 1", sees))[:2] == ["benchmark", "run"]

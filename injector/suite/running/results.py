@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...store.folder import read_info
+from ...store.folder import NotARunError, read_info
 from ..plan import Job
 
 STDERR = "stderr"
@@ -56,7 +56,10 @@ class Result:
 
 def of_record(folder: str, run: str) -> Result | None:
     """How a process ended, as its ``run.json`` says; None where that was never written."""
-    info = read_info(os.path.join(folder, run))
+    try:
+        info = read_info(os.path.join(folder, run))
+    except NotARunError:
+        return None
     ended = info.get("exit")
     if not isinstance(ended, Mapping):
         return None

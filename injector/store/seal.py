@@ -1,0 +1,150 @@
+"""The seal of a run: sizes and checksums of its files, taken when the run is collected.
+
+``run.json`` keeps the seal under ``files``. A reader compares the files with it, names every file that is
+no longer what was recorded, and reads only the pieces that are. Nothing is checksummed while the program
+runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+PIECE = 1024
+"""Bytes of the smallest piece that has a checksum of its own."""
+PIECES = 256
+"""A file has at most so many: pieces of larger files are larger."""
+SUFFIXES = (".log", ".spans", ".spans.parquet", ".values", ".monitor")
+"""Of the files in ``raw/`` that readers look at."""
+_INDIVISIBLE = ".parquet"
+"""A file of this kind cannot be read in part."""
+
+Seal = Mapping[str, Any]
+"""By a file's name in the run folder: ``{"size": bytes, "crc32": eight hexadecimal digits a piece}``."""
+
+
+class Flaw(NamedTuple):
+    """One file that is not what was recorded."""
+
+    name: str
+    """Within the run folder."""
+    sentence: str
+    bad: frozenset[int] | None
+    """The numbers of the pieces that are not as they were; None where nothing can be read."""
+
+
+def names(folder: str) -> list[str]:
+    """The files of the run in ``folder`` that readers look at, by their names within it."""
+    found = [name for name in _listed(folder) if name.endswith(".data")]
+    raw = [name for name in _listed(os.path.join(folder, "raw")) if name.endswith(SUFFIXES)]
+    return [*found, *(os.path.join("raw", name) for name in raw)]
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def seal(folder: str, which: Sequence[str] | None = None) -> dict[str, Any]:
+    """The seal of the run in ``folder``, or of some of its files. A file that cannot be read has none."""
+    found: dict[str, Any] = {}
+    for name in names(folder) if which is None else which:
+        try:
+            size = os.path.getsize(os.path.join(folder, name))
+            sums = [f"{crc32(piece):08x}" for piece in _pieces(os.path.join(folder, name), size)]
+        except OSError:
+            continue
+        found[name] = {"size": size, "crc32": "".join(sums)}
+    return found
+
+
+def piece_of(size: int) -> int:
+    """Bytes of each piece of a file of ``size`` bytes but the last."""
+    return max(PIECE, 1 << max(0, -(-size // PIECES) - 1).bit_length())
+
+
+def _pieces(path: str, size: int) -> Iterator[bytes]:
+    """The pieces of a file that had ``size`` bytes when it was sealed, as far as they are there."""
+    length = piece_of(size)
+    with open(path, "rb") as file:
+        for start in range(0, size, length):
+            yield file.read(min(length, size - start))
+
+
+def flaws(folder: str, sealed: Seal, content: bool = True) -> list[Flaw]:
+    """What of the run in ``folder`` is not as it was when it was ``sealed``.
+
+    Without ``content`` only names and sizes are compared: no file is read.
+    """
+    there = names(folder)
+    found = [
+        flaw
+        for name, facts in sealed.items()
+        if (flaw := _flaw(folder, name, facts, content)) is not None
+    ]
+    strange = [name for name in there if name not in sealed]
+    return found + [
+        Flaw(name, f"{name} is no file of this run and is left out", None) for name in strange
+    ]
+
+
+def _flaw(folder: str, name: str, facts: Any, content: bool) -> Flaw | None:
+    path, size, sums = os.path.join(folder, name), facts["size"], facts["crc32"]
+    known = [sums[at : at + 8] for at in range(0, len(sums), 8)]
+    try:
+        now = os.stat(path).st_size
+        bad = frozenset(_changed(path, size, known)) if content else frozenset()
+    except FileNotFoundError:
+        return Flaw(name, f"{name} is missing", None)
+    except OSError as error:
+        return Flaw(name, f"{name} cannot be read: {error.strerror or error}", None)
+    whole = None if bad and name.endswith(_INDIVISIBLE) else bad
+    if now < size:
+        left = f"{now} of its {size} bytes are left" if now else f"its {size} bytes are lost"
+        return Flaw(name, f"{name} is {'cut' if now else 'empty'}: {left}", whole)
+    if bad and len(bad) == len(known):
+        return Flaw(name, f"{name} was replaced: nothing in it is as it was recorded", whole)
+    if bad:
+        verb = "is" if len(bad) == 1 else "are"
+        lost = f"{len(bad)} of its {len(known)} pieces of {piece_of(size)} bytes {verb} left out"
+        lost = "nothing in it can be read" if whole is None else lost
+        return Flaw(name, f"{name} was changed after the run: {lost}", whole)
+    if now > size:
+        return Flaw(name, f"{name} has {now - size} bytes more than the run wrote: left out", whole)
+    return None
+
+
+def _changed(path: str, size: int, known: Sequence[str]) -> Iterator[int]:
+    for number, piece in enumerate(_pieces(path, size)):
+        if f"{crc32(piece):08x}" != known[number]:
+            yield number
+
+
+def salvage(folder: str, sealed: Seal, found: Sequence[Flaw], into: str) -> None:
+    """Make ``into`` a folder with everything of the run in ``folder`` that is as it was.
+
+    Whole files are links; of the others, NUL stands in the place of what was changed or lost.
+    Raises OSError.
+    """
+    os.mkdir(os.path.join(into, "raw"))
+    flawed = {flaw.name: flaw.bad for flaw in found}
+    for name, facts in sealed.items():
+        path, target = os.path.join(folder, name), os.path.join(into, name)
+        bad = flawed.get(name, frozenset())
+        if name not in flawed:
+            os.symlink(os.path.abspath(path), target)
+        elif bad is not None:
+            _salvage(path, facts["size"], bad, target)
+
+
+def _salvage(path: str, size: int, bad: frozenset[int], target: str) -> None:
+    with open(target, "wb") as file:
+        for number, piece in enumerate(_pieces(path, size)):
+            if number not in bad:
+                file.seek(number * piece_of(size))
+                file.write(piece)
+        file.truncate(size)

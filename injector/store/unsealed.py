@@ -1,0 +1,226 @@
+"""What of a run without a seal makes sense: one that nobody has collected, or that an older version did.
+
+Nothing says what its files were, so they are judged by themselves and by each other: lines that are no
+records, spans that end before they begin or belong to nothing, files that end where none does.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from typing import Any
+
+from .folder import LONGEST
+from .layout import (
+    SPANS_COLUMNS,
+    SPANS_HEADER,
+    SPANS_ROW,
+    SPANS_SUFFIX,
+    SPANS_TITLE,
+    VALUES_SUFFIX,
+    ends,
+)
+from .seal import names
+from .shapes import HIGHEST, makes_sense
+
+_FARTHEST = 1_000 * 86_400 * 10**9
+"""Nanoseconds between a span and the beginning of its process, at most: a thousand days."""
+_AHEAD = 1 << 24
+"""Bytes that a process allocates before it needs them, and some more."""
+_AT_ONCE = 1 << 20
+"""Bytes; a multiple of a row."""
+
+
+def salvage_unsealed(folder: str, into: str) -> list[str]:
+    """Make ``into`` a folder with what makes sense in ``raw/`` of the run in ``folder``.
+
+    What does not, as sentences. Raises OSError.
+    """
+    os.mkdir(os.path.join(into, "raw"))
+    told: dict[str, _Told] = {}
+    said: list[str] = []
+    raw = [name for name in names(folder) if name.startswith("raw")]
+    for name in sorted(
+        raw, key=lambda name: not name.endswith(".log")
+    ):  # logs say what the rest is
+        path, target = os.path.join(folder, name), os.path.join(into, name)
+        stem = _stem(name)
+        try:
+            if name.endswith((".log", ".monitor")):
+                told[name] = _Told()
+                flaw = _lines(path, target, told[name])
+            elif stem + ".log" not in told:
+                flaw = f"the log of its process, {stem}.log, is missing"
+            elif name.endswith(SPANS_SUFFIX):
+                flaw = _spans(path, target, told[stem + ".log"])
+            elif name.endswith(VALUES_SUFFIX):
+                flaw = _values(path, target)
+            else:
+                flaw = ""
+        except OSError as error:
+            flaw = f"cannot be read: {error.strerror or error}"
+        if flaw:
+            said.append(f"{name}: {flaw}")
+        elif not os.path.exists(target):
+            os.symlink(os.path.abspath(path), target)
+    return said + [
+        f"{_stem(name)}{SPANS_SUFFIX} is missing"
+        for name, log in told.items()
+        if log.sites and not any(each.startswith(_stem(name) + SPANS_SUFFIX) for each in raw)
+    ]
+
+
+def _stem(name: str) -> str:
+    """Of ``raw/HOST.PID.log`` and what lies beside it the part before that."""
+    for suffix in (".log", ".monitor", SPANS_SUFFIX, SPANS_SUFFIX + ".parquet"):
+        if name.endswith(suffix):
+            return name[: -len(suffix)]
+    return name[: -len(VALUES_SUFFIX)].rpartition(".")[0]
+
+
+class _Told:
+    """What the log of a process says that its other files are judged by."""
+
+    def __init__(self) -> None:
+        self.began = 0
+        self.sites: set[int] = set()
+
+
+def _lines(path: str, target: str, told: _Told) -> str:
+    """Keep the lines that are records; what is wrong with the others."""
+    kept, torn, odd, ended, used = 0, 0, 0, False, _used(path)
+    with open(path, "rb") as file, open(target, "wb") as out:
+        while file.tell() < used and (line := file.readline(LONGEST)):
+            text = line.strip(b"\0 \t\r\n")
+            if not text:
+                continue
+            record = _record(text)
+            if record is None:
+                torn += 1
+                continue
+            odd, torn = odd + torn, 0  # only a last line is torn when its process is killed
+            if not makes_sense(record) or (record["event"] != "process" and not told.began):
+                odd += 1
+                continue
+            _note(record, told)
+            ended = record["event"] == "end"
+            out.write(text + b"\n")
+            kept += 1
+        if torn and ended:
+            odd += torn
+    shutil.copystat(path, target)
+    if odd:
+        lines = "1 line is no record" if odd == 1 else f"{odd} lines are no records"
+        return f"{lines} and left out" + ("" if kept else "; nothing is left")
+    if os.path.getsize(path) - used > _AHEAD:
+        return "it is longer than its process can have made it"
+    if torn and os.path.getsize(path) % 4096:
+        return "its end is missing, in the middle of a record"
+    os.unlink(target)
+    return ""
+
+
+def _record(text: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("event"), str) else None
+
+
+def _note(record: dict[str, Any], told: _Told) -> None:
+    if record["event"] == "process":
+        told.began = record["data"]["monotonic_ns"]
+    elif record["event"] == "site":
+        told.sites.add(record["data"]["site"])
+
+
+def _spans(path: str, target: str, log: _Told) -> str:
+    """Keep the spans that the log explains and whose times can be."""
+    import numpy as np
+
+    size, odd = os.path.getsize(path), 0
+    if not size:
+        return "it is empty"
+    used = _used(path)
+    low, high = max(0, log.began - _FARTHEST), min(HIGHEST, log.began + _FARTHEST)
+    known = np.zeros(2 + max(log.sites, default=0), np.bool_)
+    known[[0, *log.sites]] = True  # a row of site 0 was never written
+    with open(path, "rb") as file, open(target, "wb") as out:
+        header = file.read(SPANS_HEADER)
+        out.write(header.ljust(SPANS_HEADER, b"\0"))
+        while content := file.read(min(_AT_ONCE, used - file.tell())):
+            usable = content[: len(content) // SPANS_ROW * SPANS_ROW]
+            rows = np.frombuffer(usable, np.int64).reshape(-1, SPANS_COLUMNS).copy()
+            start, end, payload, site = rows.T
+            fine = (low <= start) & (start <= end) & (end < high) & (payload >= 0)
+            fine &= known[np.clip(site, 0, len(known) - 1)] & (site >= 0)
+            strange = (site != 0) & ~fine
+            rows[strange] = 0
+            odd += int(strange.sum())
+            out.write(rows.tobytes())
+    problems = _of_mapped(header, "spans", SPANS_SUFFIX, size)
+    if odd:
+        problems.append(f"{odd} of its spans make no sense and are left out")
+    return _judged(problems, target)
+
+
+def _values(path: str, target: str) -> str:
+    """Keep the values whose times can be."""
+    import numpy as np
+
+    size, odd, before, used = os.path.getsize(path), 0, SPANS_HEADER, _used(path)
+    if not size:
+        return "it is empty"
+    with open(path, "rb") as file, open(target, "wb") as out:
+        header = file.read(SPANS_HEADER)
+        out.write(header)
+        for end in ends(VALUES_SUFFIX, size):
+            if before >= used:
+                break
+            content = file.read(end - before)
+            half = len(content) // 16 * 8
+            times = np.frombuffer(content[:half], np.float64).copy()
+            strange = ~((times >= 0) & (times < HIGHEST / 1e9))
+            times[strange] = 0.0
+            odd += int(strange.sum())
+            out.write(times.tobytes() + content[half:])
+            before = end
+    problems = _of_mapped(header, "series", VALUES_SUFFIX, size)
+    if odd:
+        problems.append(f"{odd} of its values have times that cannot be and are left out")
+    return _judged(problems, target)
+
+
+def _used(path: str) -> int:
+    """Where the last data of a file end: what follows is a hole, which takes no room on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = 0
+        while True:
+            end = os.lseek(fd, os.lseek(fd, end, os.SEEK_DATA), os.SEEK_HOLE)
+    except OSError as error:
+        return end if error.errno == errno.ENXIO else os.fstat(fd).st_size
+    finally:
+        os.close(fd)
+
+
+def _of_mapped(header: bytes, event: str, suffix: str, size: int) -> list[str]:
+    record = _record(header[:SPANS_TITLE].rstrip(b"\0 \n"))
+    problems = []
+    if record is None or record["event"] != event:
+        problems.append("its first line does not say what it is")
+    if size not in ends(suffix, size):
+        problems.append(
+            "it does not end where such a file ends: it was cut, or something was added"
+        )
+    return problems
+
+
+def _judged(problems: list[str], target: str) -> str:
+    """A file without problems needs no copy."""
+    if not problems:
+        os.unlink(target)
+    return "; ".join(problems)

@@ -1,0 +1,282 @@
+"""Run folders that are damaged in every way: each report says so before it says anything else."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from injector.cli import pack, query, report, runs, watch
+from injector.store.folder import open_run
+from injector.store.packed import pack as pack_run
+
+from .faulty import ROOT
+
+PROGRAM = """
+import os, signal, sys, time
+def main(batches):
+    for batch in batches:
+        step(batch)
+def step(batch):
+    loss = float(batch)
+    forward(batch)
+    note = str(batch)
+def forward(batch):
+    time.sleep(0.0002)
+if os.fork() == 0:
+    main(range(50))
+    sys.exit(0)
+os.wait()
+main(range(200))
+if sys.argv[1:] == ["killed"]:
+    os.kill(os.getppid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+VOIRFILE = """
+def instrument_steps(ov):
+    ov.loader("//main > batches")
+    ov.region("//forward", "forward")
+    ov.value("//step > loss")
+    ov.probe("//step > note").subscribe(lambda data: ov.log({"note": data["note"]}))
+"""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two runs, the first of them packed as well, and one that was killed with its supervisor."""
+    home = tmp_path_factory.mktemp("whole")
+    (home / "main.py").write_text(PROGRAM)
+    (home / "x.py").write_text(VOIRFILE)
+    for name, *words in (("one",), ("two",), ("killed", "killed")):
+        command = ["run", "--quiet", "--into", name, "--voirfile", "x.py", "main.py", *words]
+        done = subprocess.run(
+            [sys.executable, "-m", "injector", *command],
+            cwd=home,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == (-signal.SIGKILL if words else 0)
+    shutil.copytree(home / "one", home / "packed")
+    pack_run(str(home / "packed"))
+    return {name: home / name for name in ("one", "two", "packed", "killed")}
+
+
+def flip(path: Path, other: Path, at: float, size: int) -> None:
+    content = bytearray(path.read_bytes())
+    for number in range(size if content else 0):
+        content[(int(at * len(content)) + number * 97) % len(content)] ^= 1 << (number + size) % 8
+    path.write_bytes(content)
+
+
+def cut(path: Path, other: Path, at: float, size: int) -> None:
+    os.truncate(path, int(at * path.stat().st_size))
+
+
+def empty(path: Path, other: Path, at: float, size: int) -> None:
+    path.write_bytes(b"")
+
+
+def delete(path: Path, other: Path, at: float, size: int) -> None:
+    path.unlink()
+
+
+def zero(path: Path, other: Path, at: float, size: int) -> None:
+    content = bytearray(path.read_bytes())
+    start = int(at * len(content))
+    content[start : start + 40 * size] = bytes(len(content[start : start + 40 * size]))
+    path.write_bytes(content)
+
+
+def append(path: Path, other: Path, at: float, size: int) -> None:
+    with path.open("ab") as file:
+        file.write(other.read_bytes()[: 1 + 5 * size] if at < 0.5 else bytes(range(1, 256)) * size)
+
+
+def double(path: Path, other: Path, at: float, size: int) -> None:
+    path.write_bytes(path.read_bytes() * 2)
+
+
+def swap(path: Path, other: Path, at: float, size: int) -> None:
+    path.write_bytes(other.read_bytes())
+
+
+def duplicate(path: Path, other: Path, at: float, size: int) -> None:
+    name = path.name.replace(".", f".{size}", 1) if path.parent.name == "raw" else f"x{path.name}"
+    shutil.copy(path, path.with_name(name))
+
+
+def grow(path: Path, other: Path, at: float, size: int) -> None:
+    os.truncate(path, 10_000_000_000)  # a hole, which takes no room
+
+
+WAYS = (flip, flip, flip, cut, cut, empty, delete, zero, append, double, swap, duplicate, grow)
+Damage = tuple[Callable[[Path, Path, float, int], None], int, int, float, int]
+damages = st.lists(
+    st.tuples(
+        st.sampled_from(WAYS),
+        st.integers(0, 30),
+        st.integers(0, 30),
+        st.floats(0, 1, exclude_max=True),
+        st.integers(1, 20),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """What a reader can tell apart: of run.json what it means, not how it is spaced."""
+    found: dict[str, object] = {}
+    for path in files(folder):
+        size = path.stat().st_size
+        name = str(path.relative_to(folder))
+        found[name] = path.read_bytes() if size < 1 << 30 else size
+        if name == "run.json" and size < 1 << 30:
+            try:
+                found[name] = json.loads(path.read_bytes())
+            except ValueError:
+                pass
+    return found
+
+
+def inflict(folder: Path, second: Path, found: list[Damage]) -> None:
+    for way, which, other, at, size in found:
+        mine, others = files(folder), files(second)
+        path = mine[which % len(mine)] if mine else None
+        if path is not None and path.stat().st_size < 1 << 30:
+            same = [each for each in others if each.suffix == path.suffix] or others
+            way(path, same[other % len(same)], at, size)
+
+
+def check(capsys: pytest.CaptureFixture[str], folder: Path, verb: str) -> None:
+    """One reader of a folder that is not what was recorded."""
+    if not any((folder / "raw").iterdir()) and not [*folder.glob("*.data"), *folder.glob("*.json")]:
+        return
+    said = {
+        "report": lambda: report.main([str(folder)]),
+        "json": lambda: report.main(["--json", str(folder)]),
+        "query": lambda: query.main([str(folder), "select count(*) from steps, regions, values"]),
+        "events": lambda: query.main([str(folder), "select * from events, host, devices limit 1"]),
+        "watch": lambda: watch.main(["--once", str(folder)]),
+        "runs": lambda: runs.main(["--runs", str(folder.parent)]),
+        "pack": lambda: pack.main([str(folder)]),
+    }
+    capsys.readouterr()
+    code = said[verb]()
+    out, err = capsys.readouterr()
+    over = (folder / "run.json").exists()
+    if verb == "runs" or (verb == "watch" and not over):
+        assert code in (0, 1, 2)
+        return
+    if code == 2:
+        assert err.startswith("inject: ") and not out, (out, err)
+        return
+    assert over is False or code == 1, (verb, out, err)
+    if verb == "report" or verb == "watch":
+        assert out.startswith("missing"), out
+        assert "nothing was trained" not in out and "no profile" not in out, out
+    elif verb == "json":
+        data = json.loads(out)
+        assert next(iter(data)) == "missing" and data["missing"]
+    else:
+        assert err.startswith("inject: "), (out, err)
+
+
+VERBS = ("report", "report", "json", "query", "events", "watch", "runs", "pack")
+
+
+def campaign(
+    folders: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    count: int,
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wholes = {name: contents(folder) for name, folder in folders.items()}
+
+    @settings(
+        max_examples=count,
+        deadline=20_000,
+        derandomize=count < 1000,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.sampled_from(("one", "one", "packed", "killed")), damages, st.sampled_from(VERBS))
+    def is_said(name: str, found: list[Damage], verb: str) -> None:
+        home = tmp_path_factory.mktemp("damaged")
+        folder = home / "run"
+        shutil.copytree(folders[name], folder)
+        inflict(folder, folders["two"], found)
+        if contents(folder) != wholes[name]:
+            check(capsys, folder, verb)
+        shutil.rmtree(home)
+
+    is_said()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
+
+
+def test_damage_is_said_first(folders, tmp_path_factory, capsys):
+    campaign(folders, tmp_path_factory, capsys, 300)
+
+
+@pytest.mark.release
+def test_damage_is_said_first_thousands_of_times(folders, tmp_path_factory, capsys):
+    campaign(folders, tmp_path_factory, capsys, 5_000)
+
+
+def test_a_whole_run_misses_nothing(folders, capsys):
+    for name in ("one", "two", "packed"):
+        assert report.main([str(folders[name])]) == 0
+        assert capsys.readouterr().out.startswith("inject")
+    assert report.main([str(folders["killed"])]) == 0
+    assert capsys.readouterr().out.startswith("missing  there is no run.json")
+
+
+def test_what_is_left_is_still_told(folders, tmp_path, capsys):
+    """A piece that was changed takes no more with it than itself."""
+    folder = tmp_path / "run"
+    shutil.copytree(folders["one"], folder)
+    [path, *_] = sorted(folder.glob("raw/*.spans"), key=lambda path: -open_spans(path))
+    flip(path, path, 0.05, 1)
+    assert report.main(["--json", str(folder)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert "1 of its 64 pieces of 1024 bytes is left out" in found["missing"][0]
+    assert 160 < max(loop["steps"] for loop in found["profile"]["loops"]) < 200
+
+
+def open_spans(path: Path) -> int:
+    return path.read_bytes().rstrip(b"\0").__len__()
+
+
+def test_what_was_lost_of_one_process_is_not_another_s(folders, tmp_path, capsys):
+    """A log that is gone leaves the others where they were: run.json numbers the processes."""
+    folder = tmp_path / "run"
+    shutil.copytree(folders["one"], folder)
+    first = open_run(str(folder)).info["processes"][0]
+    for path in folder.glob(f"raw/{first['log'][:-4]}*"):
+        path.unlink()
+    assert report.main(["--json", str(folder)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    tracks = [track for loop in found["profile"]["loops"] for track in loop["tracks"]]
+    assert [track["process"] for track in tracks] == [1]
+    assert (
+        abs(
+            sum(each["seconds"] for each in found["profile"]["stretches"])
+            - found["profile"]["wall"]
+        )
+        < 1e-3
+    )
