@@ -17,6 +17,9 @@ from .turns import Turns
 _USUAL = 0.5
 """A model that only predicts in so many of the steps (a teacher, a target network) is part of them."""
 
+_PASSES = 1 << 32
+"""Passes over one loader that are told apart."""
+
 
 @dataclass
 class Passes:
@@ -49,6 +52,8 @@ class _Atoms:
     """Which of several names a pass that holds them: the smallest."""
     last: Flags
     """Whether a loader had run dry: what comes next is another pass."""
+    loader: Ints
+    """Of which pass over which loader; -1 for none."""
 
 
 def passes_of(marks: Marks, turns: Turns, steps: Steps) -> Passes:
@@ -57,7 +62,8 @@ def passes_of(marks: Marks, turns: Turns, steps: Steps) -> Passes:
     lane = marks.lane
     atoms = [
         _Atoms(lane.start[spans], lane.end[spans], lane.site[spans].astype(np.int64),
-               np.zeros(len(spans), np.int64), np.ones(len(spans), np.bool_))
+               np.zeros(len(spans), np.int64), np.ones(len(spans), np.bool_),
+               np.full(len(spans), -1, np.int64))
     ]  # fmt: skip
     if len(marks.forward):
         atoms += _by_loader(marks, turns)
@@ -114,18 +120,29 @@ def _by_loader(marks: Marks, turns: Turns) -> list[_Atoms]:
     if len(marks.fetches) == len(turns.pacing):
         return found
     pacing = lane.start[turns.pacing]
-    for stream in Loaders(marks).streams([]):
+    streams = Loaders(marks).streams([])
+    first = np.array([stream.start[0] for stream in streams])
+    begun = np.sort(np.concatenate((first, lane.start[marks.starts])))
+    for stream in streams:
         at = int(np.searchsorted(turns.pacing, stream.rows[0]))
         if at < len(turns.pacing) and turns.pacing[at] == stream.rows[0]:
             continue
-        found.append(_of_stream(marks, stream, pacing))
+        found.append(_of_stream(marks, stream, pacing, begun))
     return found
 
 
-def _of_stream(marks: Marks, stream: Stream, pacing: Ints) -> _Atoms:
+def _of_stream(marks: Marks, stream: Stream, pacing: Ints, begun: Ints) -> _Atoms:
+    """Its turns that evaluate; ``begun`` are the moments at which any loader begins."""
     lane = marks.lane
     following = np.concatenate((pacing, [OPEN]))[np.searchsorted(pacing, stream.start)]
     close = np.minimum(stream.close, following)
+    # A loop that is left has ended where another one begins; a batch that is not used is none.
+    another = np.concatenate((begun, [OPEN]))[np.searchsorted(begun, stream.start, side="right")]
+    fetched = lane.start[stream.rows]
+    anew = counts(begun, fetched, np.concatenate((stream.begin[1:] + 1, [OPEN]))) > 0
+    anew &= np.concatenate((stream.begin[1:] < fetched[1:], [True]))
+    anew &= ~np.isin(stream.close, lane.start[marks.ends])
+    close = np.where(stream.left | anew, np.minimum(close, another), close)
     busy = np.sort(np.concatenate((lane.start[marks.backward], lane.start[marks.updates])))
     trains = counts(busy, stream.start, close) > 0
     first = np.searchsorted(lane.start[marks.forward], stream.start)
@@ -137,15 +154,49 @@ def _of_stream(marks: Marks, stream: Stream, pacing: Ints) -> _Atoms:
     later = np.concatenate((busy, [OPEN]))[np.searchsorted(busy, stream.start)]
     feeds = np.isin(row, marks.trained) & (later < following) & (len(pacing) > 0)
     kept = only_tries | (called & ~trains & ~feeds)
+    end = _ahead(marks, stream, called, kept, begun, busy)
     return _turn_atoms(
-        marks, stream.rows[kept], stream.start[kept], close[kept], stream.begin[kept]
+        marks, stream.rows[kept], stream.start[kept], close[kept], stream.begin[kept], end[kept]
     )
 
 
+def _ahead(
+    marks: Marks, stream: Stream, called: Flags, kept: Flags, begun: Ints, busy: Ints
+) -> Ints:
+    """Of a loader that is one batch ahead, when the call with the last batch ends, after it ran dry.
+
+    Has its first fetch, which no call follows before the next one, ``kept``.
+    """
+    lane, n = marks.lane, len(stream.start)
+    end = np.zeros(n, np.int64)
+    fresh = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
+    final = np.concatenate((fresh[1:], [True]))
+    tried = lane.start[marks.tried]
+    others = np.sort(np.concatenate((begun, busy, lane.start[marks.fetches], [OPEN])))
+    following = others[np.searchsorted(others, stream.close)]
+    late = (
+        final & ~stream.left & (stream.close < OPEN) & (counts(tried, stream.close, following) > 0)
+    )
+    first = np.flatnonzero(fresh)[np.cumsum(fresh) - 1]  # of each turn's epoch
+    late &= ~called[first]
+    at = np.flatnonzero(late)
+    end[at] = lane.end[marks.tried[np.searchsorted(tried, following[at]) - 1]]
+    kept[at] = True
+    whole = np.flatnonzero(fresh & ~called & ~kept)
+    whole = whole[whole + 1 < n]
+    kept[whole] = kept[whole + 1] & ~fresh[whole + 1]
+    return end
+
+
 def _turn_atoms(
-    marks: Marks, rows: Ints, start: Ints, close: Ints, begin: Ints | None = None
+    marks: Marks,
+    rows: Ints,
+    start: Ints,
+    close: Ints,
+    begin: Ints | None = None,
+    until: Ints | None = None,
 ) -> _Atoms:
-    """From the fetch to its last call of a model, and to where the loader had run dry.
+    """From the fetch to its last call of a model, and to where the loader had run dry, or ``until``.
 
     The first fetch of a pass also waits for the loader to start, from ``begin``.
     """
@@ -161,24 +212,51 @@ def _turn_atoms(
     last = np.maximum(np.searchsorted(forward, stop) - 1, 0)
     end = np.where(dry, lane.end[row], lane.end[marks.forward[last]])
     end = np.maximum(end, lane.end[rows])
+    if until is not None:
+        end = np.maximum(end, until)
     site = lane.site[rows].astype(np.int64)
-    return _Atoms(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry)
+    return _Atoms(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry,
+                  _passes_over(marks, rows))  # fmt: skip
+
+
+def _passes_over(marks: Marks, rows: Ints) -> Ints:
+    """For each fetch a number of its loader, and below it how often that had begun and run dry before."""
+    lane = marks.lane
+    names = list({(site.of, site.place): None for site in lane.sites.values()})
+    name = lane.table(lambda site: names.index((site.of, site.place)))
+    of = lane.table(lambda site: -1 if site.of is None else site.of)
+    moved = np.sort(np.concatenate((marks.starts, marks.ends)))
+    again = np.zeros(len(rows), np.int64)
+    for each in np.unique(of[rows]).tolist():
+        mine = of[rows] == each
+        again[mine] = np.searchsorted(moved[of[moved] == each], rows[mine])
+    found: Ints = name[rows] * _PASSES + again
+    return found
 
 
 def _by_model(marks: Marks, steps: Steps) -> _Atoms:
-    """Calls of models that are not trained at that moment, where that is not in every step."""
+    """Calls of models that are not trained at that moment.
+
+    A model that only predicts in most steps is a part of them, unless it is the one that is trained, and
+    all that tells it to evaluate does so.
+    """
     lane, rows = marks.lane, marks.tried
     if len(rows) and len(steps):
-        model = lane.table(lambda site: -1 if site.of is None else site.of)[rows]
+        of = lane.table(lambda site: -1 if site.of is None else site.of)
+        itself = np.isin(of[rows], of[marks.trained])
+        itself &= lane.table(lambda site: site.phase == "eval")[rows] == 1
         owner = owners(steps.start, steps.end, lane.start[rows])
-        for each in np.unique(model).tolist():
-            inside = owner[(model == each) & (owner >= 0)]
+        kept = np.ones(len(rows), np.bool_)
+        for each in np.unique(of[rows[~itself]]).tolist():
+            mine = (of[rows] == each) & ~itself
+            inside = owner[mine & (owner >= 0)]
             if len(np.unique(inside)) >= max(2, _USUAL * len(steps)):
-                rows, owner = rows[model != each], owner[model != each]
-                model = model[model != each]
+                kept &= ~mine
+        rows = rows[kept]
     none = np.zeros(len(rows), np.bool_)
     site = lane.site[rows].astype(np.int64)
-    return _Atoms(lane.start[rows], lane.end[rows], site, np.full(len(rows), 2, np.int64), none)
+    return _Atoms(lane.start[rows], lane.end[rows], site, np.full(len(rows), 2, np.int64), none,
+                  np.full(len(rows), -1, np.int64))  # fmt: skip
 
 
 def _together(atoms: list[_Atoms]) -> _Atoms:
@@ -190,6 +268,7 @@ def _together(atoms: list[_Atoms]) -> _Atoms:
         np.concatenate([each.site for each in atoms])[order],
         np.concatenate([each.rank for each in atoms])[order],
         np.concatenate([each.last for each in atoms])[order],
+        np.concatenate([each.loader for each in atoms])[order],
     )
 
 
@@ -201,7 +280,9 @@ def _joined(atoms: _Atoms, training: Ints) -> Passes:
     latest = np.maximum.accumulate(atoms.end)
     between = np.searchsorted(training, atoms.start)
     inside = atoms.start[1:] < latest[:-1]
-    apart = (between[1:] != between[:-1]) | _ended(atoms, latest)[:-1]
+    changed, spanned = _loaders(atoms)
+    over = changed[1:] | (_ended(atoms, latest)[:-1] & ~spanned[1:])
+    apart = (between[1:] != between[:-1]) | over
     fresh = np.concatenate(([True], apart & ~inside))
     first = np.flatnonzero(fresh)
     group = np.cumsum(fresh) - 1
@@ -226,3 +307,27 @@ def _ended(atoms: _Atoms, latest: Ints) -> Flags:
     at = np.maximum.accumulate(np.where(atoms.end == latest, np.arange(len(latest)), 0))
     ended: Flags = atoms.last[at]
     return ended
+
+
+def _loaders(atoms: _Atoms) -> tuple[Flags, Flags]:
+    """Whether each piece begins with another loader, or the same one anew, and whether it lies between
+    batches of one that goes on: read side by side with others, or around them.
+    """
+    n = len(atoms.start)
+    changed, spanned = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    rows = np.flatnonzero(atoms.loader >= 0)
+    if not len(rows):
+        return changed, spanned
+    loader = atoms.loader[rows]
+    every, which = np.unique(loader, return_inverse=True)
+    last = np.zeros(len(every), np.int64)
+    last[which] = rows  # in order: the last one stays
+    until = np.zeros(n, np.int64)
+    until[rows] = last[which]
+    spanned[1:] = np.maximum.accumulate(until)[:-1] >= np.arange(1, n)
+    name = loader // _PASSES
+    # Begun for each batch (`next(iter(loader))`), it goes on.
+    once = np.bincount(name, minlength=name.max() + 1) < 2 * np.bincount(every // _PASSES)
+    anew = (loader[1:] != loader[:-1]) & ((name[1:] != name[:-1]) | ~once[name[1:]])
+    changed[rows[1:]] = anew & ~spanned[rows[1:]]
+    return changed, spanned

@@ -17,6 +17,10 @@ from .tables import Seconds, counted
 from .timeline import Sum, between_them
 from .units import Thread, Unit
 
+DATA = 4
+"""Data sets that are told apart where passes over them begin at one line: a loader made anew is none."""
+FEW, SLOW, WORTH = 4, 10, 0.1
+"""Calls, times the usual one, and part of all, from which on an evaluation's first call is its warm-up."""
 OTHERS = 12
 """Regions outside of steps that are told apart."""
 Outside = dict[tuple[str, Place | None, str | None], Seconds]
@@ -61,13 +65,23 @@ def first_of(findings: list[Findings]) -> list[Findings]:
 
 
 def _evaluations(thread: Thread) -> list[Evaluation]:
-    by_place: dict[Place | None, list[int]] = {}
-    for number, site in enumerate(thread.passes.site.tolist()):
-        by_place.setdefault(thread.lane.sites[site].place, []).append(number)
-    return [_evaluation(thread, place, np.array(each)) for place, each in by_place.items()]
+    """One for each line that passes begin at, and for each data set there, unless these are many."""
+    sites, passes = thread.lane.sites, thread.passes.site.tolist()
+    data: dict[Place | None, list[int | None]] = {}
+    for number in dict.fromkeys(passes):
+        mine = data.setdefault(sites[number].place, [])
+        if sites[number].of not in mine:
+            mine.append(sites[number].of)
+    found: dict[tuple[Place | None, int | None], list[int]] = {}
+    for number, site in enumerate(passes):
+        place, several = sites[site].place, data[sites[site].place]
+        apart = 1 < len(several) <= DATA and sites[site].region in ("io", "step")
+        which = several.index(sites[site].of) + 1 if apart else None
+        found.setdefault((place, which), []).append(number)
+    return [_evaluation(thread, *key, np.array(each)) for key, each in found.items()]
 
 
-def _evaluation(thread: Thread, place: Place | None, which: Ints) -> Evaluation:
+def _evaluation(thread: Thread, place: Place | None, data: int | None, which: Ints) -> Evaluation:
     lane, marks = thread.lane, thread.marks
     start, end = thread.passes.start[which], thread.passes.end[which]
     inside = owners(start, end, lane.start) >= 0
@@ -75,15 +89,26 @@ def _evaluation(thread: Thread, place: Place | None, which: Ints) -> Evaluation:
     fetches = marks.fetches[inside[marks.fetches]]
     calls = marks.forward[inside[marks.forward]]
     items, batches = _items(thread, calls, fetches)
+    warmup = _compiling(lane.end[calls] - lane.start[calls])
+    measured, share = seconds - warmup, 1 - 1 / (len(fetches) or batches) if warmup else 1.0
     return Evaluation(
         place=place,
         passes=len(which),
         batches=len(fetches) or batches,
         seconds=seconds,
         items=items,
-        throughput=items / seconds if items and seconds else None,
+        throughput=items * share / measured if items and measured > 0 else None,
         regions=_regions(thread, inside, seconds),
+        data=data,
+        warmup=warmup,
     )
+
+
+def _compiling(length: Ints) -> float:
+    """Seconds of the first call of a model where that was far longer than usual; 0 where it was not."""
+    if len(length) < FEW or length[0] < SLOW * np.median(length):
+        return 0.0
+    return float(length[0]) / SECOND if length[0] > length.sum() * WORTH else 0.0
 
 
 def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int]:
@@ -93,7 +118,9 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     lane = thread.lane
     items = counted(lane.payload[rows])[0]
     model = lane.table(lambda site: -1 if site.of is None else site.of)[rows]
-    batch = np.searchsorted(lane.start[thread.marks.fetches], lane.start[rows])
+    # One of a loader that is a batch ahead comes after it ran dry.
+    begun = np.sort(np.concatenate((thread.marks.fetches, thread.marks.ends)))
+    batch = np.searchsorted(begun, rows)
     best, calls = 0, 0
     for each in np.unique(model).tolist():
         mine = model == each
@@ -104,8 +131,9 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     drawn = counted(lane.payload[fetches])[0]
     if len(drawn) and drawn.all():
         loader = lane.table(lambda site: -1 if site.of is None else site.of)[fetches]
-        used = np.isin(fetches, thread.marks.fetches[batch[batch > 0] - 1])
-        leading = used & (loader == loader[0])
+        used = np.isin(fetches, begun[batch[batch > 0] - 1])
+        ahead = np.isin(thread.marks.ends, begun[batch[batch > 0] - 1]).any()
+        leading = (used | ahead) & (loader == loader[0])
         if best not in (int(drawn[leading].sum()), int(drawn.sum())):
             best = int(drawn[leading].sum())
     return float(best) if best else None, calls

@@ -10,6 +10,9 @@ EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "va
 STRUCTURE = frozenset({"step", "epoch", "evaluation", "io.end"})
 """Regions that are no parts of a step but say what others belong to."""
 
+TRYING = ("eval", "predict")
+"""Phases of a model that is not trained: all that tells it to evaluate does so, or only one thing."""
+
 
 def evaluates(site: Site) -> bool:
     """Whether a site says of itself that nothing is trained there."""
@@ -32,7 +35,7 @@ class Marks:
         forward = _outside(lane, lane.region("forward"), self.fetches)
         self.backward = _outside(lane, lane.region("backward"), forward)
         """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
-        evaluating = lane.table(lambda site: site.phase == "eval") == 1 if len(forward) else None
+        evaluating = lane.table(lambda site: site.phase in TRYING) == 1 if len(forward) else None
         training = lane.table(lambda site: site.phase == "train") == 1 if len(forward) else None
         empty = forward[:0]
         self.forward = forward

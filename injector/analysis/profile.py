@@ -147,6 +147,10 @@ class Evaluation(NamedTuple):
     """Items per second."""
     regions: dict[str, float]
     """Seconds of each region in all passes."""
+    data: int | None = None
+    """Where passes over several data sets begin at one line: which of them, from 1."""
+    warmup: float = 0.0
+    """Seconds of a first batch that took far longer than others (it compiles): not in ``throughput``."""
 
 
 class Stretch(NamedTuple):

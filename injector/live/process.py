@@ -41,7 +41,7 @@ class Kind:
         self.thread = int(site.get("thread") or 0)
         self.of = site.get("of")
         self.whose = self.of, str(site.get("place"))
-        self.evaluates = site.get("phase") == "eval"
+        self.evaluates = site.get("phase") in ("eval", "predict")
         self.learns = site.get("phase") == "train"
         named = site.get("task") if self.region == "step" else None
         marked = named not in (None, TRAIN)

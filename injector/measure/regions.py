@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 FETCH = "io"
 """The region of which a call that ends with an exception is told apart, as ``io.end``."""
 EXHAUSTED = FETCH + ".end"
-HIDES = {FETCH: "forward"}
+HIDES = {FETCH: "forward", "build": "forward"}
 """Within what, which outermost regions are not recorded: a module that is called while a batch is made
-transforms it, once for each row of it, and is no model at work."""
+transforms it, once for each row of it, and is no model at work; nor is one whose weights are being made."""
 WAITING = frozenset((FETCH, "comm"))
 """Regions in which a process may wait for others for good: these are seen while they are open."""
 

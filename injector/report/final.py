@@ -110,7 +110,7 @@ def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
         for loop in profile.loops
     ]
     for each in profile.evaluations:
-        name = f"evaluation {at(each.place)}".strip()
+        name = f"evaluation {at(each.place)}{f' data {each.data}' if each.data else ''}".strip()
         found.append(TaskRow(name, 1, each.batches, "items/s", None, each.throughput, None, False))
     return tuple(found)
 

@@ -23,6 +23,7 @@ from .text import (
     short,
     table,
     wrap,
+    wrapped,
 )
 
 _BAR = 8
@@ -97,7 +98,7 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
         share = f"{fit(name, 20)} {percent(most / one.seconds)}" if name and one.seconds > 0 else ""
         rows.append(
             [
-                at(one.place) or "(no line known)",
+                (at(one.place) or "(no line known)") + (f" data {one.data}" if one.data else ""),
                 str(one.passes),
                 str(one.batches),
                 duration(one.seconds),
@@ -107,7 +108,12 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
             ]
         )
     heads = ["passes", "batches", "total", "items/s", "mostly", ""]
-    return limited(table("evaluation", heads, rows[:LIMIT]), len(rows))
+    shown = limited(table("evaluation", heads, rows[:LIMIT]), len(rows))
+    for one in found[:LIMIT]:
+        if one.warmup:
+            text = f"warm-up at {at(one.place)}: the first batch took {duration(one.warmup)}, not in items/s"
+            shown += wrapped(text, 2)
+    return shown
 
 
 def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:

@@ -29,6 +29,11 @@ def instrument_updates(ov: Any) -> None:
     )
 
 
+def instrument_build(ov: Any) -> None:
+    # The shapes of the first batch tell those of the weights: nothing is trained or evaluated with it.
+    ov.region("/keras.src.trainers.trainer/Trainer/_symbolic_build", "build")
+
+
 def instrument_evaluation(ov: Any) -> None:
     for name in ("evaluate", "predict"):
         ov.region(

@@ -188,8 +188,9 @@ def _model(self: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _phase(self: Any, args: Any, kwargs: Any) -> str | None:
-    if not (_records_gradients() and self.training):
-        return "eval"
+    gradients = _records_gradients()
+    if not (gradients and self.training):
+        return "predict" if gradients or self.training else "eval"
     # A loss or a metric trains nothing and is always in training mode: it goes with what is around.
     return "train" if self._parameters or self._modules else None
 

@@ -199,3 +199,131 @@ def test_nothing_but_evaluation(tmp_path: Path) -> None:
     assert not found.loops and found.verdict.kind == "none"
     assert [(e.passes, e.batches) for e in found.evaluations] == [(1, 10)]
     assert stretch(found, "evaluation") == ms(32.1)
+
+
+def read(
+    p: Program, batches: int, of: int, line: int, *, ahead: bool, dry: bool, more: int
+) -> None:
+    """A pass over a loader, which is left with ``more`` batches unused, or ran ``dry``."""
+    p.span("io.start", 0.5, of=of, line=line)
+    for batch in range(batches):
+        if not ahead or batch == 0:
+            p.io(1, of=of, line=line)
+        if ahead and (batch < batches - 1 or not dry):
+            p.io(1, of=of, line=line)
+        if ahead and batch == batches - 1 and dry:
+            p.dry(of=of, line=line)
+        p.predict()
+    for _ in range(more):
+        p.io(1, of=of, line=line)
+    if dry and not ahead:
+        p.dry(of=of, line=line)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize(("dry", "more"), [(True, 0), (False, 0), (False, 1)])
+@pytest.mark.parametrize("batches", [1, 4])
+@pytest.mark.parametrize("trains", [True, False])
+def test_each_loader_begins_a_pass(
+    tmp_path: Path, trains: bool, batches: int, dry: bool, more: int, ahead: bool
+) -> None:
+    p = Program()
+    if trains:
+        for _ in range(20):
+            p.turn()
+        p.dry()
+    for _ in range(2):
+        for of, line in ((2, 21), (3, 25), (4, 29)):
+            read(p, batches, of, line, ahead=ahead, dry=dry, more=more)
+    found = report(tmp_path / "r", p)
+    seen = {e.place.line: (e.passes, e.items) for e in found.evaluations if e.place}
+    assert seen == dict.fromkeys((21, 25, 29), (2, 2 * batches * 8))
+
+
+def test_loaders_side_by_side_and_within_each_other_are_one_pass(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        p.turn()
+    p.dry()
+    for of, line in ((2, 21), (3, 21)):
+        p.span("io.start", 0.5, of=of, line=line)
+    for _ in range(4):
+        p.io(of=2, line=21)
+        p.io(of=3, line=21)
+        p.predict()
+    p.dry(of=2, line=21)
+    for _ in range(3):
+        p.io(of=5, line=31)
+        read(p, 2, 6, 32, ahead=False, dry=True, more=0)
+    p.dry(of=5, line=31)
+    found = report(tmp_path / "r", p)
+    assert sum(each.passes for each in found.evaluations) == 2
+
+
+@pytest.mark.parametrize("loader", [True, False])
+@pytest.mark.parametrize("phase", ["eval", "predict"])
+@pytest.mark.parametrize("of", [1, 9])
+def test_the_model_that_is_trained_evaluates_however_often(
+    tmp_path: Path, of: int, phase: str, loader: bool
+) -> None:
+    p = Program()
+    for _ in range(20):
+        if loader:
+            p.io()
+        p.train()
+        p.predict(3, of=of, phase=phase)
+        p.wait(0.5)
+    if loader:
+        p.dry()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    apart = of == 1 and phase == "eval"  # else it is a teacher, or a target without gradients
+    assert [each.passes for each in found.evaluations] == ([20] if apart else [])
+    assert loop.steps == 20 and ("forward" in regions(loop))
+    assert loop.step.median < 9e-3 if apart else loop.step.median > 10e-3
+
+
+def test_a_batch_that_is_only_looked_at_is_no_pass(tmp_path: Path) -> None:
+    for when in ("before", "after"):
+        p = Program()
+        look = [p.span, "io.start", 0.5]
+        if when == "before":
+            look[0](*look[1:], of=2, line=21)
+            p.io(of=2, line=21)
+        for _ in range(20):
+            p.turn()
+        p.dry()
+        if when == "after":
+            look[0](*look[1:], of=2, line=21)
+            p.io(of=2, line=21)
+        read(p, 3, 3, 25, ahead=False, dry=True, more=0)
+        found = report(tmp_path / when, p)
+        assert [(e.place and e.place.line, e.passes) for e in found.evaluations] == [(25, 1)]
+
+
+def test_a_first_batch_that_compiles_is_a_warm_up(tmp_path: Path) -> None:
+    p = Program()
+    for epoch in range(3):
+        for _ in range(20):
+            p.turn()
+        p.dry()
+        for batch in range(5):
+            p.io(1, of=2, line=21)
+            p.predict(900 if epoch == batch == 0 else 2)
+        p.dry(of=2, line=21)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert evaluation.warmup == ms(0.9) and evaluation.items == 120
+    assert evaluation.throughput == pytest.approx(8 / 3e-3, rel=0.05)
+
+
+def test_several_data_sets_at_one_line(tmp_path: Path) -> None:
+    for loaders, rows in ((3, [(1, 2), (2, 2), (3, 2)]), (8, [(None, 16)])):
+        p = Program()
+        for _ in range(2):
+            for _ in range(10):
+                p.turn()
+            p.dry()
+            for number in range(loaders):
+                p.validate(2, of=2 + number)
+        found = report(tmp_path / str(loaders), p)
+        assert [(each.data, each.passes) for each in found.evaluations] == rows
