@@ -161,6 +161,10 @@ def _outside(thread: Thread, main: bool) -> Outside:
     outside = ~lane.flags(lambda site: site.region in STRUCTURE - {"epoch"})
     outside[thread.pieces.row] = False
     outside &= ~thread.passes.holes().hold(lane.start)
+    # What a step's own span of the same name and line holds is no part of the step, and not outside.
+    step = owners(thread.steps.start, thread.steps.end, lane.start)
+    if len(thread.steps):
+        outside &= (step < 0) | (lane.end > thread.steps.end[step])
     rows = np.flatnonzero(outside)
     found: dict[tuple[str, Place | None, str | None], list[Floats]] = {}
     for site in np.unique(lane.site[rows]).tolist():

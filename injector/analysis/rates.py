@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from ..store.folder import Damage, Run, read_events
 
 NO_TASK = ""
+BACKWARD = ("train", "loss")
+"""Task and name of the loss that backward starts from, which shipped voirfiles record."""
 CONTEXT = frozenset(
     {"task", "rate", "units", "time", "process", "rank", "host", "progress", "batch_id", "elapsed"}
     | {"io", "items", "of"}
@@ -202,12 +204,25 @@ def summarise(run: Run) -> Summary:
     regions = (_region(key, sample) for key, sample in reader.regions.items())
     return Summary(
         rates=[rate for rate in rates if rate],
-        series=[_series(key, sample) for key, sample in reader.series.items()],
+        series=_once([_series(key, sample) for key, sample in reader.series.items()]),
         regions=[region for region in regions if region],
         events=reader.events,
         benches=reader.benches,
         torn=damage.torn,
     )
+
+
+def _once(found: list[Series]) -> list[Series]:
+    """``found`` without the loss that backward starts from where a voirfile gives the same values."""
+    own = next((one for one in found if (one.task, one.name) == BACKWARD), None)
+    if own is None or own.statistics is None:
+        return found
+    same = own.n, own.first, own.last, own.statistics
+    doubled = any(
+        one is not own and one.is_loss and (one.n, one.first, one.last, one.statistics) == same
+        for one in found
+    )
+    return [one for one in found if one is not own] if doubled else found
 
 
 def _rate(key: tuple[str, str, str], samples: dict[int, _Sample]) -> Rate | None:

@@ -237,7 +237,8 @@ def _keys(steps: Steps, optimizers: list[frozenset[int]]) -> list[Key]:
     """The loop that each pace belongs to, named alike on every rank.
 
     At one line, what is paced by different objects is one loop where the same optimizers are stepped:
-    a loader made anew for each epoch is no new loop, a second stage of training is.
+    a loader made anew for each epoch is no new loop, a second stage of training is. What a voirfile
+    marks at one line is one loop, whatever it iterates over.
     """
     line: list[tuple[str, str, str | None, int]] = [
         (p.task, p.paced_by, p.place.file if p.place else None, p.place.line if p.place else 0)
@@ -249,7 +250,10 @@ def _keys(steps: Steps, optimizers: list[frozenset[int]]) -> list[Key]:
     for i in sorted(first, key=lambda i: first[i]):
         known = loops.setdefault(line[i], [])
         of = steps.paces[i].of
-        same = (n for n, (ofs, used) in enumerate(known) if of in ofs or used & optimizers[i])
+        marked = steps.paces[i].paced_by == "step"
+        same = (
+            n for n, (ofs, used) in enumerate(known) if marked or of in ofs or used & optimizers[i]
+        )
         ordinal[i] = next(same, len(known))
         if ordinal[i] == len(known):
             known.append((set(), set()))

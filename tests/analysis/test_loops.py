@@ -757,3 +757,22 @@ def test_a_model_that_is_trained_in_its_mode_for_evaluation(tmp_path: Path) -> N
     loop = only(found)
     assert (loop.steps, loop.items_per_step) == (20, 4)
     assert sum(each.passes for each in found.evaluations) == 2
+
+
+@pytest.mark.parametrize("epochs", [2, 3, 5])
+def test_a_loader_that_a_voirfile_names_is_one_loop_however_often_it_is_made(
+    tmp_path: Path, epochs: int
+) -> None:
+    p = Program()
+    for epoch in range(epochs):
+        mine = {"of": 10 + epoch, "task": "train", "asked": "//main > loader"}
+        for _ in range(6):
+            start = p.now
+            with p.around("io", **mine):
+                p.io(1)
+            p.train()
+            p.row("step", start, p.now, 8, **mine)
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 6 * epochs
+    assert [node.name for node in only(found).tree.children].count("io") == 1
+    assert not [each for each in found.others if each.name == "io"]

@@ -134,3 +134,14 @@ def test_several_benches(tmp_path: Path) -> None:
 def test_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.data").write_text("")
     assert read(tmp_path) == ([], [], [], {}, {}, 0)
+
+
+def test_a_loss_that_a_voirfile_gives_as_well_is_one(tmp_path: Path) -> None:
+    backward = [("data", {"task": "train", "loss": value}) for value in (3.0, 2.0, 1.5)]
+    for name, times, both in (("a", 1.0, False), ("b", 2.0, True)):
+        own = [("data", {"loss": times * data["loss"]}) for _, data in backward]
+        folder = tmp_path / name
+        folder.mkdir()
+        write(folder, "x", *backward, *own)
+        found = [(one.task, one.name) for one in read(folder).series]
+        assert found == ([("train", "loss"), ("", "loss")] if both else [("", "loss")])
