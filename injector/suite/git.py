@@ -72,17 +72,20 @@ def _fetch(url: str, commit: str, tree: Path) -> None:
         git(tree, "cat-file", "-e", commit + "^{commit}")
     except CommandFailed as error:
         if "cat-file" in str(error):
-            head = where_is(url, "HEAD")
-            now = f" (its HEAD is {head} today)" if head else ""
+            now = f" (its HEAD is {where_is(url, 'HEAD')} today)"
             text = f"{url} has no commit {commit} in any branch or tag{now}: mend origin.commit"
             raise Failed(text) from None
         raise _explained(url, error) from None
 
 
 def _explained(url: str, error: CommandFailed) -> Failed:
+    if "does not appear to be a git repository" in error.tail:
+        return Failed(f"{url} is no git repository")
     if network.missing(error.tail):
+        lines = error.tail.splitlines()
+        said = next((line for line in lines if network.missing(line)), lines[-1])
         return Failed(
-            f"{url} cannot be reached: {error.tail.splitlines()[-1]}\n"
+            f"{url} cannot be reached: {said}\n"
             "Where there is a network, `git clone --mirror` it; then have git take that copy:\n"
             f"    git config --global url./path/of/the/copy.insteadOf {url}"
         )
@@ -129,13 +132,16 @@ def changed_files(tree: Path) -> list[str]:
 
 
 def where_is(url: str, name: str) -> str | None:
-    """The commit that a branch or tag is at; None where that cannot be told.
+    """The commit that a branch or tag is at; None where the repository has no such one.
 
     What an annotated tag is at is the commit that it stands for.
+
+    Raises:
+        Failed: the repository cannot be reached, or is none.
     """
     try:
         listed = git(Path.cwd(), "ls-remote", url, name, name + "^{}")
-    except CommandFailed:
-        return None
+    except CommandFailed as error:
+        raise _explained(url, error) from None
     found = [line.split()[0] for line in listed.splitlines() if COMMIT.match(line)]
     return found[-1] if found else None

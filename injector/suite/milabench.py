@@ -31,7 +31,9 @@ from .running.journal import FINISHED
 from .validation.rules import FAILURE
 
 MIB = 1 << 20
-APART = ("install", "prepare")
+DEEPEST = 2
+"""Folders below the one that is named that may hold runs."""
+APART = ("install", "prepare", ".")
 """How folders begin that hold no benchmark's runs."""
 JOB = "job"
 """The place of a run that was given several devices: it is summed over none."""
@@ -43,8 +45,15 @@ def is_folder(folder: str) -> bool:
 
 
 def _files(folder: str) -> Iterator[str]:
+    """Not those of our own runs, and none deeper than a base folder has runs: ``BASE/runs/NAME``."""
+    above = os.path.abspath(folder).count(os.sep)
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(APART))
+        if "run.json" in names or "plan.json" in names or "raw" in folders:
+            folders[:] = []
+            continue
+        deep = os.path.abspath(parent).count(os.sep) - above >= DEEPEST
+        some = [] if deep else [name for name in folders if not name.startswith(APART)]
+        folders[:] = sorted(some)
         for name in sorted(names):
             if name.endswith(".data"):
                 yield os.path.join(parent, name)

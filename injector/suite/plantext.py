@@ -12,8 +12,8 @@ LONGEST = 120
 """Characters of a variable's value that are shown."""
 
 
-def lines(plan: Plan) -> Iterator[str]:
-    """The plan, a line at a time."""
+def lines(plan: Plan, parallel: int = 1) -> Iterator[str]:
+    """The plan, a line at a time; ``parallel``: how many jobs run at the same time."""
     machine = plan.machine
     devices = ", ".join(_device(each) for each in machine["devices"])
     yield f"suite {plan.suite['name']}  ({plan.suite['file']})"
@@ -25,8 +25,10 @@ def lines(plan: Plan) -> Iterator[str]:
     for each in plan.left_out:
         yield f"{each.benchmark} is left out: {each.reason}"
     processes = sum(len(job.processes) for job in plan.jobs)
-    took = time_of(sum(job.expected for job in plan.jobs))
-    yield f"{len(plan.jobs)} jobs, {processes} processes, about {took} one after the other"
+    expected = [job.expected for job in plan.jobs]
+    took = time_of(max([sum(expected) / parallel, *expected]))
+    how = "one after the other" if parallel == 1 else f"with {parallel} jobs at the same time"
+    yield f"{len(plan.jobs)} jobs, {processes} processes, about {took} {how}"
 
 
 def _device(described: dict[str, str]) -> str:

@@ -83,9 +83,13 @@ def _make(origin: Origin, home: Path, base: Path) -> None:
 
 def _unpinned(origin: Origin) -> str:
     name = origin.commit or origin.branch or "HEAD"
-    now = git.where_is(origin.git, name)
-    if now is None:
-        name, now = "HEAD", git.where_is(origin.git, "HEAD")
+    now = None
+    try:
+        now = git.where_is(origin.git, name)
+        if now is None:
+            name, now = "HEAD", git.where_is(origin.git, "HEAD")
+    except Failed:
+        pass  # it is wrong without that, too
     what = f"{origin.commit!r} is no whole commit" if origin.commit else "no commit is said"
     where = f"{name} is at {now} today: write `commit: {now}`" if now else "write `commit:`"
     return (

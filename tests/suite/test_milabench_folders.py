@@ -191,3 +191,18 @@ def test_samples_without_power_or_of_other_devices(tmp_path):
     (tmp_path / "a.D7.data").write_text(text)
     [row] = table.rows(results.read(str(tmp_path)))
     assert (row.energy, row.perf_per_watt, row.peak_memory, row.perf) == (None, None, None, 1)
+
+
+def test_a_folder_of_anything_holds_no_runs(tmp_path):
+    """Of runs that lie deeper than a base folder has them, and of our own, nothing is made a suite."""
+    folder(tmp_path / "some" / "where" / "else" / "toy")
+    ours = tmp_path / "train.2026-01-01_00-00-00.000000"
+    ours.mkdir()
+    write(ours / "x.data", config("x", 0), [1.0])
+    (ours / "run.json").write_text("{}")
+    with pytest.raises(results.NoResultsError, match="neither plan"):
+        results.read(str(tmp_path))
+    with pytest.raises(results.NoResultsError, match="it is one run: inject report"):
+        results.read(str(ours))
+    folder(tmp_path / "runs" / "toy")
+    assert table.total(results.read(str(tmp_path))).n == 10

@@ -27,5 +27,5 @@ def main(argv: Sequence[str]) -> int:
         return 0
     from ...suite.plantext import lines
 
-    print("\n".join(lines(plan)))
+    print("\n".join(lines(plan, given.max_parallel)))
     return 0

@@ -37,6 +37,9 @@ def add_options(made: argparse.ArgumentParser) -> None:
     add("--repeat", type=int, metavar="N", help="run every benchmark so many times (default 1)")
     add("--name", metavar="NAME", help="what the run is called (default: the suite's name)")
     add(
+        "--max-parallel", type=int, default=1, metavar="N", help="jobs at the same time (default 1)"
+    )
+    add(
         "--pin", action="store_true", help="bind processes that run side by side to their own cores"
     )
 
@@ -72,6 +75,7 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
 
     if given.repeat is not None and given.repeat < 1:
         raise UserError(f"--repeat is a number of times, at least 1, not {given.repeat}")
+    check_parallel(given.max_parallel)
     base = common.base(given.base)
     found = machine.find(given.devices)
     suite = common.suite(given, found.facts())
@@ -90,6 +94,12 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
         },
     )
     return suite, planning.plan(suite, found, str(base), stands_on, wish)
+
+
+def check_parallel(jobs: int) -> None:
+    """Raise UserError for a ``--max-parallel`` that is none."""
+    if jobs < 1:
+        raise UserError(f"--max-parallel is at least 1, not {jobs}")
 
 
 def _sized(

@@ -35,9 +35,6 @@ def parser() -> argparse.ArgumentParser:
         help="with --resume: which jobs that have finished run again (default never)",
     )
     add(
-        "--max-parallel", type=int, default=1, metavar="N", help="jobs at the same time (default 1)"
-    )
-    add(
         "--wait",
         default="60",
         metavar="T",
@@ -66,8 +63,7 @@ def _check(given: argparse.Namespace) -> None:
     if given.resume and given.suite is None and given.resume.endswith((".yaml", ".yml")):
         given.suite, given.resume = given.resume, ""  # `--resume SUITE.yaml`: the suite is meant
     given.wait = duration("--wait", given.wait)
-    if given.max_parallel < 1:
-        raise UserError(f"--max-parallel is at least 1, not {given.max_parallel}")
+    planned.check_parallel(given.max_parallel)
     if given.resume is None and given.suite is None:
         raise UserError("nothing to run: name a SUITE.yaml, or a run with --resume")
     if given.resume is None and given.rerun:
@@ -86,7 +82,7 @@ def _run(given: argparse.Namespace) -> int:
     if given.dry_run:
         from ...suite.plantext import lines
 
-        print("\n".join(lines(planned.suite_and_plan(given)[1])))
+        print("\n".join(lines(planned.suite_and_plan(given)[1], given.max_parallel)))
         return 0
     base = str(common.base(given.base))
     path = folder.create(base, given.name or os.path.basename(given.suite).partition(".")[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from os.path import expanduser, isfile, normpath
+from os.path import expanduser, isdir, isfile, normpath
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -62,9 +62,8 @@ def gather(file: str | FilePath, problems: Problems) -> Library:
     """
     found = _find(str(file), FilePath())
     if found is None:
-        where = Where(str(file), 1)
         known = [*shipped.suites(), *_beside(FilePath(file))]
-        raise SuiteError([_missing(where, str(file), known)])
+        raise SuiteError([_missing(str(file), known)])
     reader = _Reader(problems)
     library = Library(found)
     reader.include(library, found, str(found), ())
@@ -81,9 +80,11 @@ def _beside(path: FilePath) -> list[str]:
     return sorted(str(each) for each in folder.glob("*.y*ml")) if folder.is_dir() else []
 
 
-def _missing(where: Where, written: str, known: list[str]) -> Problem:
+def _missing(written: str, known: list[str]) -> Problem:
     hint = meant(written, known)
-    return Problem(where, f"there is no file {written}, and no shipped suite of that name{hint}")
+    if isdir(expanduser(written)):
+        return Problem(None, f"{written} is a folder, and a suite is a YAML file{hint}")
+    return Problem(None, f"there is no file {written}, and no shipped suite of that name{hint}")
 
 
 class _Reader:
@@ -143,6 +144,7 @@ class _Reader:
             self.documents[key] = None
             with self.problems.taken():
                 document = self.documents[key] = read(file, shown)
+                self.problems.take(SuiteError(document.problems))
                 self.check(library, document)
         return self.documents[key]
 

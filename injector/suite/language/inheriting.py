@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from .. import definitions
-from ..model import Where
+from ..model import SuiteError, Where
 from ..words import meant
 from .arithmetic import Wrong
 from .including import DEFAULTS, EVERY, Library
@@ -105,6 +105,7 @@ class Ancestry:
             return implied
         document = read(found.file, file)
         problems = Problems()
+        problems.take(SuiteError(document.problems))
         problems.findings(DEFINITION.problems(document.data), document.places, ())
         problems.check()
         return Layer(document.data, document.places).over(implied, unite=False)

@@ -59,7 +59,10 @@ def settings(option: str, given: Iterable[str]) -> list[Setting]:
 def _value(text: str, shown: str) -> Any:
     """A value in YAML; what begins with a placeholder is a text, where YAML sees a map."""
     try:
-        value = parse(f"v: {text}", shown).data["v"]
+        document = parse(f"v: {text}", shown)
+        if document.problems:
+            raise SuiteError(document.problems)
+        value = document.data["v"]
     except SuiteError:
         if _is_template(text):
             return text.strip()

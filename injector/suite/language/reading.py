@@ -37,6 +37,8 @@ class Document(NamedTuple):
     data: dict[str, Any]
     places: dict[Path, Where]
     """Where each key's value stands, by the keys that lead there."""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong in it, though the rest can be read: a key that stands twice."""
 
 
 def read(file: FilePath, shown: str = "") -> Document:
@@ -45,13 +47,13 @@ def read(file: FilePath, shown: str = "") -> Document:
     ``shown``: what messages call it.
 
     Raises:
-        SuiteError: it cannot be read, or is not YAML, or says something twice.
+        SuiteError: it cannot be read, or is not YAML.
     """
     shown = shown or str(file)
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise SuiteError([Problem(Where(shown, 1), f"cannot be read: {error.strerror}")]) from None
+        raise SuiteError([Problem(Where(shown, 0), f"cannot be read: {error.strerror}")]) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise SuiteError([Problem(Where(shown, line), f"is not UTF-8: {error.reason}")]) from None
@@ -66,8 +68,9 @@ def parse(text: str, shown: str) -> Document:
     if not isinstance(data, dict):
         made.problem(node, (), "a suite is a map of names and what they mean")
     if made.problems:
-        raise SuiteError(made.problems)
-    return Document(shown, data, made.places)
+        found = [*made.problems, *made.twice]
+        raise SuiteError(sorted(found, key=lambda each: each.where.line if each.where else 0))
+    return Document(shown, data, made.places, tuple(made.twice))
 
 
 def _composed(text: str, shown: str) -> Any:
@@ -77,6 +80,8 @@ def _composed(text: str, shown: str) -> Any:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         said = ", ".join(part for part in (error.context, error.problem) if part)
+        if tab := _tab(text, line):
+            line, said = tab, "a tab stands at the begin of the line; YAML is indented with spaces"
         raise SuiteError([Problem(Where(shown, line), f"is not YAML: {said}")]) from None
     except yaml.YAMLError as error:  # a character that YAML forbids
         line = text[: getattr(error, "position", 0) or 0].count("\n") + 1
@@ -86,6 +91,17 @@ def _composed(text: str, shown: str) -> Any:
         raise SuiteError([Problem(Where(shown, 1), "is nested too deeply")]) from None
 
 
+def _tab(text: str, line: int) -> int | None:
+    """The line that is indented with a tab, of the two that a mistake on ``line`` may come from."""
+    lines = text.splitlines()
+    for number in (line, line - 1):
+        if 0 < number <= len(lines):
+            content = lines[number - 1]
+            if "\t" in content[: len(content) - len(content.lstrip())]:
+                return number
+    return None
+
+
 class _Maker:
     """Turns nodes into values, and notes where they stand and what is wrong with them."""
 
@@ -93,6 +109,7 @@ class _Maker:
         self.file = file
         self.places: dict[Path, Where] = {}
         self.problems: list[Problem] = []
+        self.twice: list[Problem] = []
         self.open: set[int] = set()
         self.nodes = 0
 
@@ -132,7 +149,7 @@ class _Maker:
             below = (*path, key)
             if key in said:
                 text = f"{key} stands twice: on line {said[key]} as well"
-                self.problem(key_node, below, text)
+                self.twice.append(Problem(self.where(key_node, below), text))
             said[key] = key_node.start_mark.line + 1
             self.places[below] = self.where(key_node, below)
             made[key] = self.value(value_node, below)

@@ -176,3 +176,39 @@ def test_anything_is_a_suite_or_says_why_not(tmp_path, made, n):
             assert error.problems
         else:
             assert all(isinstance(word, str) for word in words)
+
+
+def test_a_key_that_stands_twice_hides_no_other_mistake(tmp_path):
+    text = """\
+a:
+  run: x.py
+  weigth: 2
+  run: y.py
+b:
+  rnu: z.py
+a: {run: x.py, enabled: maybe}
+"""
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(SuiteError) as caught:
+        load(tmp_path / "s.yaml")
+    said = [line.partition("s.yaml:")[2] for line in str(caught.value).splitlines()]
+    assert [line.partition(" ")[2].partition(":")[0] for line in said] == [
+        "a.run", "b", "b.rnu", "a", "a.enabled",
+    ]  # fmt: skip
+    assert said[0].startswith("4: a.run: run stands twice: on line 2")
+    assert said[3].startswith("7: a: a stands twice: on line 1")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nope.yaml", "there is no file nope.yaml, and no shipped suite of that name"),
+        ("smoky", "there is no file smoky, and no shipped suite of that name; did you mean smoke?"),
+        (".", ". is a folder, and a suite is a YAML file"),
+    ],
+)
+def test_a_suite_that_is_not_there_has_no_line(tmp_path, monkeypatch, name, said):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SuiteError) as caught:
+        load(name)
+    assert str(caught.value).startswith(said)

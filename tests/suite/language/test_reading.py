@@ -11,7 +11,7 @@ from injector.suite.model import SuiteError
 
 def problems(text):
     with pytest.raises(SuiteError) as caught:
-        parse(text, "s.yaml")
+        raise SuiteError(parse(text, "s.yaml").problems)
     return str(caught.value).splitlines()
 
 
@@ -118,3 +118,23 @@ def test_pyyaml_without_libyaml_reads_the_same(monkeypatch):
     fast = parse(text, "s")
     monkeypatch.setattr(reading, "LOADER", yaml.SafeLoader)
     assert parse(text, "s") == fast
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a:\n\trun: x.py\n", 2),
+        ("a:\n  run: x.py\n\tweight: 2\n", 3),
+        ("a:\n  argv:\n  \t- x\n", 3),
+        ("\ta: 1\n", 1),
+        ("a:\n  b:\n\t\tc: 1\n  d: 2\n", 3),
+    ],
+)
+def test_a_tab_is_called_a_tab(text, line):
+    [said] = problems(text)
+    assert said.startswith(f"s.yaml:{line}: is not YAML: a tab stands at the begin of the line")
+
+
+def test_a_tab_within_a_line_is_none_of_the_indentation():
+    assert parse("a:\t1\n", "s.yaml").data == {"a": 1}
+    assert "a tab" not in problems("a: [\t1\nb: 2\n")[0]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from suite_ground import Repository, benchmark, definition
 
-from injector.suite import origins, sources
-from injector.suite.making import Failed
+from injector.suite import git, origins, sources
+from injector.suite.making import CommandFailed, Failed
 from injector.suite.model import SuiteError
 
 PATCH = """\
@@ -300,3 +300,27 @@ def test_what_makes_no_sense_is_said(tmp_path, told, says):
     with pytest.raises(SuiteError, match=r"suite\.yaml:3") as error:
         origins.of(benchmark(tmp_path, origin=told))
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("tail", "said"),
+    [
+        ("fatal: unable to access 'https://x/': Could not resolve host: x",
+         "cannot be reached: fatal: unable to access 'https://x/': Could not resolve host: x"),
+        ("ssh: Could not resolve hostname x: Name or service not known\nfatal: Could not read from "
+         "remote repository.\n\nPlease make sure you have the correct access rights\nand the "
+         "repository exists.", "Name or service not known"),
+        ("fatal: '/x' does not appear to be a git repository\nfatal: Could not read from remote "
+         "repository.", "is no git repository"),
+    ],
+)  # fmt: skip
+def test_why_a_repository_cannot_be_had(monkeypatch, tail, said):
+    """It is no question of the commit, as it was once said."""
+
+    def fails(*words):
+        raise CommandFailed(["git"], 128, tail)
+
+    monkeypatch.setattr(git, "git", fails)
+    with pytest.raises(Failed) as error:
+        git.where_is("https://x/y.git", "HEAD")
+    assert said in str(error.value).splitlines()[0]
