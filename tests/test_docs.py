@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -95,19 +96,6 @@ def test_the_config_of_the_docs_sets_its_option(tmp_path):
     assert len(losses) == 20
 
 
-@pytest.mark.parametrize(
-    "words", [("functions", "train.py"), ("check", "train.py", "--voirfile", "x.py")]
-)
-def test_the_commands_of_the_readme_work(words, tmp_path):
-    (tmp_path / "train.py").write_text(PROGRAM)
-    readme = (ROOT / "README.md").read_text()
-    [voirfile] = re.findall(r"```python\n# x.py\n(.*?)```", readme, re.S)
-    (tmp_path / "x.py").write_text(voirfile)
-    done = run(tmp_path, *words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "//main > loss" in done.stdout
-
-
 def test_every_link_between_pages_leads_somewhere():
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
@@ -150,3 +138,13 @@ def test_the_report_of_the_readme_is_what_the_example_gets(tmp_path):
     done = run(tmp_path, "run", "examples/train.py")
     assert done.returncode == 0, done.stderr
     assert essence(shown) == essence(done.stderr)
+    # And what the README shows after it, of the same program and run.
+    readme = (ROOT / "README.md").read_text()
+    [voirfile] = re.findall(r"```python\n# x.py\n(.*?)```", readme, re.S)
+    (tmp_path / "x.py").write_text("# x.py\n" + voirfile)
+    commands = re.findall(r"```\n\$ inject ((?:functions|check|query) .*)\n((?:.*\n)+?)```", readme)
+    assert [line.split()[0] for line, _ in commands] == ["query", "functions", "check"]
+    for line, output in commands:
+        done = run(tmp_path, *shlex.split(line))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(output), line
