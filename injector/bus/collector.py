@@ -15,6 +15,7 @@ from ..store.seal import seal
 from . import sampled, surroundings
 from .endings import Endings, Gone, seen
 from .event import line_of
+from .inbox import SUFFIX
 from .merge import Merged, Record
 from .tally import Tally, warnings
 
@@ -33,6 +34,7 @@ def collect(
     remarks: Iterable[str] = (),
     limits: dict[str, float] | None = None,
     timed_out: bool = False,
+    stopped: bool = False,
     outlived: Iterable[str] = (),
     peak_rss: int = 0,
     exits: Mapping[int, int] | None = None,
@@ -46,7 +48,8 @@ def collect(
     ``started`` and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or
     ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
     repeat, ``remarks`` those that are no failure; ``limits`` are the steps and seconds after which it
-    was to end, ``timed_out`` whether its time was up, ``outlived`` the commands of processes that
+    was to end, ``timed_out`` whether its time was up, ``stopped`` whether one of its processes had all end,
+    ``outlived`` the commands of processes that
     outlived it, ``peak_rss`` the bytes that the largest of its processes held, 0 if that is not known,
     ``exits`` how processes of this host ended, by their numbers, ``interrupted`` the first signal that
     was to end it, and when. What cannot be written is one more problem: this raises nothing for want of
@@ -74,6 +77,7 @@ def collect(
         "interrupted": interrupted and {"signal": interrupted[0], "time": interrupted[1]},
         "outlived": list(outlived),
         "peak_rss": peak_rss or None,
+        "stopped": stopped,
         "problems": list(problems),
         "remarks": list(remarks),
     }
@@ -146,7 +150,7 @@ def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
     machine = surroundings.machine()
     system = machine["os"]
     info.update(
-        stopped=tally.stopped,
+        stopped=info["stopped"] or tally.stopped,
         host=system["nodename"],
         python=main.get("python") or sys.version.split()[0],
         platform=" ".join(system[key] for key in ("sysname", "release", "machine")),
@@ -190,7 +194,9 @@ def _stream(
     yield _event("meta", {**surroundings.machine(), "date": info["started"]})
     yield _event("start", {"command": command, "time": info["started"]})
     several = len(merged.logs) > 1
-    streams = [_told(merged, tally, several), *map(sampled.events, sampled.files(merged.folder))]
+    folder = merged.folder
+    streams = [_told(merged, tally, several), *map(sampled.events, sampled.files(folder))]
+    streams += map(sampled.sent, sampled.files(folder, SUFFIX))
     for timed in heapq.merge(*streams, key=lambda timed: timed.time):
         yield _event(timed.event, timed.data, "data")
     end = {"command": command, "time": info["ended"], "return_code": exit}

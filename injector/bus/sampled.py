@@ -21,29 +21,41 @@ class Timed(NamedTuple):
     data: Any
 
 
-def files(folder: str) -> list[str]:
-    """The files of the monitors of the run in ``folder``."""
+def files(folder: str, suffix: str = SUFFIX) -> list[str]:
+    """The files of the monitors of the run in ``folder``, or those of another kind."""
     raw = os.path.join(folder, "raw")
     try:
-        names = sorted(name for name in os.listdir(raw) if name.endswith(SUFFIX))
+        names = sorted(name for name in os.listdir(raw) if name.endswith(suffix))
     except OSError:
         return []
     return [os.path.join(raw, name) for name in names]
 
 
-def events(path: str) -> Iterator[Timed]:
-    """The samples of one monitor in the order of time. Raises OSError."""
+def sent(path: str) -> Iterator[Timed]:
+    """What the program itself has sent (see :mod:`.inbox`), by when it came. Raises OSError."""
+    for time, event, data in _timed(path):
+        if event != "lost":
+            yield Timed(time, event, {"time": time, **data} if isinstance(data, dict) else data)
+
+
+def _timed(path: str) -> Iterator[Timed]:
+    """Each record of a file that is no program's log."""
     tie = 0.0, 0
-    cores: list[list[float]] | None = None
     for record in read_records(path, Damage()):
         event, data = record["event"], record.get("data")
-        if not isinstance(data, dict):
-            continue
-        if event == "process":
+        if event == "process" and isinstance(data, dict):
             tie = float(data.get("time") or 0.0), int(data.get("monotonic_ns") or 0)
             continue
         t = record.get("t")
-        time = tie[0] + ((t if isinstance(t, int) else tie[1]) - tie[1]) / 1e9
+        yield Timed(tie[0] + ((t if isinstance(t, int) else tie[1]) - tie[1]) / 1e9, event, data)
+
+
+def events(path: str) -> Iterator[Timed]:
+    """The samples of one monitor in the order of time. Raises OSError."""
+    cores: list[list[float]] | None = None
+    for time, event, data in _timed(path):
+        if not isinstance(data, dict):
+            continue
         if event == "devices":
             yield _at(time, gpudata={key: _device(state) for key, state in data.items()})
         elif event == "host":

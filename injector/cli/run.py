@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from injector.bus.inbox import Inbox
 from injector.cli.beside import Beside
 from injector.errors import UserError
 from injector.launch import environment, supervisor
@@ -126,9 +127,12 @@ class _Run:
         beside = Beside(self.command, folder, self.problems)
         # Not at once: the program, which is starting, may have few cores.
         later = ((SOON, self.prepare), (LATER, self.prepare_analysis))
-        environ, limits = self.environ(folder), self.limits()
+        inbox = _inbox(folder)
+        environ, limits = self.environ(folder, inbox), self.limits()
         try:
-            return supervisor.run(path, argv, environ, beside.start, limits, beside.apart, later)
+            return supervisor.run(
+                path, argv, environ, beside.start, limits, beside.apart, later, inbox
+            )
         finally:
             beside.end()
 
@@ -156,13 +160,14 @@ class _Run:
             pass  # the report will say so, if it needs it
         return False
 
-    def environ(self, folder: str | None) -> dict[str, str]:
+    def environ(self, folder: str | None, inbox: Inbox | None) -> dict[str, str]:
         """The environment of the program's process, as it is until that process has booted."""
         command, environ = self.command, dict(os.environ)
         original = environ.get("PYTHONPATH")
         settings = {
             "home": os.path.dirname(environment.PACKAGE),
             "run": folder,
+            "inbox": None if inbox is None else inbox.address,
             "voirfiles": self.voirfiles,
             "found": command.named() is None,
             "options": command.options,
@@ -217,6 +222,7 @@ class _Run:
             remarks=command.notes,
             limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
             timed_out=ended.timed_out,
+            stopped=ended.stopped,
             outlived=ended.outlived,
             peak_rss=ended.peak_rss,
             exits=ended.exits,
@@ -254,6 +260,14 @@ class _Run:
         if not self.quiet:
             for line in lines:
                 print(f"inject: {line}", file=sys.stderr)
+
+
+def _inbox(folder: str | None) -> Inbox | None:
+    """Where processes of the program send records; None without a record, or descriptors."""
+    try:
+        return None if folder is None else Inbox(folder)
+    except OSError:
+        return None
 
 
 def _program(command: Command) -> tuple[str, list[str]]:

@@ -14,6 +14,7 @@ import posix
 import sys
 
 from injector import ballast
+from injector.bus import inbox
 from injector.launch import environment
 from injector.launch.children import Children, native
 from injector.launch.settings import decode
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 USER = "injector.measure.own"
 """Imported when a program names its own regions."""
+VOIR = "voir"
+"""Imported when a program sends records itself."""
 
 
 class Process:
@@ -79,6 +82,14 @@ class Process:
             return error.code if isinstance(error.code, int) else BAD_INPUT
         except Exception as error:
             say(f"not probing: {type(error).__name__}: {error}")
+        except BaseException as error:
+            from injector.probe.stop import is_stop
+
+            if isinstance(error, KeyboardInterrupt) or not is_stop(error):
+                raise
+            self.session.stop_before(error)
+            self.began = True
+            return 0
         return None
 
     def phases_early(self, entry: str | None) -> None:
@@ -120,7 +131,7 @@ class Process:
             if calls or (folder and shadows.names(folder)):
                 self._open()
             else:
-                libraries = {*self.config.get("auto", ()), USER}
+                libraries = {*self.config.get("auto", ()), USER, VOIR}
                 automatic.Watch(libraries, self.sought, self.open_now).start()
         except Exception as error:
             say(f"not probing: {type(error).__name__}: {error}")
@@ -306,6 +317,8 @@ def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]
     """
     config = decode(settings)
     config["pythonpath"] = os.environ.get("PYTHONPATH")
+    if config.get("inbox"):
+        inbox.offer(config["inbox"])
     children = Children(settings)
     children.install()
     process = Process(config, children)

@@ -12,12 +12,15 @@ import os
 import time
 
 from injector import reaper
+from injector.bus.inbox import SIGNAL
 from injector.launch.relay import Relay
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
+
+    from injector.bus.inbox import Inbox
 
 FORWARDED = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2)
 INTERRUPTS = (_signal.SIGINT, _signal.SIGQUIT)
@@ -50,6 +53,7 @@ class Ended:
         "peak_rss",
         "pid",
         "started",
+        "stopped",
         "timed_out",
     )
 
@@ -61,6 +65,8 @@ class Ended:
         self.ended = ended
         self.timed_out = False
         """Whether its time was up: the exit code to give is :data:`TIMED_OUT` then."""
+        self.stopped = False
+        """Whether one of its processes had all of them end: ``code`` is 0 then."""
         self.outlived: list[str] = []
         """Command lines of the processes that outlived it and that we had to end."""
         self.peak_rss = 0
@@ -90,16 +96,18 @@ def run(
     limits: Limits | None = None,
     apart: set[int] | None = None,
     later: Sequence[tuple[float, Callable[[], object]]] = (),
+    inbox: Inbox | None = None,
 ) -> Ended:
     """Start ``words`` from the file ``path``; returns when nothing that it started is left.
 
     ``meanwhile(pid)`` is called once it has been started, each action of ``later`` if it still runs after
     so many seconds, and again after as many while it returns True; none is to take long. Processes in
-    ``apart``, to which the first may add, are ours and live on. Raises OSError when the program cannot be
-    started.
+    ``apart``, to which the first may add, are ours and live on. What comes into ``inbox`` is read. Raises
+    OSError when the program cannot be started.
     """
     numbers = (*FORWARDED, *INTERRUPTS, *JOB_CONTROL)
-    watched = {_signal.SIGCHLD, *(n for n in numbers if not _ignored(n))}
+    own = {_signal.SIGCHLD, SIGNAL}
+    watched = {*own, *(n for n in numbers if not _ignored(n))}
     before = _signal.pthread_sigmask(_signal.SIG_BLOCK, watched)
     try:
         reaper.adopt_orphans()
@@ -108,8 +116,10 @@ def run(
         quiet = (_signal.SIGPIPE, _signal.SIGXFSZ)
         pid = os.posix_spawn(path, words, environ, setsigmask=before, setsigdef=quiet)
         # Not before the program: what kills it now is not to be taken for what it will have had.
-        relay = Relay(pid, watched - {_signal.SIGCHLD})
+        relay = Relay(pid, watched - own)
         watch = _Watch(pid, started, limits or Limits(), relay, set() if apart is None else apart)
+        if inbox is not None:
+            watch.listen(inbox)
         try:
             meanwhile(pid)
             for seconds, action in later:
@@ -118,6 +128,7 @@ def run(
                 watch.take(watch.wait(watched))
         finally:
             relay.end()
+            watch.hear(close=True)
         return watch.ended
     finally:
         while _signal.sigtimedwait(watched, 0) is not None:
@@ -145,6 +156,8 @@ class _Watch:
         self._alone = False  # no child is left
         self._gave_up = False
         self._due: dict[Callable[[], None], float] = {}  # what to do, and when
+        self._inbox: Inbox | None = None
+        self._stopping: set[int] = set()  # processes that have all others end with them; 0 for now
         if relay.witness is not None:
             apart.add(relay.witness.pid)
         if limits.timeout is not None:
@@ -220,17 +233,41 @@ class _Watch:
         self._remember(self._pid, status)
         self._due.pop(self._pass_on, None)
         self._due.pop(self._time_is_up, None)
+        self._due.pop(self._stop_all, None)
+        self.hear()
         if self._force_all in self._due:
             return  # it was one of many that had to be killed
-        if self.ended.code < 0 or self.ended.timed_out:
+        if self.ended.stopped:
+            self.ended.code = 0
+        if self.ended.code < 0 or self.ended.timed_out or self.ended.stopped:
             self._end_all()
         else:
             self._in(self._limits.grace, self._end_left)
 
     # --- signals -----------------------------------------------------------------------------------
 
+    def listen(self, inbox: Inbox) -> None:
+        """Read what comes into the inbox, when it comes."""
+        self._inbox = inbox
+        inbox.listen()
+        self.hear()
+
+    def hear(self, close: bool = False) -> None:
+        """Read what has come into the inbox."""
+        if self._inbox is None:
+            return
+        for pid in self._inbox.read():
+            self.ended.stopped = True
+            self._stopping.add(pid)
+            self._in(0, self._stop_all)
+        if close:
+            self._inbox.close()
+
     def take(self, signal: Any) -> None:
         """A signal came: to us alone, or to all of us."""
+        if signal is not None and signal.si_signo == SIGNAL:
+            self.hear()
+            return
         if signal is None or signal.si_signo == _signal.SIGCHLD:
             return
         self._reap()  # the end of the program, if it came first, is told last
@@ -273,6 +310,17 @@ class _Watch:
         if process is not None:
             reaper.end_politely([process])
         self._in(self._limits.grace, self._end_all)
+
+    def _stop_all(self) -> None:
+        """One process has had enough: at once, or when it has ended and others may wait for it."""
+        if 0 in self._stopping:
+            reaper.end_politely(self._left())
+            self._in(self._limits.grace, self._end_all)
+        elif any(map(reaper.find, self._stopping)):
+            self._in(AGAIN, self._stop_all)
+        else:
+            self._stopping.add(0)
+            self._in(self._limits.grace, self._stop_all)
 
     def _end_left(self) -> None:
         """What outlived the program had its time."""

@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
+import os
+import weakref
+from functools import wraps
+
+from ..bus.inbox import VARIABLE, event_of, told
+
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
     Emit = Callable[[str, Any], None]
 
 
-OURS = frozenset(
-    (
-        "process",
-        "asked",
-        "probe",
-        "miss",
-        "fired",
-        "first",
-        "failure",
-        "lost",
-        "end",
-        "voirfile",
-        "auto-missed",
-        "ahead",
-    )
-)
-"""Events that the record itself is made of; a voirfile's own of such a name are put into ``event``."""
-
-
 class Log:
     """Called with a mapping, writes it into the record; a stream of ``giving`` when used as one.
 
-    ``{"$event": name, "$data": data}`` is an event of that name, anything else an event ``data``.
+    ``{"$event": name, "$data": data}`` is an event of that name, anything else an event ``data``. The
+    event ``stop`` ends the job.
     """
 
-    def __init__(self, emit: Emit) -> None:
+    def __init__(self, emit: Emit, end_job: Callable[[], None] = lambda: None) -> None:
         self._emit = emit
+        self._end_job = end_job
         self._stream: Any = None
 
     def __call__(self, data: dict[str, Any]) -> None:
-        if "$event" in data:
-            name, content = str(data["$event"]), data.get("$data")
-            if name in OURS:
-                name, content = "event", {"name": name, "data": content}
+        name, content = event_of(data)
+        if "$event" not in data:
+            content = {k: v for k, v in data.items() if not k.startswith("$")}
+        if name != "stop":
             self._emit(name, content)
-        else:
-            self._emit("data", {k: v for k, v in data.items() if not k.startswith("$")})
         if self._stream is not None:
             self._stream(data)
+        if name == "stop":
+            self._end_job()
 
     def stream(self) -> Any:
         """The same as a stream; imports ``giving``."""
@@ -68,3 +58,35 @@ class Log:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.stream(), name)
+
+
+def take_smuggled(module: ModuleType, log: Log) -> None:
+    """Have what ``voir.smuggle`` would hide in standard output logged, and kept out of there.
+
+    Whoever has set ``DATA_FD`` to 1 reads standard output for that, and still finds it.
+    """
+    writer = module.SmuggleWriter
+    write = writer.write
+    parts: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+    @wraps(write)
+    def wrote(self: Any, text: str) -> Any:
+        if not _is_standard_output(self.stream):
+            return write(self, text)
+        *lines, rest = (parts.pop(self, "") + text).split("\n")
+        if rest:
+            parts[self] = rest
+        for line in lines:
+            event, data = told(line)
+            log(data if event == "data" else {"$event": event, "$data": data})
+        encoded = module.encode_as_escape_sequence(text)
+        return write(self, text) if os.environ.get(VARIABLE) == "1" else len(encoded)
+
+    writer.write = wrote
+
+
+def _is_standard_output(stream: Any) -> bool:
+    try:
+        return bool(stream.fileno() == 1)
+    except (AttributeError, OSError, ValueError):  # no file, or closed: it will say so
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from ..errors import UserError
@@ -45,7 +46,12 @@ class Overseer:
         self._values: dict[str | None, Any] = {}
         self.lenient = False
         """Whether the program runs even if a voirfile is no good: nobody named it."""
-        self.log = Log(recorder.emit)
+        self.end_job: Callable[[], None] = lambda: None
+        """Ends all processes of the program, as the event ``stop`` asks for."""
+        self.log = Log(recorder.emit, lambda: self.end_job())
+        size = os.environ.get("WORLD_SIZE", "")
+        self.world = int(size) if size.isdecimal() else 1
+        """How many processes train together, as far as is known."""
         self._emit = recorder.emit
         self._install = install
         self._on_error = on_error
@@ -124,7 +130,7 @@ class Overseer:
         if self._given is None:
             from .streams import GivenStream
 
-            self._given = GivenStream(lambda error: self._stream_failed("ov.given", error)).open()
+            self._given = GivenStream(self._given_failed).open()
             self._given.where("$event") >> self.log
         return self._given
 
@@ -286,6 +292,7 @@ class Overseer:
     def rank(self, rank: int, world: int, local: int | None = None) -> None:
         """Record which process of how many this one has turned out to be."""
         self._emit("rank", {"rank": rank, "world": world, "local": local})
+        self.world = world
         if self._pacing is not None:
             self._pacing.ranked(world)
 
@@ -356,6 +363,14 @@ class Overseer:
             raise error
         self._on_error(name, error)
 
+    def _given_failed(self, error: BaseException) -> None:
+        """A subscriber raised: the program gave, and is stopped there if it is to be."""
+        from ..probe.stop import is_stop, request_stop
+
+        if is_stop(error):
+            request_stop(error, sys._getframe())
+        self._on_error("ov.given", error)
+
     def start(self, instruments: Iterable[tuple[str, Instrument]]) -> None:
         """Call the instruments of the voirfiles, given with the voirfile that defines each."""
         self._schedule.start()
@@ -366,6 +381,10 @@ class Overseer:
         """End a phase whose body was not ours to run: the program's own."""
         self._emit("phase", {"name": phase.name})
         self._schedule.end(phase, None, exception)
+
+    def stop_instruments(self, error: BaseException) -> None:
+        """Throw a stop into every instrument that waits."""
+        self._schedule.stop(error)
 
     def forget(self) -> None:
         """Resume no instrument any more: their voirfile is not used."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import _thread
+import os
 import sys
 
+from ..bus import inbox
 from ..errors import UserError
 from ..probe import Point, points, stop, undefine
 from ..rewrite.methods import hook_of, is_method
 from ..rewrite.request import Miss
 from . import voirfile, workers
 from .automatic import Automatic
+from .log import take_smuggled
 from .overseer import Overseer
 from .probes import Probe
 
@@ -20,7 +23,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..rewrite.request import Landing, Request
+    from .phases import Phase
     from .rooms import Record, Rewriter
+
+
+_NO_REASON = {"task": None, "steps": None, "why": None}
 
 
 class Session:
@@ -42,6 +49,7 @@ class Session:
         self._before_fork: dict[str, int] = {}
         self.overseer = Overseer(record, self._install, self._failure, engine.after_import)
         self.overseer.lenient = bool(config.get("found"))
+        self.overseer.end_job = self._end_job
         methods = config.get("methods", ())
         self._automatic = Automatic(self.overseer, engine, record, methods, self._together)
         points.on_failure = self._hook_failed
@@ -153,32 +161,56 @@ class Session:
             exception = stop.told(stop.stopped_by)
         elif exception is not None:
             self._record.emit("error", _described(exception))
-        try:
-            overseer.end_phase(phases.run_script, exception)
-        except BaseException as error:
-            self._failure("phase run_script", error)
+        self._end_phase(phases.run_script, exception)
         overseer.close()
-        try:
-            overseer.end_phase(phases.finalize, None)
-        except BaseException as error:
-            self._failure("phase finalize", error)
+        self._end_phase(phases.finalize, None)
         overseer.let_go()
+
+    def _end_phase(self, phase: Phase, exception: BaseException | None) -> None:
+        try:
+            self.overseer.end_phase(phase, exception)
+        except BaseException as error:
+            if not stop.is_stop(error):  # the program has come to its end already
+                self._failure(f"phase {phase.name}", error)
+
+    def stop_before(self, error: BaseException) -> None:
+        """An instrument stops the program before it has begun."""
+        stop.stopped_by = error
+        self._stopping()
+        self.overseer.stop_instruments(stop.told(error))
 
     def _stopping(self) -> None:
         """The program is being stopped, on purpose."""
         said = getattr(stop.stopped_by, "value", None)  # of a pace; anything of ov.stop
-        nothing = {"task": None, "steps": None, "why": None}
-        self._record.emit("stop", said if isinstance(said, dict) and "why" in said else nothing)
+        paced = isinstance(said, dict) and "why" in said
+        self._record.emit("stop", said if paced else _NO_REASON)
+        if not paced and self._is_child() and self.overseer.world > 1:
+            inbox.tell(self._config.get("inbox"), os.getpid())  # other ranks may wait for this one
+
+    def _end_job(self) -> None:
+        """The program ends here, or, of a process that it has started, all that ``inject run`` has."""
+        if self._is_child() and inbox.tell(self._config.get("inbox"), 0):
+            self._record.emit("stop", _NO_REASON)
+        else:
+            stop.request_stop(stop.StopProgram(), sys._getframe())
+
+    def _is_child(self) -> bool:
+        """Whether the program has started this process."""
+        address: str | None = self._config.get("inbox")
+        return address is not None and os.getppid() != inbox.owner(address)
 
     def _tell_voir(self) -> None:
         """``voir.log`` and ``voir.iterate`` in the program find the overseer through voir itself."""
-        loaded = sys.modules.get("voir.helpers")
+        self._meet("voir.helpers", lambda module: module.current_overseer.set(self.overseer))
+        self._meet("voir.smuggle", lambda module: take_smuggled(module, self.overseer.log))
+
+    def _meet(self, name: str, action: Callable[[Any], None]) -> None:
+        """Do something with a module, now or when it has been imported."""
+        loaded = sys.modules.get(name)
         if loaded is not None:
-            loaded.current_overseer.set(self.overseer)
+            action(loaded)
         else:
-            self._engine.after_import(
-                "voir.helpers", lambda module: module.current_overseer.set(self.overseer)
-            )
+            self._engine.after_import(name, action)
 
     # --- probes ------------------------------------------------------------------------------------
 

@@ -41,7 +41,12 @@ stopped_by: BaseException | None = None
 
 
 def is_stop(error: BaseException) -> bool:
-    """Whether ``error`` asks for the end of the program: ours, or voir's (found only if loaded)."""
+    """Whether ``error`` asks for the end of the program: ours, or voir's (found only if loaded).
+
+    A handler within a handler may have asked: what passes the outer one is what the program shall see.
+    """
+    if stopped_by is not None and isinstance(error, SystemExit):
+        return True
     return isinstance(error, (StopProgram, KeyboardInterrupt, *_foreign()))
 
 
@@ -53,11 +58,12 @@ def _foreign() -> tuple[type[BaseException], ...]:
 def request_stop(error: BaseException, frame: FrameType) -> NoReturn:
     """End the program at ``frame`` because of ``error``: raises what the program shall see.
 
-    voir's ``OverseerAbort`` carries the error to raise; a ``KeyboardInterrupt`` passes as it is.
+    voir's ``OverseerAbort`` passes as it is, with the error that it carries as its cause: ``except
+    Exception`` does not hold it up. So does a ``KeyboardInterrupt``.
     """
     phase = sys.modules.get("voir.phase")
     if phase is not None and isinstance(error, phase.OverseerAbort):
-        raise error.args[0] from None
+        raise error from error.args[0]
     if isinstance(error, KeyboardInterrupt):
         raise error
     import threading  # at the end of a run, not at its start
