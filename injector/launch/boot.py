@@ -83,11 +83,8 @@ class Process:
         except Exception as error:
             say(f"not probing: {type(error).__name__}: {error}")
         except BaseException as error:
-            from injector.probe.stop import is_stop
-
-            if isinstance(error, KeyboardInterrupt) or not is_stop(error):
+            if not self.session.stop_before(error):
                 raise
-            self.session.stop_before(error)
             self.began = True
             return 0
         return None

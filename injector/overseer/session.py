@@ -173,11 +173,14 @@ class Session:
             if not stop.is_stop(error):  # the program has come to its end already
                 self._failure(f"phase {phase.name}", error)
 
-    def stop_before(self, error: BaseException) -> None:
-        """An instrument stops the program before it has begun."""
+    def stop_before(self, error: BaseException) -> bool:
+        """Whether an instrument stops, with this, the program before it has begun."""
+        if isinstance(error, KeyboardInterrupt) or not stop.is_stop(error):
+            return False
         stop.stopped_by = error
         self._stopping()
         self.overseer.stop_instruments(stop.told(error))
+        return True
 
     def _stopping(self) -> None:
         """The program is being stopped, on purpose."""
