@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .columns import SECOND, Site, Source
+from .columns import SECOND, Ints, Site, Source
 from .evaluating import Passes
-from .intervals import Holes, among, counts
+from .intervals import Holes, among, counts, owners
 from .profile import Place, Stretch
+from .tables import counted
 from .units import Thread, Unit
 
 GAPS = 5
@@ -125,7 +126,7 @@ def _gaps(thread: Thread, covered: Holes) -> list[Sum]:
     lane = thread.lane
     before = np.maximum(np.searchsorted(lane.start, start, side="left") - 1, 0)
     after = np.minimum(np.searchsorted(lane.start, end, side="left"), len(lane) - 1)
-    calls = counts(lane.start[thread.marks.forward], start, end) > 0
+    calls = counts(lane.start[_playing(thread)], start, end) > 0
     loose = {i for i, pace in enumerate(thread.steps.paces) if pace.paced_by == "optimizer"}
     following = np.searchsorted(thread.steps.start, end)
     paced = among(thread.steps.pace, loose)
@@ -148,6 +149,25 @@ def _gaps(thread: Thread, covered: Holes) -> list[Sum]:
         first = min(each.first for each in rest)
         sums[GAPS:] = [Sum("gap", note, None, first, sum(each.ns for each in rest))]
     return sums
+
+
+def _playing(thread: Thread) -> Ints:
+    """The calls of models by which an agent plays in its environment, and the environment's own.
+
+    It plays before it is trained for the first time, and sees less in one call than it is trained with.
+    """
+    lane, marks = thread.lane, thread.marks
+    found = [lane.region("env")]
+    trained = marks.trained if len(marks.trained) else marks.learnt
+    usual = np.median(counted(lane.payload[trained])[0]) if len(trained) else 0
+    first = lane.start[marks.updates[0]] if len(marks.updates) else 0
+    for site in np.unique(lane.site[marks.forward]).tolist():
+        rows = marks.forward[lane.site[marks.forward] == site]
+        outside = owners(thread.steps.start, thread.steps.end, lane.start[rows]) < 0
+        seen = np.median(counted(lane.payload[rows])[0])
+        if lane.start[rows[0]] < first and seen < usual and outside.mean() > 0.5:
+            found.append(rows)
+    return np.sort(np.concatenate(found))
 
 
 def _between(one: Site, two: Site) -> str:

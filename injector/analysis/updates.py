@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .columns import Ints
-from .intervals import Holes, runs
+from .intervals import Holes, counts, runs
 from .lanes import Lane
 from .marks import Marks
 from .steps import Pace, Steps, joined, no_steps, pace_of
@@ -15,7 +15,7 @@ MANY = 64
 _LONG = 8
 """Updates in a row by each of two optimizers that take turns as stages, not as parts of a step."""
 PAUSE = 5.0
-"""Median steps that what precedes an update lasts at least where it is no part of its step."""
+"""Median steps that what precedes an update, and is none of its work, lasts where it is no part of it."""
 
 
 def paced_by_updates(marks: Marks, free: Ints) -> Steps:
@@ -90,7 +90,8 @@ def bounded(marks: Marks, steps: Steps, others: Steps, holes: Holes) -> Steps:
     """``steps`` that begin where their own work does, where something else lies in between.
 
     That is so for the first of a loop, after steps of ``others``, and where what precedes the first
-    part of a step lasts long: an agent plays its environment, a model is saved.
+    part of a step lasts long and is more than usually precedes it: an agent plays its environment. A
+    turn that is only slow is a slow step.
     """
     if not len(steps):
         return steps
@@ -113,7 +114,8 @@ def bounded(marks: Marks, steps: Steps, others: Steps, holes: Holes) -> Steps:
         if len(mine) < 3:
             continue
         lead = work[mine] - start[mine] - holes.within(start[mine], work[mine])
-        late = mine[lead > PAUSE * np.median(length[mine])]
+        calls = counts(lane.start, start[mine], work[mine])
+        late = mine[(lead > PAUSE * np.median(length[mine])) & (calls > np.median(calls))]
         start[late] = work[late]
     return Steps(
         np.minimum(start, lane_start(lane, marks, steps)),

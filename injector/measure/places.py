@@ -30,23 +30,25 @@ class Finder:
         """Where the nearest frame of the program is: ``file line function text``.
 
         The program is what lies outside of the standard library, of site-packages and of this package.
-        If nothing of it called, it is what lies outside of the package ``library``; and if that is
-        what was started, as the command of a package, it is whoever called.
+        If nothing of it called, it is the package that was started, as the command of a package is, or
+        else what lies outside of the package ``library``; and if that is what was started, whoever called.
         """
-        direct = outside = None
+        packages: dict[str, FrameType] = {}
+        started = None
         while frame is not None:
             kind = self._kind(frame)
             if kind == PROGRAM:
                 return _place(frame)
             if kind == PACKAGE:
-                direct = direct or frame
-                if outside is None and _package(frame) != library:
-                    outside = frame
-            if library and _starts(frame, kind) == library:
-                outside = direct
+                packages.setdefault(_package(frame), frame)
+            started = _starts(frame, kind) or started
             frame = frame.f_back
-        found = outside or direct
-        return None if found is None else _place(found)
+        if not packages:
+            return None
+        direct = next(iter(packages.values()))
+        outside = (each for name, each in packages.items() if name != library)
+        found = direct if started == library else next(outside, direct)
+        return _place(packages.get(started or "", found) if started != library else found)
 
     def called(self, frame: FrameType | None, name: str) -> str | None:
         """The function of the standard library that somebody else called, as ``Queue.get``.

@@ -30,4 +30,6 @@ def line(place: Place | None) -> str:
     if place is None:
         return ""
     text = clean(place.text).strip()
+    if text.endswith((",", "(", "[", "{")):
+        text += " …"  # the statement goes on
     return f"{at(place)}  {text}" if text else at(place)

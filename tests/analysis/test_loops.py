@@ -776,3 +776,27 @@ def test_a_loader_that_a_voirfile_names_is_one_loop_however_often_it_is_made(
     assert only(found).steps == 6 * epochs
     assert [node.name for node in only(found).tree.children].count("io") == 1
     assert not [each for each in found.others if each.name == "io"]
+
+
+def test_a_slow_turn_without_a_loader_is_a_slow_step(tmp_path: Path) -> None:
+    p = Program()
+    for turn in range(60):
+        p.wait(90 if turn % 6 == 5 else 1)  # a batch made by hand, and a host that is busy
+        p.train()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, stretch(found, "gap")) == (60, 0)
+    assert loop.throughput.items == pytest.approx(8 / ((8 + 89 / 6) * 1e-3), rel=0.1)
+
+
+@pytest.mark.parametrize(("plays", "size"), [(True, 1), (False, 8), (False, 64)])
+def test_only_an_agent_makes_a_gap_a_rollout(tmp_path: Path, plays: bool, size: int) -> None:
+    p = Program()
+    for _ in range(5):
+        for _ in range(30):
+            p.forward(1, items=size, line=50, of=1 if plays else 7, phase=None)
+            p.wait(3)
+        for _ in range(20):
+            p.train()
+    found = report(tmp_path / "r", p)
+    assert any(s.note.startswith("rollout") for s in found.stretches) is plays

@@ -30,14 +30,18 @@ def place(monkeypatch):
         Finder, "_kind", lambda self, frame: "ours" if ours(frame) else kind(self, frame)
     )
 
-    def find(start, asked):
-        """``tool.train`` is called by ``click``, and calls what is hooked in ``asked``."""
+    def find(start, asked, bar=False):
+        """``tool.train`` is called by ``click``, and calls what is hooked in ``asked``.
+
+        With ``bar`` it has ``click`` draw from that for it, as from a loader with a progress bar.
+        """
         found = []
         look = lambda: found.append(Finder().place(sys._getframe(1), asked))
         click = run("def call(work, *given):\n    work(*given)\n", f"{SITE}/click.py", "click")
         train = run("def train(hooked):\n    # Calls.\n    hooked()\n", f"{SITE}/tool.py", "tool")
+        inner = (lambda: click["call"](look)) if bar else look
         # In a thread: below this test are frames of whoever runs it.
-        begun = lambda: start(lambda: click["call"](train["train"], look))
+        begun = lambda: start(lambda: click["call"](train["train"], inner))
         thread = threading.Thread(target=begun)
         thread.start()
         thread.join()
@@ -86,6 +90,14 @@ def program(begin):
 )
 def test_where_a_call_is(place, start, asked, expected):
     assert place(start, asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [(program, "main.py"), (script("tool"), "tool.py"), (module("tool"), "tool.py")],
+)
+def test_the_line_of_a_loop_with_a_progress_bar_is_the_programs(place, start, expected):
+    assert place(start, "torch", bar=True)[0] == expected
 
 
 def test_a_thread_of_a_library(place):
