@@ -6,7 +6,7 @@ import sys
 from contextvars import ContextVar
 
 from ..probe import MISSING, define_raw
-from ..probe.points import read_variable
+from ..probe.variables import follow, read_name, read_variable
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -27,11 +27,13 @@ class Scope:
     always active: its own level holds everything that its functions do.
     """
 
-    __slots__ = ("_module", "_outer", "_stack")
+    __slots__ = ("_module", "_outer", "_stack", "_suspends")
 
     def __init__(self, outer: Scope | None, module: str | None) -> None:
         self._outer = outer
         self._module = module
+        self._suspends = False
+        """Whether an activation was one of a generator: it may be suspended in a ``yield from``."""
         self._stack: ContextVar[_Node | None] = ContextVar("injector scope", default=None)
 
     def publish(self, hook: str) -> None:
@@ -39,8 +41,14 @@ class Scope:
         stack, outer = self._stack, self._outer
 
         def enter() -> None:
-            if outer is None or outer.current() is not None:
-                stack.set((sys._getframe(1), stack.get()))
+            if outer is not None and outer.current() is None:
+                return
+            frame, node = sys._getframe(1), stack.get()
+            if frame.f_code.co_flags & _SUSPENDABLE:
+                self._suspends = True
+                if _holds(node, frame):
+                    return  # it was never left: it handles an exception of its own
+            stack.set((frame, node))
 
         def leave() -> None:
             node = stack.get()
@@ -54,7 +62,14 @@ class Scope:
     @property
     def active(self) -> Callable[[], Any]:
         """What :meth:`current` does, by the shortest way: it is asked at each event inside."""
-        return self._stack.get if self._module is None else self.current
+        if self._module is not None:
+            return self.current
+        get = self._stack.get
+
+        def active() -> Any:
+            return self.current() if self._suspends else get()
+
+        return active
 
     def current(self) -> Any:
         """The innermost activation's frame (a module scope: its namespace), or ``None``."""
@@ -62,6 +77,8 @@ class Scope:
             module = sys.modules.get(self._module)
             return None if module is None else module.__dict__
         node = self._stack.get()
+        while node is not None and self._suspends and node[0].f_back is None:
+            node = node[1]  # a frame that runs has one that called it
         return None if node is None else node[0]
 
     def read(self, variable: str | None) -> Any:
@@ -70,8 +87,19 @@ class Scope:
         if found is None or variable is None:
             return MISSING
         if isinstance(found, dict):
-            return found.get(variable, MISSING)
+            root, *attributes = variable.split(".")
+            return follow(read_name(found, root), attributes)
         return read_variable(found, variable)
+
+
+_SUSPENDABLE = 0x20 | 0x200
+"""Flags of the code of generators and async generators."""
+
+
+def _holds(node: _Node | None, frame: FrameType) -> bool:
+    while node is not None and node[0] is not frame:
+        node = node[1]
+    return node is not None
 
 
 def _without(node: _Node, frame: FrameType) -> _Node | None:

@@ -9,6 +9,7 @@ import os
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
+    from .delegate import Delegate
     from .plain import (
         Asked,
         Hooks,
@@ -46,6 +47,7 @@ if not TYPE_CHECKING:
             raise ImportError
         from ._native import (
             Asked,
+            Delegate,
             Hooks,
             Nearest,
             Pair,
@@ -60,6 +62,7 @@ if not TYPE_CHECKING:
 
         NATIVE = True
     except ImportError:
+        from .delegate import Delegate
         from .plain import (
             Asked,
             Hooks,
@@ -79,6 +82,7 @@ if not TYPE_CHECKING:
 __all__ = [
     "NATIVE",
     "Asked",
+    "Delegate",
     "Hooks",
     "Nearest",
     "Pair",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import builtins
 import sys
+from _functools import partial  # type: ignore[import-not-found]
 
+from .compiled import Delegate
 from .interrupts import is_programs
 from .stop import is_stop, request_stop
+from .variables import MISSING as MISSING
+from .variables import follow, read_variable
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -17,20 +21,6 @@ if TYPE_CHECKING:
     Handler = Callable[..., Any]
     Hook = Callable[..., Any]
 
-
-class _Missing:
-    """The value of a captured variable that was not bound when the event fired."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "<not bound>"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-MISSING = _Missing()
 
 _namespace = builtins.__dict__
 
@@ -110,8 +100,10 @@ def publish(
         hook = _while(active, hook)
     _publish_first(name, hook, point, active)
     _publish_plain(name + "?", _reading_frame(hook, captures))
+    _publish_plain(name + ".", _looking(hook, captures))
     _publish_plain(name + "!", _current_error(hook))
-    _publish_plain(name + "@", _delegating(name, receives))
+    _namespace[name + "~"] = NameError
+    _publish_plain(name + "@", partial(Delegate, _namespace, name, receives))
 
 
 def publish_calls(
@@ -144,7 +136,7 @@ def undefine(name: str) -> None:
     for suffix in ("", "?"):
         if name + suffix in _namespace:
             _namespace[name + suffix] = _identity
-    for suffix in ("+", "-", "!"):
+    for suffix in ("+", "-", "!", "."):
         if name + suffix in _namespace:
             _namespace[name + suffix] = _nothing
     if name + "@" in _namespace:
@@ -162,7 +154,7 @@ def _identity(value: Any, *_: Any) -> Any:
     return value
 
 
-def _nothing() -> None:
+def _nothing(*_: Any) -> None:
     return None
 
 
@@ -275,23 +267,17 @@ def _reading_frame(hook: Hook, captures: tuple[str, ...]) -> Hook:
     return reading
 
 
-_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
+def _looking(hook: Hook, captures: tuple[str, ...]) -> Hook:
+    """A form of ``hook`` that looks for the value too: reading it could run code of the program."""
 
+    def looking(key: str, wild: bool, *root: Any) -> None:
+        frame = sys._getframe(1)
+        value = follow(root[0], key.split(".")[1:]) if root else read_variable(frame, key)
+        if value is not MISSING:
+            names = (key,) if wild else ()
+            hook(value, *names, *(read_variable(frame, variable) for variable in captures))
 
-def read_variable(frame: FrameType, variable: str) -> Any:
-    """The value of ``variable`` (a name, or ``name.attribute``) in ``frame``, or :data:`MISSING`."""
-    root, *attributes = variable.split(".")
-    scope: FrameType | None = frame
-    # Up to Python 3.11 a comprehension is a function of its own; its variables are the outer's.
-    while (
-        scope is not None and root not in scope.f_locals and scope.f_code.co_name in _COMPREHENSIONS
-    ):
-        scope = scope.f_back
-    scope = scope or frame
-    value = scope.f_locals.get(root, scope.f_globals.get(root, MISSING))
-    for attribute in attributes:
-        value = getattr(value, attribute, MISSING)
-    return value
+    return looking
 
 
 def _current_error(hook: Hook) -> Callable[[], None]:
@@ -299,14 +285,3 @@ def _current_error(hook: Hook) -> Callable[[], None]:
         hook(sys.exc_info()[1])
 
     return error
-
-
-def _delegating(name: str, receives: bool) -> Callable[[Any], Any]:
-    def delegate(iterable: Any) -> Any:
-        # Imported at the first use: only `yield from` in a generator that a probe names needs it.
-        from .delegate import ReceiveDelegate, YieldDelegate
-
-        kind = ReceiveDelegate if receives else YieldDelegate
-        return kind(iterable, lambda value: _namespace[name](value))
-
-    return delegate

@@ -20,6 +20,8 @@ class Emitter:
         self.record = record
         self.used: set[str] = set()
         """Hooks called in this scope."""
+        self.declared_first = False
+        """Whether all ``global`` and ``nonlocal`` of the scope stand at its start."""
         self.bound: set[str] | None = None
         """Variables that surely have a value here; None when nobody asks."""
         self.unsafe: set[str] = set()
@@ -47,7 +49,7 @@ class Emitter:
             ring = ring.outer
         if inner is not None and isinstance(self.plan.place.node, ast.ClassDef):
             return False
-        return self.bound is not None and variable in self.bound
+        return self.bound is not None and variable in self.bound and not self.in_class
 
     # -- calls
 
@@ -122,10 +124,38 @@ class Emitter:
         found = self.usable(hooks)
         if not found or not self.readable(leaf, found):
             return []
+        overriding = any(hook.override for hook in found)
+        if not overriding and (isinstance(leaf, ast.Attribute) or self.in_class):
+            return [
+                run(value, where) for value in self.looked_up(leaf, found, key, kind, line, where)
+            ]
         value = self.wrap(read(leaf, where), found, key, kind, where, where, line=line)
-        if any(hook.override for hook in found):
-            return [store(leaf, value, where)]
-        return [run(value, where)]
+        return [store(leaf, value, where) if overriding else run(value, where)]
+
+    @property
+    def in_class(self) -> bool:
+        """Whether reading a name may run code: that of the namespace which ``__prepare__`` gave."""
+        return isinstance(self.plan.place.node, ast.ClassDef)
+
+    def looked_up(
+        self,
+        leaf: ast.Name | ast.Attribute,
+        hooks: Iterable[Hook],
+        key: str,
+        kind: str,
+        line: int,
+        where: Spot,
+    ) -> list[ast.expr]:
+        """Hooks that look for the value where no code of the program runs, as a property's would."""
+        found: list[ast.expr] = []
+        for hook in hooks:
+            args: list[ast.expr] = [constant(self.plan.mangled(key), where)]
+            args.append(constant(hook.wild, where))
+            if not self.in_class:
+                args.append(name(key.partition(".")[0], where))
+            found.append(self.suffixed(hook, ".", args, where))
+            self.record.land(hook, self.plan.place.function, line, kind)
+        return found
 
     def readable(self, leaf: ast.Name | ast.Attribute, hooks: Iterable[Hook]) -> bool:
         """Reading the name ``super`` in a method makes a closure of it, even if it is a local."""

@@ -68,9 +68,9 @@ def filtered(hook: str, test: Test, variable: str, define: Callable[[Any], None]
 
     define(pass_on)
     _hooks[name] = pass_on
-    _hooks[name + "~"] = NameError
     for suffix, otherwise in (
         ("?", _identity),
+        (".", _nothing),
         ("@", _identity),
         ("!", _nothing),
         ("+", _nothing),
@@ -110,5 +110,5 @@ def _identity(value: Any, *_: Any) -> Any:
     return value
 
 
-def _nothing() -> None:
+def _nothing(*_: Any) -> None:
     return None

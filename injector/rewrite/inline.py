@@ -101,6 +101,12 @@ class Inliner(Emitter):
             hooks = self.usable(self.plan.variable(key))
             if not hooks:
                 continue
+            if isinstance(leaf, ast.Attribute) and not any(hook.override for hook in hooks):
+                line = leaf.lineno
+                shown = self.looked_up(leaf, hooks, key, "comprehension", line, NOWHERE)
+                last.ifs.insert(0, put(ast.Tuple(elts=shown, ctx=LOAD), NOWHERE))
+                continue
+            conditions = last.ifs if last is generator else conditions
             last.ifs = []
             last = self.clause(leaf, hooks, key, inner)
             added.append(last)
@@ -159,11 +165,10 @@ class Inliner(Emitter):
     def delegate(self, node: ast.YieldFrom) -> None:
         """``yield from it`` becomes ``yield from hook@(it)``."""
         where = spot(node)
-        for variable, kind in (("#yield", "yield"), ("#receive", "receive"), ("#scope", "")):
+        for variable, kind in (("#yield", "yield"), ("#receive", "receive")):
             for hook in self.plan.point(variable):
                 node.value = self.suffixed(hook, "@", [node.value], where)
-                if kind:
-                    self.record.land(hook, self.plan.place.function, where.line, kind)
+                self.record.land(hook, self.plan.place.function, where.line, kind)
 
     # -- reads
 

@@ -65,6 +65,7 @@ class Facts:
     __slots__ = (
         "assigned",
         "cramped",
+        "declarations",
         "declared",
         "deleted",
         "generator",
@@ -91,6 +92,7 @@ class Facts:
         """Where each name is read, in the order of the source."""
         self.deleted: set[str] = set()
         self.declared: set[str] = set()
+        self.declarations: list[ast.Global | ast.Nonlocal] = []
         self.tags: dict[str, set[str]] = {}
         self.sites: dict[int, list[Site]] = {}
         """By identity of the statement (0 in a lambda): walruses, comprehensions, yields, method calls."""
@@ -348,6 +350,7 @@ class _Scan:
         node = entry[0]
         assert isinstance(node, (ast.Global, ast.Nonlocal))
         self.facts.declared.update(node.names)
+        self.facts.declarations.append(node)
 
     def on_capture(self, entry: _Entry) -> None:
         node = entry[0]

@@ -8,9 +8,14 @@ builtins:
                           returns the value (or another one, to override it)
 ``injector:7?``           the same without the captures: it reads them from its caller's frame
 ``injector:7!``           ``()`` inside an ``except`` block
+``injector:7.``           ``("name", wild)``, ``("name.attribute", wild, name)``: the hook of a
+                          variable whose value may not be read as the program would, since that
+                          runs code of the program (a property, a class's own namespace); it looks
+                          itself, and captures are read from its caller's frame
 ``injector:7@``           ``(iterable)``: what ``yield from`` shall delegate to instead
-``injector:7+``, ``7-``   ``()``: a scope begins, goes on; it is left, suspended. In generators
-                          both may come more often than in pairs and must know their frame
+``injector:7+``, ``7-``   ``()``: a scope begins, goes on; it is left, suspended (in ``yield from``
+                          neither is called). In generators both may come more often than in pairs
+                          and must know their frame
 ``injector:7&``           ``(object)``: what a name was bound to, whose attributes are wanted
 ``injector:7~``           no call: the class ``NameError``, caught where an outer variable that is
                           only read may not exist
@@ -23,6 +28,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from .nodes import (
     FUNCTIONS,
@@ -118,15 +124,18 @@ class _Scope(Weaver):
             return
         where = entry(rest, node)
         plain = self.gated(node, rest)
+        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        # What runs first and last sees what is bound at the start, the statements what they bound.
+        enclosing = None if isinstance(node, ast.ClassDef) else self.enclosing(where)
+        start = self.reads(where) if enclosing is None else self.start(where)
         body = rest if self.plan.place.around else self.block(rest)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            body = self.function(node, body, where)
-            if plain is not None:
-                body = [put(ast.If(test=plain[0], body=plain[1], orelse=body), where)]
-        elif isinstance(node, ast.Module):
-            body = self.surrounded(self.start(where) + body, where, 1)
-        else:
-            body = self.reads(where) + body
+        if is_function:
+            self.fall_off(self.values(), body)
+        body = start + body
+        if enclosing is not None:
+            body = enclosing.put(body, where)
+        if is_function and plain is not None:
+            body = [put(ast.If(test=plain[0], body=plain[1], orelse=body), where)]
         if not isinstance(node, FUNCTIONS):
             body = self.declaration(where) + body
         node.body = kept + body
@@ -165,13 +174,6 @@ class _Scope(Weaver):
                 where = self.plan.place.function or "the module"
                 self.record.refuse(hook.request, f"{where} nests its blocks too deeply for {point}")
 
-    def function(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef, body: list[ast.stmt], where: Spot
-    ) -> list[ast.stmt]:
-        """A function's body from its first event to its last."""
-        self.fall_off(self.values(), body)
-        return self.surrounded(self.start(where) + body, where, node.lineno)
-
     def start(self, where: Spot) -> list[ast.stmt]:
         """What runs first: ``#enter``, the outer variables that are read, the arguments."""
         line = getattr(self.plan.place.node, "lineno", 1)
@@ -206,8 +208,9 @@ class _Scope(Weaver):
 
         end(body, leave)
 
-    def surrounded(self, body: list[ast.stmt], where: Spot, line: int) -> list[ast.stmt]:
-        """The body between ``#scope``, ``#error`` and ``#exit``."""
+    def enclosing(self, where: Spot) -> _Enclosing:
+        """What ``#scope``, ``#error`` and ``#exit`` put around the body."""
+        line = getattr(self.plan.place.node, "lineno", 1)
         scopes = self.plan.point("#scope")
         begin = self.bare(scopes, "+", where, "scope", line)
         error = self.bare(self.plan.point("#error"), "!", kind="error", line=line)
@@ -215,11 +218,7 @@ class _Scope(Weaver):
         leaving = tuple(reversed(self.plan.point("#exit")))
         final = self.signal("#exit", leaving, "exit", line)
         final += self.bare(scopes, "-")
-        if not error and not final:
-            return begin + body
-        if not body:
-            body = [put(ast.Pass(), where)]
-        return [*begin, *around(body, error, final, where)]
+        return _Enclosing(begin, error, final)
 
     def reads(self, where: Spot) -> list[ast.stmt]:
         """Variables that are only read here: shown once at the start, or exchanged at each read."""
@@ -237,11 +236,17 @@ class _Scope(Weaver):
                 self.override_reads(variable, hooks)
             else:
                 statements += self.shown(variable, hooks, where)
+                self.declared_first |= variable in facts.declared
+        if self.declared_first:
+            again = [put(type(d)(names=list(d.names)), where) for d in facts.declarations]
+            return [*again, *statements]
         return statements
 
     def shown(self, variable: str, hooks: Sequence[Hook], where: Spot) -> list[ast.stmt]:
         """``hook(x)`` at the start, silent while the variable does not exist."""
         line = min(site.node.lineno for site in self.facts.loads[variable])
+        if self.in_class:
+            return self.after(name(variable, where), hooks, variable, "read", line, where)
         value = self.wrap(name(variable, where), hooks, variable, "read", where, where, line=line)
         missing = name(hooks[0].name + "~", where)
         self.used.add(hooks[0].name + "~")
@@ -250,6 +255,20 @@ class _Scope(Weaver):
         )
         shown = run(value, where)
         return [put(ast.Try(body=[shown], handlers=[handler], orelse=[], finalbody=[]), where)]
+
+
+class _Enclosing(NamedTuple):
+    """Statements before a body, in an ``except`` and in a ``finally`` around it."""
+
+    begin: list[ast.stmt]
+    error: list[ast.stmt]
+    final: list[ast.stmt]
+
+    def put(self, body: list[ast.stmt], where: Spot) -> list[ast.stmt]:
+        """The body with them."""
+        if not self.error and not self.final:
+            return self.begin + body
+        return [*self.begin, *around(body, self.error, self.final, where)]
 
 
 def nesting(body: Sequence[ast.stmt]) -> tuple[int, int]:

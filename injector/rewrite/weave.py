@@ -151,6 +151,12 @@ class Weaver(Inliner):
         out.append(node)
         out += self.named(node.name, "definition", node.lineno)
 
+    def on_declaration(self, node: ast.Global | ast.Nonlocal, out: list[ast.stmt]) -> None:
+        """What was declared already, before a hook that reads it, may not be declared again."""
+        if self.declared_first:
+            node = put(ast.Global(names=["injector:"]), spot(node))
+        out.append(node)
+
     def on_alias(self, node: ast.stmt, out: list[ast.stmt]) -> None:
         out.append(node)
         target: ast.Name = node.name  # type: ignore[attr-defined]
@@ -306,6 +312,11 @@ class Weaver(Inliner):
             hooks = self.usable(self.plan.variable(key))
             if not hooks:
                 continue
+            if self.in_class and not any(hook.override for hook in hooks):
+                leaf = name(key, NOWHERE)
+                looked = self.looked_up(leaf, hooks, key, "match", line, NOWHERE)
+                shown.append(put(ast.Tuple(elts=looked, ctx=ast.Load()), NOWHERE))
+                continue
             value = self.wrap(name(key, NOWHERE), hooks, key, "match", NOWHERE, NOWHERE, line=line)
             if any(hook.override for hook in hooks):
                 target = put(ast.Name(id=key, ctx=ast.Store()), NOWHERE)
@@ -375,6 +386,8 @@ _VISITORS: dict[type[ast.stmt], Callable[..., None]] = {
     ast.FunctionDef: Weaver.on_definition,
     ast.AsyncFunctionDef: Weaver.on_definition,
     ast.ClassDef: Weaver.on_definition,
+    ast.Global: Weaver.on_declaration,
+    ast.Nonlocal: Weaver.on_declaration,
     ast.Return: Weaver.on_return,
     ast.If: Weaver.on_if,
     ast.For: Weaver.on_for,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.probe import compiled, plain
+from injector.probe import compiled, delegate, plain
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,6 +28,46 @@ def native():
 @pytest.fixture(params=["native", "plain"])
 def made(request):
     return plain if request.param == "plain" else request.getfixturevalue("native")
+
+
+@pytest.fixture(params=["native", "plain"])
+def delegating(request):
+    return (delegate if request.param == "plain" else request.getfixturevalue("native")).Delegate
+
+
+def test_a_delegate_does_what_its_iterator_does(delegating):
+    def inner():
+        try:
+            seen.append((yield 1))
+        except KeyError:
+            yield 2
+        return 3
+
+    def outer(receives, iterable):
+        return (yield from delegating({"hook": hook}, "hook", receives, iterable))
+
+    seen = []
+    hook = lambda value: seen.append(value) or value
+    made = outer(False, inner())
+    assert (next(made), made.throw(KeyError)) == (1, 2)
+    with pytest.raises(StopIteration, match="3"):
+        next(made)
+    assert seen == [1, 2]
+    made = outer(True, inner())
+    next(made)
+    with pytest.raises(StopIteration, match="3"):
+        made.send("sent")
+    assert seen == [1, 2, "sent", "sent"]
+    made = outer(True, iter("ab"))
+    next(made)
+    with pytest.raises(AttributeError, match="'send'") as raised:
+        made.send("x")
+    assert [entry.name for entry in raised.traceback][1:] == ["outer"], "it adds no frame"
+    with pytest.raises(TypeError, match="'int' object is not iterable"):
+        next(outer(False, 3))
+    made = outer(False, inner())
+    next(made)
+    made.close()
 
 
 def test_it_is_compiled_from_the_present_sources():

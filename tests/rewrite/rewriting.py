@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
-from injector.probe.delegate import ReceiveDelegate, YieldDelegate
+from injector.probe.compiled import Delegate
+from injector.probe.points import _looking
 from injector.rewrite.request import ANYWHERE, Landing, Request
 from injector.rewrite.transform import explain
 
@@ -25,7 +26,7 @@ POINTS = (
     "#endloop",
     "#scope",
 )
-SUFFIXES = ("", "?", "!", "@", "+", "-", "&")
+SUFFIXES = ("", "?", ".", "!", "@", "+", "-", "&")
 
 
 def everything(prefix: str = "test", override: bool = False) -> list[Request]:
@@ -192,10 +193,12 @@ def play(
     assert list(differences(plain, code)) == []
     hook = recorder(played.seen, change)
     define("play:1", hook)
+    vars(builtins)["play:1."] = _looking(hook, captures)
     vars(builtins)["play:1?"] = lambda value, *rest: hook(value, *rest, *frame_values(captures))
     vars(builtins)["play:1!"] = lambda: hook(sys.exc_info()[1])
-    delegate = ReceiveDelegate if variable == "#receive" else YieldDelegate
-    vars(builtins)["play:1@"] = lambda iterable: delegate(iterable, hook)
+    vars(builtins)["play:1@"] = lambda iterable: Delegate(
+        vars(builtins), "play:1", variable == "#receive", iterable
+    )
     outcomes = []
     for one in (plain, code):
         namespace: dict[str, Any] = {"__name__": "played"}

@@ -103,8 +103,16 @@ def install(codes):
 
     one = partial({}.get, object())
     two = partial(min, key=[].count)
+    any_number = partial(partial, int)
     for number in range(32):
-        hooks = {"": one if number else two, "@": one, "!": dict, "+": dict, "-": dict}
+        hooks = {
+            "": one if number else two,
+            ".": any_number,
+            "@": one,
+            "!": dict,
+            "+": dict,
+            "-": dict,
+        }
         for suffix, hook in hooks.items():
             vars(builtins)[f"test:{number}{suffix}"] = hook
     sys.meta_path.insert(0, Finder(codes, importlib.machinery))

@@ -9,6 +9,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
+from injector.probe.points import _looking
 from injector.rewrite.engine import Engine
 from injector.rewrite.request import Landing, Miss, Request
 
@@ -41,6 +42,7 @@ class Woven:
         forms = {
             "": hook,
             "?": reading,
+            ".": _looking(hook, captures),
             "!": lambda: hook(sys.exc_info()[1]),
             "+": lambda: self.events.append(("+", name)),
             "-": lambda: self.events.append(("-", name)),
@@ -81,6 +83,7 @@ class Woven:
 BOOT = """
 import builtins, os, sys
 sys.path.insert(0, {root!r})
+from injector.probe.points import _looking
 from injector.rewrite.engine import Engine
 from injector.rewrite.request import Request
 sys.path.pop(0)
@@ -96,6 +99,7 @@ for number, (module, path, variable) in enumerate({requests!r}):
         return value
     for suffix in ("", "?", "!", "+", "-"):
         builtins.__dict__[name + suffix] = (lambda: None) if suffix in "!+-" and suffix else hook
+    builtins.__dict__[name + "."] = _looking(hook, ())
     builtins.__dict__[name + "~"] = NameError
     requests.append(Request(name, module, tuple(filter(None, path.split("."))), variable))
 engine.add(requests)

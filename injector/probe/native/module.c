@@ -16,7 +16,8 @@ PyMODINIT_FUNC
 PyInit__native(void)
 {
     static PyTypeObject *types[] = {&Rows_Type,  &Stack_Type,  &Stacks_Type, &Hooks_Type,  &Turns_Type,
-                                    &Timed_Type, &Stored_Type, &Asked_Type,  &Pair_Type,   &Nearest_Type};
+                                    &Timed_Type, &Stored_Type, &Asked_Type,  &Pair_Type,   &Nearest_Type,
+                                    &Delegate_Type};
     if (hooks_ready() < 0 || stored_ready() < 0 || turns_ready() < 0) {
         return NULL;
     }

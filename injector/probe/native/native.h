@@ -59,7 +59,7 @@ typedef struct {
 } Stacks;
 
 extern PyTypeObject Rows_Type, Stack_Type, Stacks_Type, Hooks_Type, Turns_Type, Timed_Type,
-    Stored_Type, Asked_Type, Pair_Type, Nearest_Type;
+    Stored_Type, Asked_Type, Pair_Type, Nearest_Type, Delegate_Type;
 
 /* As time.perf_counter_ns() and, divided by 1e9, time.monotonic() on Linux and macOS. */
 static inline int64_t

@@ -1,0 +1,186 @@
+/* ``yield from`` seen from between: the inner iterator, with a hook on what passes.
+
+   Compiled, it adds no frame to a traceback and takes nothing of the program's recursion limit. */
+
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *inner, *hooks, *name;
+    char receives, started;
+} Delegate;
+
+/* What the hook makes of a value, whose reference it takes; NULL with an exception set. */
+static PyObject *
+hooked(Delegate *self, PyObject *value)
+{
+    PyObject *hook = value == NULL ? NULL : PyObject_GetItem(self->hooks, self->name);
+    PyObject *result = hook == NULL ? NULL : PyObject_CallOneArg(hook, value);
+    Py_XDECREF(hook);
+    Py_XDECREF(value);
+    return result;
+}
+
+static PySendResult
+delegate_am_send(Delegate *self, PyObject *value, PyObject **result)
+{
+    PyObject *sent = Py_NewRef(value);
+    if (self->receives && self->started) {
+        sent = hooked(self, sent);
+        if (sent == NULL) {
+            *result = NULL;
+            return PYGEN_ERROR;
+        }
+    }
+    self->started = 1; /* the first advance starts the inner iterator: nothing is received */
+    PySendResult sending = PyIter_Send(self->inner, sent, result);
+    Py_DECREF(sent);
+    if (sending == PYGEN_NEXT && !self->receives) {
+        *result = hooked(self, *result);
+        sending = *result == NULL ? PYGEN_ERROR : PYGEN_NEXT;
+    }
+    return sending;
+}
+
+/* What was sent, as a method gives it: what is returned comes in a StopIteration. */
+static PyObject *
+given(PySendResult sending, PyObject *result)
+{
+    if (sending != PYGEN_RETURN) {
+        return result;
+    }
+    PyObject *error = PyObject_CallOneArg(PyExc_StopIteration, result);
+    Py_DECREF(result);
+    if (error != NULL) {
+        PyErr_SetObject(PyExc_StopIteration, error);
+        Py_DECREF(error);
+    }
+    return NULL;
+}
+
+static PyObject *
+delegate_next(Delegate *self)
+{
+    PyObject *result;
+    PySendResult sending = delegate_am_send(self, Py_None, &result);
+    if (sending == PYGEN_RETURN && result == Py_None) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    return given(sending, result);
+}
+
+static PyObject *
+delegate_send(PyObject *object, PyObject *value)
+{
+    Delegate *self = (Delegate *)object;
+    PyObject *result;
+    PySendResult sending = delegate_am_send(self, value, &result);
+    return given(sending, result);
+}
+
+static PyObject *
+delegate_throw(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    Delegate *self = (Delegate *)object;
+    PyObject *method = PyObject_GetAttrString(self->inner, "throw");
+    if (method == NULL) {
+        return NULL;
+    }
+    PyObject *result = PyObject_Vectorcall(method, args, (size_t)count, NULL);
+    Py_DECREF(method);
+    return self->receives ? result : hooked(self, result);
+}
+
+static PyMethodDef send_method = {"send", delegate_send, METH_O, NULL};
+static PyMethodDef throw_method = {"throw", (PyCFunction)(void (*)(void))delegate_throw, METH_FASTCALL, NULL};
+
+/* `yield from` asks for send, throw and close by name, and does without those that are missing. */
+static PyObject *
+delegate_getattro(Delegate *self, PyObject *name)
+{
+    PyObject *found = PyObject_GetAttr(self->inner, name);
+    if (found == NULL || !PyUnicode_Check(name)) {
+        return found;
+    }
+    int sends = PyUnicode_CompareWithASCIIString(name, "send") == 0;
+    if (sends || PyUnicode_CompareWithASCIIString(name, "throw") == 0) {
+        Py_DECREF(found);
+        return PyCFunction_New(sends ? &send_method : &throw_method, (PyObject *)self);
+    }
+    return found;
+}
+
+static PyObject *
+delegate_repr(Delegate *self)
+{
+    return PyObject_Repr(self->inner);
+}
+
+static PyObject *
+delegate_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *hooks, *name, *iterable;
+    int receives;
+    if (!PyArg_ParseTuple(args, "OUpO:Delegate", &hooks, &name, &receives, &iterable)) {
+        return NULL;
+    }
+    if (PyCoro_CheckExact(iterable)) {
+        return Py_NewRef(iterable); /* only the compiler's own `yield from` may take one, or refuse it */
+    }
+    PyObject *inner = PyObject_GetIter(iterable);
+    Delegate *self = inner == NULL ? NULL : (Delegate *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        Py_XDECREF(inner);
+        return NULL;
+    }
+    self->inner = inner;
+    self->hooks = Py_NewRef(hooks);
+    self->name = Py_NewRef(name);
+    self->receives = (char)receives;
+    return (PyObject *)self;
+}
+
+static int
+delegate_traverse(Delegate *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->inner);
+    Py_VISIT(self->hooks);
+    return 0;
+}
+
+static int
+delegate_clear(Delegate *self)
+{
+    Py_CLEAR(self->inner);
+    Py_CLEAR(self->hooks);
+    return 0;
+}
+
+static void
+delegate_dealloc(Delegate *self)
+{
+    PyObject_GC_UnTrack(self);
+    delegate_clear(self);
+    Py_CLEAR(self->name);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyAsyncMethods delegate_sending = {.am_send = (sendfunc)delegate_am_send};
+
+PyTypeObject Delegate_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "injector.probe._native.Delegate",
+    .tp_doc = "Delegate(hooks, name, receives, iterable): what `yield from` delegates to instead.",
+    .tp_basicsize = sizeof(Delegate),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = delegate_new,
+    .tp_traverse = (traverseproc)delegate_traverse,
+    .tp_clear = (inquiry)delegate_clear,
+    .tp_dealloc = (destructor)delegate_dealloc,
+    .tp_getattro = (getattrofunc)delegate_getattro,
+    .tp_repr = (reprfunc)delegate_repr,
+    .tp_iter = PyObject_SelfIter,
+    .tp_iternext = (iternextfunc)delegate_next,
+    .tp_as_async = &delegate_sending,
+};
