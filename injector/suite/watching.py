@@ -104,6 +104,10 @@ class SuiteState:
         self._perf: dict[str, tuple[float | None, str]] = {}
         """By run folder, of those that have ended."""
 
+    def began(self) -> float:
+        """Unix seconds at which the suite began, or was resumed."""
+        return _began(journal.records(self.path), time.time())
+
     def tick(self, now: float | None = None) -> SuiteSnapshot:
         """Take in what is new, and return the snapshot. ``now`` is unix seconds."""
         now = time.time() if now is None else now

@@ -20,6 +20,7 @@ from injector.report.live import as_json
 from injector.report.web import Page
 from injector.store.folder import is_run, open_run
 from injector.suite import watching
+from injector.suite.course import together
 from injector.suite.report.live import done, lines, one_line
 from injector.suite.watching import SuiteState
 
@@ -116,11 +117,12 @@ def test_devices_and_hosts_stand_once(made, held):
 
 
 def test_what_is_left_is_what_is_expected_and_what_steps_say(made, held):
-    state = SuiteState(str(made.path))
-    state.tick(NOW)
-    run_of(made, "runs.R0.D0", 0.1)
-    # Before there is a speed: 60 s are expected of each job, and one has run for a second.
-    assert 150 <= state.tick(NOW).left <= 180
+    """Two jobs wait, of 60 s each; the one that runs makes 80 steps more of 0.2 s."""
+    assert SuiteState(str(made.path)).tick(NOW).left == pytest.approx(120 + 16, rel=0.01)
+    made.benchmark("runs")  # nothing says how many steps there are: it may take 60 s as well
+    made.write()
+    began = made.journal[-1]["time"]
+    assert SuiteState(str(made.path)).tick(NOW).left == pytest.approx(120 + 60 - (NOW - began))
     made.journal[-1]["time"] = UNIX - 1000
     made.write()
     assert SuiteState(str(made.path)).tick(NOW).left == 120, "longer than was expected"
@@ -265,3 +267,25 @@ def test_a_query_has_the_rows_of_all_runs(made):
 def test_each_view_of_a_suite_has_its_labels_first(made, view):
     sees = views_of_all(runs_of(made))
     assert list(run_query(f"select * from {view} limit 1", sees))[:2] == ["benchmark", "run"]
+
+
+def test_the_course_of_a_suite_is_the_sum_over_processes():
+    """Runs of one benchmark that lie over each other add up; devices are as they were."""
+    line = [(float(t), 10.0) for t in range(11)]
+    course = {
+        "rate": {"train": line, "evaluation": line[:2]},
+        "load": {"0": line},
+        "rss": {"h": line},
+    }
+    found = together(
+        [("a", 5.0, course), ("a", 5.0, course), ("a", 30.0, course), ("b", -5.0, course)]
+    )
+    rate = dict(found["rate"]["a"])
+    assert rate[5.0] == rate[min(rate, key=lambda t: abs(t - 10))] == 20.0
+    assert rate[min(rate, key=lambda t: abs(t - 22))] == 0.0, "between two repeats"
+    assert rate[40.0] == 10.0
+    assert min(t for t, _ in found["rate"]["b"]) >= 0.0, "before it was resumed"
+    assert len(found["load"]["0"]) == 4 * 11 - 5 and found["load"]["0"] == sorted(
+        found["load"]["0"]
+    )
+    assert "evaluation" not in found["rate"]

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import Thread
 
+from ...analysis.course import Course, course
+from ...errors import UserError
 from ...report.layout import show
 from ...report.live import as_json
+from ...store.folder import open_run
+from ...suite.course import together
 from ...suite.report.live import SuiteWatching, lines
-from ...suite.watching import RUNNING, SuiteSnapshot, SuiteState
+from ...suite.watching import RUNNING, SuiteSnapshot, SuiteState, runs_of
+from ..opened import collected
 
 PATIENCE = 10.0
 """Seconds in which a suite that is not run by anybody may still be about to begin, or to go on."""
@@ -38,13 +46,33 @@ def serve(path: str, port: int) -> int:
 
     state, page = _Watched(path), web.Page(port)
 
+    def past() -> None:
+        page.past = _course(path, state.began())
+
+    page.past = {}
+    # In a suite of many runs it takes longer than a reader waits for what happens now.
+    Thread(target=past, daemon=True).start()
+
     def follow() -> bool:
         page.show(state.tick())
         if state.over:
-            page.course = page.history.lines()
+            page.course = _course(path, state.began())
         return state.over
 
     return web.serve(page, follow)
+
+
+def _course(path: str, began: float) -> Course:
+    """What the runs of the suite in ``path`` recorded until now; of those that can be read."""
+
+    def each() -> Iterator[tuple[str, float, Course]]:
+        for labels, folder in runs_of(path):
+            with suppress(OSError, UserError), collected(open_run(folder)) as run:
+                started = run.info.get("started")
+                if isinstance(started, (int, float)):
+                    yield labels["benchmark"], started - began, course(run)
+
+    return together(each())
 
 
 class _Watched:
@@ -53,6 +81,7 @@ class _Watched:
     def __init__(self, path: str) -> None:
         self._state = SuiteState(path)
         self._since = time.monotonic()
+        self.began = self._state.began
         self.over = False
 
     def tick(self) -> SuiteSnapshot:
