@@ -10,7 +10,7 @@ from injector.bus.inbox import Inbox
 from injector.cli.beside import Beside
 from injector.errors import UserError
 from injector.launch import environment, supervisor
-from injector.launch.command import Command, split
+from injector.launch.command import FLAGS, VALUED, Command, split
 from injector.launch.settings import encode
 from injector.monitor.presence import accelerator
 from injector.store.place import Place, create, create_into
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SOON, LATER = 0.1, 1.0
 """Seconds after which a program is taken for one that is not over at once, and asked whether it trains."""
+USAGE = 2
+"""How programs end that do not know an option."""
 STRICT = 70
 """Our exit code under ``--strict`` when something of ours went wrong."""
 
@@ -98,6 +100,8 @@ class _Run:
         self.folder = place.path
         self.problems = [*place.problems, *problems]
         self.quiet = "--quiet" in command.flags
+        self.apart = False
+        """Whether what we print stands apart from what the program printed."""
         foreign = foreign_package()
         if foreign and not self.quiet:
             print(f"inject: {foreign}", file=sys.stderr, flush=True)
@@ -237,6 +241,13 @@ class _Run:
         lines = [f"outlived the program, and was ended: {words}" for words in ended.outlived]
         if ended.timed_out:
             lines.append(f"ended by --timeout after {ended.ended - ended.started:.1f} s")
+        words = {word.partition("=")[0] for word in self.command.arguments} - {"--help"}
+        ours = sorted(words.intersection((*VALUED, *FLAGS)))
+        if ended.code == USAGE and ours:
+            lines.append(
+                f"{', '.join(ours)} went to {self.command.target}, which ended with exit code {USAGE}: "
+                "options of inject stand before it"
+            )
         return lines
 
     def report(self, folder: str, info: dict[str, Any]) -> None:
@@ -252,13 +263,21 @@ class _Run:
                 if self.quiet:
                     render(run, keep=True)
                 else:
+                    self.begin_line()
                     show(lambda: render(run, keep=True), sys.stderr)
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 
+    def begin_line(self) -> None:
+        """Leave the line to which the program wrote last, once: a progress bar ends in no newline."""
+        if not self.apart:
+            self.apart = True
+            sys.stderr.write("\n")
+
     def say(self, *lines: str) -> None:
         if not self.quiet:
             for line in lines:
+                self.begin_line()
                 print(f"inject: {line}", file=sys.stderr)
 
 

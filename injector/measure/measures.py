@@ -268,4 +268,5 @@ def _last_word(where: Any) -> str:
     """``loss`` of ``//train > loss``, ``r`` of ``f() as r``, the name of an object."""
     if not isinstance(where, str):
         return str(getattr(where, "__name__", where))
-    return where.replace(">", " ").split()[-1].lstrip("!").rpartition("/")[2]
+    *_, last = ("", *where.replace(">", " ").split())
+    return last.lstrip("!").rpartition("/")[2]

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")
 
 
+class NoSuchAttribute(UserError, AttributeError):
+    """Something that ``ov`` does not have; ``hasattr`` may ask for it."""
+
+
 class Overseer:
     """Phases, options, probes and streams of one process of the program.
 
@@ -317,8 +321,25 @@ class Overseer:
         self._after_import(module, guarded)
 
     def override(self, where: Any, function: Callable[..., Any]) -> None:
-        """Replace each value that ``where`` takes by ``function(value)``."""
+        """Replace each value that ``where`` takes by ``function(value)``.
+
+        Raises:
+            UserError: ``function`` cannot be called.
+        """
+        if not callable(function):
+            raise UserError(
+                f"ov.override: what replaces a value is a function, not {function!r:.60}"
+            )
         self._ask(where, None, function, override=True)
+
+    def __getattr__(self, name: str) -> Any:
+        from difflib import get_close_matches
+
+        frame = sys._getframe(1)
+        near = get_close_matches(name, [each for each in dir(self) if not each.startswith("_")], 1)
+        hint = f"; did you mean ov.{near[0]}?" if near else ""
+        text = f"ov has no attribute {name!r}{hint}"
+        raise NoSuchAttribute(f"{frame.f_code.co_filename}:{frame.f_lineno}: {text}")
 
     # --- internals ---------------------------------------------------------------------------------
 
@@ -345,6 +366,11 @@ class Overseer:
             frame = frame.f_back
         scope = env if env is not None else {**frame.f_globals, **frame.f_locals}
         place = (frame.f_code.co_filename, frame.f_lineno)
+        if not (isinstance(where, str) or callable(where) or hasattr(type(where), "__get__")):
+            text = (
+                f"a place is a selector such as '//train > loss', or a function, not {where!r:.60}"
+            )
+            raise UserError(f"{place[0]}:{place[1]}: {text}")
         self._install(Probe(where, env=scope, place=place, number=self._next_number, **how))
 
     def _next_number(self) -> int:

@@ -108,8 +108,15 @@ def bar(share: float, width: int) -> str:
 
 
 def clean(text: object) -> str:
-    """``text`` on one line, without anything that a terminal would obey."""
-    return "".join(c if c.isprintable() else " " for c in str(text)).rstrip()
+    """``text`` on one line, without anything that a terminal would obey.
+
+    Bytes of a file's name that are no text are shown as ``\\xe9``.
+    """
+    return "".join(c if c.isprintable() else _hidden(ord(c)) for c in str(text)).rstrip()
+
+
+def _hidden(code: int) -> str:
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else " "
 
 
 def columns(text: str) -> int:

@@ -135,3 +135,99 @@ def test_a_program_that_fails_or_clears_its_main_has_begun(words, tmp_path):
     called(tmp_path, "--quiet", "--no-monitor", *words)
     [run] = (tmp_path / "runs").glob("*")
     assert (run / "run.json").exists() and not list(run.glob("raw/*.monitor"))
+
+
+def test_an_option_of_ours_that_went_to_a_program_that_does_not_know_it(tmp_path):
+    (tmp_path / "main.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()")
+    done = called(tmp_path, "main.py", "--stop", "3")
+    assert done.returncode == 2
+    assert "--stop went to main.py, which ended with exit code 2: options of inject" in done.stderr
+    assert "went to" not in called(tmp_path, "main.py", "--steps", "3").stderr
+
+
+@pytest.mark.parametrize("end", ["\\r 50%|####    |", "epoch 3\\r", "no newline", ""])
+def test_the_report_begins_on_a_line_of_its_own(end, tmp_path):
+    (tmp_path / "main.py").write_text(f"import sys\nsys.stderr.write('{end}')")
+    done = subprocess.run(
+        [sys.executable, "-m", "injector", "run", "--no-monitor", "main.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+    )
+    before, _, after = done.stderr.decode().partition("inject run")
+    assert before == end.replace("\\r", "\r") + "\n" and after
+
+
+@pytest.mark.parametrize("settings", [{}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+def test_names_of_files_that_are_no_text(settings, tmp_path):
+    """Under every locale: they are found, run, and shown."""
+    folder = os.fsencode(tmp_path)
+    for name, text in {
+        b"tr\xe9.py": "import sys\nx = 1\nprint(sys.argv)\n",
+        b"x\xe9.py": "def instrument_x(ov):\n    ov.value('// > x')\n",
+        b"broken\xe9.py": "def f() return",
+        b"c\xe9.yaml": "nothing: 1\n",
+    }.items():
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(text)
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", **settings}
+
+    def ran(*words):
+        command = [sys.executable, "-m", "injector", "run", "--no-monitor", *words]
+        return subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True)
+
+    plain = subprocess.run(
+        [sys.executable, b"tr\xe9.py", b"\xe9"], cwd=tmp_path, env=environ, capture_output=True
+    )
+    done = ran("--voirfile", b"x\xe9.py", b"tr\xe9.py", b"\xe9")
+    assert (done.returncode, done.stdout) == (0, plain.stdout)
+    assert b"tr\\xe9.py \\xe9" in done.stderr and b"fired 1" in done.stderr
+    for words in (
+        ["--voirfile", b"broken\xe9.py"],
+        ["--config", b"c\xe9.yaml"],
+        ["--stop", b"\xe9"],
+    ):
+        done = ran(*words, b"tr\xe9.py")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.startswith(b"inject: ") and b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("value(42)", "a place is a selector such as '//train > loss', or a function, not 42"),
+        ("region(None, 'x')", "a place is a selector such as '//train > loss', or a function, not"),
+        ("loader([1])", "a place is a selector such as '//train > loss', or a function, not [1]"),
+        ("probe({})", "a place is a selector such as '//train > loss', or a function, not {}"),
+        ("value('')", "expected a function or a variable, not the end"),
+        ("override('//f > x', 3)", "what replaces a value is a function, not 3"),
+        ("values('//f > x')", "ov has no attribute 'values'; did you mean ov.value?"),
+        ("loder('//f > x')", "ov has no attribute 'loder'; did you mean ov.loader?"),
+    ],
+)
+def test_mistakes_of_a_voirfile_that_are_seen_before_the_program_runs(
+    call, message, tmp_path, monkeypatch, capsys
+):
+    from injector.cli import check
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "main.py").write_text("print('ran')")
+    text = f"def instrument_x(ov):\n    assert not hasattr(ov, 'nothing')\n    ov.{call}\n"
+    (tmp_path / "x.py").write_text(text)
+    assert check.main(["--voirfile", "x.py", "main.py"]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "x.py:3: " in said or "override" in call
+    if call == "values('//f > x')":
+        done = called(tmp_path, "--voirfile", "x.py", "main.py")
+        assert (done.returncode, done.stdout) == (2, "") and message in done.stderr
+
+
+def test_a_remark_is_no_failure(tmp_path):
+    (tmp_path / "main.py").write_text("parser = '--voirfile'")
+    done = called(tmp_path, "--strict", "main.py", "--voirfile", "x")
+    assert done.returncode == 0
+    assert "--voirfile was left to main.py, which names it" in done.stderr
+    (tmp_path / "voirfile.py").write_text("1 / 0")
+    assert called(tmp_path, "main.py").returncode == 0
+    assert called(tmp_path, "--strict", "main.py").returncode == 70
