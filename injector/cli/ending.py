@@ -17,6 +17,9 @@ def ended_well(verb: Callable[[], int]) -> int:
     """Do ``verb()``; returns its exit code, 2 where what it printed could not be written."""
     if sys.stdout is None:  # closed, as cron and `>&-` do
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:  # a name that the terminal's encoding has no letters for is shown
+        reconfigure(errors="backslashreplace")
     try:
         code = verb()
         sys.stdout.flush()

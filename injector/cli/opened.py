@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping, Sequence
 
 from ..analysis.missing import missing_of, said_first
 from ..bus.opening import collected, is_foreign
 from ..errors import UserError
-from ..store.folder import LAST, NotARunError, Run, find, newest_of, resolve
+from ..store.folder import LAST, NotARunError, Run, find, is_run, newest_of, resolve
 from ..suite.plan import FILE as PLAN
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "is_foreign",
     "is_suite",
     "located",
+    "runs_in",
     "say_missing",
 ]
 
@@ -54,14 +56,13 @@ def is_suite(path: str) -> bool:
     return os.path.isfile(os.path.join(path, PLAN))
 
 
-def located(options: argparse.Namespace) -> str:
-    """The folder that ``options.run`` names: that of a run, or of the runs of a suite.
+def located(which: str | None, options: argparse.Namespace) -> str:
+    """The folder that ``which`` names: that of a run, or of the runs of a suite.
 
     LAST, and None, stand for the newest of both. Raises UserError when there is none.
     """
     from .suite.options import base
 
-    which: str | None = options.run
     runs = str(base(options.base))
     if which is not None and is_suite(which):
         return os.path.abspath(which)
@@ -71,13 +72,25 @@ def located(options: argparse.Namespace) -> str:
         from ..suite.finding import find as find_suite
 
         try:
-            return find_suite(which, runs)
+            suite_run = find_suite(which, runs)
         except UserError:
             raise error from None
+        if not is_suite(suite_run):  # a folder of something else is taken by its path
+            raise
+        return suite_run
     if which is None or which == LAST:
         suite = resolve(None, os.path.join(runs, "runs"), is_suite)
         return newest_of([found, *([suite] if suite else [])]) or found
     return found
+
+
+def runs_in(path: str) -> Sequence[tuple[Mapping[str, str], str]]:
+    """The run folders in ``path``: itself, or those of a suite with what tells them apart."""
+    if not is_suite(path):
+        return [({}, path)]
+    from ..suite.watching import runs_of
+
+    return [(labels, each) for labels, each in runs_of(path) if is_run(each)]
 
 
 def exit_code(run: Run) -> int:

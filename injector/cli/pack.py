@@ -7,19 +7,20 @@ from collections.abc import Sequence
 
 from ..errors import UserError
 from ..report.machine import size
-from ..store.folder import find
 from ..store.packed import pack
 from .ending import failed
-from .opened import add_run
+from .opened import add_base, add_run, located, runs_in
 
 
 def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     result = argparse.ArgumentParser(
         prog="inject pack",
-        description="Turn the spans of finished runs into Parquet. Everything reads them as before.",
+        description="Turn the spans of finished runs, or of a suite's, into Parquet. Everything reads "
+        "them as before.",
     )
     add_run(result, "*")
+    add_base(result)
     return result
 
 
@@ -27,7 +28,9 @@ def main(argv: Sequence[str]) -> int:
     """Pack each run; exit code 2 for one that is none or goes on."""
     options = parser().parse_args(argv)
     try:
-        folders = [find(which, options.runs) for which in options.run or [None]]
+        folders = []
+        for which in options.run or [None]:
+            folders += [each for _, each in runs_in(located(which, options))]
         for folder in dict.fromkeys(folders):
             before, after = pack(folder)
             done = f"{size(before)} to {size(after)}" if before else "there are no spans to pack"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from ..analysis.query import run_query
 from ..analysis.views import VIEWS, views, views_of_all
 from ..errors import UserError
 from ..report.formats import FORMATS, write
-from ..store.folder import is_run, open_run
+from ..store.folder import open_run
 from .ending import failed
-from .opened import add_base, add_run, collected, exit_code, is_suite, located, say_missing
+from .opened import add_base, add_run, collected, exit_code, is_suite, located, runs_in, say_missing
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,11 +43,11 @@ def main(argv: Sequence[str]) -> int:
         sql = sys.stdin.read() if options.sql == "-" else options.sql
         if " " in options.run.strip() and not os.path.exists(options.run):
             raise UserError(f"the run comes before the query: inject query LAST {options.run!r}")
-        path = located(options)
+        path = located(options.run, options)
         with ExitStack() as opened:
             found = [
                 (labels, opened.enter_context(collected(open_run(each))))
-                for labels, each in _runs(path)
+                for labels, each in runs_in(path)
             ]
             made = views_of_all(found) if is_suite(path) else views(found[0][1], options.runs)
             result = run_query(sql, made)
@@ -57,12 +57,3 @@ def main(argv: Sequence[str]) -> int:
             return max((exit_code(run) for _, run in found), default=0)
     except (UserError, OSError) as error:
         return failed(error)
-
-
-def _runs(path: str) -> Sequence[tuple[Mapping[str, str], str]]:
-    """The run folders, with their labels, that a query of the folder ``path`` sees."""
-    if not is_suite(path):
-        return [({}, path)]
-    from ..suite.watching import runs_of
-
-    return [(labels, each) for labels, each in runs_of(path) if is_run(each)]

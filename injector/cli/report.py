@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     """Print the report of a run; exit code 2 when there is none, 1 where parts of its record are missing."""
     options = parser().parse_args(argv)
     try:
-        path = located(options)
+        path = located(options.run, options)
         if is_suite(path):
             from .suite import report
 

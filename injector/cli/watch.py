@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
             )
         if options.port is not None and not options.web:
             raise UserError("--port is that of the page: add --web")
-        path = located(options)
+        path = located(options.run, options)
         if is_suite(path):
             from .suite import watched
 

@@ -142,14 +142,12 @@ class State:
         self, standing: list[Standing], rows: list[RankRow], course: Course | None
     ) -> float | None:
         paces = [row.step for row in rows if row.step is not None]
+        steps = min((row.steps for row in rows), default=0)
+        if self.goal is not None:
+            return max(self.goal - steps, 0) * max(paces) if paces else None
         whole = standing[0].process.main.overall() if standing else None
         step = max(paces) if paces else whole.step if whole else None
-        steps = min((row.steps for row in rows), default=0)
-        if step is None:
-            return None
-        if self.goal is not None:
-            return max(self.goal - steps, 0) * step
-        if course is None or course.left is None:
+        if course is None or course.left is None or step is None:
             return None
         # Several batches may make a step.
         return course.left * step * steps / max(course.batches, 1)

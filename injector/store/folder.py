@@ -113,7 +113,9 @@ def resolve(which: str | None, base: str, fits: Callable[[str], bool]) -> str | 
         raise NotARunError("the name of a run is empty: give its folder, its name, or LAST")
     if not which.strip("./"):
         return None
-    wanted = clean_name(which.rstrip("/"))
+    wanted = which.rstrip("/")
+    if not any(name.startswith(wanted) for name in names):
+        wanted = clean_name(wanted)
     begin = [name for name in names if name.startswith(wanted)]
     begin = [name for name in begin if fits(os.path.join(base, name))]
     if wanted in begin:

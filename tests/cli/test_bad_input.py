@@ -212,3 +212,21 @@ def test_a_reader_that_is_gone_and_a_disk_that_is_full(folder: Path) -> None:
     assert out.split() == ["2", "2"]
     assert err == "inject: what is printed cannot be written: No space left on device\n" * 2
     assert shell(folder, "$INJECT report >&-; echo $?")[1] == ""
+
+
+def test_names_that_no_encoding_has_letters_for(folder: Path) -> None:
+    odd = os.fsdecode(b"odd\xff")
+    (folder / f"{odd}.py").write_text("def f():\n    \u00e9 = 1\n")
+    run = folder / ".inject" / "runs" / f"{odd}.2025-01-01_00-00-00.000000"
+    (run / "raw").mkdir(parents=True)
+    words = ["functions " + f"{odd}.py", "runs", "runs --format csv", f"report {odd}", "report odd"]
+    for encoding in ("PYTHONIOENCODING=ascii", "PYTHONIOENCODING=utf-8"):
+        for each in words:
+            line = f"export {encoding}; $INJECT {each} && echo fine"
+            done = subprocess.run(
+                [b"bash", b"-c", os.fsencode(line)],
+                cwd=folder,
+                capture_output=True,
+                env={**os.environ, "INJECT": f"{sys.executable} -m injector"},
+            )
+            assert done.stdout.endswith(b"fine\n"), (encoding, each, done.stderr)
