@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import fsum, inf, isfinite, nan, sqrt
 from typing import Any, NamedTuple
 
 from ..store.folder import Damage, Run, read_events
 
+Origin = Callable[[int, float], str]
 NO_TASK = ""
 BACKWARD = ("train", "loss")
 """Task and name of the loss that backward starts from, which shipped voirfiles record."""
@@ -162,7 +163,8 @@ class _Sample:
 class _Reader:
     """Sorts the events of a run into samples."""
 
-    def __init__(self) -> None:
+    def __init__(self, origin: Origin | None) -> None:
+        self.origin = origin
         self.rates: dict[tuple[str, str, str], dict[int, _Sample]] = {}
         self.series: dict[tuple[str, str, str], _Sample] = {}
         self.regions: dict[tuple[str, str], _Sample] = {}
@@ -192,12 +194,18 @@ class _Reader:
         for name, value in data.items():
             # What is made of parts (the state of every device, …) is no series of values.
             if name not in CONTEXT and not isinstance(value, (dict, list)):
+                if self.origin is not None and (task, name) == BACKWARD:
+                    process, time = data.get("process"), number(data.get("time"))
+                    name += self.origin(process if isinstance(process, int) else 0, time or 0.0)
                 self.series.setdefault((bench, task, name), _Sample()).add(value)
 
 
-def summarise(run: Run) -> Summary:
-    """Read the events of ``run`` once. Raises OSError."""
-    reader, damage = _Reader(), Damage()
+def summarise(run: Run, origin: Origin | None = None) -> Summary:
+    """Read the events of ``run`` once. Raises OSError.
+
+    ``origin(process, time)`` is what is added to the name of a loss that backward starts from.
+    """
+    reader, damage = _Reader(origin), Damage()
     for bench, event, data in read_events(run, damage):
         reader.take(bench if len(run.data_files) > 1 else "", event, data)
     rates = (_rate(key, samples) for key, samples in reader.rates.items())
@@ -214,15 +222,21 @@ def summarise(run: Run) -> Summary:
 
 def _once(found: list[Series]) -> list[Series]:
     """``found`` without the loss that backward starts from where a voirfile gives the same values."""
-    own = next((one for one in found if (one.task, one.name) == BACKWARD), None)
-    if own is None or own.statistics is None:
-        return found
-    same = own.n, own.first, own.last, own.statistics
-    doubled = any(
-        one is not own and one.is_loss and (one.n, one.first, one.last, one.statistics) == same
+    task, name = BACKWARD
+    given = [one for one in found if one.is_loss and not (one.task == task and _is(name, one.name))]
+    values = [(one.n, one.first, one.last, one.statistics) for one in given if one.statistics]
+    return [
+        one
         for one in found
-    )
-    return [one for one in found if one is not own] if doubled else found
+        if one in given
+        or (one.n, one.first, one.last, one.statistics) not in values
+        or not one.is_loss
+    ]
+
+
+def _is(name: str, found: str) -> bool:
+    """Whether ``found`` is ``name``, perhaps with what it is of."""
+    return found == name or found.startswith((f"{name} at ", f"{name} of "))
 
 
 def _rate(key: tuple[str, str, str], samples: dict[int, _Sample]) -> Rate | None:

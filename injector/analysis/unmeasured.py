@@ -7,6 +7,7 @@ from typing import Any
 from .columns import Source
 from .findings import Findings
 from .profile import Loop, Node
+from .timeline import line_of
 
 TRANSFER = "h2d"
 """The region of moving batches to a device; not every way of doing so is seen."""
@@ -20,7 +21,8 @@ def unmeasured_of(
     unknown: int,
 ) -> tuple[str, ...]:
     """Everything a reader has to know before trusting the numbers."""
-    said = [*_devices(findings, loops), *_items(loops), *_ranks(sources, findings, loops)]
+    said = [*_devices(findings, loops), *_items(loops), *_losses(loops)]
+    said += _ranks(sources, findings, loops)
     said += _missed(info)
     lost = sum(source.lost for source in sources)
     if lost:
@@ -56,6 +58,22 @@ def _items(loops: list[Loop]) -> list[str]:
         for loop in loops
         if loop.throughput.items is None and loop.throughput.why_no_items
     ]
+
+
+def _losses(loops: list[Loop]) -> list[str]:
+    """Where gradients are accumulated, what backward starts from may be a part of what is meant."""
+    said = []
+    for loop in loops:
+        calls = max(
+            (each.calls for each in loop.tree.children if each.name == "backward"), default=0
+        )
+        if calls >= 1.5 * max(loop.updates_per_step, 1):
+            where = f" at {line_of(loop.place)}" if loop.place else ""
+            said.append(
+                f"the loss of a step{where}: {calls:.3g} calls of backward make one; where the program "
+                "divides its loss among them, the part is shown"
+            )
+    return said
 
 
 def _ranks(sources: list[Source], findings: list[Findings], loops: list[Loop]) -> list[str]:

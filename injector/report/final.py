@@ -9,10 +9,11 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..analysis.losses import summary_of
 from ..analysis.machines import Machine, machines
 from ..analysis.missing import said_first
 from ..analysis.profile import Fate, Loop, Profile, Track
-from ..analysis.rates import Summary, number, summarise
+from ..analysis.rates import Summary, number
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRow
 from ..store.folder import Run
 from . import fates, header
@@ -26,7 +27,7 @@ STATES = {"died": "died", "hung": "hung", "stuck": "hung", "waited": "waiting", 
 def snapshot(run: Run) -> Snapshot:
     """The final state of ``run``. Raises OSError, NotARunError."""
     watched = machines(run)
-    summary = summarise(run)
+    summary = summary_of(run)
     profile = with_losses(profile_of(run, watched), summary)
     broken = profile.fates if profile else fates_of(run)
     loops = profile.loops if profile else ()

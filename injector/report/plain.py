@@ -6,10 +6,11 @@ from dataclasses import fields, is_dataclass
 from math import isfinite, isnan
 from typing import Any
 
+from ..analysis.losses import summary_of
 from ..analysis.machines import machines
 from ..analysis.missing import said_first
 from ..analysis.profile import Profile
-from ..analysis.rates import Summary, summarise
+from ..analysis.rates import Summary
 from ..store.folder import Run
 from .terminal import fates_of, profile_of, with_losses
 
@@ -22,7 +23,7 @@ def as_data(run: Run) -> dict[str, Any]:
     Seconds, bytes, fractions, per second. What JSON has no number for is ``"NaN"``, ``"Infinity"``
     or ``"-Infinity"``, as in ``.data`` files. Raises OSError.
     """
-    summary: Summary = summarise(run)
+    summary: Summary = summary_of(run)
     watched = machines(run)
     profile: Profile | None = with_losses(profile_of(run, watched), summary)
     return {

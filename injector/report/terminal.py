@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from ..analysis.conclusion import conclude
+from ..analysis.losses import summary_of
 from ..analysis.machines import Machine, machines, memory_of
 from ..analysis.profile import Fate, Profile
-from ..analysis.rates import Summary, summarise
+from ..analysis.rates import Summary
 from ..store import packed
 from ..store.folder import Run, open_run
 from ..store.layout import SPANS_SUFFIX
@@ -22,7 +23,7 @@ def render(run: Run | str, keep: bool = False) -> str:
     that is none, OSError for one that cannot be read.
     """
     run = open_run(run) if isinstance(run, str) else run
-    summary = summarise(run)
+    summary = summary_of(run)
     problem = ""
     profile: Profile | None = None
     broken: tuple[Fate, ...] = ()

@@ -1,0 +1,66 @@
+"""Losses of different things are told apart; a part of one is said to be one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from layouts import EPOCH, MS, Program, report
+
+from injector.analysis.losses import summary_of
+from injector.store.folder import open_run
+
+
+def losses(folder: Path, p: Program, moments: list[tuple[int, float]]) -> dict[str, int]:
+    """By name, how many values of the loss that backward starts from there are."""
+    report(folder, p)
+    events = [
+        {"event": "data", "data": {"task": "train", "loss": value, "time": EPOCH + t / 1e9}}
+        for t, value in moments
+    ]
+    (folder / "x.data").write_text("".join(json.dumps(event) + "\n" for event in events))
+    return {one.name: one.n for one in summary_of(open_run(str(folder))).series}
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 9])
+def test_the_losses_of_several_models(tmp_path: Path, lines: int) -> None:
+    p, moments = Program(), []
+    for step in range(12):
+        for each in range(lines):
+            p.forward()
+            moments.append((p.now, float(step)))
+            p.backward(0.01 if each else 4, line=40 + each)
+            p.update(of=each, line=60 + each)
+    apart = {f"loss at train.py:{40 + each}": 12 for each in range(lines)}
+    assert losses(tmp_path / "r", p, moments) == (apart if 1 < lines <= 6 else {"loss": 12 * lines})
+
+
+@pytest.mark.parametrize(("trials", "names"), [(3, 3), (20, 1)])
+def test_the_losses_of_the_trials_of_a_study(tmp_path: Path, trials: int, names: int) -> None:
+    p, moments = Program(), []
+    for _ in range(trials):
+        with p.around("trial", line=3):
+            for step in range(5):
+                p.forward()
+                moments.append((p.now, float(step)))
+                p.backward()
+                p.update()
+    found = losses(tmp_path / "r", p, moments)
+    assert len(found) == names and "loss" not in found and sum(found.values()) == 5 * trials
+    assert names > 1 or list(found) == ["loss of 20 trials"]
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_a_loss_that_may_be_divided_is_said_to_be(tmp_path: Path, parts: int) -> None:
+    p = Program()
+    for batch in range(40):
+        p.io()
+        p.forward()
+        p.backward()
+        if batch % parts == parts - 1:
+            p.update()
+    found = report(tmp_path / "r", p)
+    said = [text for text in found.unmeasured if "loss" in text]
+    assert len(said) == (parts > 1) and all("4 calls of backward" in text for text in said)
+    assert p.now > 40 * MS
