@@ -68,6 +68,11 @@ class Source:
     stop: dict[str, Any] | None = None
 
     @property
+    def is_rank(self) -> bool:
+        """Whether a launcher, or its own group of ranks, says that it is one of several of a job."""
+        return self.rank is not None and self.world != 1
+
+    @property
     def spans_path(self) -> str:
         return self.path[: -len(".log")] + SPANS_SUFFIX
 

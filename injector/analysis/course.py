@@ -10,7 +10,7 @@ import numpy as np
 from ..store.folder import Damage, Run, read_events
 from . import monitored
 from .columns import SECOND, read_rows, sources
-from .loops import grouped
+from .loops import grouped, labels
 from .rates import number
 from .units import Unit, threads_of
 
@@ -37,8 +37,10 @@ def course(run: Run) -> Course:
     ]
     began = _began(run, found)
     made: Course = {"rate": {}, "step": {}}
-    for units in grouped(found):
+    loops = grouped(found)
+    for units, job in zip(loops, labels(loops), strict=True):
         for key, name, line in _loop(units, began):
+            name = f"{name}, {job}" if job and key == "rate" else name
             made[key].setdefault(name, []).extend(line)
     made["loss"] = {name: thinned(line) for name, line in _losses(run, began).items()}
     for seen in monitored.read(run.content):

@@ -10,18 +10,46 @@ from .tree import exceptional_of, measured_from, tree_of
 from .units import Unit
 
 
-def grouped(all_units: list[Unit]) -> list[list[Unit]]:
+def grouped(all_units: list[Unit], jobs: bool = True) -> list[list[Unit]]:
     """The units of each loop in the order of ranks; the loop that took longest first.
 
     What a launcher starts again is another loop: its steps did not come after those of the first attempt.
+    Processes that are no ranks of one job (the trials of a study) have a loop each, unless ``jobs`` is
+    False.
     """
+    job = _jobs(all_units) if jobs else {}
     found: dict[object, list[Unit]] = {}
     for unit in all_units:
-        found.setdefault((unit.key, unit.source.attempt), []).append(unit)
+        which = job.get(unit.source.index)
+        found.setdefault((unit.key, unit.source.attempt, which), []).append(unit)
     for units in found.values():
         units.sort(key=lambda unit: (unit.source.rank is None, unit.source.rank or 0,
                                      unit.source.index))  # fmt: skip
     return sorted(found.values(), key=lambda units: -max(unit.total for unit in units))
+
+
+def _jobs(units: list[Unit]) -> dict[int, str]:
+    """By process, which of several jobs it works on: one where every rank comes again is the next one."""
+    sources = {unit.source.index: unit.source for unit in units}
+    found = {index: f"process {index}" for index, each in sources.items() if not each.is_rank}
+    ranks: dict[object, dict[int | None, list[int]]] = {}
+    for index in sorted(sources.keys() - found.keys()):
+        attempt, rank = sources[index].attempt, sources[index].rank
+        ranks.setdefault(attempt, {}).setdefault(rank, []).append(index)
+    for of_rank in ranks.values():
+        times = {len(processes) for processes in of_rank.values()}
+        several = len(of_rank) > 1 and len(times) == 1 and times != {1}
+        for processes in of_rank.values():
+            for number, index in enumerate(processes):
+                found[index] = f"job {number}" if several else "job"
+    return found
+
+
+def labels(loops: list[list[Unit]]) -> list[str | None]:
+    """Of each loop in which of several jobs it is; None for all where there is one job."""
+    job = _jobs([unit for units in loops for unit in units])
+    found = [job[units[0].source.index] for units in loops]
+    return [*found] if len(set(found)) > 1 else [None] * len(found)
 
 
 def warmup_steps(units: list[Unit], asked: int) -> int:
@@ -59,7 +87,9 @@ def loop_of(units: list[Unit], asked: int, where: str | None) -> Loop:
 
 
 def numbered(found: list[Loop], loops: list[list[Unit]]) -> list[Loop]:
-    """The loops ``found`` of ``loops``, each with its attempt where there are several."""
+    """The loops ``found`` of ``loops``, each with its job and its attempt where there are several."""
+    named = zip(found, labels(loops), strict=True)
+    found = [loop._replace(job=job) for loop, job in named]
     attempts = [units[0].source.attempt for units in loops]
     if len(set(attempts)) < 2:
         return found

@@ -132,6 +132,8 @@ class Loop(NamedTuple):
     exceptional: Exceptional | None = None
     attempt: int | None = None
     """Where a launcher has started the job several times: at which attempt."""
+    job: str | None = None
+    """Where several processes train that are no ranks of one job: ``process 3``, by its index."""
 
 
 class Evaluation(NamedTuple):

@@ -17,7 +17,7 @@ from .evidence import (
 )
 from .fates import fates_of
 from .findings import Findings, findings_of, first_of, others_of
-from .loops import grouped, loop_of, numbered, warmup_steps
+from .loops import grouped, labels, loop_of, numbered, warmup_steps
 from .machines import Machine
 from .members import Trail, members_of, trail_of
 from .missing import qualified
@@ -149,7 +149,10 @@ def _stretches(
     ]
     found = stretches_of(main.units, main.passes, main.between, main.span, times, warmups)
     attempts = {unit.source.attempt or 0 for units in loops for unit in units}
-    if len(attempts) < 2:
+    if len(attempts) > 1:
+        later = max(attempts) > (main.source.attempt or 0)
+    elif len(set(labels(loops))) > 1:
+        later = any(unit.end[-1] > main.span[1] for units in loops for unit in units)
+    else:
         return found
-    later = max(attempts) > (main.source.attempt or 0)
     return among_attempts(found, main.source, main.span[1], times, later)

@@ -59,7 +59,7 @@ def stepping(run: Run, skip: int = 0) -> Stepping | None:
     ]
     if not units:
         return None
-    longest = grouped(units)[0]
+    longest = grouped(units, jobs=False)[0]
     lanes = _lanes(longest)
     count = min(len(lane.seconds) for lane in lanes)
     seconds = np.stack([lane.seconds[skip:count] for lane in lanes])

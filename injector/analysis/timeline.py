@@ -63,16 +63,19 @@ def among_attempts(
     """``found``, of a process ``source`` that is one of several attempts and made its last step at ``last``.
 
     What the others took is not its start-up, nor its shutdown; ``later`` says whether some came later.
+    Processes that no launcher has numbered are told apart by their index.
     """
+    who = f"process {source.index}" if source.attempt is None else f"attempt {source.attempt}"
+    others = "other processes" if source.attempt is None else "other attempts"
     before = max((source.began - run[0]) / SECOND, 0.0)
     after = max((run[1] - max(source.ended or 0, last)) / SECOND, 0.0) if later else 0.0
     begin, *inner, end = found
     parts = (
-        Stretch("other attempts", before, f"before attempt {source.attempt}"),
+        Stretch(others, before, f"before {who}"),
         begin._replace(seconds=begin.seconds - before),
         *inner,
         end._replace(seconds=end.seconds - after),
-        Stretch("other attempts", after, f"after attempt {source.attempt}"),
+        Stretch(others, after, f"after {who}"),
     )
     return tuple(part for part in parts if part.seconds)
 

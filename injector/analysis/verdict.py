@@ -337,7 +337,8 @@ def _stretches(evidence: Evidence) -> list[str]:
     for each in evidence.stretches:
         sums[each.name] = sums.get(each.name, 0.0) + each.seconds
     training, wall = sums.pop("training", 0.0), evidence.wall
-    sums.pop("warm-up", None)
+    for name in ("warm-up", "other attempts", "other processes"):
+        sums.pop(name, None)
     outside = [node for node in evidence.others if node.name not in READING][:1]
     if outside and wall and outside[0].share > max(training / wall, DWARFS):
         return [f"outside of steps {_spent(outside[0])}; training {_percent(training / wall)}"]

@@ -81,6 +81,8 @@ def collect(
         "problems": list(problems),
         "remarks": list(remarks),
     }
+    if not collected:
+        info["collected"] = False
     events = _stream(merged, tally, info, os.path.basename(folder), exit)
     out = out or folder
     path = os.path.join(out, f"{clean_name(name)}.D0.data")
@@ -90,13 +92,11 @@ def collect(
     _summarise(info, tally, _endings(merged, tally, exits or {}))
     if collected:
         info["files"] = seal(folder)
-    else:
-        info["collected"] = False
     _attempt(info, os.path.join(out, "run.json"), lambda: write_info(out, info))
     return info
 
 
-def retell(folder: str, info: Mapping[str, Any]) -> None:
+def retell(folder: str, info: dict[str, Any]) -> None:
     """Write the ``.data`` file of a run that has lost it; ``info`` is its run.json. Raises OSError."""
     processes = info.get("processes") or ()
     merged = Merged(folder, processes if all("log" in each for each in processes) else ())
@@ -116,13 +116,12 @@ def repair(folder: str, out: str, name: str | None = None) -> dict[str, Any]:
     logs = Merged(folder).logs
     main: dict[str, Any] = logs[0].process if logs else {}
     started = float(main.get("time") or os.path.getmtime(folder))
-    ended = max((os.path.getmtime(log.path) for log in logs), default=started)
     return collect(
         folder,
         exit=None,
         command=[str(word) for word in main.get("argv") or ()],
         started=started,
-        ended=max(started, ended),
+        ended=started,
         name=(name or os.path.basename(os.path.abspath(folder))).rsplit(".", 2)[0],
         out=out,
         collected=False,
@@ -175,7 +174,7 @@ def _program_folder(program: dict[str, Any]) -> str:
 
 
 def _stream(
-    merged: Merged, tally: Tally, info: Mapping[str, Any], run_name: str, exit: int | None
+    merged: Merged, tally: Tally, info: dict[str, Any], run_name: str, exit: int | None
 ) -> Iterator[dict[str, Any]]:
     """The events of the run in milabench's form and order."""
     name, command = info["name"], info["command"]
@@ -197,8 +196,14 @@ def _stream(
     folder = merged.folder
     streams = [_told(merged, tally, several), *map(sampled.events, sampled.files(folder))]
     streams += map(sampled.sent, sampled.files(folder, SUFFIX))
+    last = info["ended"]
     for timed in heapq.merge(*streams, key=lambda timed: timed.time):
+        last = max(last, timed.time)
         yield _event(timed.event, timed.data, "data")
+    if info.get("collected") is False:
+        # Nobody saw it end: it is last heard of when it last recorded.
+        last = max([last, *(log.last for log in merged.logs)])
+        info.update(ended=last, duration=last - info["started"])
     end = {"command": command, "time": info["ended"], "return_code": exit}
     yield _event("end", end)
 

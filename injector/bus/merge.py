@@ -34,6 +34,8 @@ class RawLog:
         self.records = 0
         self.lost = 0
         self.why = ""
+        self.last = 0.0
+        """The latest moment that it tells of, unix seconds."""
         self.process = self._first(known)
 
     def _first(self, known: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -68,6 +70,7 @@ class RawLog:
             if event != "process":
                 t = record.get("t")
                 when = unix + ((t if isinstance(t, int) else monotonic) - monotonic) / 1e9
+                self.last = max(self.last, when)
                 yield Record(when, index, event, data)
 
     def values(self, path: str, index: int, clock: tuple[float, int]) -> Iterator[Record]:
@@ -77,7 +80,9 @@ class RawLog:
         for seconds, value in values:
             self.records += 1
             data = {"series": name, "value": value}
-            yield Record(unix + (seconds - monotonic / 1e9), index, "value", data)
+            when = unix + (seconds - monotonic / 1e9)
+            self.last = max(self.last, when)
+            yield Record(when, index, "value", data)
 
     def steps(self, index: int, clock: tuple[float, int]) -> Iterator[Record]:
         """Its steps as records, timed by ``clock``; all its spans are counted."""
@@ -87,6 +92,8 @@ class RawLog:
             return
         found = Steps(path, self.path)
         self.records += found.rows
+        if found.last:
+            self.last = max(self.last, unix + (found.last - monotonic) / 1e9)
         for end, data in found.events():
             yield Record(unix + (end - monotonic) / 1e9, index, "data", data)
 

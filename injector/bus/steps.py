@@ -99,14 +99,14 @@ class Step(NamedTuple):
 class Steps:
     """Reads the spans in ``path``, whose sites are told in the log ``log``. Raises OSError.
 
-    ``rows`` is how many spans there are.
+    ``rows`` is how many spans there are, ``last`` when the last of them ended, nanoseconds.
     """
 
     def __init__(self, path: str, log: str) -> None:
         self._sites = read_sites(log)
         self._tasks: dict[str, Task] = {}
         self._fetches: dict[tuple[Any, ...], tuple[int, int]] = {}
-        self.rows = 0
+        self.rows = self.last = 0
         wanted = {n for n, site in self._sites.items() if _is_step(site) or _is_fetch(site)}
         for row in self._read(path, wanted):
             self._take(*row)
@@ -127,6 +127,7 @@ class Steps:
                 rows = array("q")
                 rows.frombytes(content[: len(content) // spans.ROW * spans.ROW])
                 sites = rows[3::4]
+                self.last = max(self.last, max(rows[1::4], default=0))
                 self.rows += len(sites) - sites.count(0)
                 if wanted.isdisjoint(sites):
                     continue

@@ -17,6 +17,7 @@ from ..analysis.rates import Summary, number
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRow
 from ..store.folder import Run
 from . import fates, header
+from .loops import name as name_of
 from .places import at
 from .terminal import fates_of, profile_of, with_losses
 
@@ -99,7 +100,7 @@ def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
         return ()
     found = [
         TaskRow(
-            task=loop.task if loop.attempt is None else f"{loop.task}, attempt {loop.attempt}",
+            task=name_of(loop) + ("" if loop.attempt is None else f", attempt {loop.attempt}"),
             ranks=len({track.rank for track in loop.tracks}),
             steps=loop.steps,
             unit=_unit(loop),

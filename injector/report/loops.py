@@ -78,12 +78,13 @@ def brief(loop: Loop) -> list[str]:
 
 def name(loop: Loop) -> str:
     """What the loop is called."""
-    return clean(loop.task).strip() or "train"
+    task = clean(loop.task).strip() or "train"
+    return f"{task}, {loop.job}" if loop.job else task
 
 
 def _heading(loop: Loop) -> list[str]:
     each = f" on each of {len(loop.tracks)} ranks" if len(loop.tracks) > 1 else ""
-    task = crop(name(loop), 40)
+    task = crop(name(loop), 60)
     if loop.attempt is not None:
         task += f", attempt {loop.attempt}"
     text = f"{task}: {count(loop.steps, 'step')}{each}, {_paced(loop)}"

@@ -16,7 +16,9 @@ PIECE = 1024
 """Bytes of the smallest piece that has a checksum of its own."""
 PIECES = 256
 """A file has at most so many: pieces of larger files are larger."""
-SUFFIXES = (".log", ".spans", ".spans.parquet", ".values", ".monitor")
+LINES = (".log", ".monitor", ".sent")
+"""Of files of JSON lines."""
+SUFFIXES = (*LINES, ".spans", ".spans.parquet", ".values")
 """Of the files in ``raw/`` that readers look at."""
 _INDIVISIBLE = ".parquet"
 """A file of this kind cannot be read in part."""

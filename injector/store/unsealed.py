@@ -22,7 +22,7 @@ from .layout import (
     VALUES_SUFFIX,
     ends,
 )
-from .seal import names
+from .seal import LINES, names
 from .shapes import HIGHEST, makes_sense
 
 _FARTHEST = 1_000 * 86_400 * 10**9
@@ -48,7 +48,7 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
         path, target = os.path.join(folder, name), os.path.join(into, name)
         stem = _stem(name)
         try:
-            if name.endswith((".log", ".monitor")):
+            if name.endswith(LINES):
                 told[name] = _Told()
                 flaw = _lines(path, target, told[name])
             elif stem + ".log" not in told:
@@ -74,7 +74,7 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
 
 def _stem(name: str) -> str:
     """Of ``raw/HOST.PID.log`` and what lies beside it the part before that."""
-    for suffix in (".log", ".monitor", SPANS_SUFFIX, SPANS_SUFFIX + ".parquet"):
+    for suffix in (*LINES, SPANS_SUFFIX, SPANS_SUFFIX + ".parquet"):
         if name.endswith(suffix):
             return name[: -len(suffix)]
     return name[: -len(VALUES_SUFFIX)].rpartition(".")[0]
@@ -101,10 +101,9 @@ def _lines(path: str, target: str, told: _Told) -> str:
                 torn += 1
                 continue
             odd, torn = odd + torn, 0  # only a last line is torn when its process is killed
-            if not makes_sense(record) or (record["event"] != "process" and not told.began):
+            if not makes_sense(record) or not _note(record, told):
                 odd += 1
                 continue
-            _note(record, told)
             ended = record["event"] == "end"
             out.write(text + b"\n")
             kept += 1
@@ -130,11 +129,15 @@ def _record(text: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and isinstance(record.get("event"), str) else None
 
 
-def _note(record: dict[str, Any], told: _Told) -> None:
+def _note(record: dict[str, Any], told: _Told) -> bool:
+    """Whether ``record`` stands where it can: after the first, and not a thousand days from it."""
     if record["event"] == "process":
         told.began = record["data"]["monotonic_ns"]
+    elif not told.began or abs(record["t"] - told.began) > _FARTHEST:
+        return False
     elif record["event"] == "site":
         told.sites.add(record["data"]["site"])
+    return True
 
 
 def _spans(path: str, target: str, log: _Told) -> str:

@@ -202,3 +202,5 @@ def test_a_process_that_ended_before_its_first_record_has_no_time(tmp_path: Path
     collected = repair(str(tmp_path), str(tmp_path))
     assert [process["pid"] for process in collected["processes"]] == [1, 99999]
     assert collected["started"] == EPOCH
+    # Until it last recorded something, whatever the times of its files.
+    assert collected["duration"] == ms(0.08, abs=1e-3)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from layouts import Program, only, report
+from layouts import MS, Program, only, report
+
+from injector.report.card import lines
 
 ms = pytest.approx
 
@@ -85,14 +87,51 @@ def test_a_rank_that_is_told_late(tmp_path: Path) -> None:
     assert "ranks 0, 1, 2 of 4 recorded nothing" in found.unmeasured
 
 
-def test_processes_of_their_own(tmp_path: Path) -> None:
-    programs = [rank(0, pid=pid) for pid in (1, 2)]
-    for program in programs:
-        program.rank = None
-        program.process.clear()
-    loop = only(report(tmp_path / "r", *programs))
-    assert loop.straggler is None and [track.rank for track in loop.tracks] == [None, None]
-    assert loop.throughput.steps == ms(2 / 13e-3, rel=1e-4)
+@pytest.mark.parametrize("world", [None, 1])
+def test_processes_of_their_own(tmp_path: Path, world: int | None) -> None:
+    """Trials of a study: no launcher, and no group of more than one, says that they are ranks."""
+    steps = (100, 1, 1, 90)
+    programs = []
+    for pid, number in enumerate(steps, 1):
+        p = Program(pid=pid, rank=world and 0, world=world, origin=5_000 * MS + 1000 * pid * MS)
+        for _ in range(number):
+            p.turn()
+        programs.append(p)
+    found = report(tmp_path / "r", *programs)
+    assert [loop.steps for loop in found.loops] == sorted(steps, reverse=True)
+    assert [len(loop.tracks) for loop in found.loops] == [1] * 4
+    assert {loop.job for loop in found.loops} == {f"process {n}" for n in range(4)}
+    assert all(loop.throughput.steps == ms(125, rel=1e-3) for loop in found.loops)
+    text = "\n".join(lines(found))
+    assert "train, process 0: 100 steps, one" in text and "on each of" not in text
+    assert "other loops" in text and "train, process 3" in text
+    assert not found.fates and not any("was started" in each for each in found.unmeasured)
+
+
+def test_a_process_that_was_before_is_no_start_up(tmp_path: Path) -> None:
+    programs = [Program(pid=n, origin=(5_000 + 100 * n) * MS) for n in (1, 2)]
+    for p, number in zip(programs, (5, 10), strict=True):
+        for _ in range(number):
+            p.turn()
+    found = report(tmp_path / "r", *programs)
+    first = found.stretches[0]
+    assert (first.name, first.note) == ("other processes", "before process 1")
+
+
+def test_jobs_of_several_ranks_follow_each_other(tmp_path: Path) -> None:
+    """Each trial of a study is a job of two ranks; a rank that was started again alone is none."""
+    programs = []
+    for n in range(4):
+        origin = (5_000 + 1_000 * (n // 2)) * MS
+        programs.append(Program(pid=n + 1, rank=n % 2, world=2, origin=origin))
+        for _ in range(10 + 20 * (n // 2)):
+            programs[-1].turn()
+    found = report(tmp_path / "r", *programs)
+    assert [(loop.job, loop.steps, len(loop.tracks)) for loop in found.loops] == [
+        ("job 1", 30, 2), ("job 0", 10, 2),
+    ]  # fmt: skip
+    again = only(report(tmp_path / "again", *programs[:3]))
+    assert again.job is None and len(again.tracks) == 3
 
 
 @pytest.mark.parametrize(
