@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import wrapping
 from .filters import OneClass, OneObject
-from .places import Place, close, find, inside
+from .places import Place, close, find, function_at, inside
 from .request import MAIN, Landing, Miss, Request
 from .single import weave_function
 
@@ -76,8 +76,9 @@ def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Requ
         engine.not_found(request)
         return
     holder = start
+    place = None
     for depth, name in enumerate(path):
-        inner = inside(holder)
+        inner = inside(holder) if place is None else function_at(place)
         if isinstance(inner, FunctionType) and weave_function(
             engine, inner, request, inside=path[depth:]
         ):
@@ -114,7 +115,7 @@ def attach_object(engine: Engine, target: Any, request: Request) -> None:
 
 def _attach_place(engine: Engine, place: Place, request: Request) -> None:
     raw = place.raw
-    inner = inside(raw)
+    inner = function_at(place)
     if wrapping.is_stand_in(inner):  # it has been found that nothing better can be done
         _wrap_at(engine, place, request)
     elif isinstance(raw, type):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .places import find, inside
+from .places import find, function_at
 from .request import Landing, Request
 from .sheet import Quiet, Sheet, follow, is_function, walk
 
@@ -119,7 +119,7 @@ def _function_at(
         if place is None:
             return None, ()
         holder = place.raw
-        inner = inside(holder)
+        inner = function_at(place)
         if isinstance(inner, FunctionType):
             # What was inherited concerns one class only: it needs a test that is not made here.
             own = place.owner is None or place.owner is place.holder

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from types import MethodType, ModuleType
+from collections.abc import Iterable, Iterator
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from . import wrapping
@@ -63,6 +63,37 @@ def inside(thing: Any) -> Any:
         else:
             return thing
     return thing
+
+
+def function_at(place: Place) -> Any:
+    """What is :func:`inside` of a place; of a decorator's closure, the function that it was put on.
+
+    Where the decorator does not say what it wraps, that is found by its name in what the closure holds.
+    """
+    found = inside(place.raw)
+    wanted = f"{place.owner.__qualname__}.{place.name}" if place.owner else place.name
+    queue = [found]
+    for thing in queue:
+        if isinstance(thing, FunctionType) and thing.__qualname__ == wanted:
+            return thing
+        if len(queue) < _DEPTH:
+            queue += _held(thing)
+    return found
+
+
+def _held(thing: Any) -> Iterator[Any]:
+    """The functions that a closure or a partial holds."""
+    for cell in (
+        getattr(thing, "__closure__", None) or () if isinstance(thing, FunctionType) else ()
+    ):
+        try:
+            held = inside(cell.cell_contents)
+        except ValueError:  # it is empty
+            continue
+        if isinstance(held, (FunctionType, functools.partial)):
+            yield held
+    if isinstance(thing, functools.partial):
+        yield inside(thing.func)
 
 
 def close(name: str, names: Iterable[object]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from .filters import filtered
+from .filters import OneObject, filtered
 from .live import Exchange
 from .request import Miss, Request
 from .sheet import Path, descend
@@ -36,7 +36,11 @@ def weave_function(
     path = None if sheet is None or not path else descend(sheet.plain, path, inside)
     if sheet is None or namespace is None or not path:
         return False
-    landings, reason = sheet.pin(path, _derive(engine, function, request, test, (name, path)))
+    place = (name, path)
+    derived = _derive(engine, function, request, test, place)
+    if not inside and not sheet.stands_alone(path):
+        derived = _one_closure(engine, function, derived, place)
+    landings, reason = sheet.pin(path, derived)
     code = sheet.rewrite(engine.wanted(name))[0] if landings else None
     if code is None:
         what = f"{request.variable or 'a variable'} in {'.'.join((function.__qualname__, *inside))}"
@@ -61,10 +65,32 @@ def _derive(
     code = function.__code__
     if test is None or not code.co_argcount:
         return request
+    return _filtered(engine, request, place, test, code.co_varnames[0])
+
+
+def _one_closure(
+    engine: Engine, function: FunctionType, request: Request, place: tuple[str, Path]
+) -> Request:
+    """``request`` for this one of the closures that share its code, told apart by a function it holds.
+
+    Whatever one decorator was put on shares the code of the decorator's closure.
+    """
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            held = cell.cell_contents
+        except ValueError:  # it is empty
+            continue
+        if isinstance(held, FunctionType) and held is not function:
+            return _filtered(engine, request, place, OneObject(held), name)
+    return request
+
+
+def _filtered(
+    engine: Engine, request: Request, place: tuple[str, Path], test: Test, variable: str
+) -> Request:
     key = (request, place, test)
     if key not in engine.derived:
-        first = code.co_varnames[0]
-        hook = filtered(request.hook, test, first, engine.on_hook_defined)
-        captures = (*request.captures, first)
+        hook = filtered(request.hook, test, variable, engine.on_hook_defined)
+        captures = (*request.captures, variable)
         engine.derived[key] = request._replace(hook=hook, captures=captures)
     return engine.derived[key]

@@ -19,7 +19,7 @@ def instrument_log(ov: Any) -> None:
     ov.value(
         "/accelerate.accelerator/Accelerator/log",
         task="train",
-        get=lambda args, kwargs: logged(args, kwargs),
+        get=lambda values: logged(values),
     )
 
 
@@ -45,11 +45,7 @@ def instrument_transfers(ov: Any) -> None:
     )
 
 
-def logged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What ``Accelerator.log`` was called with; none on other processes."""
-    accelerator, *rest = args
-    if not accelerator.is_main_process:
-        return None
-    values = rest[0] if rest else kwargs["values"]
+def logged(values: dict[str, Any]) -> dict[str, Any]:
+    """What ``Accelerator.log`` was called with."""
     # Beside the loss that backward starts from, which is not the same.
     return {"logged_loss" if name == "loss" else name: value for name, value in values.items()}

@@ -333,3 +333,73 @@ def test_one_pass_for_a_batch(woven, module, monkeypatch):
         requests += [woven.request(name, "f", "x"), woven.request(name, "f", "y")]
     woven.engine.add(requests)
     assert len(passes) == 1 and len(woven.landings()) == 6
+
+
+SHARED = """
+def bare(f):
+    def wrapper(*args):
+        n = len(args)
+        return f(*args)
+    return wrapper
+
+def short(f):
+    return lambda *args: f(*args)
+
+@bare
+def one(x):
+    y = x + 1
+    return y
+
+@bare
+def two(x):
+    y = x + 2
+    return y
+
+@short
+def three(x):
+    return x
+
+@short
+def four(x):
+    return x
+
+class K:
+    @bare
+    def m(self, x):
+        y = x
+        return y
+
+    @bare
+    def n(self, x):
+        y = x
+        return y
+
+def run():
+    return one(1), two(2), three(3), four(4), K().m(5), K().n(6)
+"""
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("path", "variable", "value"),
+    [("one", "y", 2), ("one", "#enter", True), ("three", "#value", 3), ("K.m", "y", 5)],
+)
+def test_of_functions_that_one_decorator_was_put_on_one_is_probed(
+    woven, module, late, path, variable, value
+):
+    shared = module("shared", SHARED, load=True)
+    request = woven.request("shared", path, variable)
+    (woven.engine.add_late if late else woven.engine.add)([request])
+    assert shared.run() == (2, 4, 3, 4, 5, 6)
+    assert woven.take() == [(variable, value)]
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "value"), [("one", "n", 1), ("four", "#value", 4), ("two", "#enter", True)]
+)
+def test_of_closures_that_share_their_code_one_is_probed(woven, module, name, variable, value):
+    shared = module("shared", SHARED, load=True)
+    function = vars(shared)[name]
+    woven.engine.attach(function, woven.request("shared", function.__qualname__, variable))
+    assert shared.run() == (2, 4, 3, 4, 5, 6)
+    assert [event[:2] for event in woven.take()] == [(variable, value)]
