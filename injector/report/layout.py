@@ -94,9 +94,6 @@ _ASCII = str.maketrans(
 
 _BOLD, _DIM, _RED, _YELLOW, _CYAN = "1", "2", "31", "33", "36"
 _PAINTS = (
-    (re.compile(r"^verdict .*\(critical\)$"), "1;31"),
-    (re.compile(r"^verdict .*\(warning\)$"), "1;33"),
-    (re.compile(r"^(?:broken|damaged|restarted) .*"), _RED),
     (re.compile(r"^  (?:exit [1-9]\d*|exit not known|killed by \S+)"), _RED),
     (re.compile(r"^\d+ warnings?$"), _YELLOW),
     (re.compile(r"(?<=  )\d+ not finite"), _RED),
@@ -104,11 +101,31 @@ _PAINTS = (
     (re.compile(r"[█▏▎▍▌▋▊▉]+"), _CYAN),
     (re.compile(r"(?<=^  )[│├└─ ]*[├└]─"), _DIM),
 )
-"""What is painted, with the numbers of its colour; the first that covers a place has it."""
+"""What is painted of a line, with the number of its colour; the first that covers a place has it."""
+_FIRST = re.compile(r"^(verdict|broken|missing|restarted)\b.*(?:\n {9,}\S.*)*", re.MULTILINE)
+"""What is said before anything else, whole: it may be wrapped."""
 
 
 def painted(text: str) -> str:
     """``text`` of a report with colours: verdict, titles, bars, what went wrong."""
+    parts, at = [], 0
+    for match in _FIRST.finditer(text):
+        color = _color(match)
+        if color:
+            lines = [f"\x1b[{color}m{line}\x1b[0m" for line in match[0].split("\n")]
+            parts += [_lines(text[at : match.start()]), "\n".join(lines)]
+            at = match.end()
+    return "".join([*parts, _lines(text[at:])])
+
+
+def _color(said: re.Match[str]) -> str:
+    if said[1] != "verdict":
+        return _YELLOW if said[1] == "restarted" else _RED
+    colors = {"critical)": f"{_BOLD};{_RED}", "warning)": f"{_BOLD};{_YELLOW}"}
+    return colors.get(said[0].rpartition("(")[2], "")
+
+
+def _lines(text: str) -> str:
     return "\n".join(map(_painted, text.split("\n")))
 
 

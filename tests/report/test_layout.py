@@ -131,3 +131,22 @@ def test_colours_change_nothing_else(shape: str, run: str) -> None:
     shown = painted(text)
     assert shown != text
     assert re.sub(r"\x1b\[[\d;]*m", "", shown) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "color"),
+    [
+        ("verdict  one (critical)", "1;31"),
+        ("verdict  one\n         two (critical)", "1;31"),
+        ("verdict  one\n         two (warning)", "1;33"),
+        ("broken     rank 1 died\n           all that follows", "31"),
+        ("missing  a file", "31"),
+        ("restarted  rank 1", "33"),
+    ],
+)
+def test_what_is_said_first_has_one_colour_however_it_is_wrapped(text: str, color: str) -> None:
+    lines = painted(f"{text}\n  because    io\n").splitlines()
+    assert lines == [
+        *(f"\x1b[{color}m{line}\x1b[0m" for line in text.splitlines()),
+        "  because    io",
+    ]
