@@ -22,16 +22,19 @@ def at(base: Path, use_current: bool) -> Callable[[Benchmark], Ground]:
         context = placeholders(benchmark, base)
         # What was checked out is run where it lies; what was installed needs no place of its own.
         origin = origins.of(benchmark)
+        python = environments.python_of(benchmark, base, use_current)
 
         def has(path: str) -> bool:
             if os.path.exists(path) or (origin is not None and sources.missing(origin, base)):
                 return True
+            if Path(path).parent == python.parent and not python.exists():
+                return True  # a command of an environment that is still to be made
             made = bool(benchmark.settings.get("prepare"))
             return made and Path(path).is_relative_to(base)
 
         folder = context["source"] if origin is not None else None
         return Ground(
-            str(environments.python_of(benchmark, base, use_current)),
+            str(python),
             context,
             lambda settings: variables(benchmark, base, settings, use_current),
             folder,

@@ -203,7 +203,7 @@ class _Maker:
         filled = replace(self.benchmark, settings=settings)
         program = commands.program(filled, self.ground.python, self.benchmark.told(settings))
         folder = str(settings.get("folder") or self.ground.folder or out)
-        self._check(program, folder)
+        self._check(filled, program, folder)
         words = self._words(filled, program, len(devices))
         limit = filled.max_duration
         return Process(
@@ -218,19 +218,39 @@ class _Maker:
             cores if self.wish.pin or filled.plan.get("pin") else (),
         )
 
-    def _check(self, program: commands.Program, folder: str) -> None:
-        """Raise SuiteError for a script that is not there."""
-        path = os.path.join(folder, program.target)
-        if program.kind != "script" or self.ground.has(path):
-            return
-        where = self.benchmark.at("run")
-        text = f"there is no file {program.target}"
-        if not os.path.isabs(program.target):
-            beside = os.path.dirname(os.path.abspath(where.file))
-            own = self.benchmark.settings.get("folder") or self.ground.folder
-            places = dict.fromkeys(str(p) for p in (beside, self.benchmark.definition, own) if p)
-            text += f": not in {', nor in '.join(places)}"
-        raise SuiteError([Problem(where, text)])
+    def _check(self, filled: Benchmark, program: commands.Program, folder: str) -> None:
+        """Raise SuiteError for what it names and is not there: a script, a command, a voirfile."""
+        problems = [
+            Problem(self.benchmark.at("voirfile"), f"there is no file {path}")
+            for path in commands.voirfiles(filled)
+            if path != "auto" and not self.ground.has(path)
+        ]
+        if text := self._no_program(program, folder):
+            problems.append(Problem(self.benchmark.at("run"), text))
+        if problems:
+            raise SuiteError(problems)
+
+    def _no_program(self, program: commands.Program, folder: str) -> str:
+        """What of the program is not there."""
+        target, has = program.target, self.ground.has
+        if program.kind == "command" and not has(target):
+            return f"there is no command {os.path.basename(target)} in {os.path.dirname(target)}"
+        if program.kind == "command" and os.path.basename(target).startswith("python"):
+            target = program.arguments[0] if program.arguments else ""
+            script = target.endswith(".py")
+            return "" if not script or has(os.path.join(folder, target)) else self._no_file(target)
+        if program.kind == "script" and not has(os.path.join(folder, target)):
+            return self._no_file(target)
+        return ""
+
+    def _no_file(self, target: str) -> str:
+        text = f"there is no file {target}"
+        if os.path.isabs(target):
+            return text
+        beside = os.path.dirname(os.path.abspath(self.benchmark.at("run").file))
+        own = self.benchmark.settings.get("folder") or self.ground.folder
+        places = dict.fromkeys(str(p) for p in (beside, self.benchmark.definition, own) if p)
+        return f"{text}: not in {', nor in '.join(places)}"
 
     def _words(self, filled: Benchmark, program: commands.Program, devices: int) -> list[str]:
         if filled.plan["method"] == "per_gpu":

@@ -540,6 +540,22 @@ def test_a_script_that_is_not_there_is_said_before_anything_starts(suites, verb,
     assert "nope.py" in done.stderr and not suites.runs()
 
 
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"voirfile": "nope.py"}, "b.voirfile: there is no file"),
+        ({"voirfile": ["auto", "torhc"]}, "b.voirfile: there is no file"),
+        ({"run": "nosuchcommand --x 1"}, "b.run: there is no command nosuchcommand in"),
+        ({"run": "python nope.py"}, "b.run: there is no file nope.py"),
+        ({"run": "/nowhere/command"}, "b.run: there is no"),
+    ],
+)
+def test_nothing_else_that_a_benchmark_names_may_be_missing(suites, told, said):
+    suite = suites.write({"b": {"run": suites.program("a.py", ""), **told}})
+    done = suites.call("plan", suite)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
 def test_a_script_that_is_still_to_be_fetched_or_made_may_be_missing(suites):
     suites.program("prepare.py", PREPARE)
     suite = suites.write({
