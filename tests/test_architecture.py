@@ -24,7 +24,7 @@ MAY_KNOW = {
     "launch": {"bus", "overseer", "reaper", "rewrite"},
     "analysis": {"store"},
     "monitor": {"bus"},
-    "live": {"bus", "measure"},
+    "live": {"bus", "measure", "store"},
     "report": {"analysis", "live", "store"},
     "suite": {"analysis", "live", "monitor", "reaper", "report", "store"},
 }

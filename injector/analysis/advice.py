@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..store.layout import gives
 from .profile import Loop, Node
 
 LOADER = re.compile(r"(DataLoader of [^,]+)(?:, (\d+) workers?)?")
@@ -61,12 +62,13 @@ def reading(loop: Loop, host: Host) -> tuple[str, ...]:
         cheaper = "what is done for an example has to become cheaper: faster decoding, fewer copies"
         return (*free, f"the cores are full: {cheaper}", ahead)
     local = "read from local storage, in fewer and larger files"
-    if workers is None:
-        return (
-            f"let {what} make batches beside the training: in processes or threads",
-            ahead,
-            local,
+    if gives(what):
+        first = (
+            f"let more threads or processes make batches ahead: training waits for them in {what}"
         )
+        return (first, ahead, local)
+    if workers is None:
+        return (f"let {what} make batches ahead, in processes or threads", ahead, local)
     if workers and host.cores is not None and workers >= host.cores:
         return (
             f"its {workers} workers have a core each: what they do has to become cheaper",
@@ -112,6 +114,9 @@ OF_REGIONS = {
     "comm": (
         "accumulate gradients over several batches (no_sync between), or take larger batches",
         "larger buckets, gradients in half precision, and a look at the network between the ranks",
+    ),
+    "env": (
+        "let several environments step beside each other, in processes or as one that is vectorised",
     ),
     "wait": (
         "look at what fills the queue or holds the lock: let it work ahead, or in more threads or "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ..store.layout import ITEMS_BITS, ITEMS_MASK
+from ..store.layout import ITEMS_BITS, ITEMS_MASK, WAIT, gives
 from .columns import SECOND, Flags, Ints, Site
 from .intervals import Holes
 from .lanes import Lane
@@ -24,18 +24,8 @@ LINES = 6
 """Lines of one region that are told apart."""
 READING = ("io", "io.start")
 """The regions in which batches are made."""
-WAIT = "wait"
-"""Blocked in a function of the standard library, which ``what`` names."""
 _WAITING = (*READING, "comm", WAIT)
 """Regions that say themselves what was waited for."""
-_GIVING = frozenset(
-    [
-        *("__next__", "as_completed", "communicate", "get", "next", "result", "result_iterator"),
-        *("read", "readall", "readinto", "readv", "recv", "recv_bytes", "recv_bytes_into"),
-        *("recv_into", "recvfrom", "recvfrom_into", "recvmsg"),
-    ]
-)
-"""The functions among those that give what they waited for."""
 _MOSTLY = 0.8
 
 
@@ -184,7 +174,7 @@ def _without_itself(lane: Lane, apart: Flags) -> Flags:
 
 def _batches(lane: Lane, steps: Steps, owner: Ints) -> frozenset[int]:
     """The sites of waits for the batch of a step: they give something before the model is called."""
-    rows = lane.where(lambda site: site.region == WAIT and _gives(site))
+    rows = lane.where(lambda site: site.region == WAIT and gives(site.what))
     rows = rows[owner[rows] >= 0]
     if not len(rows):
         return frozenset()
@@ -198,10 +188,6 @@ def _batches(lane: Lane, steps: Steps, owner: Ints) -> frozenset[int]:
     early = seconds * (lane.start[rows] < begun[owner[rows]])
     total, before = (np.bincount(lane.site[rows], each, number) for each in (seconds, early))
     return frozenset(np.flatnonzero((total > 0) & (before >= _MOSTLY * total)).tolist())
-
-
-def _gives(site: Site) -> bool:
-    return (site.what or "").rpartition(".")[2] in _GIVING
 
 
 def _owners(first: Ints, last: Ints, n: int) -> Ints:

@@ -29,7 +29,7 @@ AGREE = 0.75
 """The part of the windows that has to say the same."""
 DWARFS = 0.2
 """Of the run, what beside training is worth a word where it is longer than that."""
-COMPUTING = ("forward", "backward", "optimizer", "zero_grad")
+COMPUTING = ("forward", "backward", "optimizer", "zero_grad", "clip_grad", "unscale")
 NOTHING_TRAINED = "no steps were seen: the program trained nothing that injector knows"
 _THRESHOLD = (
     "named is what could save most: the whole of a region, or a third of what is computed; "

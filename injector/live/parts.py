@@ -7,8 +7,12 @@ evaluation that lies in a step.
 
 from __future__ import annotations
 
+from ..store.layout import WAIT
+
 READING = ("io", "io.start")
 """Regions in which batches are made: what is done inside of them is a part of them."""
+WAITING = ("comm", WAIT)
+"""Others that say themselves what was waited for."""
 STRUCTURE = ("epoch", "evaluation")
 """Regions around steps and passes, which are no parts of a step."""
 KEPT = 64
@@ -52,13 +56,22 @@ class Parts:
         self._cut = 0
         """Nanoseconds of evaluation since then that are kept no more."""
 
-    def span(self, start: int, end: int, region: str, whose: object = None) -> None:
-        """A region of training has ended; ``whose`` is the loader of a fetch."""
+    def span(
+        self, start: int, end: int, region: str, whose: object = None, gives: bool = False
+    ) -> None:
+        """A region of training has ended; ``whose`` is the loader of a fetch.
+
+        ``gives`` says of a wait that it gives something: the step's batch, before a model is called.
+        """
         if region in STRUCTURE or (self._begin is not None and start < self._begin):
             return  # it lies around steps
+        if gives and not any({"forward", "backward"} & set(each.regions) for each in self._pieces):
+            region = "io"
         piece = self._around(start, end, "io" if region in READING else region)
         if region in READING:
             piece.regions, piece.whose = {"io": end - start}, whose
+        elif region in WAITING and WAIT in piece.regions:
+            piece.regions[region] += piece.regions.pop(WAIT) if region != WAIT else 0
             if self._begin is None and whose in self._pacing:
                 self._begin, self._pieces = start, []
         self._keep(piece)

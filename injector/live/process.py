@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..bus.endings import error_of
 from ..measure.pace import Lane
+from ..store.layout import ITEMS_MASK, WAIT, gives
 from .ahead import Ahead
 from .parts import Parts
 from .progress import WINDOW, Progress
@@ -16,7 +17,6 @@ from .progress import WINDOW, Progress
 TRAIN, EVALUATION = "train", "evaluation"
 LENGTHS = 64
 """Steps whose median is what a step usually takes."""
-ITEMS = (1 << 24) - 1
 PACING = frozenset(("step", "io", "io.end", "optimizer"))
 Row = tuple[int, int, int, int]
 
@@ -33,7 +33,18 @@ class Sums(NamedTuple):
 class Kind:
     """What the spans of one site have in common."""
 
-    __slots__ = ("evaluates", "learns", "of", "paces", "region", "site", "task", "thread", "whose")
+    __slots__ = (
+        "evaluates",
+        "gives",
+        "learns",
+        "of",
+        "paces",
+        "region",
+        "site",
+        "task",
+        "thread",
+        "whose",
+    )
 
     def __init__(self, site: dict[str, Any]) -> None:
         self.site = site
@@ -41,6 +52,7 @@ class Kind:
         self.thread = int(site.get("thread") or 0)
         self.of = site.get("of")
         self.whose = self.of, str(site.get("place"))
+        self.gives = self.region == WAIT and gives(site.get("what"))
         self.evaluates = site.get("phase") in ("eval", "predict")
         self.learns = site.get("phase") == "train"
         named = site.get("task") if self.region == "step" else None
@@ -140,14 +152,14 @@ class Process:
 
     def _span(self, start: int, end: int, payload: int, kind: Kind) -> None:
         if kind.region == "step":
-            self._explicit_step(start, end, payload & ITEMS, kind.task)
+            self._explicit_step(start, end, payload & ITEMS_MASK, kind.task)
         else:
             progress = self._progress(kind.task)
             progress.went_on(start, end)
             if kind.region == "forward":
-                self._forward(progress, kind, payload & ITEMS)
+                self._forward(progress, kind, payload & ITEMS_MASK)
             elif payload and kind.region == "io":
-                self._fetched.setdefault(kind.whose, []).append(payload & ITEMS)
+                self._fetched.setdefault(kind.whose, []).append(payload & ITEMS_MASK)
         self._part(start, end, kind)
         if kind.paces:
             self._paced(kind, start, end)
@@ -167,7 +179,7 @@ class Process:
         elif kind.evaluates and kind.of in self._trained:
             parts.evaluated(start, end)
         else:
-            parts.span(start, end, kind.region, kind.whose)
+            parts.span(start, end, kind.region, kind.whose, kind.gives)
 
     def _progress(self, task: str) -> Progress:
         progress = self.tasks.get(task)

@@ -34,3 +34,22 @@ def ends(suffix: str, size: int) -> list[int]:
         found.append(sum(found[-1:]) + length)
         length = min(2 * length, _LARGEST[suffix])
     return found
+
+
+# --- waits ----------------------------------------------------------------------------------------
+
+WAIT = "wait"
+"""The region of being blocked in a function of the standard library, which ``what`` names."""
+_GIVING = frozenset(
+    [
+        *("__next__", "as_completed", "communicate", "get", "next", "result", "result_iterator"),
+        *("read", "readall", "readinto", "readv", "recv", "recv_bytes", "recv_bytes_into"),
+        *("recv_into", "recvfrom", "recvfrom_into", "recvmsg"),
+    ]
+)
+"""The functions among those that give what they waited for."""
+
+
+def gives(what: object) -> bool:
+    """Whether the function that a wait is ``what`` of gives what it waited for: it may be a batch."""
+    return str(what or "").rpartition(".")[2] in _GIVING

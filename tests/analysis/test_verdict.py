@@ -105,11 +105,21 @@ def test_blocked(tmp_path: Path) -> None:
     p = Program()
     for _ in range(50):
         p.io(0.1)
+        p.span("wait", 9, line=33, what="Event.wait")
+        p.train()
+    verdict = report(tmp_path / "r", p).verdict
+    text = "wait-bound: 56 % of a step is blocked in Event.wait at train.py:33"
+    assert (verdict.sentence, verdict.severity) == (text, "critical")
+
+
+def test_a_queue_that_is_empty(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(50):
         p.span("wait", 9, line=33, what="Queue.get")
         p.train()
     verdict = report(tmp_path / "r", p).verdict
-    text = "wait-bound: 56 % of a step is blocked in Queue.get at train.py:33"
-    assert (verdict.sentence, verdict.severity) == (text, "critical")
+    assert verdict.sentence == "input-bound: 56 % of a step waits at train.py:33"
+    assert verdict.advice[0].endswith("training waits for them in Queue.get")
 
 
 def test_regions_of_a_voirfile_are_named(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def program(shape: Shape) -> Program:
         if parts["h2d"]:
             p.span("h2d", parts["h2d"], nbytes=1000)
         if parts["wait"]:
-            p.span("wait", parts["wait"], line=33, what="Queue.get")
+            p.span("wait", parts["wait"], line=33, what="Event.wait")
         p.forward(parts["forward"] + 0.1 + (0 if step else shape.first), what=model)
         with p.around("backward"):
             p.wait(parts["backward"])

@@ -88,7 +88,28 @@ def explicit(p: Program, io: float, comm: bool) -> None:
             p.wait(7)
 
 
-SHAPES = [loader, transforms, accumulates, evaluates, teacher, updates, explicit]
+def queued(p: Program, io: float, comm: bool) -> None:
+    """The batch comes through a queue, and something is waited for after the model was called."""
+    for _ in range(60):
+        p.span("wait", io, what="Queue.get")
+        body(p, io, comm)
+        p.span("wait", 2, what="Future.result", line=16)
+        p.span("wait", 3, what="Event.wait", line=17)
+
+
+def waits_inside(p: Program, io: float, comm: bool) -> None:
+    """What loaders and collectives wait for is theirs."""
+    for _ in range(60):
+        with p.around("io", of=1):
+            p.span("wait", io, what="Queue.get", line=10)
+        with p.around("comm"):
+            p.wait(1)
+            p.span("wait", 2, what="Event.wait", line=15)
+        body(p, io, comm)
+
+
+SHAPES = [loader, transforms, accumulates, evaluates, teacher, updates, explicit, queued,
+          waits_inside]  # fmt: skip
 
 
 @pytest.mark.parametrize(("shape", "io", "comm"), [*product(SHAPES, (0.5, 17, 60), (False, True))])
