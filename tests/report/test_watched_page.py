@@ -25,7 +25,7 @@ SITES = [
 def rows(steps: int) -> list[spans.Row]:
     """Steps of 10 ms."""
     parts = [(1, 2 * MS), (2, 5 * MS), (3, 3 * MS)]
-    return spans.loop(steps, parts, pay={2: spans.payload(8)})
+    return spans.loop(steps, parts, start=spans.SECOND, pay={2: spans.payload(8)})
 
 
 def go_on(folder: Path, ended: bool = False) -> None:
@@ -33,7 +33,7 @@ def go_on(folder: Path, ended: bool = False) -> None:
     spans.write_spans(folder / "raw" / "h.1.spans", rows(800))
     if ended:
         with (folder / "raw" / "h.1.log").open("a") as log:
-            log.write(json.dumps({"event": "end", "data": {}, "t": 8_000 * MS}) + "\n")
+            log.write(json.dumps({"event": "end", "data": {}, "t": 9_000 * MS}) + "\n")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     kept: list[Any] = []
     monkeypatch.setattr(web, "serve", lambda page, follow: kept.extend((page, follow)) or 0)
     folder = tmp_path / "x"
-    spans.write_process(folder, SITES, rows(400), time=time.time() - 8)
+    spans.write_process(folder, SITES, rows(400), time=time.time() - 8, monotonic_ns=spans.SECOND)
     assert watch._serve(open_run(str(folder)), 0) == 0
     page, follow = kept
     yield folder, page, follow
