@@ -217,7 +217,8 @@ def test_the_page_of_a_suite(browser):
     try:
         for at in range(6):
             page.show(SuiteSnapshot("toy", float(at), "running", 1, 4, 60.0, "items/s", None, None, None,
-                                    {}, {}, (), (), (), tasks, ("left out: big",), 1, rows))  # fmt: skip
+                                    {}, {}, (), (), (), tasks, notes=("left out: big",), failed=1,
+                                    benchmarks=rows))  # fmt: skip
         browser.open(page.address)
         found = browser.until(lambda: browser.ask(ROWS % "processes"))
         assert [row[:6] for row in found[1:]] == [
