@@ -194,6 +194,15 @@ def _of_steps(marks: Marks, steps: Steps) -> Items | None:
         np.bincount(step[step >= 0], each[step >= 0], len(steps)).astype(np.int64)
         for each in counted(lane.payload[rows])
     )
+    if all(lane.sites[site].payload == "counted" for site in np.unique(lane.site[rows]).tolist()):
+        # Counted by the shape of what a loader gave, which itself may say how many it drew.
+        inner = np.flatnonzero(
+            lane.flags(lambda site: site.region == "io" and site.payload == "items")
+        )
+        owner = owners(steps.start, steps.end, lane.start[inner])
+        drawn = counted(lane.payload[inner[owner >= 0]])[0]
+        sums = np.bincount(owner[owner >= 0], drawn, len(steps)).astype(np.int64)
+        items = sums if (sums > 0).all() else items
     return _items(items, tokens) if items.any() or tokens.any() else None
 
 

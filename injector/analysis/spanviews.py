@@ -92,7 +92,10 @@ def _regions(source: Source) -> dict[str, Any]:
     rows = read_rows(source)
     n = len(rows.start)
     items, tokens = counted(rows.payload)
-    kind = _lookup(source, lambda site: {"items": 1.0, "bytes": 2.0}.get(site.payload or "", 0.0))
+    kind = _lookup(
+        source,
+        lambda site: {"items": 1.0, "counted": 1.0, "bytes": 2.0}.get(site.payload or "", 0.0),
+    )
     kind = kind[rows.site]
     return {
         **_who(source, n),

@@ -106,6 +106,8 @@ class Steps:
         self._sites = read_sites(log)
         self._tasks: dict[str, Task] = {}
         self._fetches: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self._drawn: dict[Any, tuple[int, int]] = {}
+        """By thread, when the last batch was fetched whose loader says how many items it drew, and these."""
         self.rows = self.last = 0
         wanted = {n for n, site in self._sites.items() if _is_step(site) or _is_fetch(site)}
         for row in self._read(path, wanted):
@@ -143,10 +145,15 @@ class Steps:
         loader = (site.get("of"), site.get("thread"), line, site.get("task"))
         if _is_fetch(site):
             self._fetches[loader] = start, end - start
+            if site.get("payload") == "items":
+                self._drawn[site.get("thread")] = start, spans.unpack(payload)[0]
             return
         began, waited = self._fetches.get(loader, (-1, 0))
         io = waited if began == start else None
-        items = spans.unpack(payload)[0] if site.get("payload") == "items" else 0
+        items = spans.unpack(payload)[0] if site.get("payload") in ("items", "counted") else 0
+        drawn_at, drawn = self._drawn.get(site.get("thread"), (0, 0))
+        if site.get("payload") == "counted" and drawn and start <= drawn_at < end:
+            items = drawn  # its loader knows better than the shape of what it gave
         task = str(site.get("task") or "train")
         if site.get("phase") == "eval" and task == "train":
             task = "evaluation"

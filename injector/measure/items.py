@@ -11,11 +11,15 @@ if TYPE_CHECKING:
 def count_items(batch: Any) -> int | None:
     """The leading dimension of a batch: of its first tensor, or its length; ``None`` if it has none.
 
+    Of graphs that are one it is how many they are.
+
     A tuple or a list is a batch of several columns if its parts have a shape, else a list of items.
     """
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else None
+    if type(getattr(batch, "num_graphs", None)) is int:  # several graphs in one
+        return int(batch.num_graphs)
     if _is_mapping(batch):
         return next((n for n in map(count_items, batch.values()) if n is not None), None)
     if isinstance(batch, (tuple, list)):

@@ -31,7 +31,8 @@ class Loop:
     ) -> None:
         self.spans = spans
         self.count = counter(items)
-        self.data = {"task": task, "phase": phase, "asked": asked, "payload": "items"}
+        self.data = {"task": task, "phase": phase, "asked": asked}
+        self.data["payload"] = "counted" if items is None else "items"
         self.failed = failed
 
     def turns(self, loader: Any) -> Turns:

@@ -55,6 +55,8 @@ class Program:
         """The number of a site."""
         line = LINES.get(region, 30) if line is None else line
         more.setdefault("thread", self.thread)
+        if "how" in more:  # to be read, a payload
+            more["payload"] = more.pop("how")
         key = (region, line, tuple(sorted(more.items())))
         if key not in self.sites:
             number = self.sites[key] = len(self.sites) + 1

@@ -97,3 +97,17 @@ def test_a_loss_may_contradict_the_model(
     items, why = said(tmp_path / "r", p)
     assert items == (model if agree else None)
     assert agree or (why is not None and str(model) in why and str(loss) in why)
+
+
+@pytest.mark.parametrize(("payload", "items"), [("counted", 16), ("items", 50)])
+def test_a_named_loader_that_drew_other_than_its_batches_look(
+    tmp_path: Path, payload: str, items: int
+) -> None:
+    p = Program()
+    for _ in range(12):
+        start = p.now
+        with p.around("io", items=50, of=9, line=10, how=payload, task="train"):
+            p.io(items=16, how="items")
+        p.train()
+        p.row("step", start, p.now, 50, of=9, how=payload, task="train")
+    assert said(tmp_path / "r", p) == (items, None)

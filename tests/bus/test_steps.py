@@ -45,6 +45,21 @@ def test_steps_of_a_loader(tmp_path: Path) -> None:
     assert process["rank"] == 3
 
 
+def test_what_a_loader_drew_counts_more_than_how_its_batch_looks(tmp_path: Path) -> None:
+    for how, items in (("counted", 32), ("items", 315)):
+        named = {**STEP, "payload": how}
+        sites = [
+            site(1, "io", payload="items", of=5),
+            site(2, "io", **named),
+            site(3, "step", **named),
+        ]
+        rows = [(1_010, 1_090, payload(32), 1), (1_000, 1_100, payload(315), 2)]
+        folder = tmp_path / how
+        write_process(folder, sites, [*rows, (1_000, 1_900, payload(315), 3)])
+        gather(folder)
+        assert [data["items"] for data in steps(folder)] == [items]
+
+
 def test_steps_without_items(tmp_path: Path) -> None:
     sites = [site(1, "step", task="train"), site(2, "step", task="train", phase="eval")]
     write_process(tmp_path, sites, loop(3, [(1, 500), (2, 100), (0, 50)], start=1))

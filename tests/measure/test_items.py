@@ -14,6 +14,10 @@ class Tensor:
         self.shape = shape
 
 
+class Graphs(UserDict):
+    num_graphs = 32
+
+
 @pytest.mark.parametrize(
     ("batch", "count"),
     [
@@ -23,6 +27,7 @@ class Tensor:
         ([Tensor(), Tensor(4)], 4),
         ({"input_ids": Tensor(16, 128), "labels": Tensor(16)}, 16),
         (UserDict(pixels=Tensor(2, 3)), 2),
+        (Graphs(x=Tensor(315, 8)), 32),
         ([{"x": Tensor(5)}, Tensor(5)], 5),
         (["a sentence", "another", "a third"], 3),
         ([], 0),
