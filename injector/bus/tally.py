@@ -310,6 +310,8 @@ def _silent_probe(probe: dict[str, Any]) -> dict[str, str]:
 
 
 def _failure_text(failure: dict[str, Any]) -> str:
+    if failure.get("type") == "UserError":  # it says what is wrong, and where
+        return f"{failure.get('where')}: {failure.get('message')}"
     text = f"{failure.get('where')}: {failure.get('type')}: {failure.get('message')}"
     last = _place_of(failure.get("trace"))
     return f"{text}\n{last}" if last else text

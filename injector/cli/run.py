@@ -330,7 +330,8 @@ def _usable(command: Command) -> tuple[list[str], list[str]]:
     except UserError as error:
         if command.named() is not None or command.configs:
             raise
-        return [], [f"{voirfiles[0]} was found and cannot be used: {error}"]
+        path = os.path.relpath(voirfiles[0])
+        return [], [f"the program ran without {path}, which was found and cannot be used: {error}"]
     return voirfiles, []
 
 

@@ -338,7 +338,7 @@ class Overseer:
         frame = sys._getframe(1)
         near = get_close_matches(name, [each for each in dir(self) if not each.startswith("_")], 1)
         hint = f"; did you mean ov.{near[0]}?" if near else ""
-        text = f"ov has no attribute {name!r}{hint}"
+        text = f"{frame.f_code.co_name}: ov has no attribute {name!r}{hint}"
         raise NoSuchAttribute(f"{frame.f_code.co_filename}:{frame.f_lineno}: {text}")
 
     # --- internals ---------------------------------------------------------------------------------

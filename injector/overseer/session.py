@@ -88,8 +88,9 @@ class Session:
         if not self._config.get("found") or self._config["configs"]:
             raise error
         self.overseer.forget()
-        [voirfile] = self._config["voirfiles"]
-        self._failure(f"{voirfile} was found and cannot be used", error)
+        path = os.path.relpath(self._config["voirfiles"][0])
+        cause = error if error.__cause__ is None else error.__cause__
+        self._failure(f"the program ran without {path}, which was found and cannot be used", cause)
 
     def load(self) -> None:
         """Phase ``load_script``; the probes set until its end are installed together."""

@@ -265,7 +265,7 @@ def test_a_voirfile_that_was_found_fails_open_and_one_that_was_named_is_an_error
     assert (run.exit, run.out) == (0, "ran ['--batch', '3']\n")
     [warning] = run.record["warnings"]
     assert "voirfile.py" in warning["text"] or "instrument" in warning["text"]
-    assert warning["text"].splitlines()[0][:40] in run.err
+    assert warning["text"][:20] in run.err  # the rest may be wrapped
 
     without = inject(program, None, "--no-voirfile")
     assert (without.exit, without.record["warnings"]) == (0, [])
