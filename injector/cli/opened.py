@@ -25,6 +25,7 @@ __all__ = [
     "located",
     "runs_in",
     "say_missing",
+    "suites_in",
 ]
 
 DAMAGED = 1
@@ -51,6 +52,17 @@ def add_base(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", metavar="DIR", help=text)
 
 
+def suites_in(options: argparse.Namespace) -> str:
+    """The folder of the runs of suites. Raises UserError when ``--base`` names no folder."""
+    from .suite.options import base
+
+    given: str | None = options.base
+    if given is not None and not os.path.isdir(given):
+        why = "this is no folder" if os.path.exists(given) else "there is no such folder"
+        raise UserError(f"--base {given or repr(given)}: {why}")
+    return str(base(given) / "runs")
+
+
 def is_suite(path: str) -> bool:
     """Whether the folder ``path`` holds the runs of a suite."""
     return os.path.isfile(os.path.join(path, PLAN))
@@ -61,9 +73,7 @@ def located(which: str | None, options: argparse.Namespace) -> str:
 
     LAST, and None, stand for the newest of both. Raises UserError when there is none.
     """
-    from .suite.options import base
-
-    runs = str(base(options.base))
+    runs = suites_in(options)
     if which is not None and is_suite(which):
         return os.path.abspath(which)
     try:
@@ -72,14 +82,14 @@ def located(which: str | None, options: argparse.Namespace) -> str:
         from ..suite.finding import find as find_suite
 
         try:
-            suite_run = find_suite(which, runs)
+            suite_run = find_suite(which, os.path.dirname(runs))
         except UserError:
             raise error from None
         if not is_suite(suite_run):  # a folder of something else is taken by its path
             raise
         return suite_run
     if which is None or which == LAST:
-        suite = resolve(None, os.path.join(runs, "runs"), is_suite)
+        suite = resolve(None, runs, is_suite)
         return newest_of([found, *([suite] if suite else [])]) or found
     return found
 

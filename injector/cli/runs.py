@@ -15,7 +15,7 @@ from ..report.layout import show
 from ..store.folder import runs_folder
 from ..store.place import default_runs
 from .ending import failed
-from .opened import add_base, add_runs, is_suite
+from .opened import add_base, add_runs, is_suite, suites_in
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,9 +34,8 @@ def parser() -> argparse.ArgumentParser:
 def _found(options: argparse.Namespace) -> list[Listed]:
     """The runs, and the suites, of a folder; of a suite those of its processes. The oldest first."""
     from ..suite import watching
-    from .suite.options import base
 
-    suites = [os.path.join(base(options.base), "runs")] if options.runs is None else []
+    suites = [suites_in(options)] if options.runs is None else []
     if options.runs is not None and is_suite(options.runs):
         return listed(os.path.join(options.runs, "jobs"))
     folder = default_runs(options.runs)

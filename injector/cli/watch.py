@@ -59,6 +59,8 @@ def main(argv: Sequence[str]) -> int:
             raise UserError(
                 "--web serves a page until it is ended, --once prints and ends: not both"
             )
+        if options.web and options.json:
+            raise UserError("--web serves a page, --json prints lines: not both")
         if options.port is not None and not options.web:
             raise UserError("--port is that of the page: add --web")
         path = located(options.run, options)

@@ -141,13 +141,16 @@ class State:
     def _left(
         self, standing: list[Standing], rows: list[RankRow], course: Course | None
     ) -> float | None:
+        """Seconds at the window's speed, or where there is none yet, at that of the whole loop."""
         paces = [row.step for row in rows if row.step is not None]
-        steps = min((row.steps for row in rows), default=0)
-        if self.goal is not None:
-            return max(self.goal - steps, 0) * max(paces) if paces else None
         whole = standing[0].process.main.overall() if standing else None
         step = max(paces) if paces else whole.step if whole else None
-        if course is None or course.left is None or step is None:
+        steps = min((row.steps for row in rows), default=0)
+        if step is None:
+            return None
+        if self.goal is not None:
+            return max(self.goal - steps, 0) * step
+        if course is None or course.left is None:
             return None
         # Several batches may make a step.
         return course.left * step * steps / max(course.batches, 1)

@@ -140,7 +140,13 @@ def test_a_query_that_is_none(
     [
         (("query", "select 1", "LAST"), "the run comes before the query"),
         (("watch", "--web", "--once"), "--web serves a page"),
+        (("watch", "--web", "--json"), "--web serves a page"),
         (("watch", "--port", "80"), "add --web"),
+        (("report", "--base", "nope"), "--base nope: there is no such folder"),
+        (("watch", "--once", "--base", "file"), "--base file: this is no folder"),
+        (("query", "LAST", "select 1", "--base", ""), "--base '': there is no such folder"),
+        (("pack", "--base", "file"), "--base file: this is no folder"),
+        (("runs", "--base", "file"), "--base file: this is no folder"),
         (("watch", "--web", "--port", "x"), "a port is a number"),
         (("functions",), "name one script, module or package"),
         (("functions", ""), "name one script, module or package"),
