@@ -13,6 +13,10 @@ import numpy.typing as npt
 from .columns import Flags, Ints, Rows, Site
 
 Numbers = npt.NDArray[np.int32]
+MARKING = frozenset(
+    {"step", "epoch", "evaluation", "io", "io.start", "io.end", "forward", "backward", "optimizer"}
+)
+"""Regions whose spans are counted: they say where steps and passes begin and end."""
 _CUTS = 32
 """Rounds in which spans that overlap without enclosing each other are brought into order."""
 
@@ -20,8 +24,9 @@ _CUTS = 32
 class Lane:
     """Spans in the order of their start, whatever encloses others before them.
 
-    A span that begins in another but outlasts it (clocks of devices, coroutines that take turns) is
-    cut where the other ends, so that nothing is ever counted twice.
+    A span that begins in another but outlasts it (a region that ends elsewhere, coroutines that take
+    turns) is divided where the other ends: a part lies in it, the rest beside it. So nothing is counted
+    twice, and nothing is lost. What makes steps, and the spans of a device, are cut there instead.
     """
 
     def __init__(
@@ -32,6 +37,8 @@ class Lane:
             start, end, payload, site = start[order], end[order], payload[order], site[order]
         self.sites = sites
         self.start, self.end, self.payload, self.site = start, end, payload, site
+        self.rest: Flags | None = None
+        """Which rows go on with a span that another row begins; None where no span was divided."""
         self._nest()
 
     def __len__(self) -> int:
@@ -48,10 +55,28 @@ class Lane:
                 return
             # What looks like an enclosing span may itself be cut before this one begins: once more.
             limit = self.end[self.parent[late]]
-            self.end = self.end.copy()
-            self.end[late] = np.where(limit > self.start[late], limit, self.end[late])
+            late, limit = late[limit > self.start[late]], limit[limit > self.start[late]]
+            if not len(late):
+                break
+            whole, self.end = self.end, self.end.copy()
+            self.end[late] = limit
+            divided = _divisible(self.sites)[self.site[late]]
+            self._go_on(late[divided], whole[late[divided]])
         apart = self.end > np.where(self.parent >= 0, self.end[self.parent], self.end)
         self.parent[apart] = -1
+
+    def _go_on(self, rows: Ints, until: Ints) -> None:
+        """Add what is left of ``rows``, which have been cut, as rows of their own."""
+        if not len(rows):
+            return
+        rest = np.zeros(len(self), np.bool_) if self.rest is None else self.rest
+        start = np.concatenate((self.start, self.end[rows]))
+        end = np.concatenate((self.end, until))
+        order = np.lexsort((-np.arange(len(start)), -end, start))
+        self.start, self.end = start[order], end[order]
+        self.payload = np.concatenate((self.payload, np.zeros(len(rows), np.int64)))[order]
+        self.site = np.concatenate((self.site, self.site[rows]))[order]
+        self.rest = np.concatenate((rest, np.ones(len(rows), np.bool_)))[order]
 
     def table(self, of: Callable[[Site], int], otherwise: int = 0) -> Ints:
         """A number for each row, that its site stands for."""
@@ -81,6 +106,13 @@ class Lane:
     def region(self, *names: str) -> Ints:
         """The outermost spans of regions of these names, in order."""
         return self.outermost(self.where(lambda site: site.region in names))
+
+
+def _divisible(sites: dict[int, Site]) -> Flags:
+    """By the number of each site, whether its spans may be divided: no step depends on their number."""
+    whole = (*MARKING, "env")
+    found = lookup(sites, lambda site: site.clock == "host" and site.region not in whole)
+    return found.astype(np.bool_) if sites else np.zeros(2, np.bool_)
 
 
 def lookup(sites: dict[int, Site], of: Callable[[Site], int], otherwise: int = 0) -> Ints:

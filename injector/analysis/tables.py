@@ -143,6 +143,8 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
         start, end = np.concatenate((start, extra[2])), np.concatenate((end, extra[3]))
         whole = np.concatenate((whole, extra[4]))
         step_of[extra[0][extra[4]]] = extra[1][extra[4]]
+    if lane.rest is not None:
+        whole = whole & ~lane.rest[row]
     length = end - start
     if len(holes):
         length = length - holes.within(start, end)
@@ -338,6 +340,8 @@ def add_device(table: Table, lane: Lane, pieces: Pieces, device: Lane, thread: i
         if host is None or site.thread != thread:
             continue
         rows = np.flatnonzero(lane.site == host)
+        if lane.rest is not None:
+            rows = rows[~lane.rest[rows]]
         mine = np.flatnonzero(device.site == number)
         if not len(rows):
             continue

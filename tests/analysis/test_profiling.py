@@ -13,7 +13,9 @@ from layouts import EPOCH, MS, Program, check, only, report
 
 from injector.analysis.columns import read_rows, sources
 from injector.analysis.lanes import Lane
+from injector.analysis.profile import Node
 from injector.analysis.profiling import profile
+from injector.analysis.spanviews import regions
 from injector.analysis.units import threads_of
 from injector.bus.collector import repair
 from injector.store.folder import NotARunError, Run, open_run
@@ -204,3 +206,41 @@ def test_a_process_that_ended_before_its_first_record_has_no_time(tmp_path: Path
     assert collected["started"] == EPOCH
     # Until it last recorded something, whatever the times of its files.
     assert collected["duration"] == ms(0.08, abs=1e-3)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ABCD"), st.integers(0, 60), st.integers(1, 60)),
+        max_size=6,
+        unique_by=lambda each: each[0],
+    ),
+    st.sampled_from(["", "comm"]),
+)
+def test_overlapping_regions_are_whole_in_the_tree_and_in_sql(
+    spans: list[tuple[str, int, int]], other: str
+) -> None:
+    """Nested, side by side or overlapping: what the tree has of a region is what its spans took."""
+    p = Program()
+    for _ in range(6):
+        begin = p.now
+        for name, start, length in spans:
+            name = other if other and name == "A" else name
+            end = begin + (start + length) * MS
+            p.row(name, begin + start * MS, end, line=ord(name[0]))
+        p.wait(120)
+        p.train()
+    with tempfile.TemporaryDirectory() as folder:
+        loop = only(report(Path(folder), p))
+        rows = regions(open_run(folder))
+    names = [rows["region"].words[code] for code in rows["region"].codes]
+    for name in {name for name in names if name in ("comm", *"ABCD")}:
+        whole = [s for s, each in zip(rows["seconds"], names, strict=True) if each == name]
+        assert total(loop.tree, name) == ms(np.median(whole), rel=1e-4), name
+
+
+def total(node: Node, name: str) -> float:
+    """Seconds of all nodes of a name, those within each other once."""
+    if node.name == name:
+        return node.host.median
+    return sum(total(child, name) for child in node.children)
