@@ -32,7 +32,12 @@ def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
         said = _of_steps(marks, steps)
         if said is not None:
             return said
-    found, known = _called(marks, steps, holes, (_of_models(marks), marks.learnt, marks.tried))
+    models = _of_models(marks)
+    groups = [models, marks.learnt, marks.tried]
+    if (owners(steps.start, steps.end, marks.lane.start[marks.trained]) >= 0).any():
+        # What a loss is called with says nothing of a model that cannot tell: one observation is no batch.
+        groups = [models]
+    found, known = _called(marks, steps, holes, groups)
     drawn = _drawn(marks, steps, holes)
     if not drawn:
         return _judged(marks, steps, holes, found, known)
@@ -49,7 +54,7 @@ def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
 
 
 def _called(
-    marks: Marks, steps: Steps, holes: Holes, groups: tuple[Ints, ...]
+    marks: Marks, steps: Steps, holes: Holes, groups: list[Ints]
 ) -> tuple[Items | None, Ints]:
     """What the first of ``groups`` of calls that says anything tells, and its rows; None if none does."""
     lane = marks.lane
@@ -78,7 +83,7 @@ def _judged(marks: Marks, steps: Steps, holes: Holes, found: Items | None, known
     others = others[lane.table(lambda site: site.phase is None)[others] == 1]
     against = 0
     for site in np.unique(lane.site[others]).tolist():
-        loss, _ = _called(marks, steps, holes, (others[lane.site[others] == site],))
+        loss, _ = _called(marks, steps, holes, [others[lane.site[others] == site]])
         if loss is None or loss.items is None:
             continue
         both = (loss.items > 0) & (found.items > 0)

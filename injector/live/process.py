@@ -210,9 +210,6 @@ class Process:
             drawn[1] += sum(sum(batches) for batches in self._fetched.values())
             drawn[2] += 1
             self._fetched.clear()
-        if not items:
-            self._count(progress, kind, 0)
-            return
         probe = kind.task, kind.site.get("asked")
         if kind.learns and probe not in self._learning:
             self._learning.add(probe)

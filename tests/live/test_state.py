@@ -123,7 +123,8 @@ def test_a_loss_that_counts_tokens_tells_no_items(folder):
 
 
 @pytest.mark.parametrize(
-    ("drawn", "called", "rate"), [(8, 77, 800.0), (8, 0, 800.0), (8, 8, 800.0), (1, 64, 100.0)]
+    ("drawn", "called", "rate"),
+    [(8, 77, 800.0), (8, 0, 800.0), (8, 8, 800.0), (1, 64, 100.0), (0, 0, 100.0), (0, 8, 800.0)],
 )
 def test_what_a_loader_drew_counts(folder, drawn, called, rate):
     folder.process(1)
@@ -131,13 +132,14 @@ def test_what_a_loader_drew_counts(folder, drawn, called, rate):
         t = at * 10 * MS
         folder.row(1, t, t + 2 * MS, 1, drawn)
         folder.row(1, t + 2 * MS, t + 5 * MS, 2, called)
-        folder.row(1, t + 5 * MS, t + 9 * MS, 3)
+        folder.row(1, t + 5 * MS, t + 6 * MS, 11, 800)
+        folder.row(1, t + 6 * MS, t + 9 * MS, 3)
         folder.row(1, t + 9 * MS, t + 10 * MS, 4)
         if at == 100:
             state = State(str(folder.path))
             state.tick(101.0)
     found = state.tick(102.0)
-    assert (found.rate, found.unit) == (pytest.approx(rate), "items/s" if drawn > 1 else "steps/s")
+    assert (found.rate, found.unit) == (pytest.approx(rate), "items/s" if rate > 100 else "steps/s")
 
 
 def test_a_run_that_has_not_begun(folder):
