@@ -318,10 +318,12 @@ def _steps_apart(evidence: Evidence) -> list[str]:
     loop, wall = evidence.loop, evidence.wall
     found = []
     likely = ", most likely compiling" if advice.is_compiled(loop) else ""
-    warmup, seconds = loop.warmup, loop.step.mean * loop.step.n / max(1, len(loop.tracks))
-    if warmup.slowest > 10 * loop.step.median and warmup.slowest > max(seconds, DWARFS * wall):
-        part = f", {_percent(warmup.slowest / wall)} of the run" if wall else ""
-        found.append(f"one step of the warm-up takes {_time(warmup.slowest)}{part}{likely}")
+    warmup = loop.warmup
+    if wall and warmup.slowest > max(10 * loop.step.median, DWARFS * wall):
+        part = _percent(warmup.slowest / wall)
+        found.append(
+            f"one step of the warm-up takes {_time(warmup.slowest)}, {part} of the run{likely}"
+        )
     if loop.exceptional:
         steps, spent, part_, mostly = loop.exceptional
         which = "1 step takes" if steps == 1 else f"{steps} steps take"

@@ -16,7 +16,7 @@ def lines(verdict: Verdict) -> list[str]:
         sentence += f"  ({verdict.severity})"
     return [
         *labelled("verdict", [sentence], indent=0, width=9),
-        *labelled("besides", verdict.besides),
+        *labelled("besides", [each for each in verdict.besides if each not in verdict.sentence]),
         *labelled("certainty", [verdict.confidence]),
         *labelled("because", verdict.evidence),
         *labelled("threshold", [verdict.threshold]),
