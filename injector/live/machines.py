@@ -77,6 +77,8 @@ class Monitor:
                     ranks=tuple(row.rank for row in users if row.rank is not None),
                     rate=sum(rates) if rates else None,
                     unit="items/s" if counted else "steps/s",
+                    index=facts.get("index") if isinstance(facts.get("index"), int) else None,
+                    uuid=str(facts.get("uuid") or ""),
                 )
             )
         return found

@@ -85,6 +85,9 @@ class DeviceRow:
     rate: float | None = None
     """Of these together, over the window."""
     unit: str = ""
+    index: int | None = None
+    """Its place among all devices of the host; ``number`` counts those that the program sees."""
+    uuid: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,34 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..analysis.course import POINTS, Course, Line
+from ..analysis import monitored
+from ..analysis.course import POINTS, Course, Line, course
+from ..store.folder import Run
 
 SUMMED = ("rate", "rss")
 """What is added up over the processes of a benchmark, or on a host."""
 EACH = ("load", "memory", "power", "cpu")
 """What several processes see of the same device or host."""
+
+
+def of_run(run: Run) -> Course:
+    """The course of ``run``, with devices called as the host counts them: a process counts its own from 0.
+
+    Raises OSError.
+    """
+    found = course(run)
+    seen = monitored.read(run.content)
+    if len(seen) != 1:
+        return found
+    names = {
+        number: str(facts["index"])
+        for number, facts in seen[0].described.items()
+        if isinstance(facts.get("index"), int)
+    }
+    for key in ("load", "memory", "power"):
+        lines = found.get(key, {})
+        found[key] = {names.get(number, number): line for number, line in lines.items()}
+    return found
 
 
 def together(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]) -> Course:
@@ -22,15 +44,15 @@ def together(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]
     """
     summed: dict[str, dict[str, list[Line]]] = {key: {} for key in SUMMED}
     made: dict[str, dict[str, Line]] = {key: {} for key in EACH}
-    for benchmark, began, course in runs:
-        main = max(course.get("rate", {}).values(), key=len, default=[])
+    for benchmark, began, recorded in runs:
+        main = max(recorded.get("rate", {}).values(), key=len, default=[])
         lines = [("rate", benchmark, main)]
-        lines += [("rss", host, line) for host, line in course.get("rss", {}).items()]
+        lines += [("rss", host, line) for host, line in recorded.get("rss", {}).items()]
         for key, name, line in lines:
             if line:
                 summed[key].setdefault(name, []).append([(t + began, v) for t, v in line])
         for key in EACH:
-            for name, line in course.get(key, {}).items():
+            for name, line in recorded.get(key, {}).items():
                 made[key].setdefault(name, []).extend((t + began, v) for t, v in line)
     found = {
         key: {name: total(lines) for name, lines in each.items()} for key, each in summed.items()

@@ -220,7 +220,10 @@ class SuiteState:
         hosts: dict[str, list[HostRow]] = {}
         for snapshot in self._last.values():
             for device in snapshot.devices:
-                devices.setdefault((device.host, device.number), []).append(device)
+                # Each process counts the devices that it sees from 0.
+                place = device.number if device.index is None else str(device.index)
+                own = replace(device, number=place)
+                devices.setdefault((own.host, own.uuid or place), []).append(own)
             for host in snapshot.hosts:
                 hosts.setdefault(host.host, []).append(host)
         return (

@@ -20,7 +20,7 @@ from injector.report.live import as_json
 from injector.report.web import Page
 from injector.store.folder import is_run, open_run
 from injector.suite import watching
-from injector.suite.course import together
+from injector.suite.course import of_run, together
 from injector.suite.report.live import done, lines, one_line
 from injector.suite.watching import SuiteState
 
@@ -44,11 +44,12 @@ def run_of(made: SuiteFolder, key: str, step: float, rank: int | None = None, **
     )  # fmt: skip
 
 
-def monitor(made: SuiteFolder, key: str, number: str, load: float, rss: float) -> None:
+def monitor(made: SuiteFolder, key: str, index: int, load: float, rss: float) -> None:
+    """Each process sees one device, which it counts from 0."""
     records = [
-        ("process", {"host": "h", "schema": 1}),
-        ("device_list", {number: {"name": "H1"}}),
-        ("devices", {number: {"load": load, "memory_used": 4e9, "memory_total": 8e9, "processes": {}}}),
+        ("process", {"host": "h", "schema": 1, "time": UNIX, "monotonic_ns": 0}),
+        ("device_list", {"0": {"name": "H1", "index": index, "uuid": f"GPU-{index}"}}),
+        ("devices", {"0": {"load": load, "memory_used": 4e9, "memory_total": 8e9, "processes": {}}}),
         ("tree", {"processes": [{"pid": 1, "cpu": 0.5, "rss": rss}]}),
     ]  # fmt: skip
     text = [json.dumps({"event": e, "data": d, "t": 0}) + "\n" for e, d in records]
@@ -77,7 +78,7 @@ def made(tmp_path):
     made.benchmark("runs", voir={"options": {"stop": 100, "skip": 20}})
     for slot, key in enumerate(started(made, "runs", 2)):
         run_of(made, key, 0.1 * (slot + 1))
-        monitor(made, key, str(slot), 0.5 + slot / 4, 1e9)
+        monitor(made, key, slot, 0.5 + slot / 4, 1e9)
     made.process("waits", state="planned")
     made.process("waits", repeat=1, state="planned")
     made.leave_out("big", "needs 2 machines; this is one")
@@ -256,7 +257,7 @@ def test_a_query_has_the_rows_of_all_runs(made):
     }  # fmt: skip
     sql = "select benchmark, avg(value) mean from values where name = 'rate' group by all"
     assert run_query(sql, sees) == {"benchmark": ["ended"], "mean": [20.0]}
-    sql = "select benchmark, device, max(load) l from devices group by all order by device"
+    sql = "select run, device, max(load) l from devices group by all order by l"
     assert run_query(sql, sees)["l"] == [0.5, 0.75]
     assert run_query("select run from runs", sees)["run"] == [
         "ended.R0.D0", "broken.R0.D0", "runs.R0.D0", "runs.R0.D1",
@@ -289,3 +290,9 @@ def test_the_course_of_a_suite_is_the_sum_over_processes():
         found["load"]["0"]
     )
     assert "evaluation" not in found["rate"]
+
+
+def test_the_course_of_a_run_calls_devices_as_their_host_does(made):
+    for slot in (0, 1):
+        found = of_run(open_run(str(made.path / "jobs" / f"runs.R0.D{slot}")))
+        assert list(found["load"]) == [str(slot)]

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from threading import Thread
 
-from ...analysis.course import Course, course
+from ...analysis.course import Course
 from ...errors import UserError
 from ...report.layout import show
 from ...report.live import as_json
 from ...store.folder import open_run
-from ...suite.course import together
+from ...suite.course import of_run, together
 from ...suite.report.live import SuiteWatching, lines
 from ...suite.watching import RUNNING, SuiteSnapshot, SuiteState, runs_of
 from ..opened import collected
@@ -70,7 +70,7 @@ def _course(path: str, began: float) -> Course:
             with suppress(OSError, UserError), collected(open_run(folder)) as run:
                 started = run.info.get("started")
                 if isinstance(started, (int, float)):
-                    yield labels["benchmark"], started - began, course(run)
+                    yield labels["benchmark"], started - began, of_run(run)
 
     return together(each())
 
