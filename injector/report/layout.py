@@ -97,7 +97,7 @@ _PAINTS = (
     (re.compile(r"^  (?:exit [1-9]\d*|exit not known|killed by \S+)"), _RED),
     (re.compile(r"^\d+ warnings?$"), _YELLOW),
     (re.compile(r"(?<=  )\d+ not finite"), _RED),
-    (re.compile(r"^\S[^:]*?(?=:?  |: |$)"), _BOLD),
+    (re.compile(r"^inject\b.*|^\S[^:]{0,40}?(?=:?  |: |$)"), _BOLD),
     (re.compile(r"[█▏▎▍▌▋▊▉]+"), _CYAN),
     (re.compile(r"(?<=^  )[│├└─ ]*[├└]─"), _DIM),
 )

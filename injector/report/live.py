@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
 from .layout import prose, room
-from .text import clean, duration, figure, fit, wrap
+from .text import clean, columns, duration, figure, fit, wrap
 
 TROUBLE = ("died", "hung", "silent", "waiting", "restarted")
 """States of ranks that a reader has to see before all others."""
@@ -29,13 +30,24 @@ def lines(snapshot: Snapshot, width: int = 0) -> list[str]:
     notes = [note for row in _chosen(snapshot.ranks) for note in _notes(row)][:RANKS]
     found += [f"  {line}" for note in notes for line in wrap(note, min(width, prose()) - 2)]
     found += machines(snapshot)
-    return [fit(line, width) for line in found if line]
+    return [part for line in found if line for part in _broken(line, width)]
 
 
 def machines(snapshot: Snapshot) -> list[str]:
     """A row for each device and each host."""
     devices = _few([_device(row) for row in snapshot.devices[:RANKS]], len(snapshot.devices))
     return [*devices, *(_host(row) for row in snapshot.hosts[:4])]
+
+
+def _broken(line: str, width: int) -> list[str]:
+    """``line`` in lines of at most ``width`` columns, broken between its facts."""
+    lines = [""]
+    for part in re.split(r"(?<=\S)(?= · |  )", line):
+        if lines[-1] and columns(lines[-1]) + columns(part) > width:
+            lines.append("    " + part.removeprefix(" · ").lstrip())
+        else:
+            lines[-1] += part
+    return [fit(each, width) for each in lines]
 
 
 def _chosen(rows: tuple[RankRow, ...]) -> list[RankRow]:

@@ -7,7 +7,7 @@ from typing import Any
 from ..analysis.missing import missing_of
 from ..analysis.rates import Rate, Series, Statistics, Summary, number
 from ..store.folder import Run
-from .text import LIMIT, clean, duration, figure, fit, limited, short, table
+from .text import LIMIT, clean, duration, figure, fit, limited, short, table, wrapped
 
 
 def rates(run: Run, summary: Summary) -> list[str]:
@@ -43,7 +43,7 @@ def no_rates(run: Run, summary: Summary) -> list[str]:
     if missing_of(run):
         return ["what was trained is not known: parts of the record are missing", ""]
     if info and not info.get("voirfiles"):
-        return [f"{_not_trained(info)} (see `inject functions`)", ""]
+        return [*wrapped(f"{_not_trained(info)} (see `inject functions`)", hang=2), ""]
     if info and not info.get("processes"):
         why = "no Python process of the program recorded anything"
     elif info and not info.get("probes") and not info.get("misses"):
@@ -54,7 +54,7 @@ def no_rates(run: Run, summary: Summary) -> list[str]:
         why = "no probe gave a rate"
     else:
         why = "no probe gave anything"
-    return [f"no rates were recorded: {why}", ""]
+    return [*wrapped(f"no rates were recorded: {why}", hang=2), ""]
 
 
 def _not_trained(info: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from card_profiles import SHAPES
 from test_terminal import new_run, probe, rates
 
 from injector.analysis.runs import listed
+from injector.live.snapshot import RankRow, Snapshot
 from injector.report import card, listing
 from injector.report.final import snapshot
 from injector.report.layout import ENDLESS, laid_out, painted, show, width_of
@@ -50,10 +51,46 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     return new_run(tmp_path_factory.mktemp("runs"), events, command=command)
 
 
+@pytest.fixture(scope="module")
+def silents(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Runs that recorded nothing, each for another reason."""
+    events = {"nothing": [], "probe": [("probe", probe("s")), ("fired", {"s": 0})]}
+    return [
+        new_run(tmp_path_factory.mktemp(name), found, voirfiles=voirfiles)
+        for name, found in events.items()
+        for voirfiles in ([], ["x.py"])
+    ]
+
+
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_line_of_a_report_is_wider_than_the_terminal(run: str, width: int) -> None:
+def test_the_panel_breaks_between_facts(width: int) -> None:
+    ranks = tuple(
+        RankRow(n, 1, "a-host-of-some-name", "cuda:0", 123456, 123.4, 0.12, 0.5, "training")
+        for n in range(2)
+    )
+    regions = dict.fromkeys(("io", "h2d", "forward", "backward", "optimizer", "comm"), 0.12)
+    shown = Snapshot(
+        name="train", elapsed=12.0, state="training", steps=123456, goal=None, left=60.0,
+        unit="items/s", rate=123.4, overall=120.1, step=0.1, regions=regions,
+        values={"train/loss": 0.5, "train/accuracy": 0.25}, ranks=ranks, devices=(), hosts=(),
+        course="epoch 2 of 30, batch 312 of 1500",
+    )  # fmt: skip
+    texts = live_lines(shown, width)
+    assert [text for text in texts if columns(text) > width or "…" in text] == []
+    whole = " ".join(live_lines(shown, 1000)).split()
+    assert [word for word in " ".join(texts).split() if word != "·"] == [
+        w for w in whole if w != "·"
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_line_of_a_report_is_wider_than_the_terminal(
+    run: str, silents: list[str], width: int
+) -> None:
     with laid_out(width):
         texts = render(run).splitlines()[:-1]  # the last is a path, to be pasted
+        for silent in silents:
+            texts += render(silent).splitlines()[:-1]
         texts += listing.lines(listed(str(Path(run).parent)))
         texts += live_lines(snapshot(open_run(run)))
         for profile in SHAPES.values():
