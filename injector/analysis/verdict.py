@@ -111,9 +111,11 @@ def _region(evidence: Evidence, shares: Shares, name: str) -> Finding:
     if node is not None and node.place is not None:
         facts.append(f"{node.name} at {where}: median {_time(node.host.median)}, "
                      f"95th percentile {_time(node.host.p95)} a step")  # fmt: skip
-    does = _DOES.get(name, ("", f"is {name}"))[1]
+    kind, does = _kind(name), _DOES.get(name, ("", f"is {name}"))[1]
     if name == "wait" and node is not None and node.what:
         does += f" in {node.what}"
+        if node.what.rpartition(".")[2] == "sleep":  # for nothing that could come earlier
+            kind, does = "overhead-bound", "is slept"
     tries: tuple[str, ...] = ()
     if name == "io":
         tries = advice.reading(loop, evidence.host)
@@ -122,7 +124,7 @@ def _region(evidence: Evidence, shares: Shares, name: str) -> Finding:
     elif name in advice.OF_REGIONS:
         tries = advice.OF_REGIONS[name]
     return Finding(
-        _kind(name), share, f"{_percent(share)} of a step {does} at {where}", tuple(facts), tries
+        kind, share, f"{_percent(share)} of a step {does} at {where}", tuple(facts), tries
     )
 
 

@@ -11,8 +11,6 @@ from ..store.layout import WAIT
 
 READING = ("io", "io.start")
 """Regions in which batches are made: what is done inside of them is a part of them."""
-WAITING = ("comm", WAIT)
-"""Others that say themselves what was waited for."""
 STRUCTURE = ("epoch", "evaluation")
 """Regions around steps and passes, which are no parts of a step."""
 KEPT = 64
@@ -70,8 +68,8 @@ class Parts:
         piece = self._around(start, end, "io" if region in READING else region)
         if region in READING:
             piece.regions, piece.whose = {"io": end - start}, whose
-        elif region in WAITING and WAIT in piece.regions:
-            piece.regions[region] += piece.regions.pop(WAIT) if region != WAIT else 0
+        elif region != WAIT and WAIT in piece.regions:  # what is waited for in a region is its own
+            piece.regions[region] += piece.regions.pop(WAIT)
             if self._begin is None and whose in self._pacing:
                 self._begin, self._pieces = start, []
         self._keep(piece)

@@ -106,6 +106,7 @@ def waits_inside(p: Program, io: float, comm: bool) -> None:
             p.wait(1)
             p.span("wait", 2, what="Event.wait", line=15)
         body(p, io, comm)
+        p.span("wait", 1, what="sleep", line=18)
 
 
 SHAPES = [loader, transforms, accumulates, evaluates, teacher, updates, explicit, queued,
