@@ -111,7 +111,8 @@ def swap(path: Path, other: Path, at: float, size: int) -> None:
 
 def duplicate(path: Path, other: Path, at: float, size: int) -> None:
     name = path.name.replace(".", f".{size}", 1) if path.parent.name == "raw" else f"x{path.name}"
-    shutil.copy(path, path.with_name(name))
+    if path.name != "run.json":  # of which nobody reads a second one
+        shutil.copy(path, path.with_name(name))
 
 
 def grow(path: Path, other: Path, at: float, size: int) -> None:
