@@ -235,7 +235,8 @@ def items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
         return _of_sequences(layout, first, shape, result)
     if len(shape) == 1:
         return _of_numbers(layout, first, size, result)
-    if type(result) is _Tensor and result.shape and result.shape[0] == size:
+    made = result.shape if type(result) is _Tensor else None
+    if made and made[0] == size:
         return 0 if len(args) > 1 and _is_graph(first, args[1]) else size  # nearly every model
     return size if _fits(size, result) else 0
 
