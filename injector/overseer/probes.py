@@ -10,7 +10,8 @@ from ..rewrite import selector as language
 from ..rewrite.methods import hook_of, is_method
 from ..rewrite.request import Request
 from ..rewrite.selector import Call, Element
-from .scope import Scope, Totals, calling_frame
+from .gather import Gather
+from .scope import Scope, Siblings, Totals, calling_frame
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -121,12 +122,12 @@ class Probe:
 
     def _ask_calls_of(self, selector: str, calls: CallHooks, names: dict[str, str]) -> None:
         chain = _chain_to_focus(_parse(_shown(selector, "#enter"), self.place), self.selector)
-        outer, scope = self._ask_outer(chain[:-1])
+        outer, scope = self._ask_outer(chain[:-1], chain[-1])
         inner = chain[-1]
         [focus] = [element for element in inner.captures if element.focus]
         others = [element for element in inner.captures if not element.focus]
-        gather = _Gather(focus, others, outer, False, self._matcher)
-        beside = tuple(other.name for other in others if other.name)
+        gather = Gather(focus, others, outer, False, self._matcher)
+        beside = gather.reads
 
         def guard(hook: Callable[..., Any]) -> Callable[..., Any]:
             """``hook`` where the selector's conditions hold."""
@@ -162,7 +163,7 @@ class Probe:
         call = Call(self.selector)
         element = Element(variable, variable, focus=language.BEGIN)
         hook = self._hook()
-        gather = _Gather(element, [], [], self._raw, self._matcher)
+        gather = Gather(element, [], [], self._raw, self._matcher)
         self.counted.append(hook)
         if self._store is not None:
             define_stored(hook, self._store.grow, self._store.number, self._store.keep)
@@ -191,35 +192,63 @@ class Probe:
 
     def _ask_focus(self, tree: Call, wrap: bool) -> None:
         chain = _chain_to_focus(tree, self.selector)
-        outer, scope = self._ask_outer(chain[:-1])
+        outer, scope = self._ask_outer(chain[:-1], chain[-1])
         inner = chain[-1]
         for element in inner.captures:
             if element.focus:
-                others = [e for e in inner.captures if e is not element and not e.focus]
+                # Of two focuses each comes with what the other has at that time.
+                others = [e for e in inner.captures if e is not element]
                 step = None if not wrap else "begin" if element.focus & language.BEGIN else "end"
                 self._ask(inner, element, others, outer, scope, step)
 
-    def _ask_outer(self, chain: list[Call]) -> tuple[list[tuple[Scope, Element]], Scope | None]:
-        """Ask for the scopes of the functions around the focus; what is captured of each."""
-        captured = []
+    def _ask_outer(
+        self, chain: list[Call], focused: Call
+    ) -> tuple[list[tuple[Scope | Siblings, Element]], Scope | None]:
+        """Ask for the scopes of the functions around the ``focused`` one; what is captured of each."""
+        captured: list[tuple[Scope | Siblings, Element]] = []
         scope: Scope | None = None
-        for call in chain:
-            if call.children[1:]:
-                raise self._error("a selector may go down into one function at a time")
+        for call, below in zip(chain, [*chain, focused][1:], strict=True):
             scope = Scope(scope, _module_of(call) if _is_module_level(call) else None)
             if not _is_module_level(call):
                 hook = self._hook()
                 scope.publish(hook)
                 self._target(call, hook, "#scope")
             captured += [(scope, element) for element in call.captures]
+            captured += self._ask_siblings(call, below, scope)
+        if focused.children and not _is_module_level(focused):
+            own = Scope(scope, None)
+            hook = self._hook()
+            own.publish(hook)
+            self._target(focused, hook, "#scope")
+            captured += self._ask_siblings(focused, None, own)
         return captured, scope
+
+    def _ask_siblings(
+        self, outer: Call, below: Call | None, scope: Scope
+    ) -> list[tuple[Siblings, Element]]:
+        """Ask for the variables of functions inside ``outer`` in which nothing fires."""
+        beside = [
+            c for child in outer.children if child is not below for c in language.calls(child)
+        ]
+        if any(element.focus for call in beside for element in call.captures):
+            raise self._error("write a probe for each variable that fires")
+        siblings = Siblings(scope)
+        if beside and not _is_module_level(outer):
+            end = self._hook()
+            define(end, siblings.end)
+            self._target(outer, end, "#exit")
+        return [
+            (siblings, self._ask_collected(call, element, siblings.add))
+            for call in beside
+            for element in call.captures
+        ]
 
     def _ask(
         self,
         call: Call,
         element: Element,
         others: list[Element],
-        outer: list[tuple[Scope, Element]],
+        outer: list[tuple[Scope | Siblings, Element]],
         scope: Scope | None,
         step: str | None,
     ) -> None:
@@ -227,9 +256,9 @@ class Probe:
             raise self._error(
                 "'*' and '$x' stand for the variable that fires, not for one beside it"
             )
-        names = tuple(other.name for other in others if other.name)
         hook = self._hook()
-        gather = _Gather(element, others, outer, self._raw, self._matcher)
+        gather = Gather(element, others, outer, self._raw, self._matcher)
+        names = gather.reads
         active = None if scope is None else scope.active
         simple = gather.plain and step is None
         if simple and (self._direct is not None or not self.override):
@@ -248,7 +277,7 @@ class Probe:
             )
         self._target(call, hook, element.name, names, element.tag)
 
-    def _handler(self, gather: _Gather, step: str | None) -> Callable[..., Any]:
+    def _handler(self, gather: Gather, step: str | None) -> Callable[..., Any]:
         if step is not None:
             return self._wrapping(gather, step)
         if gather.plain and self._direct is not None:
@@ -286,7 +315,7 @@ class Probe:
 
         return counting
 
-    def _wrapping(self, gather: _Gather, step: str) -> Callable[..., Any]:
+    def _wrapping(self, gather: Gather, step: str) -> Callable[..., Any]:
         """``f(!a, !!b)``: the two ends of one activation carry the same id."""
         deliver = self._deliver_to(gather.capture)
         name = gather.capture if step == "begin" else None
@@ -320,21 +349,22 @@ class Probe:
         self._target(tree, hook, "#scope")
         for call in language.calls(tree):
             for element in call.captures:
-                self._ask_collected(call, element, totals)
+                self._ask_collected(call, element, totals.add)
         end = self._hook()
         define(end, totals.end)
         self._target(tree, end, "#exit")
 
-    def _ask_collected(self, call: Call, element: Element, totals: Totals) -> None:
+    def _ask_collected(self, call: Call, element: Element, add: Callable[..., None]) -> Element:
         matches = self._matcher(element)
 
         def collect(value: Any, *name: Any) -> None:
             if matches(value):
-                totals.add(element, name[0] if name else element.name or "", value)
+                add(element, value, *name)
 
         hook = self._hook()
         define(hook, collect, wildcard=element.name is None)
         self._target(call, hook, element.name, (), element.tag)
+        return element
 
     # --- helpers -----------------------------------------------------------------------------------
 
@@ -395,49 +425,6 @@ class Probe:
     def _error(self, message: str) -> UserError:
         file, line = self.place
         return UserError(f"{file}:{line}: selector {self.selector!r}: {message}")
-
-
-class _Gather:
-    """Makes the event's data out of what the hook was called with; ``None`` if a test says no."""
-
-    def __init__(
-        self,
-        focus: Element,
-        others: list[Element],
-        outer: list[tuple[Scope, Element]],
-        raw: bool,
-        matcher: Callable[[Element], Callable[[Any], Any]],
-    ) -> None:
-        self.capture = focus.capture or focus.name or "*"
-        self.plain = not (others or outer or raw or focus.value or focus.name is None)
-        self._focus = focus
-        self._others = others
-        self._outer = outer
-        self._raw = raw
-        wanted = [focus, *others, *(element for _, element in outer)]
-        self._tests = [
-            (e.capture or e.name or "*", matcher(e)) for e in wanted if e.value is not None
-        ]
-
-    def __call__(self, value: Any, rest: tuple[Any, ...]) -> dict[str, Any] | None:
-        name = self._focus.name
-        if name is None:
-            name, *rest_list = rest
-            rest = tuple(rest_list)
-        entries: list[tuple[str | None, str | None, Any]] = []
-        for scope, element in self._outer:
-            entries.append((element.capture, element.name, scope.read(element.name)))
-        entries += [(e.capture, e.name, v) for e, v in zip(self._others, rest, strict=False)]
-        entries.append((self.capture, name, value))
-        data = {key: v for key, _, v in entries if key is not None and v is not MISSING}
-        if any(key not in data or not test(data[key]) for key, test in self._tests):
-            return None
-        if self._raw:
-            from .streams import Capture
-
-            captures = [(key, n or "", v) for key, n, v in entries if key and v is not MISSING]
-            return {key: Capture(key, n, v) for key, n, v in captures}
-        return data
 
 
 def _nothing() -> None:

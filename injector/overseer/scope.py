@@ -81,6 +81,10 @@ class Scope:
             node = node[1]  # a frame that runs has one that called it
         return None if node is None else node[0]
 
+    def value_of(self, element: Element) -> Any:
+        """What ``element`` has in the innermost activation, or ``MISSING``."""
+        return meant(element, self.read(read_for(element)))
+
     def read(self, variable: str | None) -> Any:
         """The present value of ``variable`` in the innermost activation, or ``MISSING``."""
         found = self.current()
@@ -117,6 +121,44 @@ def _without(node: _Node, frame: FrameType) -> _Node | None:
     return rest
 
 
+def read_for(element: Element) -> str:
+    """The variable to read for what comes along; of a loop, one that it sets."""
+    name = element.name or ""
+    return name[6:] if name.startswith("#loop_") else name
+
+
+def meant(element: Element, found: Any) -> Any:
+    """What ``found``, read for an element, says of it: an event that has been is True."""
+    name = element.name or ""
+    if name == "#enter":
+        return True
+    if name.startswith("#loop_") and found is not MISSING:
+        return True
+    return found
+
+
+class Siblings:
+    """What was last set in functions beside the one that fires, within one activation of the outer one."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._seen: dict[int, dict[str | None, Any]] = {}
+
+    def add(self, element: Element, value: Any, *_: str) -> None:
+        """A variable of a function beside was set."""
+        frame = self._scope.current()
+        if frame is not None:
+            self._seen.setdefault(id(frame), {})[element.capture] = value
+
+    def value_of(self, element: Element) -> Any:
+        """What was set last, or ``MISSING``."""
+        return self._seen.get(id(self._scope.current()), {}).get(element.capture, MISSING)
+
+    def end(self, _: Any) -> None:
+        """The hook of the outer function's ``#exit``."""
+        self._seen.pop(id(calling_frame()), None)
+
+
 class Totals:
     """``f(x, y)``: everything seen during one activation of ``f``, given when it ends."""
 
@@ -133,11 +175,12 @@ class Totals:
         self._raw = raw
         self._seen: dict[int, dict[str, list[tuple[str, Any]]]] = {}
 
-    def add(self, element: Element, name: str, value: Any) -> None:
+    def add(self, element: Element, value: Any, name: str | None = None) -> None:
+        """A variable was set, ``name`` where a wildcard stands for it."""
         frame = self._scope.current()
         if frame is not None and element.capture:
             seen = self._seen.setdefault(id(frame), {})
-            seen.setdefault(element.capture, []).append((name, value))
+            seen.setdefault(element.capture, []).append((name or element.name or "", value))
 
     def end(self, _: Any) -> None:
         """The hook of the outermost function's ``#exit``."""
