@@ -24,7 +24,7 @@ LINES = 6
 """Lines of one region that are told apart."""
 READING = ("io", "io.start")
 """The regions in which batches are made."""
-_WAITING = (*READING, "comm", WAIT)
+_WAITING = (*READING, "comm", "env", WAIT)
 """Regions that say themselves what was waited for."""
 _MOSTLY = 0.8
 

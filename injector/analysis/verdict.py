@@ -80,6 +80,7 @@ _DOES = {
     "io": ("input-bound", "waits"),
     "h2d": ("transfer-bound", "copies to the device"),
     "comm": ("communication-bound", "is spent in collectives"),
+    "env": ("environment-bound", "is spent in environments"),
     "wait": ("wait-bound", "is blocked"),
 }
 

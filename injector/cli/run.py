@@ -191,8 +191,9 @@ class _Run:
         """The methods whose calls shipped voirfiles may ask for: anywhere, and in ranks."""
         if not self.command.automatic:
             return {}
-        of_devices, of_ranks = methods()
-        return {"any": of_devices if accelerator(environ) else [], "ranks": of_ranks}
+        of_devices, of_ranks, joint = methods()
+        of_devices = of_devices if accelerator(environ) else []
+        return {"any": of_devices, "ranks": of_ranks, "joint": joint}
 
     def pace(self) -> dict[str, float | None] | None:
         """When the program is to stop by itself, if it is: steps, and a moment in nanoseconds."""

@@ -58,7 +58,9 @@ class Process:
         config["methods"] = [*methods.get("any", ())]
         if environment.is_one_of_several():
             config["methods"] += methods.get("ranks", ())
-        self.sought = Sought(config["methods"], config.get("auto", ()))
+        joint = methods.get("joint", ())
+        config["methods"] += joint
+        self.sought = Sought(config["methods"], config.get("auto", ()), joint)
         if self.module:
             self.sought.packages.add(self.module.partition(".")[0])
 

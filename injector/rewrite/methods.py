@@ -39,8 +39,15 @@ def is_method(variable: str | None) -> bool:
 class Sought:
     """Names of methods, and whose calls of them count."""
 
-    def __init__(self, methods: Iterable[str] = (), libraries: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        methods: Iterable[str] = (),
+        libraries: Iterable[str] = (),
+        joint: Iterable[str] = (),
+    ) -> None:
         self.methods = set(methods)
+        self.joint = frozenset(joint)
+        """Those that count only in modules that call all of them."""
         self.libraries = {_OURS, *libraries}
         """Top-level modules that are no program, wherever they are installed."""
         self.packages: set[str] = set()
@@ -59,14 +66,25 @@ class Sought:
         """Whether the module about to be executed with ``code`` is to be looked at."""
         if not self.methods or not self.own(module, code.co_filename):
             return False
-        return next(_reading(code, self.methods, ()), None) is not None
+        if next(_reading(code, self.methods - self.joint, ()), None) is not None:
+            return True
+        return bool(self.joint) and self._read(code) >= self.joint
+
+    def _read(self, code: CodeType) -> set[str]:
+        """Those of the joint methods whose names a module reads."""
+        return {name for name, _ in _reading(code, set(self.joint), ())}
+
+    def _counted(self, code: CodeType) -> set[str]:
+        """The methods whose calls count in a module."""
+        whole = bool(self.joint) and self._read(code) >= self.joint
+        return self.methods if whole else self.methods - self.joint
 
     def requests(self, code: CodeType, module: str) -> list[Request]:
         """What is asked of such a module: each method, in the functions whose code reads its name."""
         from .request import ANYWHERE, Request  # only where something is found
 
         found: dict[str, dict[tuple[str, ...], None]] = {}
-        for method, path in _reading(code, self.methods, ()):
+        for method, path in _reading(code, self._counted(code), ()):
             nameless = any(part[:1] == "<" for part in path)
             found.setdefault(method, {})[ANYWHERE if nameless else path] = None
         return [

@@ -4,7 +4,8 @@ A voirfile here is a voirfile like anybody's, with constants of plain text at it
 the top-level name under which programs import the library (or a tuple of such names), and ``TESTED``,
 the oldest and the newest version it was tested with. Where it asks for calls of methods, their names
 stand there too: in ``DEVICE_METHODS`` those of interest only where there is an accelerator, in
-``RANK_METHODS`` those of processes that are one of several. It is run in a process as soon as that
+``RANK_METHODS`` those of processes that are one of several, in ``JOINT_METHODS`` those of which a module
+has to call all. It is run in a process as soon as that
 process imports the library, and in no other.
 """
 
@@ -36,6 +37,8 @@ class Shipped(NamedTuple):
     """Methods whose calls in the program's own files it asks for where there may be an accelerator."""
     rank_methods: tuple[str, ...]
     """The same, in a process that is one of several."""
+    joint_methods: tuple[str, ...]
+    """The same, in modules that call all of them."""
 
 
 def shipped(folder: str = FOLDER) -> list[Shipped]:
@@ -62,21 +65,27 @@ def automatic(folder: str = FOLDER) -> dict[str, list[str]]:
     return by_library
 
 
-def methods(folder: str = FOLDER) -> tuple[list[str], list[str]]:
-    """The methods whose calls they ask for: where there may be an accelerator, and in ranks."""
+def methods(folder: str = FOLDER) -> tuple[list[str], list[str], list[str]]:
+    """The methods whose calls they ask for: where there may be an accelerator, in ranks, and all together."""
     try:
         found = shipped(folder)
     except OSError:
-        return [], []
-    of_devices = {name for one in found for name in one.device_methods}
-    return sorted(of_devices), sorted({name for one in found for name in one.rank_methods})
+        return [], [], []
+    return (
+        sorted({name for one in found for name in one.device_methods}),
+        sorted({name for one in found for name in one.rank_methods}),
+        sorted({name for one in found for name in one.joint_methods}),
+    )
+
+
+_METHODS = ("DEVICE_METHODS", "RANK_METHODS", "JOINT_METHODS")
 
 
 def _described(name: str, path: str, text: str) -> Shipped:
     libraries = _words(_constant(text, "LIBRARY"))
     oldest, *_, newest = [*_words(_constant(text, "TESTED")), "", ""][:2]
     about = text.partition('"""')[2].partition('"""')[0].strip().partition("\n\n")[0]
-    asked = [_words(_constant(text, name)) for name in ("DEVICE_METHODS", "RANK_METHODS")]
+    asked = [_words(_constant(text, name)) for name in _METHODS]
     return Shipped(name, path, libraries, (oldest, newest), " ".join(about.split()), *asked)
 
 

@@ -393,3 +393,15 @@ def test_runpy_meets_who_comes_while_another_is_asked(tmp_path):
         timeout=120,
     )
     assert done.stdout.split() == ["first", "second", "ran"], done.stderr
+
+
+def test_joint_methods_count_where_all_of_them_are_called():
+    sought = Sought(["to", "step", "reset"], joint=["step", "reset"])
+    alone = compile("def f(o):\n    o.step()\n", "/x/m.py", "exec")
+    both = compile("def f(o):\n    o.step()\ndef g(o):\n    o.reset()\n", "/x/m.py", "exec")
+    beside = compile("def f(o):\n    o.step(o.to(1))\n", "/x/m.py", "exec")
+    assert [sought.asks(code, "m") for code in (alone, both, beside)] == [False, True, True]
+    asked = [
+        [request.variable for request in sought.requests(code, "m")] for code in (both, beside)
+    ]
+    assert [sorted(each) for each in asked] == [[".reset", ".step"], [".to"]]

@@ -49,6 +49,7 @@ def run(tmp_path):
 
     def start(program, *options, before=(), files=None, env=None, check=True):
         for name, text in {"main.py": program, **(files or {})}.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(textwrap.dedent(text))
         command = [sys.executable, "-m", "injector", "run", "--runs", str(tmp_path / "runs")]
         done = subprocess.run(

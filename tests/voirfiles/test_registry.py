@@ -24,7 +24,7 @@ def test_what_is_read_is_what_it_says(one):
 
 
 def test_torch_is_among_them():
-    [path] = voirfiles.automatic()["torch"]
+    path, _ = voirfiles.automatic()["torch"]
     pytest.importorskip("torch")
     found = runpy.run_path(path)
     assert found["LIBRARY"] == "torch"
@@ -34,7 +34,7 @@ def test_torch_is_among_them():
         told.device_methods,
         told.rank_methods,
     )
-    assert voirfiles.methods() == (["cuda", "to", "xpu"], ["wait"])
+    assert voirfiles.methods() == (["cuda", "to", "xpu"], ["wait"], ["reset", "step"])
 
 
 def test_constants_are_read_in_any_form(tmp_path):
@@ -45,14 +45,14 @@ def test_constants_are_read_in_any_form(tmp_path):
     (tmp_path / "_not.py").write_text("")
     (tmp_path / "notes.txt").write_text("")
     [one] = voirfiles.shipped(str(tmp_path))
-    assert one[2:] == (("a", "b"), ("1.5", ""), "Says this.", (), ("wait",))
-    assert voirfiles.methods(str(tmp_path)) == ([], ["wait"])
+    assert one[2:] == (("a", "b"), ("1.5", ""), "Says this.", (), ("wait",), ())
+    assert voirfiles.methods(str(tmp_path)) == ([], ["wait"], [])
     assert voirfiles.automatic(str(tmp_path)) == {"a": [one.path], "b": [one.path]}
 
 
 def test_no_folder_is_no_voirfile(tmp_path):
     assert voirfiles.automatic(str(tmp_path / "none")) == {}
-    assert voirfiles.methods(str(tmp_path / "none")) == ([], [])
+    assert voirfiles.methods(str(tmp_path / "none")) == ([], [], [])
 
 
 def test_the_verb_lists_them(capsys):
