@@ -24,8 +24,6 @@ LINES = 6
 """Lines of one region that are told apart."""
 READING = ("io", "io.start")
 """The regions in which batches are made."""
-_WAITING = (*READING, "comm", "env", WAIT)
-"""Regions that say themselves what was waited for."""
 _MOSTLY = 0.8
 
 
@@ -156,17 +154,17 @@ def _without_itself(lane: Lane, apart: Flags) -> Flags:
     """``apart``, and what lies directly in a span of the same region and line: it is that span's.
 
     A loader that a voirfile names waits for one that a shipped voirfile watches; a function calls itself.
-    What a loader or a collective waits for is theirs, too.
+    What is waited for within a region is that region's, too.
     """
     inner = np.flatnonzero(lane.parent >= 0)
     if not len(inner):
         return apart
     names = list({(site.region, site.place): None for site in lane.sites.values()})
     name = lane.table(lambda site: names.index((site.region, site.place)))
-    waiting = lane.flags(lambda site: site.region in _WAITING)
+    named = lane.flags(lambda site: site.region not in STRUCTURE)
     blocked = lane.flags(lambda site: site.region == WAIT)
     outer = lane.parent[inner]
-    same = inner[(name[inner] == name[outer]) | (blocked[inner] & waiting[outer])]
+    same = inner[(name[inner] == name[outer]) | (blocked[inner] & named[outer])]
     if not len(same):
         return apart
     apart = apart.copy()

@@ -44,8 +44,8 @@ def test_what_comes_after_the_model_was_called_is_no_batch(tmp_path: Path) -> No
     assert regions(only(report(tmp_path / "r", p)))["wait"] == 5
 
 
-@pytest.mark.parametrize("region", ["io", "comm"])
-def test_what_a_loader_or_a_collective_waits_for_is_theirs(tmp_path: Path, region: str) -> None:
+@pytest.mark.parametrize("region", ["io", "comm", "env", "forward", "augment"])
+def test_what_is_waited_for_in_a_region_is_a_part_of_it(tmp_path: Path, region: str) -> None:
     p = Program()
     for _ in range(40):
         with p.around(region, **({"of": 1} if region == "io" else {})):
@@ -53,5 +53,5 @@ def test_what_a_loader_or_a_collective_waits_for_is_theirs(tmp_path: Path, regio
         p.train()
     p.dry()
     loop = only(report(tmp_path / "r", p))
-    assert regions(loop)[region] == 3
+    assert regions(loop)[region] == (5 if region == "forward" else 3)
     assert not any(node.children for node in loop.tree.children)
