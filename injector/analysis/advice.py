@@ -111,10 +111,6 @@ def launching(loop: Loop) -> tuple[str, ...]:
 
 
 OF_REGIONS = {
-    "env": (
-        "step several environments side by side, in processes of their own, and call the model once "
-        "for all of them",
-    ),
     "comm": (
         "accumulate gradients over several batches (no_sync between), or take larger batches",
         "larger buckets, gradients in half precision, and a look at the network between the ranks",
