@@ -35,7 +35,7 @@ def instrument_gradients(ov: Any) -> None:
     known: set[Any] = set()
 
     def returned(result: Any) -> Any:
-        back = result[1] if isinstance(result, tuple) and len(result) == 2 else None
+        back: Any = result[1] if isinstance(result, tuple) and len(result) == 2 else None
         code = getattr(back, "__code__", None)
         if code is not None and code not in known:
             known.add(code)
