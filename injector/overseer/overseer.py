@@ -409,12 +409,8 @@ class Overseer:
         self._schedule.end(phase, None, exception)
 
     def stop_instruments(self, error: BaseException) -> None:
-        """Throw a stop into every instrument that waits."""
+        """Throw what ends them into all instruments that wait."""
         self._schedule.stop(error)
-
-    def forget(self) -> None:
-        """Resume no instrument any more: their voirfile is not used."""
-        self._schedule.forget()
 
     def let_go(self) -> None:
         """The last phase has ended: keep nothing of the program alive."""

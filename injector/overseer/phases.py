@@ -150,10 +150,6 @@ class Schedule:
             self._advance(number, generator, instrument, phase)
         phase.status = "done"
 
-    def forget(self) -> None:
-        """Resume nothing of what waits now."""
-        self._waiting.clear()
-
     def let_go(self) -> None:
         """Nothing will wait any more: forget what ended each phase, and what it keeps alive."""
         for phase in self._waiting:

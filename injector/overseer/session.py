@@ -87,7 +87,7 @@ class Session:
         """Go on as if there were no voirfile, if it is one that was found."""
         if not self._config.get("found") or self._config["configs"]:
             raise error
-        self.overseer.forget()
+        self.overseer.stop_instruments(GeneratorExit())
         path = os.path.relpath(self._config["voirfiles"][0])
         cause = error if error.__cause__ is None else error.__cause__
         self._failure(f"the program ran without {path}, which was found and cannot be used", cause)
