@@ -112,21 +112,19 @@ def _region(evidence: Evidence, shares: Shares, name: str) -> Finding:
     if node is not None and node.place is not None:
         facts.append(f"{node.name} at {where}: median {_time(node.host.median)}, "
                      f"95th percentile {_time(node.host.p95)} a step")  # fmt: skip
-    kind, does = _kind(name), _DOES.get(name, ("", f"is {name}"))[1]
-    if name == "wait" and node is not None and node.what:
-        does += f" in {node.what}"
-        if node.what.rpartition(".")[2] == "sleep":  # for nothing that could come earlier
-            kind, does = "overhead-bound", "is slept"
-    tries: tuple[str, ...] = ()
+    does = _DOES.get(name, ("", f"is {name}"))[1]
+    tries = advice.OF_REGIONS.get(name, ())
     if name == "io":
         tries = advice.reading(loop, evidence.host)
     elif name == "h2d":
         tries = advice.moving(loop)
-    elif name in advice.OF_REGIONS:
-        tries = advice.OF_REGIONS[name]
-    return Finding(
-        kind, share, f"{_percent(share)} of a step {does} at {where}", tuple(facts), tries
-    )
+    elif name == "wait" and node is not None and node.what:
+        does += f" in {node.what}"
+        if node.what.rpartition(".")[2] == "sleep":  # for nothing that could come earlier
+            text = f"{_percent(share)} of a step is slept at {where}"
+            return Finding("overhead-bound", share, text, tuple(facts), advice.BESIDE)
+    text = f"{_percent(share)} of a step {does} at {where}"
+    return Finding(_kind(name), share, text, tuple(facts), tries)
 
 
 def _overhead(evidence: Evidence, share: float, facts: list[str]) -> Finding:

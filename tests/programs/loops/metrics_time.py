@@ -24,8 +24,8 @@ for x, y in DataLoader(Rows(80), 4):  #: io pace
     optimizer.step()  #: optimizer
     print(metrics(out.detach(), y))
 seconds = perf_counter() - began
-naps = {"forward": 0.002, "backward": 0.002, "other": 0.02}
+naps = {"forward": 0.002, "backward": 0.002, "wait": 0.02}
 tell(
-    dict(steps=20, items=[4] * 20, fetches=1, updates=1, seconds=seconds, naps=naps, paced="loader", other="optimizer"),
+    dict(steps=20, items=[4] * 20, fetches=1, updates=1, seconds=seconds, naps=naps, paced="loader"),
     verdict="overhead-bound",
 )

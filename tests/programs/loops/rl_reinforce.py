@@ -22,7 +22,7 @@ for game in range(12):
     loss.backward()  #: backward
     optimizer.step()  #: optimizer pace
 seconds = perf_counter() - began
-naps = {"forward": 0.01, "backward": 0.005, "other": 0.016}
+naps = {"forward": 0.01, "backward": 0.005, "wait": 0.016}
 tell(
     dict(steps=12, items=None, fetches=0, updates=1, seconds=seconds, naps=naps, paced="optimizer"),
     verdict="overhead-bound",
