@@ -186,6 +186,7 @@ def _stream(
             "tag": [name, "D0"],
             "argv": command[1:],
             "enabled": True,
+            "injector": SCHEMA,
             "weight": 1.0,
             "device": None,
         },

@@ -54,13 +54,15 @@ def collected(run: Run, check: bool = True) -> Iterator[Run]:
 def _foreign(run: Run) -> tuple[str, ...]:
     """What is wrong with files that only their own lines can vouch for."""
     damage, ended = Damage(), set()
-    for bench, event, _ in read_events(run, damage):
+    ours = os.path.isdir(os.path.join(run.path, "raw"))
+    for bench, event, data in read_events(run, damage):
         if event == "end":
             ended.add(bench)
+        ours = ours or (event == "config" and isinstance(data, dict) and "injector" in data)
     benches = [os.path.basename(path)[: -len(".data")] for path in run.data_files]
     said = [f"{bench}.data has no end" for bench in benches if bench not in ended]
     if damage.torn:
         said.append(f"{damage.torn} lines of .data files are no records and are left out")
-    if os.path.isdir(os.path.join(run.path, "raw")):
-        said.append("there is no run.json, and raw/ is empty")
+    if ours:
+        said.append("there is no run.json, and nothing in raw/: only events are left")
     return tuple(said)

@@ -141,6 +141,8 @@ def salvage(folder: str, sealed: Seal, found: Sequence[Flaw], into: str) -> None
             os.symlink(os.path.abspath(path), target)
         elif bad is not None:
             _salvage(path, facts["size"], bad, target)
+        elif name.endswith(".log"):  # a process without a record: run.json says which it was
+            open(target, "wb").close()
 
 
 def _salvage(path: str, size: int, bad: frozenset[int], target: str) -> None:

@@ -164,7 +164,7 @@ def inflict(folder: Path, second: Path, found: list[Damage]) -> None:
 
 def check(capsys: pytest.CaptureFixture[str], folder: Path, verb: str) -> None:
     """One reader of a folder that is not what was recorded."""
-    if not any((folder / "raw").iterdir()) and not [*folder.glob("*.data"), *folder.glob("*.json")]:
+    if not [*folder.glob("raw/*")] and not [*folder.glob("*.data"), *folder.glob("*.json")]:
         return
     said = {
         "report": lambda: report.main([str(folder)]),
@@ -261,6 +261,17 @@ def test_what_is_left_is_still_told(folders, tmp_path, capsys):
 
 def open_spans(path: Path) -> int:
     return path.read_bytes().rstrip(b"\0").__len__()
+
+
+@pytest.mark.parametrize("gone", [("raw",), ("raw", "run.json"), ("raw", "*.data"), ("*.data",)])
+def test_most_is_gone(folders, tmp_path, capsys, gone):
+    folder = tmp_path / "run"
+    shutil.copytree(folders["one"], folder)
+    for path in [path for pattern in gone for path in folder.glob(pattern)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for verb in ("report", "json", "watch", "query"):
+        check(capsys, folder, verb)
+    assert report.main([str(folder)]) == 1
 
 
 def test_what_was_lost_of_one_process_is_not_another_s(folders, tmp_path, capsys):
