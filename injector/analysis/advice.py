@@ -133,4 +133,7 @@ KEPT = (
     "lists of outputs, caches",
 )
 UNNAMED = ("name the loop: ov.step or ov.loader in a voirfile, or injector.region in the program",)
-UNDIVIDED = ("name its parts: ov.region in a voirfile, or injector.region in the program",)
+UNDIVIDED = (
+    "name its parts: ov.region in a voirfile, or injector.region in the program; what compiled code "
+    "does inside of one call (a round of boosting, a tree) is not seen",
+)
