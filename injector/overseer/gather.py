@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ..probe import MISSING
+from ..probe.variables import read_variable
 from ..rewrite.selector import BEGIN
 from .scope import Scope, Siblings, meant, read_for
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from types import FrameType
     from typing import Any
 
     from ..rewrite.selector import Element
@@ -47,14 +49,21 @@ class Gather:
             (e.capture or e.name or "*", matcher(e)) for e in wanted if e.value is not None
         ]
 
-    def __call__(self, value: Any, rest: tuple[Any, ...]) -> dict[str, Any] | None:
+    def __call__(
+        self, value: Any, rest: tuple[Any, ...], frames: Sequence[FrameType] = ()
+    ) -> dict[str, Any] | None:
+        """``frames``: whose variables those of outer functions are, where several may be meant."""
         name = self._focus.name
         if name is None:
             name, *rest_list = rest
             rest = tuple(rest_list)
         entries: list[tuple[str | None, str | None, Any]] = []
-        for scope, element in self._outer:
-            entries.append((element.capture, element.name, scope.value_of(element)))
+        for number, (scope, element) in enumerate(self._outer):
+            if frames:
+                found = meant(element, read_variable(frames[number], read_for(element)))
+            else:
+                found = scope.value_of(element)
+            entries.append((element.capture, element.name, found))
         for element, found in zip(self._others, rest, strict=False):
             entries.append((element.capture, element.name, meant(element, found)))
         entries += [(e.capture, e.name, True) for e in self._been]

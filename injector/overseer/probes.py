@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from itertools import combinations
 
 from ..errors import UserError
 from ..probe import MISSING, define, define_stored, defined
@@ -192,8 +193,12 @@ class Probe:
 
     def _ask_focus(self, tree: Call, wrap: bool) -> None:
         chain = _chain_to_focus(tree, self.selector)
-        outer, scope = self._ask_outer(chain[:-1], chain[-1])
         inner = chain[-1]
+        same = len(chain) > 1 and all(call.target == inner.target for call in chain)
+        if same and not wrap and not _is_module_level(inner):
+            self._ask_recursion(chain)
+            return
+        outer, scope = self._ask_outer(chain[:-1], inner)
         for element in inner.captures:
             if element.focus:
                 # Of two focuses each comes with what the other has at that time.
@@ -334,6 +339,42 @@ class Probe:
         return handler
 
     _wrap_name: str | None = None
+
+    def _ask_recursion(self, chain: list[Call]) -> None:
+        """``f(x) > f > y``: an event for each choice of activations around the one that fires."""
+        inner, scope = chain[-1], Scope(None, None)
+        published = self._hook()
+        scope.publish(published)
+        self._target(inner, published, "#scope")
+        [focus] = [element for element in inner.captures if element.focus][:1]
+        others = [element for element in inner.captures if element is not focus]
+        outer: list[tuple[Scope | Siblings, Element]] = [
+            (scope, element) for call in chain[:-1] for element in call.captures
+        ]
+        gather = Gather(focus, others, outer, self._raw, self._matcher)
+        levels = [n for n, call in enumerate(chain[:-1]) for _ in call.captures]
+
+        def handler(value: Any, *rest: Any) -> Any:
+            answer = MISSING
+            frames = scope.around(calling_frame())
+            for chosen in combinations(frames, len(chain) - 1):
+                data = gather(value, rest, [chosen[-1 - level] for level in levels])
+                if data is not None:
+                    self._event()
+                    answer = deliver(data)
+            return value if answer is MISSING else answer
+
+        deliver = self._deliver_to(gather.capture)
+        hook = self._hook()
+        define(
+            hook,
+            handler,
+            override=self.override,
+            captures=gather.reads,
+            wildcard=focus.name is None,
+            receives=focus.name == "#receive",
+        )
+        self._target(inner, hook, focus.name, gather.reads, focus.tag)
 
     # --- one event when the outermost function ends ------------------------------------------------
 

@@ -81,6 +81,15 @@ class Scope:
             node = node[1]  # a frame that runs has one that called it
         return None if node is None else node[0]
 
+    def around(self, frame: FrameType | None) -> list[FrameType]:
+        """The frames of all activations but that of ``frame``, the innermost first."""
+        frames, node = [], self._stack.get()
+        while node is not None:
+            if node[0] is not frame and not (self._suspends and node[0].f_back is None):
+                frames.append(node[0])
+            node = node[1]
+        return frames
+
     def value_of(self, element: Element) -> Any:
         """What ``element`` has in the innermost activation, or ``MISSING``."""
         return meant(element, self.read(read_for(element)))

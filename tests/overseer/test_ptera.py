@@ -62,6 +62,8 @@ outer(n, last); outer(inner(!x), other(z)); outer(inner(x), other(!z)); outer(in
 outer(!k, inner(x)); outer(other(!w), inner(y)); outer(!n, last); outer(!n, !!last); outer(!i, !!k)
 outer(!k, !!total); outer(!#enter, !!#exit); outer(!n) as !!r; recur(!n) as !!v; recur(n) > m
 recur(n=1) > m; recur > #exit; recur(m) > #exit; recur > #value; fails > #error; catches > fails > bad
+recur > recur > m; recur(n) > recur > m
+recur(n) > recur(n as k) > m; recur(n as a) > recur(n as b) > recur > m; recur(n=1) > recur > m
 inner(!x, !!#value); inner(x=1) > y; inner > x=1; inner(x as a) > y as b; main > outer > inner > x
 outer(inner(x) as r) as s; outer(inner() as r) as s; outer(k=10) > inner > x; outer > total=1
 """
