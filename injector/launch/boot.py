@@ -12,6 +12,7 @@ import gc
 import os
 import posix
 import sys
+from _weakref import ref
 
 from injector import ballast
 from injector.bus import inbox
@@ -51,7 +52,7 @@ class Process:
         self.ended = False
         self.began = False
         """Whether the program was about to be called, as far as we call it."""
-        self.first = sys.modules["__main__"]
+        self.first = ref(sys.modules["__main__"])  # weakly: its end is what destructors see
         self.module = environment.module_named(sys.orig_argv[1:])
         self.spare: list[dict[str, object]] = []
         methods = config.get("methods") or {}
@@ -219,7 +220,8 @@ class Process:
         runpy, once it has found what to run, puts its spec into the first ``__main__``; who clears that
         or puts another in its place has been run.
         """
-        if vars(self.first).get("__spec__", "cleared") is None and self.config["run"]:
+        first = self.first()
+        if first is not None and vars(first).get("__spec__", 0) is None and self.config["run"]:
             try:
                 os.mkdir(environment.refusal(self.config["run"], self.owner))
             except OSError:  # the report of a run without a record, then
