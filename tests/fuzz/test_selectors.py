@@ -18,6 +18,10 @@ from choosing import Selectors, places
 from playing import Played, play
 from programs import PRELUDE, Program
 
+from injector.probe import compiled
+
+DEEP = 900 if compiled.NATIVE else 200
+"""In Python, what stands in a `yield from` takes of the recursion limit."""
 LINES = PRELUDE.count("\n")
 SELECTORS = 12
 """Of each program: a third one at a time, the rest in two groups."""
@@ -39,7 +43,7 @@ EXAMPLES = (
         "//g(n) > //h > m",
     ),
     (
-        "def g(n):\n    if n: yield from g(n - 1)\n    yield n\nprint(len(list(g(900))))\n",
+        f"def g(n):\n    if n: yield from g(n - 1)\n    yield n\nprint(len(list(g({DEEP}))))\n",
         "//g > #yield",
     ),
     ("def g(): yield from 3\nlist(g())\n", "//g > #yield"),
