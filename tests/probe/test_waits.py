@@ -41,7 +41,7 @@ for interrupted in (
     print(tried(interrupted))
 
 for named in ({}, {"nope": 1}, {"timeout": -5}, {"blocking": False}, {"blocking": False, "timeout": 1}):
-    for args in ((), ("x",), (False,), (True, 0.01), (1, 2, 3)):
+    for args in ((), ("",), (False,), (True, 0.01), (1, 2, 3)):
         if args or named:
             print(args, named, tried(held.acquire, *args, **named))
 print(tried(time.sleep, -1), tried(os.read, -1, 1), tried(os.read, "x", 1), tried(select.select, 1))
@@ -107,6 +107,7 @@ _native.record_waits(rows, lambda frame: frame, site, failed, 1_000_000)
 def _run(program: str) -> tuple[str, str]:
     words = [sys.executable, "-c", program]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ.pop("INJECT_NATIVE", None)  # in Python alone no wait is timed
     done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -152,7 +153,9 @@ def test_what_a_signal_raises_while_a_wait_is_recorded_comes_after_it() -> None:
     except Stop:
         print(inside, lock.locked())
     """
-    assert _run(TIMED + textwrap.dedent(program))[0].split()[1] == "False"
+    entered, locked = _run(TIMED + textwrap.dedent(program))[0].split()
+    # From 3.14 on the interpreter itself raises between acquiring the lock and entering the block.
+    assert locked == "False" or (sys.version_info >= (3, 14) and entered == "False")
 
 
 def test_a_mistake_of_ours_stays_ours() -> None:
