@@ -133,6 +133,7 @@ KEPT = (
     "lists of outputs, caches",
 )
 UNNAMED = ("name the loop: ov.step or ov.loader in a voirfile, or injector.region in the program",)
+BOOSTING = ("fewer bins, leaves or rounds, more threads, a device, where the library has them",)
 UNDIVIDED = (
     "name its parts: ov.region in a voirfile, or injector.region in the program; what compiled code "
     "does inside of one call (a round of boosting, a tree) is not seen",

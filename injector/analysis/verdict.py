@@ -29,7 +29,12 @@ AGREE = 0.75
 """The part of the windows that has to say the same."""
 DWARFS = 0.2
 """Of the run, what beside training is worth a word where it is longer than that."""
-COMPUTING = ("forward", "backward", "optimizer", "zero_grad", "clip_grad", "unscale")
+BOOSTING = ("boost", "grow", "leaves")
+"""What LightGBM, XGBoost and scikit-learn compute in compiled code."""
+COMPUTING = ("forward", "backward", "optimizer", "zero_grad", "clip_grad", "unscale", *BOOSTING)
+FITTING = ("fit", "grow", "candidate")
+"""A region with those that lie in it, be it in other threads."""
+UNSEEN = "nothing was recorded inside of that fit: what one call of compiled code does is not seen"
 NOTHING_TRAINED = "no steps were seen: the program trained nothing that injector knows"
 _THRESHOLD = (
     "named is what could save most: the whole of a region, or a third of what is computed; "
@@ -139,15 +144,20 @@ def _overhead(evidence: Evidence, share: float, facts: list[str]) -> Finding:
 def _compute(evidence: Evidence, shares: Shares) -> Finding:
     parts = [name for name in COMPUTING if name in shares]
     share = sum(shares[name] for name in parts)
-    text = f"{_percent(share)} of a step is forward, backward and optimizer"
+    largest = max(parts, key=lambda name: shares[name], default="forward")
+    does = "forward, backward and optimizer"
+    if largest in BOOSTING:
+        does = f"{largest}: what compiled code does in there is not seen"
+        share = shares[largest]
+    text = f"{_percent(share)} of a step is {does}"
     text_of = ", ".join(f"{n} {_percent(shares[n])}" for n in parts if shares[n] >= 0.005)
     facts = [f"{text_of} of a step, whose median is {_time(evidence.loop.step.median)}"]
     if evidence.busy is not None:
         facts.append(f"the device works in {_percent(evidence.busy)} of a step")
         if evidence.busy >= FULL and share < evidence.busy:
             text = f"the device works in {_percent(evidence.busy)} of a step"
-    largest = max(parts, key=lambda name: shares[name], default="forward")
-    tries = advice.computing(evidence.loop, largest)
+    boosted = largest in BOOSTING
+    tries = advice.BOOSTING if boosted else advice.computing(evidence.loop, largest)
     return Finding("compute-bound", share, text, tuple(facts), tries)
 
 
@@ -250,7 +260,12 @@ def nothing_trained(others: Sequence[Node] = ()) -> Verdict:
     found = [node for node in others if node.share >= 0.01]
     if all(node.name in READING for node in found):
         return Verdict("none", "info", NOTHING_TRAINED, (), "", advice.UNNAMED)
+    whole, *parts = FITTING
+    if found[0].name in parts:
+        found.sort(key=lambda node: node.name != whole)
     first, *rest = (_spent(node) for node in found[:4])
+    if found[0].name == whole and not any(node.name in parts for node in others):
+        rest.append(UNSEEN)
     return Verdict("none", "info", first, tuple(rest), "", ())
 
 

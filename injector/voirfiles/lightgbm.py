@@ -1,12 +1,15 @@
 """LightGBM: each boosting round is a step; evaluation, predictions and the binning of data beside it.
 
 A step is one call of ``Booster.update``, whoever makes it: ``train``, ``cv`` (one a fold and round),
-the scikit-learn classes, or a loop by hand. Its items are the rows of the training set.
+the scikit-learn classes, or a loop by hand. Its items are the rows of the training set. Inside of it is
+`boost`, what LightGBM does itself in compiled code, and in that the program's own `objective`.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from injector.voirfiles._between import Between
 
 LIBRARY = "lightgbm"
 TESTED = ("4.0", "4.7")
@@ -15,6 +18,20 @@ TESTED = ("4.0", "4.7")
 def instrument_rounds(ov: Any) -> None:
     # The rows are asked for when the round is over: the first one may have to build the data set.
     ov.step("/lightgbm.basic/Booster/update", items=lambda self, result: self.train_set.num_data())
+    ov.region("/lightgbm.basic/Booster/update", "boost", outermost=True)
+
+
+def instrument_functions(ov: Any) -> None:
+    # Which functions those are is only known when they are called: with predictions, between two lines.
+    booster = "/lightgbm.basic/Booster"
+    predicted = f"{booster}/_Booster__inner_predict > #value"
+    Between(ov, "objective", predicted, f"{booster}/update > grad")
+    Between(ov, "metric", predicted, f"{booster}/_Booster__inner_eval > feval_ret")
+    for function in ("train", "cv"):
+        where = f"/lightgbm.engine/{function}"
+        # Before it boosts, it only sorts them, in a loop of the same kind.
+        begun, sorted_ = f"{where} > params", f"{where} > callbacks_after_iter"
+        Between(ov, "callback", f"{where} > cb", f"{where} > #endloop_cb", begun, sorted_)
 
 
 def instrument_evaluation(ov: Any) -> None:

@@ -1,13 +1,16 @@
 """scikit-learn: what is fitted and what is asked of it, with its samples; `partial_fit` in steps.
 
 The outermost estimator counts: what a pipeline or a search fits and asks inside is a part of it, except
-that the scoring of a search's candidates is evaluation. The rounds of gradient boosting are steps, and
-so are the updates of a neural network.
+that the scoring of a search's candidates is evaluation. The rounds of gradient boosting and of AdaBoost
+are steps, and so are the trees of HistGradientBoosting and the updates of a neural network. `grow` is a tree,
+`candidate` one of a search on one fold. What one call of compiled code does is not seen.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from injector.voirfiles._between import Between
 
 LIBRARY = "sklearn"
 TESTED = ("1.3", "1.9")
@@ -136,9 +139,11 @@ def instrument_predict(ov: Any) -> None:
 
 
 def instrument_search(ov: Any) -> None:
-    # A candidate of GridSearchCV, or a fold of cross_validate, is scored.
+    # A candidate of GridSearchCV on one fold, or a fold of cross_validate, is fitted and scored.
+    validation = "/sklearn.model_selection._validation"
+    ov.region(f"{validation}/_fit_and_score", "candidate", items=lambda train: rows(train))
     ov.region(
-        "/sklearn.model_selection._validation/_score",
+        f"{validation}/_score",
         "evaluation",
         phase="eval",
         items=lambda X_test: rows(X_test),
@@ -146,8 +151,41 @@ def instrument_search(ov: Any) -> None:
     )
 
 
+def instrument_trees(ov: Any) -> None:
+    grown = {"items": lambda X: rows(X), "outermost": True}
+    ov.region("/sklearn.ensemble._forest/_parallel_build_trees", "grow", **grown)
+    ov.region("/sklearn.tree._classes/BaseDecisionTree/_fit", "grow", **grown)
+
+
 def instrument_rounds(ov: Any) -> None:
     ov.step("/sklearn.ensemble._gb/BaseGradientBoosting/_fit_stage", items=lambda X: rows(X))
+    for name in ("AdaBoostClassifier", "AdaBoostRegressor"):
+        ov.step(f"/sklearn.ensemble._weight_boosting/{name}/_boost", items=lambda X: rows(X))
+
+    def loaded(module: Any) -> None:
+        if hasattr(module, "_update_terminal_regions"):  # since 1.4
+            ov.region("/sklearn.ensemble._gb/_update_terminal_regions", "leaves")
+
+    ov.after_import("sklearn.ensemble._gb", loaded)
+    for function in ("gradient", "gradient_hessian"):
+        ov.region(f"/sklearn._loss.loss/BaseLoss/{function}", "gradients")
+
+
+def instrument_histograms(ov: Any) -> None:
+    # A round of HistGradientBoosting is no call, but the turn of a loop; each of its trees is one.
+    package = "/sklearn.ensemble._hist_gradient_boosting"
+    boosting = f"{package}.gradient_boosting/BaseHistGradientBoosting"
+    ov.region(f"{boosting}/_bin_data", "dataset", items=lambda X: rows(X))
+    ov.step(f"{package}.grower/TreeGrower/grow", items=lambda self: rows(self.X_binned))
+    ov.region(f"{package}.grower/TreeGrower/grow", "grow", outermost=True)
+    for function in ("_check_early_stopping_loss", "_check_early_stopping_scorer"):
+        ov.region(
+            f"{boosting}/{function}",
+            "evaluation",
+            phase="eval",
+            items=lambda y_val: rows(y_val) if y_val is not None else 0,
+            outermost=True,
+        )
 
 
 def instrument_networks(ov: Any) -> None:
@@ -158,11 +196,20 @@ def instrument_networks(ov: Any) -> None:
         phase="train",
         items=lambda activations: rows(activations[0]),
     )
+    Between(ov, "backward", f"{network}/_backprop > last", f"{network}/_backprop > #value")
     ov.region(
         "/sklearn.neural_network._stochastic_optimizers/BaseOptimizer/update_params",
         "optimizer",
         of=lambda self: self,
         what=lambda self: type(self).__name__,
+    )
+    ov.region(
+        f"{network}/_update_no_improvement_count",  # after each epoch
+        "evaluation",
+        phase="eval",
+        when=lambda early_stopping: bool(early_stopping),
+        items=lambda X: rows(X),
+        outermost=True,
     )
 
 

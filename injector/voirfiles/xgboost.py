@@ -2,12 +2,17 @@
 
 A step is one call of ``Booster.update``, or of ``Booster.boost`` outside of it, whoever makes it:
 ``train``, ``cv`` (one a fold and round), the scikit-learn classes, or a loop by hand. Its items are
-the rows of the training matrix: under distributed training, the rows that this process holds.
+the rows of the training matrix: under distributed training, the rows that this process holds. Inside of
+it is `boost`, what XGBoost does itself in compiled code, and in that the program's own `objective`.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from injector.voirfiles._between import Between
+
+CALLBACKS = "/xgboost.callback/CallbackContainer"
 
 LIBRARY = "xgboost"
 TESTED = ("2.1", "3.2")
@@ -20,6 +25,22 @@ def instrument_rounds(ov: Any) -> None:
             items=lambda dtrain: dtrain.num_row(),
             outermost="round",  # `update` with a custom objective calls `boost`
         )
+        ov.region(f"/xgboost.core/Booster/{function}", "boost", outermost=True)
+
+
+def instrument_functions(ov: Any) -> None:
+    def loaded(core: Any) -> None:
+        booster = "/xgboost.core/Booster"
+        if "grad" in core.Booster.update.__code__.co_varnames:  # before 3.2
+            Between(ov, "objective", f"{booster}/update > pred", f"{booster}/update > grad")
+        else:
+            Between(ov, "objective", f"{booster}/boost > y_pred", f"{booster}/boost > sgrad")
+        Between(ov, "metric", f"{booster}/predict > #value", f"{booster}/eval_set > feval_ret")
+
+    ov.after_import("xgboost.core", loaded)
+    for function in ("before_iteration", "after_iteration"):
+        # The latter evaluates, too; that is a region of its own.
+        ov.region(f"{CALLBACKS}/{function}", "callback", when=lambda self: bool(self.callbacks))
 
 
 def instrument_evaluation(ov: Any) -> None:
@@ -32,7 +53,7 @@ def instrument_evaluation(ov: Any) -> None:
         outermost=True,
     )
     ov.value(
-        "/xgboost.callback/CallbackContainer/_update_history",
+        f"{CALLBACKS}/_update_history",
         task="eval",
         get=lambda score: {each[0]: each[1] for each in score},
     )

@@ -153,7 +153,32 @@ def test_estimators_alone(tmp_path: Path) -> None:
     p.span("predict", 900, line=11, of=1, what="RandomForestClassifier")
     verdict = report(tmp_path / "r", p, start=9000).verdict
     assert verdict.sentence == "8.1 s, 45 %: fit of RandomForestClassifier, train.py:10"
-    assert verdict.evidence == ("900 ms, 5 %: predict of RandomForestClassifier, train.py:11",)
+    predicted, unseen = verdict.evidence
+    assert predicted == "900 ms, 5 %: predict of RandomForestClassifier, train.py:11"
+    assert unseen.startswith("nothing was recorded inside of that fit")
+
+
+def test_trees_in_threads_are_a_part_of_the_fit(tmp_path: Path) -> None:
+    p = Program()
+    p.span("fit", 4000, line=10, of=1, what="RandomForestClassifier")
+    for _ in range(3):
+        p.span("grow", 2000, line=11)
+    verdict = report(tmp_path / "r", p, start=9000).verdict
+    assert "fit of RandomForestClassifier" in verdict.sentence
+    assert [each.split(": ")[1] for each in verdict.evidence] == ["grow, train.py:11"]
+
+
+@pytest.mark.parametrize("name", ["boost", "grow"])
+def test_compiled_boosting_is_computed(tmp_path: Path, name: str) -> None:
+    p = Program()
+    for _ in range(40):
+        with p.around("step", items=8, task="train", how="items"):
+            p.span(name, 9, line=12)
+            p.wait(1)
+    verdict = report(tmp_path / "r", p).verdict
+    assert verdict.kind == "compute-bound" and verdict.severity == "info"
+    assert f"is {name}: what compiled code does in there is not seen" in verdict.sentence
+    assert "compiled model" not in " ".join(verdict.advice)
 
 
 def test_outside_of_steps_holds_only_what_is_outside(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def whole(found):
         ("pipeline", [("fit", "Pipeline", 200), ("predict", "Pipeline", 30)]),
         ("transform", [("fit", "StandardScaler", 200), ("transform", "StandardScaler", 70)]),
         ("cluster", [("fit", "KMeans", 90)]),
-        ("boosted", [("fit", "AdaBoostClassifier", 150)]),
+        ("boosted", [("step", None, 150), ("fit", "AdaBoostClassifier", 150)]),
         ("partial", [("step", None, 40)] * 10),
         ("scaled", [("fit", "StandardScaler", 200), ("fit", "StandardScaler", 30)]),
         ("incremental", [("fit", "IncrementalPCA", 60)]),
@@ -56,7 +56,9 @@ def test_a_search(tmp_path):
     found = run(tmp_path, PROGRAM, "search")
     assert whole(found) == [("fit", "GridSearchCV", 200)]
     assert sorted(found.items("evaluation")) == [66, 66, 67, 67, 67, 67]
-    assert inside(found.of("evaluation"), found.of("fit"))
+    assert sorted(found.items("candidate")) == [133, 133, 133, 133, 134, 134]
+    assert inside(found.of("evaluation"), found.of("candidate"))
+    assert inside(found.of("candidate"), found.of("fit"))
 
 
 def test_in_processes_of_joblib(tmp_path):
@@ -70,14 +72,39 @@ def test_in_processes_of_joblib(tmp_path):
 
 def test_rounds_of_boosting(tmp_path):
     found = run(tmp_path, PROGRAM, "boosting")
-    assert found.items("step") == [150] * 6
+    assert found.items("step") == found.items("grow") == [150] * 6
+    assert len(found.of("gradients")) == len(found.of("leaves")) == 6
+    for part in ("grow", "gradients", "leaves"):
+        assert inside(found.of(part), found.of("step"))
     assert inside(found.of("step"), found.of("fit"))
+
+
+def test_rounds_of_histograms(tmp_path):
+    found = run(tmp_path, PROGRAM, "histograms")
+    rounds = int(found.out.split()[-1])
+    assert found.items("step") == [180] * rounds * 3  # a tree for each class; a tenth is held back
+    assert len(found.of("grow")) == rounds * 3
+    assert len(found.of("gradients")) == rounds
+    assert found.items("evaluation") == [20] * (rounds + 1)
+    assert inside(found.of("grow") + found.of("evaluation"), found.of("fit"))
+
+
+def test_trees_of_a_forest_in_threads(tmp_path):
+    found = run(tmp_path, PROGRAM, "forest")
+    assert found.items("grow") == [100] * 8
+    assert inside(found.of("grow"), found.of("fit"))
+
+
+def test_what_one_call_of_compiled_code_does_is_said_to_be_unseen(tmp_path):
+    said = " ".join(run(tmp_path, PROGRAM, "machine").err.split())
+    assert "fit of SVC" in said
+    assert "nothing was recorded inside of that fit" in said
 
 
 def test_a_network(tmp_path):
     found = run(tmp_path, PROGRAM, "network")
     assert int(found.out.split()[-1]) == 3  # epochs of four batches
     assert found.items("forward") == [25] * 12
-    assert len(found.of("optimizer")) == 12
+    assert len(found.of("backward")) == len(found.of("optimizer")) == 12
     assert {span.site["what"] for span in found.of("optimizer")} == {"AdamOptimizer"}
     assert inside(found.of("forward") + found.of("optimizer"), found.of("fit"))

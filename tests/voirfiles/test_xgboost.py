@@ -47,6 +47,19 @@ def test_whoever_makes_the_rounds(tmp_path, what, rows, rounds):
     assert found.items("predict") == [rows] * (rounds if what == "by_hand" else 0)
 
 
+def test_functions_of_the_program_within_a_round(tmp_path):
+    found = run(tmp_path, PROGRAM, "functions")
+    rounds = int(found.out.split()[-1])
+    steps, evaluations = found.of("step"), found.of("evaluation")
+    assert len(steps) == len(found.of("boost")) == len(found.of("objective")) == rounds
+    assert len(evaluations) == len(found.of("metric")) == rounds
+    assert inside(found.of("objective"), found.of("boost")) and inside(found.of("boost"), steps)
+    assert inside(found.of("metric"), evaluations)
+    callbacks = found.of("callback")
+    assert len(callbacks) == rounds * 2  # before and after
+    assert not inside(callbacks[:1], steps)
+
+
 def test_cross_validation_makes_a_round_of_each_fold(tmp_path):
     found = run(tmp_path, PROGRAM, "cv")
     assert found.items("step") == [200] * 3 * 4

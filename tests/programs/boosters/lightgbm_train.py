@@ -54,6 +54,22 @@ def custom():
     return lgb.train({**QUIET, "objective": squared}, lgb.Dataset(*data(150)), 6).current_iteration()
 
 
+def functions():
+    def logistic(predictions, dataset):
+        sure = 1 / (1 + np.exp(-predictions))
+        return sure - dataset.get_label(), sure * (1 - sure)
+
+    def wrong(predictions, dataset):
+        return "wrong", np.mean((predictions > 0) != dataset.get_label()), False
+
+    inner = lgb.Dataset(*data(150))
+    outer = lgb.Dataset(*data(60, seed=1), reference=inner)
+    callbacks = [lambda env: None, lgb.early_stopping(9, verbose=False)]
+    params = {**QUIET, "objective": logistic}
+    lgb.train(params, inner, 6, [outer], feval=wrong, callbacks=callbacks)
+    return 6
+
+
 def by_hand():
     booster = lgb.Booster({**QUIET, "objective": "binary"}, lgb.Dataset(*data(120)))
     for _ in range(3):

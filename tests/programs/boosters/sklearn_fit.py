@@ -88,6 +88,28 @@ def boosting():
     return model.n_estimators_
 
 
+def forest():
+    from sklearn.ensemble import RandomForestClassifier
+
+    model = RandomForestClassifier(8, n_jobs=2, random_state=0).fit(*data(100))
+    return len(model.estimators_)
+
+
+def histograms():
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    x, y = data(200)
+    model = HistGradientBoostingClassifier(max_iter=5, early_stopping=True, random_state=0)
+    return model.fit(x, y + (x[:, 1] > 0)).n_iter_  # three classes
+
+
+def machine():
+    from sklearn.svm import SVC
+
+    x, y = data(2000)
+    return SVC().fit(x, y + (x[:, 1] > 0)).n_iter_.shape
+
+
 def boosted():
     from sklearn.ensemble import AdaBoostClassifier
 

@@ -57,6 +57,18 @@ def custom():
     return xgb.train(QUIET, matrix(150), 6, obj=squared).num_boosted_rounds()
 
 
+def functions():
+    class Nothing(xgb.callback.TrainingCallback):
+        pass
+
+    def wrong(predictions, dtrain):
+        return "wrong", np.mean((predictions > 0.5) != dtrain.get_label())
+
+    evals = [(matrix(60, seed=1), "valid")]
+    how = {"obj": squared, "custom_metric": wrong, "callbacks": [Nothing()], "verbose_eval": False}
+    return xgb.train(QUIET, matrix(150), 6, evals=evals, **how).num_boosted_rounds()
+
+
 def by_hand():
     dtrain = matrix(120)
     booster = xgb.Booster(QUIET, [dtrain])
