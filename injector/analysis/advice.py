@@ -128,6 +128,10 @@ BESIDE = (
     "transforms on the host",
     'name it with injector.region("…") to see it apart',
 )
+MADE = (
+    "make the batch ahead of time: in a Dataset that a DataLoader with workers reads, or in a thread",
+    BESIDE[-1].replace("apart", "apart, or have it as io with ov.region in a voirfile"),
+)
 KEPT = (
     "look for what is kept from step to step: losses with their graphs (.item(), .detach()), "
     "lists of outputs, caches",

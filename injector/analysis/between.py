@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .profile import Place
+from .making import making
+from .samples import exceptional
 from .timeline import line_of
 from .units import Thread, Unit
 
 SAMPLE = 20_000
 """Steps to both sides of the middle one that are looked at."""
+MOST = 0.5
 
 
 class Between(NamedTuple):
@@ -21,13 +23,13 @@ class Between(NamedTuple):
     """``between train.py:30 (forward) and train.py:31 (backward)``."""
     share: float
     """Its part of all that no region covers, 0…1."""
-    place: Place | None
-    """The first of the lines."""
+    batch: tuple[int, ...] = ()
+    """The lines there that make the batch, where that can be told."""
 
     @property
     def is_most(self) -> bool:
         """Whether half of it or more is there."""
-        return self.share >= 0.5
+        return self.share >= MOST
 
 
 def between_of(thread: Thread, unit: Unit) -> Between | None:
@@ -42,8 +44,10 @@ def between_of(thread: Thread, unit: Unit) -> Between | None:
     row = np.arange(first, last)
     step, path = pieces.step_of[row], pieces.path[row]
     steps = np.searchsorted(thread.steps.start, unit.start[sample])
+    counted = ~exceptional(unit.table.seconds)
+    counted[: min(unit.warmup, len(counted) // 2)] = False
     mine = np.zeros(len(thread.steps) + 1, np.bool_)
-    mine[steps] = True
+    mine[steps[counted[sample]]] = True
     kept = mine[step] & (path >= 0)
     kept[kept] = top[path[kept]]
     row, step = row[kept], step[kept]
@@ -77,7 +81,17 @@ def _told(thread: Thread, unit: Unit, one: int, two: int, share: float) -> Betwe
         f"{line_of(sites[each].place)} ({sites[each].region})" if each else edge
         for each, edge in ((one, "the step's begin"), (two, "the step's end"))
     ]
-    if not two and unit.pace.paced_by == "loader":
-        names[1] = f"{line_of(unit.pace.place)} (the next fetch)"
-    place = sites[one].place if one else unit.pace.place
-    return Between(f"between {names[0]} and {names[1]}", share, place)
+    text = f"between {names[0]} and {names[1]}"
+    if unit.pace.paced_by == "loader":
+        if not two:
+            text = f"between {names[0]} and {line_of(unit.pace.place)} (the next fetch)"
+        return Between(text, share)
+    begin, end = (sites[each].place if each else unit.pace.place for each in (one, two))
+    batch: list[int] = []
+    if begin and end and share >= MOST:
+        calls = {s.place for s in sites.values() if s.region == "forward" and s.phase == "train"}
+        batch = making(begin, end, [call for call in calls if call])
+    if batch:
+        lines = ", ".join(map(str, batch))
+        text += f", where {f'lines {lines} make' if len(batch) > 1 else f'line {lines} makes'} the batch"
+    return Between(text, share, tuple(batch))

@@ -138,7 +138,8 @@ def _overhead(evidence: Evidence, share: float, facts: list[str]) -> Finding:
         facts.append(f"{_percent(between.share)} of that passes {between.text}")
         if between.is_most:
             text += f", mostly {between.text}"
-    return Finding("overhead-bound", share, text, tuple(facts), advice.BESIDE)
+    tries = advice.MADE if between and between.batch else advice.BESIDE
+    return Finding("overhead-bound", share, text, tuple(facts), tries)
 
 
 def _compute(evidence: Evidence, shares: Shares) -> Finding:

@@ -248,6 +248,20 @@ def test_overhead_is_told_by_lines(tmp_path: Path) -> None:
     assert "between train.py:14 (optimizer) and train.py:10 (the next fetch)" in verdict.sentence
 
 
+def test_most_of_the_rest_is_where_the_shares_have_it(tmp_path: Path) -> None:
+    """Neither the warm-up nor a step that stands for nothing but itself says where time passes."""
+    p = Program()
+    for number in range(50):
+        p.io(0.1)
+        p.forward(1)
+        p.wait(400 if number in (0, 25) else 0)
+        p.backward(1)
+        p.update()
+        p.wait(3)
+    between = "between train.py:14 (optimizer) and train.py:10 (the next fetch)"
+    assert between in report(tmp_path / "r", p).verdict.sentence
+
+
 def test_balanced(tmp_path: Path) -> None:
     p = Program()
     for _ in range(50):

@@ -1,0 +1,152 @@
+"""Which lines of a loop make the batch that a model is called with, by the program's source."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from .profile import Place
+
+LONGEST = 2_000_000
+"""Bytes of a file that is parsed."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def making(begin: Place, end: Place, calls: Iterable[Place]) -> list[int]:
+    """The lines that a loop passes between ``begin`` and ``end`` and that make arguments of a model.
+
+    ``calls`` are the lines where models are called. What comes of a model is no batch, and neither is
+    what was made before the loop. Empty where the lines lie in different functions, or where the file
+    is not what it was when the program ran.
+    """
+    places = [begin, end, *(call for call in calls if call.file == begin.file)]
+    tree = _parsed(begin.file) if begin.file == end.file and len(places) > 2 else None
+    if tree is None or not all(_is_there(tree[1], place) for place in places):
+        return []
+    scope, loops = _around(tree[0], begin.line)
+    if _around(tree[0], end.line)[0] is not scope:
+        return []
+    models = [p.line for p in places[2:] if _around(tree[0], p.line)[0] is scope]
+    shared = [loop for loop in loops if all(_holds(loop, p.line) for p in (begin, end))]
+    if not shared or not any(_holds(shared[0], line) for line in models):
+        return []
+    assigned = list(_assignments(shared[0], _generators(tree[0])))
+    wanted = _arguments(shared[0], models) - _results(assigned, models)
+    found = set()
+    while more := [a for a in assigned if a.names & wanted and a.line not in found]:
+        found |= {a.line for a in more}
+        wanted |= {name for a in more for name in a.uses}
+        wanted -= _results(assigned, models)
+    return sorted(line for line in found if _passes(shared[-1], begin.line, line, end.line))
+
+
+class _Assignment:
+    """One statement that gives names a value."""
+
+    def __init__(self, node: ast.stmt, targets: Sequence[ast.expr], value: ast.expr) -> None:
+        self.line, self.last = node.lineno, value.end_lineno or node.lineno
+        self.names = {name for target in targets for name in _names(target)}
+        self.uses = set(_names(value))
+
+
+@lru_cache(maxsize=4)
+def _parsed(file: str) -> tuple[ast.Module, list[str]] | None:
+    if not os.path.isfile(file):  # a pipe would be waited for
+        return None
+    try:
+        with open(file, "rb") as stream:
+            source = stream.read(LONGEST + 1)
+        if len(source) > LONGEST:
+            return None
+        return ast.parse(source), source.decode("utf-8", "replace").split("\n")
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _is_there(lines: list[str], place: Place) -> bool:
+    return 0 < place.line <= len(lines) and lines[place.line - 1].strip() == place.text
+
+
+def _holds(node: ast.AST, line: int) -> bool:
+    last = getattr(node, "end_lineno", None)
+    return last is not None and node.lineno <= line <= last  # type: ignore[attr-defined]
+
+
+def _around(tree: ast.Module, line: int) -> tuple[ast.AST, list[ast.stmt]]:
+    """The function around a line, or the module, and the loops in it around the line from outside in."""
+    scope: ast.AST = tree
+    loops: list[ast.stmt] = []
+    node: ast.AST | None = tree
+    while node is not None:
+        node = next((each for each in ast.iter_child_nodes(node) if _holds(each, line)), None)
+        if isinstance(node, _SCOPES):
+            scope, loops = node, []
+        elif isinstance(node, _LOOPS):
+            loops.append(node)
+    return scope, loops
+
+
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in ``node`` and runs with it: nothing of functions that are defined there."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, _SCOPES):
+            yield child
+            yield from _inside(child)
+
+
+def _names(node: ast.expr) -> Iterator[str]:
+    return (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+def _assignments(loop: ast.stmt, generators: set[str]) -> Iterator[_Assignment]:
+    """Those in which something is called or taken out of something; the loop's own, if it may be slow."""
+    for node in (loop, *_inside(loop)):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            if any(isinstance(each, (ast.Call, ast.Subscript)) for each in ast.walk(node.value)):
+                targets = list(node.targets) if isinstance(node, ast.Assign) else [node.target]
+                yield _Assignment(node, targets, node.value)
+        elif isinstance(node, (ast.For, ast.AsyncFor)) and generators & set(_names(node.iter)):
+            yield _Assignment(node, [node.target], node.iter)
+
+
+def _generators(tree: ast.Module) -> set[str]:
+    """The functions of a module that are generators."""
+    return {
+        each.name
+        for each in ast.walk(tree)
+        if isinstance(each, _FUNCTIONS)
+        and any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in _inside(each))
+    }
+
+
+def _arguments(loop: ast.stmt, models: list[int]) -> set[str]:
+    """The names that the calls at these lines are made with."""
+    calls = [n for n in _inside(loop) if isinstance(n, ast.Call) and n.lineno in models]
+    return {
+        name
+        for call in calls
+        for each in (*call.args, *(keyword.value for keyword in call.keywords))
+        for name in _names(each)
+    }
+
+
+def _results(assigned: list[_Assignment], models: list[int]) -> set[str]:
+    """The names that hold what a model has made, or what was made of that."""
+    found: set[str] = set()
+    for each in assigned:
+        if any(each.line <= line <= each.last for line in models):
+            found |= each.names
+    while more := {n for a in assigned if a.uses & found for n in a.names} - found:
+        found |= more
+    return found
+
+
+def _passes(loop: ast.stmt, begin: int, line: int, end: int) -> bool:
+    """Whether a loop that goes on from one line to another passes ``line``, perhaps in its next turn."""
+    if begin < end:
+        return begin < line <= end
+    return _holds(loop, line) and (line > begin or line <= end)

@@ -1,0 +1,122 @@
+"""Which lines of a program make the batch: of small programs, by what their last lines say."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from injector.analysis.making import making
+from injector.analysis.profile import Place
+
+PROGRAMS = {
+    "function": """
+        while True:
+            x, y = get_batch("train")  # made
+            opt.zero_grad()  # end
+            loss = model(x, y)  # model
+            opt.step()  # begin
+        """,
+    "one ahead": """
+        x, y = get_batch("train")
+        while True:
+            for micro in range(4):
+                logits, loss = model(x, y)  # model begin
+                loss = loss / 4
+                x, y = get_batch("train")  # made
+                loss.backward()  # end
+            opt.step()
+        """,
+    "inline, from a name to the next": """
+        def train(data):
+            for epoch in range(9):
+                order = torch.randperm(len(data))
+                for i in range(0, len(data), 8):
+                    lr = 0.1 * epoch
+                    rows = order[i:i + 8]  # made
+                    x = data[rows]  # made
+                    x = x.to(device)  # made
+                    t = i + 1
+                    out = model(x, t)  # model end
+                    out.sum().backward()
+                    opt.step()  # begin
+        """,
+    "not where the time is": """
+        for i in range(9):
+            x = data[i]
+            out = model(x)  # model
+            loss = out.sum()
+            loss.backward()  # begin
+            log(loss)
+            opt.step()  # end
+        """,
+    "of a model": """
+        for i in range(9):
+            h = encode(z)  # model begin
+            h = solve(h, steps=40)
+            g = norm(h)
+            out = decode(g)  # model end
+            opt.step()
+        """,
+    "of two models": """
+        for i in range(9):
+            real = sample(8)
+            noise = torch.randn(8, 2)  # made
+            fake = G(noise)  # model end
+            out = D(fake)  # model
+            opt.step()  # begin
+        """,
+    "state": """
+        for i in range(9):
+            x = data[i:i + 3]  # made
+            hidden = detach(hidden)
+            out, hidden = model(x, hidden)  # model end
+            opt.step()  # begin
+        """,
+    "a generator": """
+        def batches(n):
+            for i in range(n):
+                yield torch.randn(8), torch.randn(8)
+
+        for i, (x, y) in enumerate(batches(9)):  # made
+            out = model(x)  # model end
+            opt.step()  # begin
+        """,
+    "a list": """
+        for x, y in batches:
+            out = model(x)  # model end
+            opt.step()  # begin
+        """,
+    "before the loop": """
+        x = torch.randn(8)
+        for i in range(9):
+            y = work(i)
+            out = model(x)  # model end
+            opt.step()  # begin
+        """,
+    "in another function": """
+        def step(x):
+            out = model(x)  # model end
+            opt.step()
+
+        for i in range(9):
+            step(torch.randn(8))  # begin
+        """,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_lines_that_make_the_batch(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(textwrap.dedent(PROGRAMS[name]))
+    lines = file.read_text().splitlines()
+    marks: dict[str, list[Place]] = {"begin": [], "end": [], "model": [], "made": []}
+    for number, line in enumerate(lines, 1):
+        for mark in line.partition("#")[2].split():
+            marks[mark].append(Place(str(file), number, "", line.strip()))
+    [begin], [end] = marks["begin"], marks["end"]
+    assert making(begin, end, marks["model"]) == [place.line for place in marks["made"]]
+    assert making(begin, end, []) == []
+    changed = begin._replace(text="what stood there when it ran")
+    assert making(changed, end, marks["model"]) == []
+    gone = [place._replace(file=str(tmp_path / "gone.py")) for place in (begin, end)]
+    assert making(*gone, marks["model"]) == []
