@@ -30,7 +30,7 @@ MAY_KNOW = {
 }
 """DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""
 
-EVERYWHERE = {"ballast", "_version", "errors", "origin", "schema"}
+EVERYWHERE = {"ballast", "_version", "errors", "origin", "schema", "variables"}
 
 
 def modules():

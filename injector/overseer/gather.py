@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..probe import MISSING
-from ..probe.variables import read_variable
 from ..rewrite.selector import BEGIN
+from ..variables import read_variable
 from .scope import Scope, Siblings, meant, read_for
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms

@@ -6,7 +6,7 @@ import sys
 from contextvars import ContextVar
 
 from ..probe import MISSING, define_raw
-from ..probe.variables import follow, read_name, read_variable
+from ..variables import follow, read_name, read_variable
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ meant for the program.
 
 from __future__ import annotations
 
+from ..variables import read_local
 from . import stop
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -35,8 +36,8 @@ def _handles_signal(frame: FrameType) -> bool:
         return False
     code = frame.f_code
     count = code.co_argcount
-    given: list[Any] = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
+    given: list[Any] = [read_local(frame, name) for name in code.co_varnames[:count]]
     if code.co_flags & _VARARGS:
-        given += frame.f_locals.get(code.co_varnames[count + code.co_kwonlyargcount], ())
+        given += read_local(frame, code.co_varnames[count + code.co_kwonlyargcount]) or ()
     kind = type(frame)
     return len(given) > 1 and isinstance(given[-1], kind) and isinstance(given[-2], int)

@@ -6,11 +6,11 @@ import builtins
 import sys
 from _functools import partial  # type: ignore[import-not-found]
 
+from ..variables import MISSING as MISSING
+from ..variables import follow, read_variable
 from .compiled import Delegate
 from .interrupts import is_programs
 from .stop import is_stop, request_stop
-from .variables import MISSING as MISSING
-from .variables import follow, read_variable
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:

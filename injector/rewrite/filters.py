@@ -10,6 +10,8 @@ from itertools import count
 from types import FunctionType
 from typing import Any
 
+from ..variables import MISSING, read_local
+
 Test = Callable[[Any], bool]
 
 _hooks = builtins.__dict__
@@ -94,11 +96,12 @@ class _Chooser:
 
     def _choose(self) -> Any:
         frame: Any = sys._getframe(1)
-        while frame.f_code.co_name in _COMPREHENSIONS and self._variable not in frame.f_locals:
-            if frame.f_back is None:
-                break
+        first = read_local(frame, self._variable)
+        while first is MISSING and frame.f_code.co_name in _COMPREHENSIONS and frame.f_back:
             frame = frame.f_back
-        first = frame.f_locals.get(self._variable)
+            first = read_local(frame, self._variable)
+        if first is MISSING:
+            first = None  # the program deleted its argument
         return _hooks[self._hook] if self._test(first) else self._otherwise
 
     __call__ = property(_choose)

@@ -20,6 +20,13 @@ def note(*values):
     LEFT[0] -= 1
     if LEFT[0] < 0: raise SystemExit(3)
     return values[0] if values else 0
+KEPT = []
+def keep(space):
+    KEPT.append(space)
+    del KEPT[:-3]
+def kept():
+    for space in KEPT:
+        note(*((n, v if isinstance(v, (int, str)) else 0) for n, v in dict.items(space) if len(n) == 1))
 @contextlib.contextmanager
 def managed(value):
     note("in", value)
@@ -270,7 +277,9 @@ class Program:
             [f"try: del {self.name(scope)}", "except NameError: note('unset')"],
             [f"exec('{name} = 5; note({name})')"],
             [f"exec('note(a)', {{'a': {value}, 'note': note}})"],
-            ["note(sorted(n for n in locals() if len(n) == 1))"],
+            ["note(*(n for n in locals() if len(n) == 1))"],
+            ["keep(locals())", f"{name} = {value}", "kept()"],
+            ["kept()"],
         ]
         if self.random.random() < 0.25:
             forms = [
@@ -297,7 +306,7 @@ class Program:
         chosen = self.random.choice(forms)
         if chosen[0].startswith("try: del"):
             scope.bound.discard(chosen[0][9:])
-        elif chosen[0].startswith(("import", "from", f"{name} =")):
+        elif chosen[len(chosen) // 2].startswith(("import", "from", f"{name} =")):
             scope.bound.add(name)
         return chosen
 

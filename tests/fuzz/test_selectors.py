@@ -59,6 +59,15 @@ EXAMPLES = (
         "//(a.p) > a.p",
     ),
     (
+        "def f(a):\n    if a > 5: late = 0\n    d = locals()\n    b = a\n    print(d)\n    late = b\n"
+        "    print(locals())\nf(1)\n",
+        "//f(late, a) > b",
+    ),
+    (
+        "def g():\n    d = locals()\n    b = 1\n    h()\n    print(d)\ndef h():\n    x = 2\ng()\n",
+        "//g(b) > //h > x",
+    ),
+    (
         "class S(dict):\n    def __getitem__(self, k): print(k); return dict.__getitem__(self, k)\n"
         "class M(type):\n    def __prepare__(*a): return S()\nclass C(metaclass=M):\n    a, b = 1, 2\n",
         "//C(b) > a",
