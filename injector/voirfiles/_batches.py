@@ -185,7 +185,8 @@ class Layout:
 
 def _wrapped(model: Any) -> Any:
     """The model in what compiles or distributes it."""
-    return model._modules.get("_orig_mod") or model._modules.get("module")
+    modules = model._modules  # of a scripted module no dict
+    return next((modules[name] for name in ("_orig_mod", "module") if name in modules), None)
 
 
 def _is_torchs(model: Any) -> bool:

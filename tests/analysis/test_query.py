@@ -116,18 +116,17 @@ def test_columns_of_one_name_are_kept_apart(folder):
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("selec 1", "syntax error"),
-        ("select * from nothing", "the views are: "),
-        ("select nothing from runs", "nothing"),
-        ("select * from read_csv('/etc/hostname')", "disabled"),
-        ("copy (select 1) to '/tmp/never'", "disabled"),
-        ("set enable_external_access = true", "cannot"),
+        ("selec 1", r"(?si)the query cannot be run: .*syntax error"),
+        ("select * from nothing", "there is no table nothing; there are: steps, regions, "),
+        ("select nothing from runs", '(?s)the query cannot be run: .*"nothing" not found'),
+        ("select * from read_csv('/etc/hostname')", "(?s)the query cannot be run: .*disabled"),
+        ("copy (select 1) to '/tmp/never'", "a query only reads .*; this one is a COPY statement"),
+        ("set enable_external_access = true", "a query only reads .*; this one is a SET statement"),
     ],
 )
 def test_what_a_query_cannot_do_is_said(folder, sql, said):
-    with pytest.raises(UserError, match="the query cannot be run") as error:
+    with pytest.raises(UserError, match=said):
         ask(folder, sql)
-    assert said in str(error.value).lower() or said in str(error.value)
 
 
 def test_an_empty_run_has_empty_views(tmp_path):
