@@ -26,7 +26,7 @@ MAY_KNOW = {
     "monitor": {"bus"},
     "live": {"bus", "measure", "store"},
     "report": {"analysis", "live", "store"},
-    "suite": {"analysis", "live", "monitor", "reaper", "report", "store"},
+    "suite": {"analysis", "bus", "live", "monitor", "reaper", "report", "store"},
 }
 """DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""
 

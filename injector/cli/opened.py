@@ -108,7 +108,10 @@ def exit_code(run: Run) -> int:
     return DAMAGED if missing_of(run) else 0
 
 
-def say_missing(run: Run) -> None:
-    """What is missing of ``run``, on standard error: standard output is for what was asked."""
+def say_missing(run: Run, key: str = "") -> None:
+    """What is missing of ``run``, on standard error: standard output is for what was asked.
+
+    ``key``: what it is called in a suite.
+    """
     for sentence in said_first(run):
-        print(f"inject: {sentence}", file=sys.stderr)
+        print(f"inject: {key + ': ' if key else ''}{sentence}", file=sys.stderr)

@@ -51,8 +51,8 @@ def main(argv: Sequence[str]) -> int:
             ]
             made = views_of_all(found) if is_suite(path) else views(found[0][1], options.runs)
             result = run_query(sql, made)
-            for _, run in found:
-                say_missing(run)
+            for labels, run in found:
+                say_missing(run, labels.get("run", ""))
             write(result, options.format, options.output)
             return max((exit_code(run) for _, run in found), default=0)
     except (UserError, OSError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..analysis.missing import missing_of, said_first
@@ -18,14 +18,16 @@ _LISTED = 4
 
 def missing(run: Run) -> list[str]:
     """What is missing of the record, which comes before all else; nothing of a record that is whole."""
-    said = [*said_first(run)]
+    more = ["all that follows, the verdict too, is about what is left"] if missing_of(run) else []
+    return as_missing(said_first(run), more)
+
+
+def as_missing(said: Sequence[str], more: Sequence[str] = ()) -> list[str]:
+    """The sentences ``said``, as many as fit, and ``more``; nothing where nothing is said."""
     if not said:
         return []
-    if len(said) > LIMIT:
-        said[LIMIT:] = [f"… and {len(said) - LIMIT} more"]
-    if missing_of(run):
-        said.append("all that follows, the verdict too, is about what is left")
-    return [*labelled("missing", said, indent=0, width=9), ""]
+    rest = [f"… and {len(said) - LIMIT} more"] if len(said) > LIMIT else []
+    return [*labelled("missing", [*said[:LIMIT], *rest, *more], indent=0, width=9), ""]
 
 
 def lines(run: Run, summary: Summary, profile: Profile | None = None) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ..analysis.missing import UNCOLLECTED
 from . import score
 from .plan import LeftOut
 from .records import Record
@@ -60,6 +61,16 @@ class ProcessResult:
     @property
     def failed(self) -> bool:
         return any(finding.fails for finding in self.findings)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What of its record is lost or damaged, as sentences."""
+        if self.record is None:
+            lost = self.state == FINISHED and self.code == 0
+            return ("nothing is left of its record",) if lost else ()
+        if self.record.missing or self.state != FINISHED or self.record.schema is not None:
+            return self.record.missing
+        return (UNCOLLECTED,) if not self.record.error else (self.record.error,)
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -138,6 +149,20 @@ class SuiteResult:
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader has to know before trusting the numbers."""
+
+    damage: tuple[str, ...] = ()
+    """What of the suite's own files is missing or damaged, as sentences."""
+
+    @property
+    def missing(self) -> list[str]:
+        """What is missing of all its records, as sentences that name the run."""
+        found = [
+            f"{process.key}: {sentence}"
+            for benchmark in self.benchmarks
+            for process in benchmark.processes
+            for sentence in process.missing
+        ]
+        return [*self.damage, *found]
 
     @property
     def ddof(self) -> int:

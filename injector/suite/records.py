@@ -8,15 +8,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite, isnan
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from ..analysis.machines import Machine, machines
+from ..analysis.missing import missing_of
 from ..analysis.rates import number
-from ..store.folder import Damage, NotARunError, Run, is_run, open_run, read_events, replace_file
+from ..bus.opening import collected
+from ..store.folder import (
+    BrokenRunError,
+    Damage,
+    NotARunError,
+    Run,
+    is_run,
+    open_run,
+    read_events,
+    replace_file,
+)
+from ..store.seal import names
 from . import traces
 
 KEPT = "result.json"
 """The file in a run's folder that holds what was read of it."""
-FORMAT = 1
+FORMAT = 2
 """Of that file: another one is not looked at."""
 OWN = 32 << 20
 """Bytes; see run.json's ``peak_rss``."""
@@ -96,6 +109,8 @@ class Record:
     schema: int | None = None
     """Of its ``run.json``; None where there is none."""
     torn: int = 0
+    missing: tuple[str, ...] = ()
+    """What of the record is lost, or is no longer what was recorded, as sentences."""
 
     @property
     def driver(self) -> str:
@@ -125,7 +140,8 @@ def read(folder: str, skip: int = 0) -> Record | None:
     """What the run in ``folder`` says; None where it holds no record of a run.
 
     ``skip``: steps to leave out where the run does not say it itself. What it comes to is written
-    beside ``run.json`` where that can be done, and read from there as long as the run is the same.
+    beside ``run.json`` where that can be done, and read from there as long as no file of the run has
+    changed. Figures of a damaged run are those of what is left.
     """
     if not is_run(folder):
         return None
@@ -134,7 +150,10 @@ def read(folder: str, skip: int = 0) -> Record | None:
     if kept is not None:
         return kept
     try:
-        record = _read(open_run(folder), skip)
+        with collected(open_run(folder)) as run:
+            record = _read(run, skip)
+    except BrokenRunError as error:
+        return Record(missing=(str(error).replace(os.path.join(folder, ""), "", 1),))
     except (NotARunError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         return Record(error=f"its record cannot be read: {error}")
     if state is not None:
@@ -180,6 +199,7 @@ def _read(run: Run, skip: int) -> Record:
         packages=info.get("packages") or {},
         schema=info.get("schema"),
         torn=told.damage.torn,
+        missing=missing_of(run),
     )
 
 
@@ -305,15 +325,12 @@ class _Told:
 def _state(folder: str) -> list[Any] | None:
     """What tells one state of a run from another; None where it is not finished."""
     try:
-        with os.scandir(folder) as entries:
-            found = sorted(
-                (entry.name, entry.stat().st_size, entry.stat().st_mtime_ns)
-                for entry in entries
-                if entry.name == "run.json" or entry.name.endswith(".data")
-            )
+        known = [
+            (name, os.stat(os.path.join(folder, name))) for name in ("run.json", *names(folder))
+        ]
     except OSError:
         return None
-    return [list(each) for each in found] if any(each[0] == "run.json" for each in found) else None
+    return [[name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for name, stat in known]
 
 
 def _kept(folder: str, state: list[Any] | None) -> Record | None:
@@ -323,6 +340,8 @@ def _kept(folder: str, state: list[Any] | None) -> Record | None:
         with open(os.path.join(folder, KEPT), "rb") as file:
             kept = json.load(file)
         if kept["format"] != FORMAT or kept["of"] != state:
+            return None
+        if kept["crc32"] != _checksum(kept["record"]):
             return None
         return _loaded(kept["record"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -336,6 +355,7 @@ def _loaded(record: dict[str, Any]) -> Record:
             "rates": tuple(record["rates"]),
             "trace": tuple(record["trace"]),
             "warnings": tuple(record["warnings"]),
+            "missing": tuple(record["missing"]),
             "losses": {
                 name: Losses(n, odd, tuple(values))
                 for name, (n, odd, values) in record["losses"].items()
@@ -345,8 +365,14 @@ def _loaded(record: dict[str, Any]) -> Record:
     )
 
 
+def _checksum(figures: dict[str, Any]) -> int:
+    return crc32(json.dumps(figures).encode())
+
+
 def _keep(folder: str, state: list[Any], record: Record) -> None:
-    text = json.dumps({"format": FORMAT, "of": state, "record": vars(record)})
+    figures = vars(record)
+    kept = {"format": FORMAT, "of": state, "crc32": _checksum(figures), "record": figures}
+    text = json.dumps(kept)
     try:
         replace_file(os.path.join(folder, KEPT), [text.encode(), b"\n"])
     except OSError:

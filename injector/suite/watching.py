@@ -19,6 +19,7 @@ from ..live.snapshot import DeviceRow, HostRow, Snapshot, TaskRow
 from ..live.state import State
 from . import plan as plans
 from . import records, score
+from .outcome import ProcessResult
 from .plan import Job, Process
 from .running import folder, journal, results
 from .words import counted
@@ -101,7 +102,7 @@ class SuiteState:
         self._states: dict[str, State] = {}
         self._last: dict[str, Snapshot] = {}
         """By run folder, of those that run."""
-        self._perf: dict[str, tuple[float | None, str]] = {}
+        self._records: dict[str, records.Record | None] = {}
         """By run folder, of those that have ended."""
 
     def began(self) -> float:
@@ -136,6 +137,7 @@ class SuiteState:
             devices=devices,
             hosts=hosts,
             tasks=tuple(map(_task, running)),
+            missing=tuple(self._missing(past)) if state != RUNNING else (),
             notes=tuple(self._notes(state)),
             failed=sum(_failed(each) for each in ended),
             benchmarks=rows,
@@ -167,12 +169,14 @@ class SuiteState:
             known = [past[job.key] for job in jobs if job.key in past]
             shown = max(jobs, key=lambda job: past[job.key].time if job.key in past else 0.0)
             rows = tuple(self._process(process, past.get(shown.key)) for process in shown.processes)
-            failed = next((each for each in known if _failed(each)), None)
+            failed = next((each.reason for each in known if _failed(each)), "")
+            failed = failed or next((row.reason for row in rows if row.state == FAILED), "")
+            state = _state_of(known, len(jobs))
             units = dict.fromkeys(row.unit for row in rows if row.rate is not None)
             yield BenchmarkRow(
                 name,
-                _state_of(known, len(jobs)),
-                failed.reason if failed else "",
+                FAILED if failed and state == ENDED else state,
+                failed,
                 len(jobs),
                 sum(each.state in _OVER for each in known),
                 " or ".join(units) or "items/s",
@@ -197,20 +201,34 @@ class SuiteState:
         result = results.Result(
             run, told.get("code"), told.get("signal"), bool(told.get("timed_out"))
         )
-        wrong = result.wrong(self.path)
-        perf, unit = self._perf_of(run)
+        record = self._record_of(run)
+        perf = score.perf(record.rates) if record else None
+        damage = [f"its record is damaged: {text}" for text in _ended(process, told, record)[:1]]
+        wrong = "; ".join([*filter(None, [result.wrong(self.path)]), *damage])
         return replace(
-            row, state=FAILED if wrong else ENDED, reason=wrong or "", rate=perf, unit=unit
+            row,
+            state=FAILED if wrong else ENDED,
+            reason=wrong,
+            rate=perf.mean if perf else None,
+            unit=record.unit if record else "items/s",
         )
 
-    def _perf_of(self, run: str) -> tuple[float | None, str]:
-        """The perf of a process that has ended, and its unit: read once."""
-        if run not in self._perf:
-            record = records.read(os.path.join(self.path, run))
-            perf = score.perf(record.rates) if record else None
-            unit = record.unit if record else "items/s"
-            self._perf[run] = (perf.mean if perf else None, unit)
-        return self._perf[run]
+    def _record_of(self, run: str) -> records.Record | None:
+        """What a process that has ended recorded: read once."""
+        if run not in self._records:
+            self._records[run] = records.read(os.path.join(self.path, run))
+        return self._records[run]
+
+    def _missing(self, past: Mapping[str, journal.Past]) -> Iterable[str]:
+        """What is missing of the records of all processes that have ended."""
+        for job in self.plan.jobs:
+            if job.key not in past or past[job.key].state != journal.FINISHED:
+                continue
+            for process in job.processes:
+                told = past[job.key].processes.get(process.key) or {}
+                record = self._record_of(_run_of(process, past[job.key]))
+                for sentence in _ended(process, told, record):
+                    yield f"{process.key}: {sentence}"
 
     def _machines(
         self, past: Mapping[str, journal.Past]
@@ -366,6 +384,13 @@ def _running(row: ProcessRow, shown: Snapshot, path: str) -> ProcessRow:
         ranks=len(shown.ranks),
         left=shown.left,
     )
+
+
+def _ended(
+    process: Process, told: Mapping[str, Any], record: records.Record | None
+) -> tuple[str, ...]:
+    """What is missing of the record of a process that has ended."""
+    return ProcessResult(process.key, "", code=told.get("code"), record=record).missing
 
 
 def _task(row: BenchmarkRow) -> TaskRow:

@@ -17,8 +17,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from injector.cli import pack, query, report, runs, watch
+from injector.cli.suite import report as suite_report
 from injector.store.folder import open_run
 from injector.store.packed import pack as pack_run
+from injector.suite.plan import Job, Plan, Process
+from injector.suite.report import render
+from injector.suite.results import read as read_suite
+from injector.suite.running.folder import write_plan
+from injector.suite.running.journal import FINISHED, Journal
+from injector.suite.watching import SuiteState
 
 from .faulty import ROOT
 
@@ -292,3 +299,124 @@ def test_what_was_lost_of_one_process_is_not_another_s(folders, tmp_path, capsys
         )
         < 1e-3
     )
+
+
+@pytest.fixture(scope="module")
+def suite(folders: dict[str, Path]) -> Path:
+    """A suite of two benchmarks, whose runs are those of ``folders``."""
+    home = folders["one"].parent / "suite"
+    jobs = []
+    for name in ("one", "two"):
+        key, run = f"{name}.R0.D0", f"jobs/{name}.R0.D0"
+        shutil.copytree(folders[name], home / run)
+        process = Process(key, ("cpu:0",), ("python",), {}, "/x", run, 60, 1.0)
+        jobs.append(Job(f"{name}.R0", name, 0, (process,)))
+    told = {"group": "x", "tags": [], "weight": 1.0, "settings": {}}
+    machine = {"host": "node7", "arch": "cpu", "devices": []}
+    plan = Plan(
+        {"name": "toy", "file": "/x/toy.yaml"}, "/x", machine, {"one": told, "two": told}, (*jobs,)
+    )
+    write_plan(str(home), plan)
+    journal = Journal(str(home))
+    journal.write("begin")
+    for job in jobs:
+        [process] = job.processes
+        ended = {process.key: {"code": 0, "signal": None, "timed_out": False, "run": process.run}}
+        journal.job(job.key, FINISHED, 1, ok=True, seconds=1.0, processes=ended)
+    journal.write("end", code=0, passed=2, failed=0)
+    journal.close()
+    return home
+
+
+def of_runs(suite: Path) -> dict[str, object]:
+    """What was recorded in ``suite``: not what is kept of it for the next reader."""
+    return {
+        name: content
+        for name, content in contents(suite).items()
+        if not name.endswith("result.json")
+    }
+
+
+def check_suite(capsys: pytest.CaptureFixture[str], folder: Path, form: str) -> None:
+    """One reader of a suite of which something is not what was recorded."""
+    capsys.readouterr()
+    if form == "query":
+        code = query.main([str(folder), "select count(*) from steps, regions, values"])
+    elif form == "watch":
+        code = watch.main(["--once", str(folder)])
+    else:
+        code = suite_report.main(["--format", form, str(folder)])
+    out, err = capsys.readouterr()
+    if code == 2:
+        assert err.startswith("inject: ") and not out, (out, err)
+        return
+    assert code == 1, (form, out, err)
+    if form == "json":
+        data = json.loads(out)
+        assert next(iter(data)) == "missing" and data["missing"]
+        assert data["fail"] or data["missing"][0].startswith(("plan.json", "journal.jsonl"))
+    elif form in ("csv", "query"):
+        assert err.startswith("inject: "), (out, err)
+    else:
+        assert out.startswith(("missing", "> missing")), out
+
+
+def campaign_of_suites(
+    suite: Path,
+    folders: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    count: int,
+) -> None:
+    whole = of_runs(suite)
+
+    @settings(
+        max_examples=count,
+        deadline=20_000,
+        derandomize=count < 1000,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(
+        damages, st.sampled_from(("terminal", "json", "csv", "md", "query", "watch")), st.booleans()
+    )
+    def is_said(found: list[Damage], form: str, known: bool) -> None:
+        folder = tmp_path_factory.mktemp("damaged") / "suite"
+        shutil.copytree(suite, folder)
+        if known:  # what was read of the whole runs is kept beside them
+            render(read_suite(str(folder)))
+        inflict(folder, folders["two"], found)
+        if of_runs(folder) != whole:
+            check_suite(capsys, folder, form)
+        shutil.rmtree(folder.parent)
+
+    is_said()
+
+
+def test_damage_of_a_suite_is_said_first(suite, folders, tmp_path_factory, capsys):
+    campaign_of_suites(suite, folders, tmp_path_factory, capsys, 50)
+
+
+@pytest.mark.release
+def test_damage_of_a_suite_is_said_first_thousands_of_times(
+    suite, folders, tmp_path_factory, capsys
+):
+    campaign_of_suites(suite, folders, tmp_path_factory, capsys, 3_000)
+
+
+def test_a_damaged_run_of_a_suite_counts_as_failed(suite, tmp_path, capsys):
+    assert suite_report.main([str(suite)]) == 0
+    assert capsys.readouterr().out.startswith("suite toy")
+    folder = tmp_path / "suite"
+    shutil.copytree(suite, folder)
+    read_suite(str(folder))
+    for path in (folder / "jobs" / "two.R0.D0" / "raw").glob("*.spans"):
+        cut(path, path, 0.5, 1)
+    assert suite_report.main([str(folder), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [each["fail"] for each in found["benchmarks"]] == [0, 1]
+    assert found["benchmarks"][1]["score"] == 0 < found["benchmarks"][0]["score"]
+    assert "two.R0.D0: raw/" in found["missing"][0] and " is cut: " in found["missing"][0]
+    [row] = [row for row in SuiteState(str(folder)).tick().benchmarks if row.name == "two"]
+    assert row.state == "failed" and "its record is damaged: raw/" in row.reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -161,6 +162,9 @@ def test_what_a_run_says_is_kept_beside_it_until_it_changes(tmp_path):
     assert (first.memory, first.energy) == (40 * GB, 300)
     kept = json.loads((folder / "result.json").read_text())
     kept["record"]["rates"] = [1.0]
+    (folder / "result.json").write_text(json.dumps(kept))
+    assert records.read(str(folder)) == first, "it is not what was kept"
+    kept["crc32"] = crc32(json.dumps(kept["record"]).encode())
     (folder / "result.json").write_text(json.dumps(kept))
     assert records.read(str(folder)).rates == (1.0,), "it is read from there"
     write_run(folder, [*SIX, 7.0])

@@ -11,7 +11,7 @@ from math import isclose
 
 import pytest
 from spans import SECOND, loop, payload, site, write_process
-from suitefolders import UNIX, SuiteFolder
+from suitefolders import UNIX, SuiteFolder, write_run
 
 from injector.analysis.query import run_query
 from injector.analysis.views import VIEWS, views_of_all
@@ -166,6 +166,7 @@ def test_what_happens_meanwhile_is_seen(made, held):
         "runs.R0.D0": {"code": 0, "signal": None, "run": "jobs/runs.R0.D0"},
         "runs.R0.D1": {"code": None, "signal": 9, "run": "jobs/runs.R0.D1"},
     })  # fmt: skip
+    write_run(made.path / "jobs" / "runs.R0.D0")
     started(made, "waits")
     made.write()
     shown = state.tick(NOW + 1)

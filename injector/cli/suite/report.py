@@ -14,6 +14,7 @@ from ...suite.report import FORMATS, render
 from ...suite.scaling import DLBS, EXACT
 from ...suite.table import total
 from ..ending import failed
+from ..opened import DAMAGED
 from .options import add_base, base
 
 
@@ -45,12 +46,16 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the report; exit code 2 when there is nothing to report."""
+    """Print the report; exit code 2 when there is nothing to report, 1 where records are damaged."""
     options = parser().parse_args(argv)
     try:
         suite = results.read(finding.find(options.which, str(base(options.base))))
         if options.suite:
             suite = results.expected(suite, load(options.suite))
+
+        if options.format == "csv":  # which has no place for sentences
+            for sentence in suite.missing:
+                print(f"inject: {sentence}", file=sys.stderr)
 
         def text() -> str:
             return render(suite, options.format, options.rounding)
@@ -62,4 +67,4 @@ def main(argv: Sequence[str]) -> int:
             show(text, sys.stdout, colors=options.format == "terminal")
     except (UserError, OSError) as error:
         return failed(error)
-    return 1 if options.check and total(suite).fail else 0
+    return DAMAGED if suite.missing or (options.check and total(suite).fail) else 0

@@ -16,7 +16,7 @@ from ...store.folder import open_run
 from ...suite.course import of_run, together
 from ...suite.report.live import SuiteWatching, lines
 from ...suite.watching import RUNNING, SuiteSnapshot, SuiteState, runs_of
-from ..opened import collected
+from ..opened import DAMAGED, collected
 
 PATIENCE = 10.0
 """Seconds in which a suite that is not run by anybody may still be about to begin, or to go on."""
@@ -30,14 +30,14 @@ def watch(path: str, once: bool, json: bool) -> int:
     while json:
         print(as_json(state.tick()), flush=True)
         if once or state.over:
-            return 0
+            return state.code
         time.sleep(EVERY)
     state.tick()
     if not once and not state.over:
         SuiteWatching(state, sys.stdout.fileno(), every=EVERY).until(state.reached)
     shown = state.tick()
     show(lambda: "\n".join([*lines(shown), ""]), sys.stdout)
-    return 0
+    return state.code
 
 
 def serve(path: str, port: int) -> int:
@@ -83,10 +83,12 @@ class _Watched:
         self._since = time.monotonic()
         self.began = self._state.began
         self.over = False
+        self.code = 0
 
     def tick(self) -> SuiteSnapshot:
         """Take in what is new, and return the snapshot."""
         shown = self._state.tick()
+        self.code = DAMAGED if shown.missing else 0
         # What a suite that was killed has started goes on without it.
         alive = any(
             process.state in ("training", "evaluating")

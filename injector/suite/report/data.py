@@ -20,6 +20,7 @@ def of_suite(suite: SuiteResult, rounding: str = EXACT) -> dict[str, Any]:
     """Everything that the report says, and the findings that it does not."""
     whole = total(suite)
     return {
+        "missing": suite.missing,
         "suite": suite.name,
         "file": suite.file,
         "run": suite.folder,

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...report import live
 from ...report.layout import room
-from ...report.text import bar, clean, duration, figure, fit, left
+from ...report.text import bar, clean, duration, figure, fit, left, wrap
 from ...report.watching import Watching
 from ..watching import (
     ENDED,
@@ -45,7 +45,8 @@ class SuiteWatching(Watching):
 def lines(snapshot: SuiteSnapshot, width: int = 0) -> list[str]:
     """The panel: progress, then a row for each benchmark, and below it one for each of its processes."""
     width = width or room()
-    found = [_progress(snapshot)]
+    found = [line for text in snapshot.missing for line in wrap(f"missing: {clean(text)}", width)]
+    found.append(_progress(snapshot))
     share = done(snapshot)
     if share is not None and snapshot.state == RUNNING:
         found.append(f"  {left(bar(share, BAR), BAR)} {100 * share:.0f} %")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ...report.header import as_missing
 from ...report.layout import prose, room
 from ...report.text import bullets, clean, fit, labelled, table, wrap
 from ..outcome import BenchmarkResult, SuiteResult
@@ -15,7 +16,9 @@ from . import cells
 
 def render(suite: SuiteResult, rounding: str = EXACT) -> str:
     """Everything, in lines."""
-    lines = [*_head(suite), "", *_benchmarks(suite), *_total(suite), *_scaling(suite, rounding)]
+    counted = ["a run of which something is missing counts as failed"] if suite.missing else []
+    lines = as_missing(suite.missing, counted)
+    lines += [*_head(suite), "", *_benchmarks(suite), *_total(suite), *_scaling(suite, rounding)]
     for title, severity in (("failures", FAILURE), ("warnings", WARNING)):
         lines += _findings(suite, title, severity)
     texts = [f"{each.benchmark}: {each.reason}" for each in suite.left_out if not each.failure]

@@ -60,7 +60,7 @@ def _wrong(process: ProcessResult, settings: Mapping[str, Any]) -> str | None:
         return f"exit code {code}"
     if record is None:
         return "it left no record"
-    if record.schema is None:
+    if record.schema is None and not record.missing:
         return record.error or "its record was never finished: what supervised it was killed"
     return None if code == 0 else "how it ended is not known"
 

@@ -12,7 +12,7 @@ from typing import Any
 from .. import records
 from ..outcome import BenchmarkResult, Finding, ProcessResult, SuiteResult
 from . import error, loss, planning, rate, reproducibility, usage, version
-from .rules import rules_of
+from .rules import FAILURE, rules_of
 
 Layer = Callable[[ProcessResult, Mapping[str, Any], Mapping[str, Any]], Iterable[Finding]]
 
@@ -64,7 +64,9 @@ def _judged(benchmark: BenchmarkResult) -> BenchmarkResult:
 def _of_process(
     process: ProcessResult, settings: Mapping[str, Any], lock: Mapping[str, str] | None
 ) -> Iterator[Finding]:
-    failed = False
+    failed = bool(process.record and process.record.missing)
+    if failed:
+        yield Finding("record", False, FAILURE, "its record is damaged: " + process.missing[0])
     for name, layer in LAYERS.items():
         rules = rules_of(settings, name)
         if rules is None or (failed and name in EXPLAINED):
