@@ -44,8 +44,9 @@ def between_of(thread: Thread, unit: Unit) -> Between | None:
     row = np.arange(first, last)
     step, path = pieces.step_of[row], pieces.path[row]
     steps = np.searchsorted(thread.steps.start, unit.start[sample])
-    counted = ~exceptional(unit.table.seconds)
-    counted[: min(unit.warmup, len(counted) // 2)] = False
+    warmup = min(unit.warmup, len(unit.start) // 2)
+    counted = np.zeros(len(unit.start), np.bool_)
+    counted[warmup:] = ~exceptional(unit.table.seconds[warmup:])
     mine = np.zeros(len(thread.steps) + 1, np.bool_)
     mine[steps[counted[sample]]] = True
     kept = mine[step] & (path >= 0)
