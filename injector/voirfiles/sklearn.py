@@ -208,7 +208,6 @@ def instrument_networks(ov: Any) -> None:
         "evaluation",
         phase="eval",
         when=lambda early_stopping: bool(early_stopping),
-        items=lambda X: rows(X),
         outermost=True,
     )
 
