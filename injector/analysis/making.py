@@ -20,28 +20,67 @@ def making(begin: Place, end: Place, calls: Iterable[Place]) -> list[int]:
     """The lines that a loop passes between ``begin`` and ``end`` and that make arguments of a model.
 
     ``calls`` are the lines where models are called. What comes of a model is no batch, and neither is
-    what was made before the loop. Empty where the lines lie in different functions, or where the file
+    what was made before the loop. Of a function that a loop calls, what makes its parameters counts as
+    well. Empty where the lines lie in different functions, or where the file
     is not what it was when the program ran.
     """
     places = [begin, end, *(call for call in calls if call.file == begin.file)]
     tree = _parsed(begin.file) if begin.file == end.file and len(places) > 2 else None
     if tree is None or not all(_is_there(tree[1], place) for place in places):
         return []
-    scope, loops = _around(tree[0], begin.line)
+    scope = _around(tree[0], begin.line)[0]
     if _around(tree[0], end.line)[0] is not scope:
         return []
     models = [p.line for p in places[2:] if _around(tree[0], p.line)[0] is scope]
-    shared = [loop for loop in loops if all(_holds(loop, p.line) for p in (begin, end))]
-    if not shared or not any(_holds(shared[0], line) for line in models):
-        return []
-    assigned = list(_assignments(shared[0], _generators(tree[0])))
-    wanted = _arguments(shared[0], models) - _results(assigned, models)
-    found = set()
+    return sorted(_made(tree[0], begin.line, end.line, models))
+
+
+def _made(
+    tree: ast.Module, begin: int, end: int, models: list[int], names: set[str] | None = None
+) -> set[int]:
+    """The lines, where ``names`` are what the calls at the lines ``models`` get, all of it by default."""
+    scope, loops = _around(tree, begin)
+    shared = [loop for loop in loops if all(_holds(loop, line) for line in (begin, end))]
+    if not shared and not isinstance(scope, _FUNCTIONS):
+        return set()
+    outer, inner = (shared[0], shared[-1]) if shared else (scope, scope)
+    if not any(_holds(outer, line) for line in models):
+        return set()
+    assigned = list(_assignments(outer, _generators(tree)))
+    results = _results(assigned, models)
+    wanted = (_arguments(outer, models) if names is None else names) - results
+    found: set[int] = set()
     while more := [a for a in assigned if a.names & wanted and a.line not in found]:
         found |= {a.line for a in more}
-        wanted |= {name for a in more for name in a.uses}
-        wanted -= _results(assigned, models)
-    return sorted(line for line in found if _passes(shared[-1], begin.line, line, end.line))
+        wanted |= {name for a in more for name in a.uses} - results
+    found = {line for line in found if _passes(inner, begin, line, end)}
+    if isinstance(scope, _FUNCTIONS) and not shared and begin >= end:
+        found |= _before(tree, scope, wanted)
+    return found
+
+
+def _before(
+    tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, wanted: set[str]
+) -> set[int]:
+    """The lines that make a function's parameters, where one loop calls it at one line."""
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", None)) == function.name
+        and _around(tree, node.lineno)[1]
+    ]
+    if len(calls) != 1 or _around(tree, calls[0].lineno)[0] is function:
+        return set()
+    [call] = calls
+    parameters = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    if isinstance(call.func, ast.Attribute):
+        parameters = parameters[1:]
+    given = {each.arg: each.value for each in call.keywords} | dict(
+        zip(parameters, call.args, strict=False)
+    )
+    names = {name for each, value in given.items() if each in wanted for name in _names(value)}
+    return _made(tree, call.lineno, call.lineno, [call.lineno], names)
 
 
 class _Assignment:
@@ -102,7 +141,7 @@ def _names(node: ast.expr) -> Iterator[str]:
     return (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
-def _assignments(loop: ast.stmt, generators: set[str]) -> Iterator[_Assignment]:
+def _assignments(loop: ast.AST, generators: set[str]) -> Iterator[_Assignment]:
     """Those in which something is called or taken out of something; the loop's own, if it may be slow."""
     for node in (loop, *_inside(loop)):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
@@ -123,7 +162,7 @@ def _generators(tree: ast.Module) -> set[str]:
     }
 
 
-def _arguments(loop: ast.stmt, models: list[int]) -> set[str]:
+def _arguments(loop: ast.AST, models: list[int]) -> set[str]:
     """The names that the calls at these lines are made with."""
     calls = [n for n in _inside(loop) if isinstance(n, ast.Call) and n.lineno in models]
     return {
@@ -145,7 +184,7 @@ def _results(assigned: list[_Assignment], models: list[int]) -> set[str]:
     return found
 
 
-def _passes(loop: ast.stmt, begin: int, line: int, end: int) -> bool:
+def _passes(loop: ast.AST, begin: int, line: int, end: int) -> bool:
     """Whether a loop that goes on from one line to another passes ``line``, perhaps in its next turn."""
     if begin < end:
         return begin < line <= end

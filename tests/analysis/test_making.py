@@ -93,13 +93,48 @@ PROGRAMS = {
             out = model(x)  # model end
             opt.step()  # begin
         """,
+    "of a function that the loop calls": """
+        class Trainer:
+            def step(self, x, scale):
+                x = x.to(device)  # made
+                out = model(x)  # model end
+                opt.step()  # begin
+
+        def main(trainer):
+            for i in range(9):
+                other = work(i)
+                scale = other[0]
+                x, name = get_batch(8)  # made
+                loss = trainer.step(x, scale=scale)
+                print(loss)
+        """,
+    "of a function that two loops call": """
+        def step(x):
+            out = model(x)  # model end
+            opt.step()  # begin
+
+        for x in data:
+            x = x[0]
+            step(x)
+        for x in data:
+            x = x[0]
+            step(x)
+        """,
+    "of a function that calls itself": """
+        def step(x):
+            out = model(x)  # model end
+            opt.step()  # begin
+            for i in x:
+                step(i)
+        """,
     "in another function": """
         def step(x):
             out = model(x)  # model end
-            opt.step()
 
         for i in range(9):
-            step(torch.randn(8))  # begin
+            x = get_batch(8)
+            step(x)
+            opt.step()  # begin
         """,
 }
 
