@@ -67,7 +67,8 @@ def test_in_processes_of_joblib(tmp_path):
     others = [span for span in found.of("fit") if span is not search]
     assert [span.site["what"] for span in others] == ["LogisticRegression"] * 6
     assert sorted(found.items("evaluation")) == [66, 66, 67, 67, 67, 67]
-    assert inside(others, [search])
+    assert sorted(found.items("candidate")) == [133, 133, 133, 133, 134, 134]
+    assert inside(others + found.of("candidate"), [search])
 
 
 def test_rounds_of_boosting(tmp_path):
