@@ -37,8 +37,12 @@ class Gather:
         self.plain = not (others or outer or raw or focus.value or focus.name is None)
         self._focus = focus
         self._been = [e for e in others if _has_been(e)]
+        self._same = [e for e in others if e.name is None]
+        """Any variable beside the one that fires is the one set last: that which fires."""
         self._others = [
-            e for e in others if e not in self._been and not read_for(e).startswith("#")
+            e
+            for e in others
+            if e not in self._been and e.name is not None and not read_for(e).startswith("#")
         ]
         self.reads = tuple(read_for(element) for element in self._others)
         """The variables whose values the hook is to be called with."""
@@ -67,6 +71,7 @@ class Gather:
         for element, found in zip(self._others, rest, strict=False):
             entries.append((element.capture, element.name, meant(element, found)))
         entries += [(e.capture, e.name, True) for e in self._been]
+        entries += [(e.capture, name, value) for e in self._same]
         entries.append((self.capture, name, value))
         data = {key: v for key, _, v in entries if key is not None and v is not MISSING}
         if any(key not in data or not test(data[key]) for key, test in self._tests):

@@ -157,8 +157,9 @@ class Probe:
         mode = language.mode(tree)
         if mode == "total" or total:
             self._ask_total(tree)
-        else:
-            self._ask_focus(tree, mode == "wrap")
+            return
+        for each in [tree] if mode == "wrap" else _one_focus_each(tree):
+            self._ask_focus(each, mode == "wrap")
 
     def _ask_object(self, found: Any, variable: str) -> None:
         call = Call(self.selector)
@@ -178,6 +179,11 @@ class Probe:
     def hooks(self) -> list[str]:
         """Names of all its hooks."""
         return [target.request.hook for target in self.targets]
+
+    def is_optional(self, request: Request) -> bool:
+        """Whether it asks for a second event only where a function has it: not each one yields."""
+        same = [t.request.variable for t in self.targets if t.request.hook == request.hook]
+        return request.variable in same[1:]
 
     @property
     def fired(self) -> int:
@@ -257,10 +263,12 @@ class Probe:
         scope: Scope | None,
         step: str | None,
     ) -> None:
-        if any(other.name is None for other in others):
-            raise self._error(
-                "'*' and '$x' stand for the variable that fires, not for one beside it"
-            )
+        if any(other.name is None and other.category for other in others):
+            raise self._error("of the variables beside the one that fires, a tag selects none")
+        events = _EVENTS_OF_TAG.get(element.category or "", ()) if element.name is None else ()
+        if events:
+            capture = element.capture or "*"
+            element = element.replace(name=events[0], capture=capture, category=None)
         hook = self._hook()
         gather = Gather(element, others, outer, self._raw, self._matcher)
         names = gather.reads
@@ -277,10 +285,11 @@ class Probe:
                 override=self.override and step is None,
                 captures=names,
                 wildcard=element.name is None,
-                receives=element.name == "#receive",
+                receives="#receive" in (element.name, *events),
                 active=active,
             )
-        self._target(call, hook, element.name, names, element.tag)
+        for variable in events or (element.name,):
+            self._target(call, hook, variable, names, element.tag)
 
     def _handler(self, gather: Gather, step: str | None) -> Callable[..., Any]:
         if step is not None:
@@ -498,6 +507,24 @@ def _parse(selector: str, place: tuple[str, int]) -> Call:
         return language.parse(selector)
     except language.SelectorError as error:
         raise UserError(f"{place[0]}:{place[1]}: {error}") from None
+
+
+_EVENTS_OF_TAG = {"@enter": ("#enter", "#receive"), "@exit": ("#exit", "#yield")}
+"""The events that have a tag in ptera: where control comes into a function, and where it leaves."""
+
+
+def _one_focus_each(tree: Call) -> list[Call]:
+    """The tree once for each of its functions beside each other in which something fires.
+
+    What fires in one of them comes without the variables of the others that fire.
+    """
+    below = [child for child in tree.children if language.focus(child)]
+    if any(element.focus for element in tree.captures) or not below:
+        return [tree]
+    beside = tuple(child for child in tree.children if child not in below)
+    return [
+        tree.replace(children=(*beside, one)) for child in below for one in _one_focus_each(child)
+    ]
 
 
 def _chain_to_focus(tree: Call, text: str) -> list[Call]:

@@ -289,6 +289,8 @@ class Session:
                 self._automatic.missed(probe.place[0], probe.selector, found.reason)
             return
         if isinstance(found, Miss):
+            if probe is not None and probe.is_optional(found.request):
+                return
             data = {"selector": selector, "reason": found.reason, "nearest": list(found.nearest)}
             self._record.emit("miss", data)
             if (

@@ -49,7 +49,14 @@ def catches(q):
     except ValueError:
         pass
     return q
+def genny(a):
+    for i in range(a):
+        yield i * i
 def main():
+    sent = genny(2)
+    sent.send(None), sent.send(111)
+    for _ in sent:
+        pass
     return [outer(2), recur(2), catches(3)]
 """
 SELECTORS = """
@@ -65,6 +72,9 @@ recur(n=1) > m; recur > #exit; recur(m) > #exit; recur > #value; fails > #error;
 recur > recur > m; recur(n) > recur > m
 recur(n) > recur(n as k) > m; recur(n as a) > recur(n as b) > recur > m; recur(n=1) > recur > m
 inner(!x, !!#value); inner(x=1) > y; inner > x=1; inner(x as a) > y as b; main > outer > inner > x
+outer(inner > x, other > z); outer(n, other > z, inner > x); main(outer(inner > x, other(z) > w))
+inner($v) > y; inner($v, x) > y; inner(!x, $v); inner($v) > #enter; inner($v) > #value
+inner > $x:@enter; inner > $x:@exit; genny > $x:@enter; genny > $y:@exit; genny(a) > $y:@exit
 outer(inner(x) as r) as s; outer(inner() as r) as s; outer(k=10) > inner > x; outer > total=1
 """
 
