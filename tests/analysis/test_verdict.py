@@ -262,6 +262,26 @@ def test_most_of_the_rest_is_where_the_shares_have_it(tmp_path: Path) -> None:
     assert between in report(tmp_path / "r", p).verdict.sentence
 
 
+@pytest.mark.parametrize(("solver", "rest", "most"), [(3, 2, True), (3, 4, False)])
+def test_a_solver_between_two_models(
+    solver: float, rest: float, most: bool, tmp_path: Path
+) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(0.1)
+        p.forward(1)
+        p.wait(solver)
+        p.forward(1, line=22)
+        p.backward(1)
+        p.wait(rest / 2)
+        p.update(1)
+        p.wait(rest / 2)
+    verdict = report(tmp_path / "r", p).verdict
+    where = "between train.py:12 (forward) and train.py:22 (forward)"
+    assert (f", mostly {where}" in verdict.sentence) == most == ("mostly" in verdict.sentence)
+    assert any(f"passes {where}" in fact for fact in verdict.evidence)
+
+
 def test_balanced(tmp_path: Path) -> None:
     p = Program()
     for _ in range(50):
