@@ -10,6 +10,7 @@ from .between import Between, between_of
 from .columns import SECOND, Flags, Floats, Ints, Source
 from .evaluating import Passes
 from .intervals import Holes, owners
+from .items import contradicts, evaluated, fits
 from .marks import STRUCTURE
 from .profile import Evaluation, Node, Place
 from .samples import statistics_of
@@ -113,21 +114,34 @@ def _compiling(length: Ints) -> float:
 
 def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int]:
     """What was drawn for the calls ``rows``, else the items of the model that saw most, one call a fetch;
-    and how often that one was called.
+    and how often that one was called. As for steps, None where two sources contradict each other.
     """
-    lane = thread.lane
+    lane, losses = thread.lane, rows
+    rows = evaluated(thread.marks, rows)
+    losses = np.setdiff1d(losses, rows)
     items = counted(lane.payload[rows])[0]
     model = lane.table(lambda site: -1 if site.of is None else site.of)[rows]
     # One of a loader that is a batch ahead comes after it ran dry.
     begun = np.sort(np.concatenate((thread.marks.fetches, thread.marks.ends)))
     batch = np.searchsorted(begun, rows)
-    best, calls = 0, 0
-    for each in np.unique(model).tolist():
+    best, calls, until, before = 0, 0, -1, list[tuple[int, int]]()
+    for each in dict.fromkeys(model.tolist()):  # in the order of their first calls
         mine = model == each
+        seen = np.flatnonzero(mine)
+        if seen[0] > until >= 0:  # it replaces those before it: a checkpoint, loaded for the test
+            before.append((best, calls))
+            best = calls = 0
+        until = max(until, int(seen[-1]))
         one = batch[mine]
-        first = np.concatenate(([True], one[1:] != one[:-1])) if one.any() else np.True_
-        best = max(best, int((items[mine] * first).sum()))
+        first = np.concatenate(([True], one[1:] != one[:-1])) if len(fetches) else np.True_
+        found = int((items[mine] * first).sum())
+        whole = bool((items[mine] > 0).all())  # else it is known of some of its batches only
+        if whole and not _is_contradicted(lane.payload, rows[mine], losses):
+            best = max(best, found)
         calls = max(calls, int(mine.sum()))
+    before.append((best, calls))
+    calls = sum(number for _, number in before)
+    best = sum(found for found, _ in before) if all(found for found, _ in before) else 0
     drawn = counted(lane.payload[fetches])[0]
     if len(drawn) and drawn.all():
         loader = lane.table(lambda site: -1 if site.of is None else site.of)[fetches]
@@ -135,8 +149,19 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
         ahead = np.isin(thread.marks.ends, begun[batch[batch > 0] - 1]).any()
         leading = (used | ahead) & (loader == loader[0])
         if best not in (int(drawn[leading].sum()), int(drawn.sum())):
-            best = int(drawn[leading].sum())
+            one_by_one = best > 0 and drawn[leading].max(initial=0) == 1
+            best = 0 if one_by_one else int(drawn[leading].sum())
     return float(best) if best else None, calls
+
+
+def _is_contradicted(payload: Ints, calls: Ints, losses: Ints) -> bool:
+    """Whether the losses after the ``calls`` of a model say another number of items."""
+    after = np.searchsorted(losses, calls)
+    known = after < len(losses)
+    model, loss = counted(payload[calls[known]])[0], counted(payload[losses[after[known]]])[0]
+    both = (model > 0) & (loss > 0)
+    model, loss = model[both], loss[both]
+    return not fits(model, loss) and contradicts(model, loss)
 
 
 def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:

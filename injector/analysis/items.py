@@ -88,15 +88,24 @@ def _judged(marks: Marks, steps: Steps, holes: Holes, found: Items | None, known
             continue
         both = (loss.items > 0) & (found.items > 0)
         one, other = found.items[both], loss.items[both]
-        # As many, or so many times as many: each token, or pixel, of an item.
-        if not len(one) or np.mean(other % one == 0) >= _MOSTLY:
+        if fits(one, other):
             return found
-        if np.median(other) < np.median(one) or _usual(other) == other.min():
+        if contradicts(one, other):
             against = against or _usual(other)
     if not against:
         return found
     why = f"its model was called with {_usual(found.items)}, its loss with {against}"
     return Items(None, found.tokens, why)
+
+
+def fits(model: Ints, loss: Ints) -> bool:
+    """Whether a loss was called with as many items, or so many times as many: each token, or pixel."""
+    return not len(model) or bool(np.mean(loss % model == 0) >= _MOSTLY)
+
+
+def contradicts(model: Ints, loss: Ints) -> bool:
+    """Whether what a loss was called with, which does not fit, is the number of items of a batch."""
+    return bool(np.median(loss) < np.median(model) or _usual(loss) == loss.min())
 
 
 def _usual(items: Ints) -> int:
@@ -177,6 +186,21 @@ def _of_models(marks: Marks) -> Ints:
     learning = {site.asked for site in sites if site.region == "forward" and site.phase == "train"}
     beside = marks.lane.table(lambda site: site.phase is None and site.asked in learning) == 1
     return marks.learnt[~beside[marks.learnt]] if len(marks.learnt) else marks.learnt
+
+
+def evaluated(marks: Marks, calls: Ints) -> Ints:
+    """Of ``calls`` in an evaluation those of models, as :func:`_of_models` has it.
+
+    A loss has no mode: without gradients it is seen to predict, as a model that was left in its mode for
+    training is.
+    """
+    lane = marks.lane
+    sites = lane.sites
+    trained = {sites[n].of for n in np.unique(lane.site[marks.trained]).tolist()}
+    known = {n for n, site in sites.items() if site.phase == "eval" or site.of in trained}
+    probes = {sites[n].asked for n in np.unique(lane.site[calls]).tolist() if n in known}
+    beside = [n for n, site in sites.items() if n not in known and site.asked in probes]
+    return calls[~np.isin(lane.site[calls], beside)]
 
 
 def _why(marks: Marks, steps: Steps) -> str:

@@ -203,8 +203,9 @@ class SuiteState:
         )
         record = self._record_of(run)
         perf = score.perf(record.rates) if record else None
-        damage = [f"its record is damaged: {text}" for text in _ended(process, told, record)[:1]]
-        wrong = "; ".join([*filter(None, [result.wrong(self.path)]), *damage])
+        missing = _ended(process, told, record)
+        damage = f"its record is damaged: {missing[0]}" if missing else ""
+        wrong = result.wrong(self.path) or damage
         return replace(
             row,
             state=FAILED if wrong else ENDED,

@@ -156,7 +156,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 class Layout:
     """What the modules of a model say of its batches."""
 
-    __slots__ = ("axis", "bag", "itself", "timed", "tries", "width")
+    __slots__ = ("axis", "bag", "itself", "kind", "timed", "tries", "width")
 
     def __init__(self, model: Any) -> None:
         self.bag = self.timed = False
@@ -166,6 +166,8 @@ class Layout:
         """Which dimension is the batch, once that is known."""
         self.tries = TRIES
         """How often that may still be looked for."""
+        self.kind: tuple[Any, ...] = ()
+        """What it has in common with models that are made alike."""
         self.itself = False
         """Whether it is a recurrent module or a transformer of torch's own."""
         while len(model._modules) == 1 and (inner := _wrapped(model)) is not None:
@@ -175,12 +177,16 @@ class Layout:
             module = todo.pop()
             if isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention)):
                 self.timed = True
+                self.kind += (module.batch_first,)
                 if _is_torchs(model):
                     self.itself, self.axis = True, 0 if module.batch_first else 1
             self.bag = self.bag or isinstance(module, torch.nn.EmbeddingBag)
             if self.width is None and isinstance(module, torch.nn.Linear):
                 self.width = module.in_features
             todo += [each for each in reversed(module._modules.values()) if each is not None]
+        if not type(model).__module__.startswith("torch."):
+            self.kind = (type(model).__module__, type(model).__qualname__, *self.kind)
+            self.axis = _axes.get(self.kind) if self.axis is None else self.axis
 
 
 def _wrapped(model: Any) -> Any:
@@ -197,6 +203,8 @@ def _is_torchs(model: Any) -> bool:
     )
 
 
+_axes: dict[tuple[Any, ...], int] = {}
+"""Found by training one model, for others of its class: one that is loaded only to be evaluated."""
 _layouts: dict[int, tuple[Any, Layout]] = {}
 """By identity of a model, which is not kept."""
 
@@ -294,6 +302,8 @@ def _of_sequences(layout: Layout, first: Any, shape: Any, result: Any) -> int:
         if len(shape) < 4 and layout.tries and found.requires_grad:
             layout.tries -= 1
             layout.axis = _axis_by_graph(found, shape[0], shape[1])
+            if layout.axis is not None and isinstance(layout.kind[0], str):
+                _axes[layout.kind] = layout.axis
         if layout.axis is None and (len(shape) > 2 or first.dtype in _INTEGERS):
             return _by_result(shape[0], shape[1], found.shape)
     return 0 if layout.axis is None else int(shape[layout.axis])

@@ -327,3 +327,45 @@ def test_several_data_sets_at_one_line(tmp_path: Path) -> None:
                 p.validate(2, of=2 + number)
         found = report(tmp_path / str(loaders), p)
         assert [(each.data, each.passes) for each in found.evaluations] == rows
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "drawn", "expected"),
+    [
+        (10, 350, 0, 10),  # a loss that counts tokens
+        (10, 350, 10, 10),
+        (35, 10, 0, None),  # the model has time first
+        (35, 350, 10, 10),
+        (64, 64, 1, None),
+        (0, 350, 0, None),
+        (0, 350, 10, 10),
+    ],
+)
+@pytest.mark.parametrize(("phase", "beside"), [("eval", "predict"), ("predict", "predict")])
+def test_items_of_an_evaluation_are_decided_as_those_of_steps(
+    tmp_path: Path, model: int, loss: int, drawn: int, expected: int | None, phase: str, beside: str
+) -> None:
+    p = Program()
+    for _ in range(12):
+        p.turn()
+    p.dry()
+    for _ in range(6):
+        if drawn:
+            p.io(1, of=2, line=21, items=drawn)
+        p.predict(items=model, phase=phase)
+        p.forward(items=loss, of=7, line=23, phase=beside, ms=1)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert evaluation.items == (None if expected is None else 6 * expected)
+
+
+def test_a_model_that_replaces_another_adds_its_items(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(12):
+        p.turn()
+    p.dry()
+    for model in (1, 8):
+        for _ in range(6):
+            p.predict(items=10, of=model)
+            p.forward(items=350, of=7, line=23, phase="predict", ms=1)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.batches, evaluation.items) == (12, 120)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import threading
 import urllib.request
 from math import isclose
@@ -166,6 +167,7 @@ def test_what_happens_meanwhile_is_seen(made, held):
         "runs.R0.D0": {"code": 0, "signal": None, "run": "jobs/runs.R0.D0"},
         "runs.R0.D1": {"code": None, "signal": 9, "run": "jobs/runs.R0.D1"},
     })  # fmt: skip
+    shutil.rmtree(made.path / "jobs" / "runs.R0.D0")
     write_run(made.path / "jobs" / "runs.R0.D0")
     started(made, "waits")
     made.write()
