@@ -185,7 +185,11 @@ class Layout:
                 self.width = module.in_features
             todo += [each for each in reversed(module._modules.values()) if each is not None]
         if not type(model).__module__.startswith("torch."):
-            self.kind = (type(model).__module__, type(model).__qualname__, *self.kind)
+            own = [
+                (name, own) for name, own in vars(model).items() if type(own) in (bool, int, str)
+            ]
+            own = [each for each in own if each[0] != "training"]
+            self.kind = (type(model).__module__, type(model).__qualname__, *own, *self.kind)
             self.axis = _axes.get(self.kind) if self.axis is None else self.axis
 
 
