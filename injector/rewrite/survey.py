@@ -147,7 +147,7 @@ def _starred(program: Program, source: Source, request: Request, hops: int) -> l
 
 
 def _wrapped(request: Request, module: str, name: str) -> Landing | Miss:
-    if request.variable not in _WRAPPABLE:
+    if request.variable not in _WRAPPABLE or request.captures:
         return Miss(request, f"{module}.{name} {_NO_CODE}")
     return Landing(request, module, name, "", 0, "", "wrapped")
 

@@ -15,6 +15,8 @@ from injector.errors import UserError
 from injector.overseer.dry import _Nothing
 from injector.overseer.session import Session
 from injector.rewrite.engine import Engine
+from injector.rewrite.locate import Program
+from injector.rewrite.survey import survey
 
 FILE = os.path.join(tempfile.mkdtemp(), "program.py")
 """Tracebacks show its lines."""
@@ -29,14 +31,26 @@ class Played(NamedTuple):
     said: str = ""
 
 
+WHILE_RUNNING = ("binding", "wrapped")
+"""Landings that come once the program has bound the name."""
+
+
+def place(landing: dict[str, Any]) -> str:
+    """Where a probe lands, as `inject check` and a run both say it."""
+    return f"{landing['function']}:{landing['line']}:{landing['kind']}"
+
+
 class Said(_Nothing):
     """The record of a session: what it says of itself."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
+        self.landed: list[str] = []
 
     def emit(self, event: str, data: Any) -> None:
+        if event == "probe" and data["landing"]["kind"] not in WHILE_RUNNING:
+            self.landed.append(place(data["landing"]))
         self.lines.append(f"{event} {data}")
 
 
@@ -58,7 +72,13 @@ def play(source: str, selectors: Sequence[str] = (), events: bool = False) -> Pl
                 continue
             probe.subscribe(lambda data, text=text: said.emit("event", (text, shown(data))))
         session.load()
-        return engine.main_code(source.encode(), FILE), said
+        code = engine.main_code(source.encode(), FILE)
+        asked = [(t.request, t.found) for probe in session.probes for t in probe.targets]
+        found = survey(Program.script(FILE), asked)[0]
+        checked = {place(one._asdict()) for one in found if one.kind not in WHILE_RUNNING}
+        if checked != set(said.landed):
+            said.emit("inject check disagrees", checked ^ set(said.landed))
+        return code, said
 
     return _forked(source, act)
 

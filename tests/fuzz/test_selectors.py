@@ -1,4 +1,7 @@
-"""Whatever selector is set on whatever program: the program does what it does without."""
+"""Whatever selector is set on whatever program: the program does what it does without.
+
+And `inject check` says beforehand where the selector lands.
+"""
 
 from __future__ import annotations
 
@@ -98,6 +101,7 @@ def check(source: str, selectors: list[str]) -> None:
         found = play(source, several.split(" ; "))
         assert "could not be rewritten" not in found.said, several
         assert "failure" not in found.said, several
+        assert "disagrees" not in found.said, found.said
         assert outcome(found) == plain, several
 
 

@@ -640,3 +640,10 @@ def test_survey_imports_nothing(project: Path) -> None:
     root = Path(locate.__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": str(root)}
     subprocess.run([sys.executable, "-c", code], check=True, env=env)
+
+
+def test_survey_finds_no_variables_in_what_has_no_python_code(project: Path) -> None:
+    request = Request("h", "math", ("sqrt",), "#value", captures=("x",))
+    landings, misses = survey(Program.script("train.py"), [(request, None)])
+    assert not landings
+    assert "has no Python source" in misses[0].reason
