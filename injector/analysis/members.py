@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..store import packed
 from .columns import SECOND, Rows, Site, Source
 from .samples import median_of
@@ -27,10 +29,15 @@ class Trail(NamedTuple):
 
 
 def trail_of(source: Source, rows: Rows) -> Trail | None:
-    """The last that ``source`` recorded; None if it recorded no span."""
-    if not len(rows.end):
+    """The last that ``source`` recorded, without waits; None if it recorded no such span.
+
+    A rank that hangs may sleep over and over: a wait is no sign that it goes on.
+    """
+    waits = [number for number, site in source.sites.items() if site.region == "wait"]
+    others = np.flatnonzero(~np.isin(rows.site, waits))
+    if not len(others):
         return None
-    last = int(rows.end.argmax())
+    last = int(others[rows.end[others].argmax()])
     open_sites = (source.sites.get(number) for number in packed.opened(source.spans_path))
     return Trail(
         int(rows.start[last]),

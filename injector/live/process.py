@@ -145,7 +145,8 @@ class Process:
             found = kinds.get(number)
             if found is not None:
                 self._span(start, end, payload, found)
-                if end >= latest:
+                # A rank that hangs may sleep over and over: a wait is no sign that it goes on.
+                if end >= latest and found.region != "wait":
                     latest, kind = end, found
         if kind is not None:
             self.latest, self.last, self.evaluating = latest, kind.site, kind.evaluates

@@ -264,7 +264,7 @@ class Session:
                 if is_method(target.request.variable):
                     method = str(target.request.variable)[1:]
                     self._methods.setdefault(hook_of(method), []).append(probe)
-                    self._engine.add_method(method)
+                    self._engine.add_method(method, automatic)
                 elif target.found is None:
                     (late if automatic else named).append(target.request)
                 else:

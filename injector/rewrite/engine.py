@@ -145,11 +145,17 @@ class Engine:
             self._requests.setdefault(name, []).extend(requests)
             self._done.setdefault(name, set()).update(requests)
 
-    def add_method(self, method: str) -> None:
-        """Hook the calls of every method of this name in the program's own files."""
+    def add_method(self, method: str, joint: bool = False) -> None:
+        """Hook the calls of every method of this name in the program's own files.
+
+        ``joint``: a method that counts only beside others stays so.
+        """
         self.prepare([method])
-        if method not in self.sought.methods:
-            self.sought.methods.add(method)
+        sought = self.sought
+        known = sought.methods if joint else sought.methods - sought.joint | sought.single
+        if method not in known:
+            sought.methods.add(method)
+            sought.single.add(method)
             for name in list(sys.modules):
                 if self._is_ready(name):
                     self._reach_method(name, method)

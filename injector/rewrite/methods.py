@@ -48,6 +48,8 @@ class Sought:
         self.methods = set(methods)
         self.joint = frozenset(joint)
         """Those that count only in modules that call all of them."""
+        self.single: set[str] = set()
+        """Those of them that a voirfile of the user's names, so that they count by themselves."""
         self.libraries = {_OURS, *libraries}
         """Top-level modules that are no program, wherever they are installed."""
         self.packages: set[str] = set()
@@ -66,7 +68,8 @@ class Sought:
         """Whether the module about to be executed with ``code`` is to be looked at."""
         if not self.methods or not self.own(module, code.co_filename):
             return False
-        if next(_reading(code, self.methods - self.joint, ()), None) is not None:
+        alone = self.methods - self.joint | self.single
+        if next(_reading(code, alone, ()), None) is not None:
             return True
         return bool(self.joint) and self._read(code) >= self.joint
 
@@ -77,7 +80,7 @@ class Sought:
     def _counted(self, code: CodeType) -> set[str]:
         """The methods whose calls count in a module."""
         whole = bool(self.joint) and self._read(code) >= self.joint
-        return self.methods if whole else self.methods - self.joint
+        return self.methods if whole else self.methods - self.joint | self.single
 
     def requests(self, code: CodeType, module: str) -> list[Request]:
         """What is asked of such a module: each method, in the functions whose code reads its name."""
