@@ -156,13 +156,17 @@ sys.exit(4)
     assert process.info["why"] == "Too many open files"
 
 
-def test_a_place_that_cannot_be_written(launch, tmp_path):
+def test_a_place_that_cannot_be_written(inject, environ, tmp_path):
     """There the run goes elsewhere, and the program runs in any case."""
     (tmp_path / "file").touch()
-    run = launch("steps(10)\nsys.exit(4)\n", runs=tmp_path / "file" / "runs")
-    _, err = run.process.communicate(timeout=120)
-    assert run.process.returncode == 4
-    assert "no run can be recorded in" in err
+    (tmp_path / "main.py").write_text("import sys\nsys.exit(4)\n")
+    # Named by --runs it would be bad input.
+    environ = {**environ, "INJECT_RUNS": str(tmp_path / "file" / "runs")}
+    done = subprocess.run(
+        [*inject, "run", "main.py"], cwd=tmp_path, env=environ, capture_output=True, text=True
+    )
+    assert done.returncode == 4
+    assert "no run can be recorded in" in done.stderr
 
 
 def test_there_is_no_proc(tmp_path):

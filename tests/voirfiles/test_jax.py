@@ -7,12 +7,14 @@ from boosted import needs, run
 needs("jax")
 
 PROGRAM = "jax_train.py"
+STARTING = ("Thread.start",)  # a wait of the standard library: JAX begins
 BATCH = 64 * 8 * 4 + 64 * 4
 
 
 def lines(found, region):
-    """The program's lines that spans of ``region`` belong to."""
-    return [span.site["place"]["text"] for span in found.of(region)]
+    """The program's lines that spans of ``region`` belong to, but for what blocks in JAX's threads."""
+    spans = [span for span in found.of(region) if span.site["asked"] not in STARTING]
+    return [span.site["place"]["text"] for span in spans]
 
 
 def test_a_jitted_step(tmp_path):
@@ -32,7 +34,7 @@ def test_optax_outside_of_jit(tmp_path):
     found = run(tmp_path, PROGRAM, "by_hand")
     assert found.items("h2d") == [BATCH] * 5
     assert len(found.of("optimizer")) == 5
-    assert found.of("wait") == []
+    assert lines(found, "wait") == []
 
 
 def test_each_shape_is_compiled_once(tmp_path):

@@ -56,9 +56,9 @@ def _inject(words: Sequence[str], around: Around | None = None) -> subprocess.Co
 
 
 def shipped() -> dict[str, str]:
-    """The libraries for which voirfiles are shipped, with the voirfile's name."""
+    """The libraries for which voirfiles are shipped, with the name of each one's first voirfile."""
     listed = json.loads(_inject(["voirfiles", "--json"]).stdout or "[]")
-    return {library: each["name"] for each in listed for library in each["libraries"]}
+    return {library: each["name"] for each in reversed(listed) for library in each["libraries"]}
 
 
 def landing(selectors: Iterable[str], target: Target, around: Around) -> set[str]:
