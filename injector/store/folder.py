@@ -209,7 +209,7 @@ def read_info(folder: str) -> dict[str, Any]:
     if not isinstance(info, dict):
         raise _broken(path, "it holds no JSON object")
     checksum = info.pop("checksum", None)
-    if (checksum is not None or "files" in info) and checksum != _checksum(info):
+    if (checksum is not None or "files" in info) and checksum != checksum_of(info):
         raise _broken(
             path,
             "its checksum differs (where it was edited by hand, remove its keys files and checksum)",
@@ -225,7 +225,8 @@ def _broken(path: str, what: str) -> BrokenRunError:
     )
 
 
-def _checksum(info: Mapping[str, Any]) -> str:
+def checksum_of(info: Mapping[str, Any]) -> str:
+    """The CRC-32 of ``info`` as JSON, in eight hexadecimal digits."""
     return f"{crc32(json.dumps(info).encode()):08x}"
 
 
@@ -245,7 +246,7 @@ def write_info(folder: str, info: Mapping[str, Any]) -> None:
     """
     info = {"schema": SCHEMA, **info}
     if "files" in info:
-        info = {**info, "checksum": _checksum(info)}
+        info = {**info, "checksum": checksum_of(info)}
     text = json.dumps(info, indent=1)
     replace_file(os.path.join(folder, "run.json"), [text.encode(), b"\n"])
 
@@ -265,14 +266,18 @@ def replace_file(path: str, pieces: Iterator[bytes] | list[bytes]) -> None:
         raise
 
 
-def read_records(path: str, damage: Damage) -> Iterator[dict[str, Any]]:
-    """The records of a raw or ``.data`` file, in order.
+def read_records(path: str, damage: Damage, most: int | None = None) -> Iterator[dict[str, Any]]:
+    """The records of a raw or ``.data`` file, in order; of its first ``most`` bytes.
 
     Whatever a process that was killed left (a line in part, bytes never written) is left out and
     counted in ``damage``. Raises OSError.
     """
     with open(path, "rb") as file:
-        while line := file.readline(LONGEST):
+        longest = LONGEST if most is None else min(LONGEST, most)
+        while line := file.readline(longest):
+            if most is not None and file.tell() > most:
+                damage.torn += 1
+                return
             text = line.strip(b"\0 \t\r\n")
             if not text:
                 continue

@@ -15,9 +15,11 @@ from typing import Any
 
 from ..errors import UserError
 from ..schema import SCHEMA
-from ..store.folder import check_schema
+from ..store.folder import check_schema, checksum_of
 
 FILE = "plan.json"
+LARGEST = 1 << 28
+"""Characters of a plan that are read: no suite writes as many."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,12 @@ def read(folder: str) -> Plan:
     path = os.path.join(folder, FILE)
     try:
         with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+            content = json.loads(file.read(LARGEST))
+        checksum = content.pop("checksum", None)
+        if checksum is not None and checksum != checksum_of(content):
+            raise ValueError(
+                "it was changed after it was written (where it was edited by hand, remove its key checksum)"
+            )
         check_schema(content["schema"], path)
         return Plan.of_json(content)
     except OSError as error:

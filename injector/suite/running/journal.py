@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...store.folder import Damage, read_records
+from ...store.folder import Damage, checksum_of, read_records
 
 FILE = "journal.jsonl"
+LARGEST = 1 << 26
+"""Bytes of a journal that are read: no suite writes as many."""
 
 STARTED, FINISHED = "started", "finished"
 NOT_STARTED, INTERRUPTED = "failed-to-start", "interrupted"
@@ -47,6 +49,7 @@ class Journal:
     def write(self, event: str, **facts: Any) -> None:
         """Add a line; when this returns it will survive a loss of power."""
         record = {"event": event, "time": time.time(), **facts}
+        record["checksum"] = checksum_of(record)
         line = ("\n" if self._torn else "") + json.dumps(record) + "\n"
         try:
             data = line.encode()
@@ -96,7 +99,21 @@ def read(folder: str) -> dict[str, Past]:
 
 def records(folder: str) -> list[dict[str, Any]]:
     """All whole lines of the journal; none where there is none."""
+    return read_lines(folder)[0]
+
+
+def read_lines(folder: str) -> tuple[list[dict[str, Any]], int]:
+    """The lines of the journal that are as they were written, and how many are not."""
+    damage = Damage()
+    found: list[dict[str, Any]] = []
+    changed = 0
     try:
-        return list(read_records(os.path.join(folder, FILE), Damage()))
+        for record in read_records(os.path.join(folder, FILE), damage, LARGEST):
+            checksum = record.pop("checksum", None)
+            if checksum is None or checksum == checksum_of(record):
+                found.append(record)
+            else:
+                changed += 1
     except OSError:
-        return []
+        pass
+    return found, changed + damage.torn
