@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -15,6 +15,7 @@ from ..analysis.missing import missing_of
 from ..analysis.rates import number
 from ..bus.opening import collected
 from ..store.folder import (
+    LONGEST,
     BrokenRunError,
     Damage,
     NotARunError,
@@ -156,8 +157,9 @@ def read(folder: str, skip: int = 0) -> Record | None:
         return Record(missing=(str(error).replace(os.path.join(folder, ""), "", 1),))
     except (NotARunError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         return Record(error=f"its record cannot be read: {error}")
-    if state is not None:
-        _keep(folder, state, record)
+    if state is None:  # no run.json says what the run was: it was not collected, or that is lost
+        return replace(record, schema=None)
+    _keep(folder, state, record)
     return record
 
 
@@ -338,7 +340,7 @@ def _kept(folder: str, state: list[Any] | None) -> Record | None:
         return None
     try:
         with open(os.path.join(folder, KEPT), "rb") as file:
-            kept = json.load(file)
+            kept = json.loads(file.read(LONGEST))
         if kept["format"] != FORMAT or kept["of"] != state:
             return None
         if kept["crc32"] != _checksum(kept["record"]):
