@@ -118,7 +118,7 @@ def swap(path: Path, other: Path, at: float, size: int) -> None:
 
 def duplicate(path: Path, other: Path, at: float, size: int) -> None:
     name = path.name.replace(".", f".{size}", 1) if path.parent.name == "raw" else f"x{path.name}"
-    if path.name != "run.json":  # of which nobody reads a second one
+    if path.name not in ("run.json", "plan.json", "journal.jsonl"):  # a second one is not read
         shutil.copy(path, path.with_name(name))
 
 

@@ -40,8 +40,10 @@ def requests(text: str) -> list[Request]:
     found = []
     for call in selector.calls(parse(text)):
         for element in call.captures:
-            names = (call.module or "", call.path, element.name)
-            found.append(Request(f"h:{len(found)}", *names, category=element.tag))
+            where = (call.module or "", call.path)
+            event = {"enter": "#enter", "exit": "#exit"}.get(str(element.tag).lstrip("@"))
+            about = (event, None) if event else (element.name, element.tag)
+            found.append(Request(f"h:{len(found)}", *where, about[0], category=about[1]))
     return found
 
 
