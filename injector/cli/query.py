@@ -13,6 +13,7 @@ from ..analysis.views import VIEWS, views, views_of_all
 from ..errors import UserError
 from ..report.formats import FORMATS, write
 from ..store.folder import open_run
+from ..suite.results import journal_damage
 from .ending import failed
 from .opened import add_base, add_run, collected, exit_code, is_suite, located, runs_in, say_missing
 
@@ -51,9 +52,12 @@ def main(argv: Sequence[str]) -> int:
             ]
             made = views_of_all(found) if is_suite(path) else views(found[0][1], options.runs)
             result = run_query(sql, made)
+            damage = journal_damage(path)
+            for sentence in damage:
+                print(f"inject: {sentence}", file=sys.stderr)
             for labels, run in found:
                 say_missing(run, labels.get("run", ""))
             write(result, options.format, options.output)
-            return max((exit_code(run) for _, run in found), default=0)
+            return max((exit_code(run) for _, run in found), default=0) or int(bool(damage))
     except (UserError, OSError) as error:
         return failed(error)

@@ -76,6 +76,11 @@ def expected(result: SuiteResult, suite: Suite) -> SuiteResult:
     return replace(result, benchmarks=(*found, *absent), left_out=left_out)
 
 
+def journal_damage(folder: str) -> list[str]:
+    """What of the journal of the suite's run in ``folder`` is not as it was written, as sentences."""
+    return list(_Journal(folder).damage()) if is_suite_run(folder) else []
+
+
 def _read(folder: str) -> SuiteResult:
     plan = plans.read(folder)
     try:

@@ -21,6 +21,7 @@ from . import plan as plans
 from . import records, score
 from .outcome import ProcessResult
 from .plan import Job, Process
+from .results import journal_damage
 from .running import folder, journal, results
 from .words import counted
 
@@ -137,7 +138,7 @@ class SuiteState:
             devices=devices,
             hosts=hosts,
             tasks=tuple(map(_task, running)),
-            missing=tuple(self._missing(past)) if state != RUNNING else (),
+            missing=(*journal_damage(self.path), *self._missing(past)) if state != RUNNING else (),
             notes=tuple(self._notes(state)),
             failed=sum(_failed(each) for each in ended),
             benchmarks=rows,

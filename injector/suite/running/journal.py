@@ -105,15 +105,13 @@ def records(folder: str) -> list[dict[str, Any]]:
 def read_lines(folder: str) -> tuple[list[dict[str, Any]], int]:
     """The lines of the journal that are as they were written, and how many are not."""
     damage = Damage()
-    found: list[dict[str, Any]] = []
-    changed = 0
+    found: list[tuple[str | None, dict[str, Any]]] = []
     try:
-        for record in read_records(os.path.join(folder, FILE), damage, LARGEST):
-            checksum = record.pop("checksum", None)
-            if checksum is None or checksum == checksum_of(record):
-                found.append(record)
-            else:
-                changed += 1
+        lines = read_records(os.path.join(folder, FILE), damage, LARGEST)
+        found.extend((record.pop("checksum", None), record) for record in lines)
     except OSError:
         pass
-    return found, changed + damage.torn
+    # A journal of an earlier version has no checksums at all.
+    sealed = any(checksum is not None for checksum, _ in found)
+    whole = [r for checksum, r in found if not sealed or checksum == checksum_of(r)]
+    return whole, len(found) - len(whole) + damage.torn
