@@ -99,6 +99,11 @@ class SuiteState:
     def __init__(self, path: str) -> None:
         self.path = path
         self.plan = plans.read(path)
+        try:  # a journal that is another file's, say
+            journal.read(path)
+            self.began()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"{path}: cannot be understood: {error!r}") from None
         self._goals = {name: _goal(each) for name, each in self.plan.benchmarks.items()}
         self._states: dict[str, State] = {}
         self._last: dict[str, Snapshot] = {}

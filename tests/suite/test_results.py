@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from suitefolders import GB, SuiteFolder, failures, only, state, write_run
 
+from injector.errors import UserError
 from injector.suite import finding, records, results, table
 from injector.suite.outcome import UNFINISHED
+from injector.suite.watching import SuiteState
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
 
@@ -282,6 +284,8 @@ def test_a_journal_that_makes_no_sense_is_said(tmp_path):
     made.journal.append({"event": "job", "time": 5.0, "state": 3})
     with pytest.raises(results.NoResultsError, match="cannot be understood"):
         made.read()
+    with pytest.raises(UserError, match="cannot be understood"):
+        SuiteState(str(made.path))
 
 
 def test_memory_is_what_was_sampled_and_no_less_than_the_kernel_counted(tmp_path):
