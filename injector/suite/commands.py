@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from .config.model import Benchmark, Problem, SuiteError
 from .definitions import path_of
-from .model import Benchmark, Problem, SuiteError
 from .shipped import DEFINITION_FILES
 from .words import meant, nearest
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import benchfile, shipped
-from .model import Benchmark, Problem, SuiteError, Where
+from .config.model import Benchmark, Problem, SuiteError, Where
 
 YAML, BENCHFILE = shipped.DEFINITION_FILES
 

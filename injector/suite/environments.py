@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import folders, installing, itself, locks, python, requirements
+from .config.model import Benchmark
 from .making import Say, call, locked, write
-from .model import Benchmark
 from .requirements import Asked
 
 RECORD = "inject-environment.json"

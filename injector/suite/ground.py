@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from . import environments, origins, preparing, sources
-from .model import Benchmark, SuiteError
+from .config.model import Benchmark, SuiteError
 from .planning import Ground
 from .surroundings import placeholders, variables
 

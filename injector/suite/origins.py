@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from . import folders
+from .config.model import Benchmark, Problem, SuiteError
 from .definitions import path_of
-from .model import Benchmark, Problem, SuiteError
 
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,\s-]+\])?==[A-Za-z0-9.!+_-]+")
 _FAR = re.compile(r"[a-z+]+://|[^/]+@[^/]+:")

@@ -13,8 +13,8 @@ from typing import Any
 
 from ..store.place import clean_name
 from . import commands
+from .config.model import Benchmark, Problem, Suite, SuiteError
 from .machine import Device, Machine
-from .model import Benchmark, Problem, Suite, SuiteError
 from .plan import Job, LeftOut, Plan, Process
 from .words import meant
 

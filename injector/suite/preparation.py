@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from . import folders, origins
+from .config.model import Benchmark, Problem, SuiteError
 from .definitions import path_of
-from .model import Benchmark, Problem, SuiteError
 
 OWN_ARGUMENT = "{data}"
 """What a step is given unless it says its arguments."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from . import folders, network, preparation
+from .config.model import Benchmark
 from .environments import python_of
 from .making import MAKING, CommandFailed, Failed, Say, call, locked, put, write
-from .model import Benchmark
 from .preparation import Preparation
 from .surroundings import placeholders, variables
 

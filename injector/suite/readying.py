@@ -18,10 +18,10 @@ from . import (
     requirements,
     sources,
 )
+from .config.model import Benchmark, Problem, SuiteError
 from .environments import Group
 from .ground import not_installed
 from .making import Failed, Say
-from .model import Benchmark, Problem, SuiteError
 from .origins import Origin
 from .preparing import Step
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from . import origins
 from .benchfile import ARCHITECTURES
+from .config.model import Benchmark, Problem, SuiteError
 from .definitions import path_of
-from .model import Benchmark, Problem, SuiteError
 
 DEFAULT = "default"
 _INCLUDED = re.compile(r"\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)")

@@ -12,7 +12,7 @@ from ..errors import UserError
 from ..store.folder import is_run
 from . import plan as plans
 from . import records
-from .model import Suite
+from .config.model import Suite
 from .outcome import NEVER, UNFINISHED, BenchmarkResult, Finding, ProcessResult, SuiteResult
 from .plan import Job, LeftOut, Plan, Process
 from .running import journal

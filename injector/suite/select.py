@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from .model import Benchmark, Problem, Suite, SuiteError, Where
+from .config.model import Benchmark, Problem, Suite, SuiteError, Where
 from .words import meant
 
 _TOKEN = re.compile(r"\s*(?:(?P<sign>[(),])|(?P<word>[^\s(),]+))")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from . import folders, origins
+from .config.model import Benchmark
 from .environments import python_of
-from .model import Benchmark
 from .preparation import code_of, data_of
 
 

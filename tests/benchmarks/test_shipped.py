@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from injector.rewrite import selector
-from injector.suite import language, shipped
+from injector.suite import config, shipped
 
 DEFINITIONS = shipped.benchmarks()
 SUITES = shipped.suites()
@@ -57,7 +57,7 @@ def test_a_suite_is_planned_on_processors(name, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(SUITES))
 def test_a_suite_says_what_is_different_on_gpus(name):
-    suite = language.load(SUITES[name], CUDA)
+    suite = config.load(SUITES[name], CUDA)
     assert suite.benchmarks
     for benchmark in suite.benchmarks:
         words = benchmark.argv(
@@ -67,7 +67,7 @@ def test_a_suite_says_what_is_different_on_gpus(name):
 
 
 def test_the_standard_suite_covers_six_fields():
-    suite = language.load(SUITES["standard"], CUDA)
+    suite = config.load(SUITES["standard"], CUDA)
     enabled = [benchmark for benchmark in suite.benchmarks if benchmark.enabled]
     assert len(enabled) >= 12
     assert {tag for benchmark in enabled for tag in benchmark.tags} >= FIELDS
@@ -75,7 +75,7 @@ def test_the_standard_suite_covers_six_fields():
 
 def test_scaling_doubles_devices_and_keeps_the_work_of_each_or_of_all():
     batches = {}
-    for benchmark in language.load(SUITES["scaling"], CUDA).benchmarks:
+    for benchmark in config.load(SUITES["scaling"], CUDA).benchmarks:
         words = benchmark.argv({**CUDA, "base": "b", "data": "d", "out": "o", "source": "s"})
         batch = int(words[words.index("--per_device_train_batch_size") + 1])
         (kind,) = {"weak", "strong"} & set(benchmark.tags)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injector.suite import benchfile, definitions, shipped
-from injector.suite.model import Benchmark, SuiteError, Where
+from injector.suite.config.model import Benchmark, SuiteError, Where
 
 CLONED = """\
 from milabench.pack import Package

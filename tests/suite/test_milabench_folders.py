@@ -11,7 +11,7 @@ import pytest
 from milabenchfolders import UNIX, config, folder, write
 
 from injector.suite import results, table
-from injector.suite.model import Benchmark, Suite, Where
+from injector.suite.config.model import Benchmark, Suite, Where
 from injector.suite.outcome import UNFINISHED
 from injector.suite.plan import LeftOut
 from injector.suite.report import render

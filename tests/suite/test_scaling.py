@@ -8,7 +8,7 @@ import pytest
 from suitefolders import SuiteFolder
 
 from injector.suite import scaling
-from injector.suite.language import load
+from injector.suite.config import load
 from injector.suite.outcome import BenchmarkResult, Finding, ProcessResult, SuiteResult
 from injector.suite.records import Record
 from injector.suite.report import cells, render

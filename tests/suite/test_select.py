@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.suite.model import Benchmark, Suite, SuiteError, Where
+from injector.suite.config.model import Benchmark, Suite, SuiteError, Where
 from injector.suite.select import chosen
 
 

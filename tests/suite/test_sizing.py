@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.errors import UserError
-from injector.suite.model import Benchmark, Suite, Where
+from injector.suite.config.model import Benchmark, Suite, Where
 from injector.suite.outcome import ProcessResult
 from injector.suite.records import Record
 from injector.suite.sizing import choosing, exhaustion, observations, sizer

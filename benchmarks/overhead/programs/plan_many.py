@@ -31,7 +31,7 @@ many:
 
 def main(jobs: int) -> None:
     from injector.suite import ground, machine, planning
-    from injector.suite.language import load
+    from injector.suite.config import load
 
     side = round((jobs / 100) ** 0.5)
     with tempfile.TemporaryDirectory() as folder:

@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _install(given: argparse.Namespace) -> list[Outcome]:
-    from ...suite.language import load
+    from ...suite.config import load
     from ...suite.readying import install
     from ...suite.select import chosen
 

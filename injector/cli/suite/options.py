@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...suite.model import Suite
+    from ...suite.config.model import Suite
 
 BASE = os.path.join(".inject", "suite")
 _WHAT = "names, groups, tags or definitions, with * and with and, or, not (repeats)"
@@ -65,7 +65,7 @@ def suite(given: argparse.Namespace, facts: Mapping[str, object] | None = None) 
     Raises:
         SuiteError: mistakes in it, in an option, or a selection of nothing.
     """
-    from ...suite.language import load
+    from ...suite.config import load
     from ...suite.select import chosen
 
     whole = load(given.suite, facts, given.override, given.parameters, given.variables)

@@ -13,8 +13,8 @@ from ...errors import UserError
 from . import options as common
 
 if TYPE_CHECKING:
+    from ...suite.config.model import Benchmark, Suite
     from ...suite.machine import Machine
-    from ...suite.model import Benchmark, Suite
     from ...suite.plan import Plan
     from ...suite.planning import Ground
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ...errors import UserError
 from ...report.layout import show
 from ...suite import finding, results
-from ...suite.language import load
+from ...suite.config import load
 from ...suite.report import FORMATS, render
 from ...suite.scaling import DLBS, EXACT
 from ...suite.table import total

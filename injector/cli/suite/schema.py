@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.parse_args(arguments)
-    from injector.suite.language.schema import schema
+    from injector.suite.config.schema import schema
 
     print(json.dumps(schema(), indent=2))
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ..model import Benchmark, Suite, Where
+from ..config.model import Benchmark, Suite, Where
 from ..plan import Job, Plan
 from .engine import Manner
 from .progress import say

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ...store.place import create_unique
+from ..config.model import Benchmark, Suite
 from ..machine import Machine
-from ..model import Benchmark, Suite
 from ..planning import Ground
 from ..words import counted
 from . import observations

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from ...store.place import clean_name
 from .. import planning, records, score
+from ..config.model import Benchmark, Suite
 from ..machine import Machine
-from ..model import Benchmark, Suite
 from ..outcome import ProcessResult
 from ..plan import Plan
 from ..planning import Ground

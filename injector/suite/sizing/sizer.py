@@ -10,8 +10,8 @@ from typing import Any
 
 from ...errors import UserError
 from .. import shipped
+from ..config.model import Benchmark, Suite
 from ..machine import Machine
-from ..model import Benchmark, Suite
 from ..planning import Ground
 from . import choosing, observations
 from .observations import CPU, Known

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from injector.cli.new import main
-from injector.suite import language, python
+from injector.suite import config, python
 from injector.suite.new.target import parse
 
 ROOT = Path(__file__).parents[3]
@@ -71,7 +71,7 @@ def settings(folder):
 def loads(place, name):
     """The new folder as a suite sees it."""
     (place / "suite.yaml").write_text(f"{name}: {{definition: benchmarks/{name}}}\n")
-    (found,) = language.load(place / "suite.yaml").benchmarks
+    (found,) = config.load(place / "suite.yaml").benchmarks
     return found
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from injector.cli import new
 from injector.cli.suite import install
-from injector.suite import language
+from injector.suite import config
 
 ROOT = Path(__file__).parents[3]
 PAGES = {"environments": install.parser, "new-benchmark": new.parser}
@@ -26,7 +26,7 @@ def test_the_settings_of_the_page_are_understood(block, tmp_path):
         (tmp_path / name).write_text("")
     settings = {"run": "train.py", **yaml.safe_load(block)}
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump({"bench": settings}))
-    (found,) = language.load(tmp_path / "suite.yaml").benchmarks
+    (found,) = config.load(tmp_path / "suite.yaml").benchmarks
     assert set(settings) <= set(found.settings)
 
 

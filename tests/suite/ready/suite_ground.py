@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from injector.suite.config.model import Benchmark, Where
 from injector.suite.itself import Itself
-from injector.suite.model import Benchmark, Where
 
 OWN_MAIN = "import sys; print('0.0.1')"
 

@@ -15,9 +15,9 @@ import pytest
 from suite_ground import benchmark, own, wheel
 
 from injector.suite import current, environments, making, python, requirements
+from injector.suite.config.model import SuiteError
 from injector.suite.environments import Group
 from injector.suite.making import Failed
-from injector.suite.model import SuiteError
 
 pytestmark = pytest.mark.usefixtures("house")
 SHORT_OF_TIME = 120

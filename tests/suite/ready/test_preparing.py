@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from suite_ground import benchmark, definition
 
-from injector.suite import definitions, language, preparation, preparing, shipped
+from injector.suite import config, definitions, preparation, preparing, shipped
+from injector.suite.config.model import SuiteError
 from injector.suite.making import Failed
-from injector.suite.model import SuiteError
 from injector.suite.surroundings import placeholders, variables
 
 FACTS = {"arch": "cpu", "gpu_count": 1, "cpu_count": 4}
@@ -90,7 +90,7 @@ def test_settings_that_only_a_job_can_fill_are_no_hindrance(tmp_path, base, told
 @pytest.mark.parametrize("place", shipped.benchmarks().values(), ids=lambda place: place.name)
 def test_the_step_of_every_shipped_benchmark_can_be_planned(place, tmp_path, base):
     (tmp_path / "suite.yaml").write_text(f"one: {{definition: {place}}}\n")
-    (found,) = language.load(tmp_path / "suite.yaml", FACTS).benchmarks
+    (found,) = config.load(tmp_path / "suite.yaml", FACTS).benchmarks
     step = preparing.plan(found, base, FACTS)
     assert (step is not None) == (place / "prepare.py").is_file()
 

@@ -9,8 +9,8 @@ import pytest
 from suite_ground import Repository, benchmark, definition
 
 from injector.suite import git, origins, sources
+from injector.suite.config.model import SuiteError
 from injector.suite.making import CommandFailed, Failed
-from injector.suite.model import SuiteError
 
 PATCH = """\
 --- a/train.py

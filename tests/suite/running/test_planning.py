@@ -17,8 +17,8 @@ from suite_runs import PATIENCE, last, nothing_left
 from suite_runs import plan as read_plan
 
 from injector.suite import commands
+from injector.suite.config.model import Benchmark, Suite, SuiteError, Where
 from injector.suite.machine import Device, Machine
-from injector.suite.model import Benchmark, Suite, SuiteError, Where
 from injector.suite.plan import Plan, Process
 from injector.suite.planning import Ground, Wish, plan, visible
 from injector.suite.running.folder import write_plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import UserError
+from ...errors import UserError
 
 MAX_DURATION = 600.0
 """Seconds after which a benchmark that says nothing about it is ended."""
@@ -85,7 +85,7 @@ class Benchmark:
         Raises:
             SuiteError: every placeholder that cannot be resolved, and every value of a wrong type.
         """
-        from .language.filling import fill
+        from .filling import fill
 
         return fill(self, context)
 
@@ -95,7 +95,7 @@ class Benchmark:
         Raises:
             SuiteError: see :meth:`filled`.
         """
-        from .language.filling import arguments
+        from .filling import arguments
 
         return arguments(self, context)
 
@@ -105,7 +105,7 @@ class Benchmark:
         Raises:
             SuiteError: an argument that is none: false, a map.
         """
-        from .language.filling import told
+        from .filling import told
 
         return told(self, filled)
 
@@ -115,7 +115,7 @@ class Benchmark:
         Raises:
             SuiteError: a condition is about something that ``context`` does not tell.
         """
-        from .language.filling import unmet
+        from .filling import unmet
 
         return unmet(self, context)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..model import Where
 from .arithmetic import Wrong
 from .expressions import Reference
 from .including import EVERY, Library
 from .inheriting import Ancestry
 from .keys import ENTRY
 from .merging import Layer, laid, listed, pruned
+from .model import Where
 from .multiplying import Values
 from .overriding import Override
 from .placeholders import Context

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from injector.suite.language import load
-from injector.suite.language.keys import ENTRY
-from injector.suite.model import SuiteError
+from injector.suite.config import load
+from injector.suite.config.keys import ENTRY
+from injector.suite.config.model import SuiteError
 
 EVERYTHING = """\
 include: [base.yaml, bse.yaml]

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..model import Benchmark, Suite, Where
 from ..words import meant
 from .blending import World
 from .families import Family
 from .including import Library, gather
 from .inheriting import Ancestry
 from .merging import merged
+from .model import Benchmark, Suite, Where
 from .overriding import Override, flat, overrides, variables
 from .problems import Problems, located
 

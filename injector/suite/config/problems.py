@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from ..model import Problem, SuiteError, Where
 from .arithmetic import Wrong
 from .kinds import Finding
+from .model import Problem, SuiteError, Where
 from .scope import Path
 
 

@@ -8,7 +8,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from injector.suite.language import load
+from injector.suite.config import load
 
 CONTEXT = {"gpu_count": 2, "cpu_count": 8, "arch": "cuda", "out": "/o", "base": "/b"}
 RELAXED = settings(

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from ..model import Problem, SuiteError, Where
 from ..words import meant
 from .arithmetic import Wrong
 from .keys import ENTRY
 from .merging import Layer
+from .model import Problem, SuiteError, Where
 from .reading import parse
 from .scope import Path
 from .templates import template

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.suite.language.multiplying import trials
+from injector.suite.config.multiplying import trials
 
 
 def test_a_matrix_makes_one_benchmark_for_each_combination(suites):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from injector.suite.language.arithmetic import FUNCTIONS
-from injector.suite.language.keys import ENTRY, TOP
-from injector.suite.language.placeholders import TABLE
+from injector.suite.config.arithmetic import FUNCTIONS
+from injector.suite.config.keys import ENTRY, TOP
+from injector.suite.config.placeholders import TABLE
 
 PAGE = (Path(__file__).parents[3] / "docs" / "suites.md").read_text()
 EXAMPLES = re.findall(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.suite.model import Benchmark, SuiteError, Where
+from injector.suite.config.model import Benchmark, SuiteError, Where
 
 
 def test_a_map_of_options_becomes_a_command_line(suites):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from injector.suite.language import reading
-from injector.suite.language.reading import parse, read
-from injector.suite.model import SuiteError
+from injector.suite.config import reading
+from injector.suite.config.model import SuiteError
+from injector.suite.config.reading import parse, read
 
 
 def problems(text):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.suite.language.arithmetic import Wrong
-from injector.suite.language.expressions import MOST_STEPS, compiled
-from injector.suite.language.scope import Scope
+from injector.suite.config.arithmetic import Wrong
+from injector.suite.config.expressions import MOST_STEPS, compiled
+from injector.suite.config.scope import Scope
 
 SETTINGS = {
     "argv": {"--lr": 0.5, "-n": 3, "train.size": 7, "--list": ["a", "b"]},

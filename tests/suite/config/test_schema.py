@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from injector.cli import main
-from injector.suite.language.keys import ENTRY, TOP
-from injector.suite.language.schema import schema
+from injector.suite.config.keys import ENTRY, TOP
+from injector.suite.config.schema import schema
 
 VALIDATOR = Draft202012Validator(schema())
 

@@ -7,12 +7,12 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from .. import definitions
-from ..model import SuiteError, Where
 from ..words import meant
 from .arithmetic import Wrong
 from .including import DEFAULTS, EVERY, Library
 from .keys import DEFINITION
 from .merging import EMPTY, Layer, listed
+from .model import SuiteError, Where
 from .problems import Problems, located
 from .reading import read
 from .scope import Path

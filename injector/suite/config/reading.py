@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ..model import Problem, SuiteError, Where
+from .model import Problem, SuiteError, Where
 from .scope import Path
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

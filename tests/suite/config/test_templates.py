@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.suite.language.arithmetic import Wrong
-from injector.suite.language.scope import Scope
-from injector.suite.language.templates import template
+from injector.suite.config.arithmetic import Wrong
+from injector.suite.config.scope import Scope
+from injector.suite.config.templates import template
 
 SETTINGS = {"matrix": {"n": 7, "lr": 1e-4, "deep": "{n}/x", "flag": True, "off": None, "l": [1, 2]}}
 VARIABLES = {"model": "resnet"}

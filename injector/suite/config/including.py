@@ -10,10 +10,10 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from .. import shipped
-from ..model import Problem, SuiteError, Where
 from ..words import kind, meant, nearest
 from .keys import ENTRY, TOP
 from .merging import EMPTY, Layer, listed
+from .model import Problem, SuiteError, Where
 from .problems import Problems, located
 from .reading import Document, read
 from .scope import Path

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..model import Benchmark, Where
 from .arithmetic import Wrong
 from .blending import EARLY, Blend, Blender, World, below
 from .expressions import Reference
 from .keys import SEARCH
 from .merging import laid, listed, pruned
+from .model import Benchmark, Where
 from .multiplying import Values, combinations, excluded, limited_count, matrix, trials
 from .naming import Naming, references_of
 from .placeholders import Context

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..model import Benchmark
 from ..words import kind as described
 from .arithmetic import Wrong
 from .expressions import compiled
 from .keys import ENTRY
 from .kinds import Kind
 from .merging import pruned
+from .model import Benchmark
 from .placeholders import Context
 from .problems import Problems
 from .scope import PLAIN, Path, Scope
@@ -21,7 +21,7 @@ from .whens import apply
 
 
 def fill(benchmark: Benchmark, context: Mapping[str, object]) -> dict[str, Any]:
-    """See :meth:`injector.suite.model.Benchmark.filled`."""
+    """See :meth:`injector.suite.config.model.Benchmark.filled`."""
     filling = _Filling(benchmark, context)
     made: dict[str, Any] = filling.resolved(filling.settings, ())
     if any(type(value) not in PLAIN for value in (made.get("matrix") or {}).values()):
@@ -31,7 +31,7 @@ def fill(benchmark: Benchmark, context: Mapping[str, object]) -> dict[str, Any]:
 
 
 def arguments(benchmark: Benchmark, context: Mapping[str, object]) -> list[str]:
-    """See :meth:`injector.suite.model.Benchmark.argv`."""
+    """See :meth:`injector.suite.config.model.Benchmark.argv`."""
     filling = _Filling(benchmark, context)
     made = filling.arguments()
     filling.problems.check()
@@ -39,7 +39,7 @@ def arguments(benchmark: Benchmark, context: Mapping[str, object]) -> list[str]:
 
 
 def told(benchmark: Benchmark, filled: Mapping[str, Any]) -> list[str]:
-    """See :meth:`injector.suite.model.Benchmark.told`."""
+    """See :meth:`injector.suite.config.model.Benchmark.told`."""
     problems = Problems()
     made = spoken(filled, lambda path, text: problems.add(benchmark.at(*path), text))
     problems.check()
@@ -47,7 +47,7 @@ def told(benchmark: Benchmark, filled: Mapping[str, Any]) -> list[str]:
 
 
 def unmet(benchmark: Benchmark, context: Mapping[str, object]) -> tuple[str, ...]:
-    """See :meth:`injector.suite.model.Benchmark.unmet`."""
+    """See :meth:`injector.suite.config.model.Benchmark.unmet`."""
     filling = _Filling(benchmark, context)
     found = [
         str(condition)
