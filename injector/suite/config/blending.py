@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .arithmetic import Wrong
-from .expressions import Reference
+from .expressions import ExpressionError, Reference
 from .including import EVERY, Library
 from .inheriting import Ancestry
 from .keys import ENTRY
@@ -98,7 +97,7 @@ class Blender:
         """The blend for these values: all with the same parents and definition share one.
 
         Raises:
-            Wrong: a parent or definition that is not there.
+            ExpressionError: a parent or definition that is not there.
         """
         scope = Scope({"matrix": values}, variables, Context(self.world.facts), False)
         parents = tuple(_said("inherits", each, scope) for each in self.parents)
@@ -143,7 +142,7 @@ class Blender:
         where = located(layer.places, ("definition",))
         try:
             found, said = self.world.ancestry.definition(folder, where)
-        except Wrong as error:
+        except ExpressionError as error:
             if layer.data.get("enabled") is not False:
                 self.note(layer.places, ("definition",), str(error))
             return layer
@@ -171,7 +170,7 @@ class Blender:
                 scope.look(reference)
             except Later:
                 continue
-            except Wrong as error:
+            except ExpressionError as error:
                 self.note(layer.places, path, str(error))
 
 
@@ -202,7 +201,9 @@ def _said(key: str, text: str, scope: Scope) -> str:
     try:
         return str(scope.at((key,), text))
     except Later as missing:
-        raise Wrong(f"{key}: {{{missing.name}}} is not known when a suite is read") from None
+        raise ExpressionError(
+            f"{key}: {{{missing.name}}} is not known when a suite is read"
+        ) from None
 
 
 def _references(data: dict[str, Any]) -> Iterable[tuple[Path, Reference]]:

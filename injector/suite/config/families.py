@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .arithmetic import Wrong
 from .blending import EARLY, Blend, Blender, World, below
-from .expressions import Reference
+from .expressions import ExpressionError, Reference
 from .keys import SEARCH
 from .merging import laid, listed, pruned
 from .model import Benchmark, Where
@@ -55,7 +54,7 @@ class Family:
                     made.append(each)
                     if self.broken:
                         return []
-        except Wrong as error:
+        except ExpressionError as error:
             self.note(
                 self.shape.places, ("matrix",) if "matrix" in self.shape.data else (), str(error)
             )
@@ -110,7 +109,7 @@ class Family:
         """The values of each combination of the matrix; one without values where there is none.
 
         Raises:
-            Wrong: the matrix is empty, or all of it is excluded.
+            ExpressionError: the matrix is empty, or all of it is excluded.
         """
         axes = self.shape.data.get("matrix")
         if axes is None:
@@ -124,7 +123,7 @@ class Family:
         )
         rows = [values for values in matrix(known) if not self.excluded(values, variables)]
         if not rows:
-            raise Wrong("every combination is excluded")
+            raise ExpressionError("every combination is excluded")
         return rows
 
     def excluded(self, values: Values, variables: Values) -> bool:
@@ -135,7 +134,9 @@ class Family:
         try:
             return excluded(values, conditions, scope)
         except Later as missing:
-            raise Wrong(f"exclude: {{{missing.name}}} is not known when a suite is read") from None
+            raise ExpressionError(
+                f"exclude: {{{missing.name}}} is not known when a suite is read"
+            ) from None
 
 
 class _One:
@@ -161,7 +162,7 @@ class _One:
         known = resolved(study, planted(study, SEARCH, ("search",)), scope, self.note)
         try:
             drawn = trials(known, naming.plain({**self.swept, **self.values}))
-        except Wrong as error:
+        except ExpressionError as error:
             self.note(("search",), str(error))
             return
         width = len(str(len(drawn) - 1))
@@ -172,7 +173,7 @@ class _One:
     def benchmark(self, naming: Naming, values: Values, trial: str = "") -> Benchmark:
         try:
             name = naming.name(values, self.swept, self.variables, trial)
-        except Wrong as error:
+        except ExpressionError as error:
             self.family.note(
                 self.family.job.places or self.family.shape.places, ("name",), str(error)
             )

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..words import kind as described
-from .arithmetic import Wrong
-from .expressions import compiled
+from .expressions import ExpressionError, compiled
 from .keys import ENTRY
 from .kinds import Kind
 from .merging import pruned
@@ -104,7 +103,7 @@ class _Filling:
         self.scope.path = path
         try:
             return bool(compiled(condition).value(self.scope))
-        except Wrong as error:
+        except ExpressionError as error:
             self.note(path, str(error))
             return True
 
@@ -166,6 +165,6 @@ def _word(value: Any, path: Path, note: Note) -> str:
     else:
         try:
             return written(value)
-        except Wrong as error:
+        except ExpressionError as error:
             note(path, str(error))
     return ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import definitions
 from ..words import meant
-from .arithmetic import Wrong
+from .expressions import ExpressionError
 from .including import DEFAULTS, EVERY, Library
 from .keys import DEFINITION
 from .merging import EMPTY, Layer, listed
@@ -40,7 +40,7 @@ class Ancestry:
                 try:
                     self.climb(parent, (name,) if len(keys) == 1 else (), above)
                     fine = fine and not self.library.unsound & set(above)
-                except Wrong as error:
+                except ExpressionError as error:
                     fine = False
                     if parent not in self.library.entries or "circle" in str(error):
                         self.problems.add(located(layer.places, keys), str(error))
@@ -52,7 +52,7 @@ class Ancestry:
         An ancestor stands below every heir; of several parents a later one stands above.
 
         Raises:
-            Wrong: a name that no entry has, or that is its own ancestor.
+            ExpressionError: a name that no entry has, or that is its own ancestor.
         """
         found: dict[str, Layer] = {}
         for name in names:
@@ -62,13 +62,15 @@ class Ancestry:
     def climb(self, name: str, chain: tuple[str, ...], found: dict[str, Layer]) -> None:
         if name in chain:
             circle = " inherits ".join((*chain[chain.index(name) :], name))
-            raise Wrong(f"goes round in a circle: {circle}")
+            raise ExpressionError(f"goes round in a circle: {circle}")
         if name in found:
             return
         layer = self.library.entries.get(name)
         if layer is None:
             if name != DEFAULTS:
-                raise Wrong(f"no entry is called {name}{meant(name, self.library.entries)}")
+                raise ExpressionError(
+                    f"no entry is called {name}{meant(name, self.library.entries)}"
+                )
             layer = EMPTY
         for parent in listed(layer.data.get("inherits")):
             self.climb(str(parent), (*chain, name), found)
@@ -78,14 +80,14 @@ class Ancestry:
         """The folder that ``definition: WRITTEN`` means, and what is said there.
 
         Raises:
-            Wrong: there is none.
+            ExpressionError: there is none.
             SuiteError: what is said there is wrong.
         """
         beside = FilePath(where.file).parent if where else FilePath()
         try:
             folder = definitions.find(written, beside)
         except LookupError as error:
-            raise Wrong(str(error)) from None
+            raise ExpressionError(str(error)) from None
         if folder not in self.definitions:
             self.definitions[folder] = EMPTY
             self.definitions[folder] = self.described(folder)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from ..words import kind as described
 from ..words import meant
-from .arithmetic import Wrong, read_number
-from .expressions import compiled
+from .expressions import ExpressionError, compiled, read_number
 from .scope import Path
 from .templates import template
 
@@ -37,7 +36,7 @@ class Kind:
             try:
                 if not template(value).constant:
                     return
-            except Wrong as error:
+            except ExpressionError as error:
                 yield (), str(error)
                 return
         yield from self.wrong(value)
@@ -128,7 +127,7 @@ class Condition(Kind):
             return
         try:
             compiled(str(value))
-        except Wrong as error:
+        except ExpressionError as error:
             yield (), str(error)
 
     def schema(self) -> Schema:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .arithmetic import Wrong
-from .expressions import Reference
+from .expressions import ExpressionError, Reference
 from .including import NAME, no_name
 from .multiplying import Values, suffix
 from .placeholders import Context
@@ -40,7 +39,7 @@ class Naming:
         """The name of a benchmark with these values; ``trial``: its number in a search, as text.
 
         Raises:
-            Wrong: the pattern has no value, or one that is no name.
+            ExpressionError: the pattern has no value, or one that is no name.
         """
         if self.pattern is None:
             name = self.plain({**swept, **values})
@@ -49,15 +48,17 @@ class Naming:
             try:
                 name = str(scope.at(("name",), str(self.pattern)))
             except Later as missing:
-                raise Wrong(f"name: {{{missing.name}}} is not known when names are given") from None
-            except Wrong as error:
-                raise Wrong(f"name: {error}") from None
+                raise ExpressionError(
+                    f"name: {{{missing.name}}} is not known when names are given"
+                ) from None
+            except ExpressionError as error:
+                raise ExpressionError(f"name: {error}") from None
             untold = [each for each in self.varied if each in swept and each not in self.mentioned]
             name += suffix(swept, untold)
         if trial and not self.mentioned & {*values, "trial"}:
             name += f"-trial{trial}"
         if not NAME.fullmatch(name):
-            raise Wrong(no_name(name))
+            raise ExpressionError(no_name(name))
         return name
 
 
@@ -65,5 +66,5 @@ def references_of(pattern: str | None) -> list[Reference]:
     """The names in a pattern."""
     try:
         return [] if pattern is None else list(template(pattern).references)
-    except Wrong:  # said where the file was checked
+    except ExpressionError:  # said where the file was checked
         return []

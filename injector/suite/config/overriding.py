@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from ..words import meant
-from .arithmetic import Wrong
+from .expressions import ExpressionError
 from .keys import ENTRY
 from .merging import Layer
 from .model import Problem, SuiteError, Where
@@ -74,7 +74,7 @@ def _value(text: str, shown: str) -> Any:
 def _is_template(text: str) -> bool:
     try:
         return "{" in text and not template(text.strip()).constant
-    except Wrong:
+    except ExpressionError:
         return False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from .arithmetic import Wrong
+from .expressions import ExpressionError
 from .kinds import Finding
 from .model import Problem, SuiteError, Where
 from .scope import Path
@@ -31,7 +31,7 @@ class Problems:
             yield
         except SuiteError as error:
             self.take(error)
-        except Wrong as error:
+        except ExpressionError as error:
             self.add(where(), str(error))
 
     def findings(self, found: Iterable[Finding], places: Mapping[Path, Where], start: Path) -> None:

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..words import meant
-from .arithmetic import Wrong, limited, number
-from .expressions import Reference
+from .expressions import ExpressionError, Reference, limited, number
 from .placeholders import NAMES
 from .templates import Later, template
 
@@ -50,7 +49,7 @@ class Scope:
         """The references that are being resolved."""
 
     def at(self, path: Path, text: str) -> Any:
-        """The value of the template ``text`` that stands at ``path``; raises Wrong, Later."""
+        """The value of the template ``text`` that stands at ``path``; raises ExpressionError, Later."""
         before, self.path = self.path, path
         try:
             return template(text).value(self)
@@ -73,7 +72,7 @@ class Scope:
         key = f"{self.path[: -reference.up]}{name}" if reference.up else name
         if key in self.open:
             chain = " → ".join([*map(str, self.open[self.open.index(key) :]), key])
-            raise Wrong(f"goes round in a circle: {chain}")
+            raise ExpressionError(f"goes round in a circle: {chain}")
         self.open.append(key)
         try:
             path, value = self.look(reference)
@@ -118,7 +117,7 @@ class Scope:
             path = (*self.path[: max(above, 0)], *keys)
             value = _walk(self.settings, path)
             if above < 0 or value is NOTHING:
-                raise Wrong(f"nothing is at {reference}")
+                raise ExpressionError(f"nothing is at {reference}")
             return path, value
         for source in (self.values, self.variables):
             if (value := _walk(source, keys)) is not NOTHING:
@@ -132,7 +131,7 @@ class Scope:
         name = reference.name
         if _ENVIRONMENT.fullmatch(name) and name in os.environ:
             return (), os.environ[name].replace("{", "{{").replace("}", "}}")
-        raise Wrong(f"nothing is called {name}{_hint(name, self.names())}")
+        raise ExpressionError(f"nothing is called {name}{_hint(name, self.names())}")
 
     def given(self, keys: Path) -> Any:
         name = str(keys[0])
@@ -141,12 +140,14 @@ class Scope:
         except KeyError as missing:
             if self.complete:
                 what = missing.args[0]
-                raise Wrong(f"nobody says what {{{name}}} is here: {what} is missing") from None
+                raise ExpressionError(
+                    f"nobody says what {{{name}}} is here: {what} is missing"
+                ) from None
             raise Later(name) from None
         found = _walk(value, keys[1:]) if len(keys) > 1 else value
         if found is NOTHING:
             known = value if isinstance(value, Mapping) else ()
-            raise Wrong(f"{{{name}}} has no {keys[1]}{meant(str(keys[1]), known)}")
+            raise ExpressionError(f"{{{name}}} has no {keys[1]}{meant(str(keys[1]), known)}")
         return found
 
     def resolved(self, path: Path, value: Any) -> Any:
@@ -174,7 +175,7 @@ def _suspicious(text: str) -> bool:
 
 def _exactly(name: str, values: list[Any], wanted: int) -> list[Any]:
     if len(values) != wanted:
-        raise Wrong(f"{name}() wants {wanted} values, not {len(values)}")
+        raise ExpressionError(f"{name}() wants {wanted} values, not {len(values)}")
     return values
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..words import kind as described
-from .arithmetic import Wrong
-from .expressions import Expression, Reference, compiled
+from .expressions import Expression, ExpressionError, Reference, compiled
 from .keys import ENTRY
 from .kinds import Arguments, Condition, Kind, Mapped
 from .scope import Path, Scope
@@ -72,7 +71,7 @@ def _template(text: str) -> Template | None:
         return None
     try:
         found = template(text)
-    except Wrong:  # said where the file was checked
+    except ExpressionError:  # said where the file was checked
         return None
     constant = found.constant and found.parts == (text,)
     return None if constant else found
@@ -95,7 +94,7 @@ def conditions(
     if isinstance(kind, Condition) and isinstance(value, str):
         try:
             yield path, compiled(value)
-        except Wrong:  # said where the file was checked
+        except ExpressionError:  # said where the file was checked
             return
     elif isinstance(value, (dict, list)):
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
@@ -175,7 +174,7 @@ def _leaf(value: str, tree: Tree, scope: Scope, note: Note, finally_: bool) -> A
     except Later as missing:
         note(tree.path, f"{{{missing.name}}} is not known here")
         return value
-    except Wrong as error:
+    except ExpressionError as error:
         note(tree.path, str(error))
         return value
     finally:

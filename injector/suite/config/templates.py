@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .arithmetic import Wrong, number
-from .expressions import Expression, Reference, Scope, compiled
+from .expressions import Expression, ExpressionError, Names, Reference, compiled, number
 
 _STARTS = re.compile(r"\$?\{\s*(?:--)?[A-Za-z_.($]|\$\{")
 _BRACE = re.compile(r"\$?\{|\}\}")
@@ -44,7 +43,7 @@ class Part(NamedTuple):
     expression: Expression
     spec: str = ""
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: Names) -> Any:
         alone = self.expression.alone
         value = self.expression.value(scope) if alone is None else scope.find(alone)
         return formatted(value, self.spec) if self.spec else value
@@ -71,11 +70,11 @@ class Template(NamedTuple):
     def constant(self) -> bool:
         return all(isinstance(part, str) for part in self.parts)
 
-    def value(self, scope: Scope) -> Any:
+    def value(self, scope: Names) -> Any:
         """Its value in ``scope``.
 
         Raises:
-            Wrong: a placeholder has none.
+            ExpressionError: a placeholder has none.
             Later: a placeholder has none yet.
         """
         if self.whole:
@@ -86,11 +85,11 @@ class Template(NamedTuple):
             made.append(value if type(value) is str else written(value))
         return "".join(made)
 
-    def partly(self, scope: Scope) -> Any:
+    def partly(self, scope: Names) -> Any:
         """A template for the same, in which what ``scope`` knows already stands as it is.
 
         Raises:
-            Wrong: a placeholder has no value.
+            ExpressionError: a placeholder has no value.
         """
         if self.whole or (self.text[-1:] == ")" and _CALL.fullmatch(self.text)):
             try:
@@ -115,7 +114,7 @@ class Template(NamedTuple):
         return literal if complete and not _looks_like_template(literal) else made
 
 
-def _now(part: Part, scope: Scope) -> Any:
+def _now(part: Part, scope: Names) -> Any:
     """A part's value if it is known and can stand inside a template."""
     try:
         value = part.value(scope)
@@ -134,12 +133,12 @@ def written(value: Any) -> str:
     """A value inside a text.
 
     Raises:
-        Wrong: null or a map has no such form.
+        ExpressionError: null or a map has no such form.
     """
     if type(value) is int:
         return str(value)
     if value is None or isinstance(value, dict):
-        raise Wrong(f"{'null' if value is None else 'a map'} cannot stand inside a text")
+        raise ExpressionError(f"{'null' if value is None else 'a map'} cannot stand inside a text")
     if isinstance(value, list):
         return ",".join(map(written, value))
     return str(value)
@@ -149,13 +148,13 @@ def formatted(value: Any, spec: str) -> str:
     """``value`` as ``spec`` says: ``03d``, ``.2e``, ``>8s``.
 
     Raises:
-        Wrong: it cannot be written so.
+        ExpressionError: it cannot be written so.
     """
     text = not spec[-1:].isdigit() and spec[-1:] == "s"
     try:
         return format(written(value) if text else number(value), spec)
     except (ValueError, OverflowError) as error:
-        raise Wrong(f"{value!r} cannot be written as {spec!r}: {error}") from None
+        raise ExpressionError(f"{value!r} cannot be written as {spec!r}: {error}") from None
 
 
 @lru_cache(maxsize=65536)
@@ -163,7 +162,7 @@ def template(text: str) -> Template:
     """Read a text.
 
     Raises:
-        Wrong: one of its placeholders cannot be read.
+        ExpressionError: one of its placeholders cannot be read.
     """
     if "{" not in text and "(" not in text:
         return Template(text, (text,), False)
@@ -215,7 +214,9 @@ def _closing(text: str, at: int) -> int:
             if not depth:
                 return at
         at += 1
-    raise Wrong(f"no }} for the brace before {text[start : start + 20]!r}; a brace itself is {{{{")
+    raise ExpressionError(
+        f"no }} for the brace before {text[start : start + 20]!r}; a brace itself is {{{{"
+    )
 
 
 def _placeholder(source: str, start: int, inside: str) -> Part:
@@ -225,15 +226,17 @@ def _placeholder(source: str, start: int, inside: str) -> Part:
     if not colon or "'" in spec or '"' in spec:
         return Part(source, start, compiled(inside))
     if not _SPEC.fullmatch(spec) or not spec:
-        raise Wrong(f"{spec!r} in {source} is no format such as 03d or .2e; a brace itself is {{{{")
+        raise ExpressionError(
+            f"{spec!r} in {source} is no format such as 03d or .2e; a brace itself is {{{{"
+        )
     return Part(source, start, compiled(text), spec)
 
 
 def _environment(name: str, otherwise: str | None) -> Expression:
-    def value(scope: Scope) -> str:
+    def value(scope: Names) -> str:
         found = os.environ.get(name, None if otherwise is None else otherwise.strip())
         if found is None:
-            raise Wrong(f"the environment has no {name}")
+            raise ExpressionError(f"the environment has no {name}")
         return found
 
-    return Expression(name, value, (), frozenset(), False)
+    return Expression(name, value, ())

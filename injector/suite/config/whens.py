@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .arithmetic import Wrong
-from .expressions import compiled
+from .expressions import ExpressionError, compiled
 from .merging import Layer
 from .placeholders import Context
 from .scope import Path, Scope
@@ -36,7 +35,7 @@ def apply(
             holds = bool(compiled(condition).value(scope))
         except Later:
             return {**made, "when": waiting}
-        except Wrong as error:
+        except ExpressionError as error:
             note(("when", condition), str(error))
             holds = False
         said = waiting.pop(condition)

@@ -154,7 +154,7 @@ def test_matrix_values_may_be_templates_themselves(suites):
         ),
         (
             "one: {matrix: {a: [1, 2, 3, 4], b: '{list(range(10))}'}, job: {run: x}}",
-            "no function range()",
+            "no function list()",
         ),
         ("one: {matrix: [1], job: {run: x}}", "one.matrix: a list stands where a map belongs"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.suite.config.arithmetic import FUNCTIONS
+from injector.suite.config.expressions import FUNCTIONS
 from injector.suite.config.keys import ENTRY, TOP
 from injector.suite.config.placeholders import TABLE
 
