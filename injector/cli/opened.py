@@ -11,7 +11,7 @@ from ..analysis.missing import missing_of, said_first
 from ..bus.opening import collected, is_foreign
 from ..errors import UserError
 from ..store.folder import LAST, NotARunError, Run, find, is_run, newest_of, resolve
-from ..suite.plan import FILE as PLAN
+from ..suite.plan.jobs import FILE as PLAN
 
 __all__ = [
     "DAMAGED",
@@ -79,7 +79,7 @@ def located(which: str | None, options: argparse.Namespace) -> str:
     try:
         found = find(which, options.runs)
     except NotARunError as error:
-        from ..suite.finding import find as find_suite
+        from ..suite.results.finding import find as find_suite
 
         try:
             suite_run = find_suite(which, os.path.dirname(runs))
@@ -98,7 +98,7 @@ def runs_in(path: str) -> Sequence[tuple[Mapping[str, str], str]]:
     """The run folders in ``path``: itself, or those of a suite with what tells them apart."""
     if not is_suite(path):
         return [({}, path)]
-    from ..suite.watching import runs_of
+    from ..suite.results.watching import runs_of
 
     return [(labels, each) for labels, each in runs_of(path) if is_run(each)]
 

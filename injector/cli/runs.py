@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _found(options: argparse.Namespace) -> list[Listed]:
     """The runs, and the suites, of a folder; of a suite those of its processes. The oldest first."""
-    from ..suite import watching
+    from ..suite.results import watching
 
     suites = [suites_in(options)] if options.runs is None else []
     if options.runs is not None and is_suite(options.runs):

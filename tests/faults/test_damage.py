@@ -20,12 +20,12 @@ from injector.cli import pack, query, report, runs, watch
 from injector.cli.suite import report as suite_report
 from injector.store.folder import open_run
 from injector.store.packed import pack as pack_run
-from injector.suite.plan import Job, Plan, Process
-from injector.suite.report import render
-from injector.suite.results import read as read_suite
-from injector.suite.running.folder import write_plan
-from injector.suite.running.journal import FINISHED, Journal
-from injector.suite.watching import SuiteState
+from injector.suite.plan.jobs import Job, Plan, Process
+from injector.suite.results.reading import read as read_suite
+from injector.suite.results.report import render
+from injector.suite.results.watching import SuiteState
+from injector.suite.run.folder import write_plan
+from injector.suite.run.journal import FINISHED, Journal
 
 from .faulty import ROOT
 

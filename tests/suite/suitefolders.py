@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from injector.suite import results
-from injector.suite.outcome import BenchmarkResult, SuiteResult
+from injector.suite.results import reading
+from injector.suite.results.outcome import BenchmarkResult, SuiteResult
 
 UNIX = 1_800_000_000.0
 GB = 1_000_000_000
@@ -127,7 +127,7 @@ class SuiteFolder:
         return self.path
 
     def read(self) -> SuiteResult:
-        return results.read(str(self.write()))
+        return reading.read(str(self.write()))
 
 
 def write_run(

@@ -30,8 +30,9 @@ many:
 
 
 def main(jobs: int) -> None:
-    from injector.suite import ground, machine, planning
     from injector.suite.config import load
+    from injector.suite.environments import ground
+    from injector.suite.plan import machine, planning
 
     side = round((jobs / 100) ** 0.5)
     with tempfile.TemporaryDirectory() as folder:

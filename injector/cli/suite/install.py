@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ...suite.python import INSTALLERS
-from ...suite.readying import Outcome
+from ...suite.environments.python import INSTALLERS
+from ...suite.environments.readying import Outcome
 from . import options, readied
 
 
@@ -36,8 +36,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _install(given: argparse.Namespace) -> list[Outcome]:
     from ...suite.config import load
-    from ...suite.readying import install
-    from ...suite.select import chosen
+    from ...suite.environments.readying import install
+    from ...suite.plan.select import chosen
 
     how = readied.how(given, installer=given.installer, update=given.update)
     whole = load(given.suite, how.facts, given.override, given.parameters, given.variables)

@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     if given.json:
         print(json.dumps(plan.as_json(), indent=1))
         return 0
-    from ...suite.plantext import lines
+    from ...suite.plan.plantext import lines
 
     print("\n".join(lines(plan, given.max_parallel)))
     return 0

@@ -14,9 +14,9 @@ from . import options as common
 
 if TYPE_CHECKING:
     from ...suite.config.model import Benchmark, Suite
-    from ...suite.machine import Machine
-    from ...suite.plan import Plan
-    from ...suite.planning import Ground
+    from ...suite.environments.ground import Ground
+    from ...suite.plan.jobs import Plan
+    from ...suite.plan.machine import Machine
 
 RECORDED = (
     *("select", "exclude", "override", "parameters", "variables"),
@@ -70,8 +70,9 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
 
     ``folder``: the run folder; one that does not exist unless given. Raises UserError.
     """
-    from ...suite import ground, machine, planning
-    from ...suite.running import history
+    from ...suite.environments import ground
+    from ...suite.plan import machine, planning
+    from ...suite.run import history
 
     if given.repeat is not None and given.repeat < 1:
         raise UserError(f"--repeat is a number of times, at least 1, not {given.repeat}")
@@ -106,7 +107,7 @@ def _sized(
     given: argparse.Namespace, suite: Suite, machine: Machine, ground: Callable[[Benchmark], Ground]
 ) -> tuple[Suite, Callable[[Benchmark], Ground]]:
     """The suite with the batches that ``--batch`` means, and what ``auto_batch`` means for it."""
-    from ...suite.sizing import sizer
+    from ...suite.plan import sizer
 
     how = sizer.of(given.batch, suite, machine, given.sizing)
     for name in how.left(suite):

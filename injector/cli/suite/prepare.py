@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ...suite.readying import Outcome
+from ...suite.environments.readying import Outcome
 from . import options, readied
 
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _prepare(given: argparse.Namespace) -> list[Outcome]:
-    from ...suite.readying import prepare
+    from ...suite.environments.readying import prepare
 
     how = readied.how(given)
     return prepare(options.suite(given, how.facts).benchmarks, how)

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...errors import UserError
 from ...suite.benchfile import ARCHITECTURES
-from ...suite.making import indented
-from ...suite.readying import How, Outcome
+from ...suite.environments.making import indented
+from ...suite.environments.readying import How, Outcome
 from .options import add_base, base
 
 INTERRUPTED = 130
@@ -32,7 +32,8 @@ def how(given: argparse.Namespace, **more: Any) -> How:
     Raises:
         UserError: the base folder cannot be made, or this machine's devices cannot be told.
     """
-    from ...suite import folders, machine
+    from ...suite.environments import folders
+    from ...suite.plan import machine
 
     place = base(given.base)
     facts: dict[str, Any] = {"arch": given.arch}

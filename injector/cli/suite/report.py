@@ -6,13 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ...compat import milabench
 from ...errors import UserError
 from ...report.layout import show
-from ...suite import finding, results
 from ...suite.config import load
-from ...suite.report import FORMATS, render
-from ...suite.scaling import DLBS, EXACT
-from ...suite.table import total
+from ...suite.results import finding, reading
+from ...suite.results.report import FORMATS, render
+from ...suite.results.scaling import DLBS, EXACT
+from ...suite.results.table import total
 from ..ending import failed
 from ..opened import DAMAGED
 from .options import add_base, base
@@ -49,9 +50,9 @@ def main(argv: Sequence[str]) -> int:
     """Print the report; exit code 2 when there is nothing to report, 1 where records are damaged."""
     options = parser().parse_args(argv)
     try:
-        suite = results.read(finding.find(options.which, str(base(options.base))))
+        suite = reading.read(finding.find(options.which, str(base(options.base))), [milabench])
         if options.suite:
-            suite = results.expected(suite, load(options.suite))
+            suite = reading.expected(suite, load(options.suite))
 
         if options.format == "csv":  # which has no place for sentences
             for sentence in suite.missing:

@@ -14,7 +14,7 @@ from . import options as common
 from . import planned
 
 if TYPE_CHECKING:
-    from ...suite.running.engine import Manner
+    from ...suite.run.engine import Manner
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,10 +77,11 @@ def _check(given: argparse.Namespace) -> None:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from ...suite.running import folder, manners, whole
+    from ...suite.results.validation import check
+    from ...suite.run import folder, manners, whole
 
     if given.dry_run:
-        from ...suite.plantext import lines
+        from ...suite.plan.plantext import lines
 
         print("\n".join(lines(planned.suite_and_plan(given)[1], given.max_parallel)))
         return 0
@@ -91,16 +92,17 @@ def _run(given: argparse.Namespace) -> int:
     except BaseException:
         os.rmdir(path)
         raise
-    return whole.run(plan, path, _with(given, manners.of_suite(suite, plan)))
+    return whole.run(plan, path, _with(given, manners.of_suite(suite, plan, check)))
 
 
 def _resume(given: argparse.Namespace) -> int:
-    from ...suite.plan import read
-    from ...suite.running import folder, manners, whole
+    from ...suite.plan.jobs import read
+    from ...suite.results.validation import check
+    from ...suite.run import folder, manners, whole
 
     path = folder.find(str(common.base(given.base)), given.resume or None, given.suite)
     plan = read(path)
-    manner = _with(given, manners.of_plan(plan))
+    manner = _with(given, manners.of_plan(plan, check))
     return whole.resume(plan, path, manner, given.rerun or "never", given.dry_run)
 
 

@@ -36,8 +36,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _measure(given: argparse.Namespace) -> int:
     from ...launch.limits import duration
-    from ...suite import ground, machine
-    from ...suite.sizing import measured, sizer
+    from ...suite.environments import ground
+    from ...suite.plan import machine, sizer
+    from ...suite.sizing import measured
 
     for name in ("steps", "probes"):
         if vars(given)[name] < 1:

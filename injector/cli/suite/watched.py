@@ -13,9 +13,9 @@ from ...errors import UserError
 from ...report.layout import show
 from ...report.live import as_json
 from ...store.folder import open_run
-from ...suite.course import of_run, together
-from ...suite.report.live import SuiteWatching, lines
-from ...suite.watching import RUNNING, SuiteSnapshot, SuiteState, runs_of
+from ...suite.results.course import of_run, together
+from ...suite.results.report.live import SuiteWatching, lines
+from ...suite.results.watching import RUNNING, SuiteSnapshot, SuiteState, runs_of
 from ..opened import DAMAGED, collected
 
 PATIENCE = 10.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..validation.rules import RULES, problems
 from .kinds import TEMPLATE, Finding, Kind, Schema
+from .rules import RULES, problems
 
 _KINDS: Mapping[str, Schema] = {
     "flag": {"type": "boolean"},

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
-from .. import git, network, origins, sources
-from ..making import CommandFailed, Failed, Say, call
-from ..origins import Origin
-from ..python import environ, pip
+from ..environments import git, network, origins, sources
+from ..environments.making import CommandFailed, Failed, Say, call
+from ..environments.origins import Origin
+from ..environments.python import environ, pip
 from .checking import Around
 from .modules import find
 from .target import Target

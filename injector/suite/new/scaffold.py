@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError
-from .. import folders
-from ..making import Failed, Say, making
+from ..environments import folders
+from ..environments.making import Failed, Say, making
 from . import checking, fetching, writing
 from .fetching import Fetched
 from .loops import Finder

@@ -6,8 +6,8 @@ import os
 import re
 import signal
 
-from .. import traces
-from ..outcome import ProcessResult
+from ..results import traces
+from ..results.outcome import ProcessResult
 
 _SIGNS = re.compile(
     r"OutOfMemory|out of memory|MemoryError|[Cc]annot allocate memory|can't allocate memory"

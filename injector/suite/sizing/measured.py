@@ -9,14 +9,14 @@ from pathlib import Path
 from ...errors import UserError
 from ...store.place import create_unique
 from ..config.model import Benchmark, Suite
-from ..machine import Machine
-from ..planning import Ground
+from ..environments.ground import Ground
+from ..plan import observations
+from ..plan.machine import Machine
+from ..plan.observations import CPU
+from ..plan.sizer import batch_of, capacity_of, default_of, kind_of, resizable
 from ..words import counted
-from . import observations
 from .measuring import STEPS, Prober
-from .observations import CPU
 from .probing import MOST_PROBES, Interrupted, Probe, ProbeError, Search
-from .sizer import batch_of, capacity_of, default_of, kind_of, resizable
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 GB = 1e9

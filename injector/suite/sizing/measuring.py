@@ -8,16 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ...store.place import clean_name
-from .. import planning, records, score
 from ..config.model import Benchmark, Suite
-from ..machine import Machine
-from ..outcome import ProcessResult
-from ..plan import Plan
-from ..planning import Ground
-from ..running import journal, manners, results, whole
+from ..environments.ground import Ground
+from ..plan import planning
+from ..plan.jobs import Plan
+from ..plan.machine import Machine
+from ..plan.sizer import Sizer, with_batch
+from ..results import records, score
+from ..results.outcome import ProcessResult
+from ..run import journal, manners, whole
 from . import exhaustion
 from .probing import Interrupted, Probe, ProbeError
-from .sizer import Sizer, with_batch
 
 STEPS, SKIP = 10, 2
 INTERVAL = 0.1
@@ -51,7 +52,7 @@ class Prober:
         folder = os.path.join(self.folder, f"{clean_name(self.benchmark.name)}.{batch}")
         os.makedirs(folder)
         plan = self._plan(batch, folder)
-        manner = replace(manners.of_suite(self.suite, plan), judge=results.by_codes)
+        manner = manners.of_suite(self.suite, plan)
         code = whole.run(plan, folder, manner, io.StringIO())
         if code == whole.INTERRUPTED:
             raise Interrupted

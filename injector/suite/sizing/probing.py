@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .choosing import REACH, largest, rounded
-from .observations import Known, Limit, Observation
+from ..plan.choosing import REACH, largest, rounded
+from ..plan.observations import Known, Limit, Observation
 
 MOST_PROBES = 10
 CLOSE = 1 / 16

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from injector.cli.new import main
-from injector.suite import config, python
+from injector.suite import config
+from injector.suite.environments import python
 from injector.suite.new.target import parse
 
 ROOT = Path(__file__).parents[3]

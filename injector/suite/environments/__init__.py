@@ -1,0 +1,1 @@
+"""What benchmarks run in and on: sources, installed packages, prepared data."""

@@ -1,0 +1,147 @@
+"""git, told to be the same for everybody."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from . import network
+from .making import CommandFailed, Failed, call
+
+_SETTINGS = {
+    "advice.detachedHead": "false",
+    "core.autocrlf": "false",  # files as they were committed
+    "core.hooksPath": os.devnull,
+    "gc.auto": "0",  # nothing that goes on behind our back
+    "maintenance.auto": "false",
+    "safe.directory": "*",  # a base folder may be shared between users
+}
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+def git(tree: Path, *words: str | Path) -> str:
+    """What ``git WORDS`` prints in ``tree``. Never asks for a password, never looks above ``tree``.
+
+    Raises:
+        CommandFailed: see :func:`injector.suite.environments.making.call`.
+    """
+    settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+    return call(["git", *settings, *words], folder=tree, environ=_environ(tree))
+
+
+def _environ(tree: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    kept |= {"GIT_TERMINAL_PROMPT": "0", "GIT_CEILING_DIRECTORIES": str(tree.parent), "LC_ALL": "C"}
+    # A server that says nothing for a minute is none.
+    return {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "60"} | kept
+
+
+def check_out(url: str, commit: str, tree: Path, submodules: bool = False) -> None:
+    """Make ``tree``, a new folder, the working tree of ``commit`` of the repository at ``url``.
+
+    Raises:
+        Failed: it cannot be reached, does not have the commit, or what lies there in the end is not
+            the commit.
+    """
+    tree.mkdir(parents=True)
+    git(tree, "init", "--quiet")
+    git(tree, "remote", "add", "origin", url)
+    _fetch(url, commit, tree)
+    try:
+        git(tree, "checkout", "--quiet", "--detach", commit)
+        if submodules:
+            git(tree, "submodule", "--quiet", "update", "--init", "--recursive")
+    except CommandFailed as error:
+        raise _explained(url, error) from None
+    _verify(url, commit, tree)
+
+
+def _fetch(url: str, commit: str, tree: Path) -> None:
+    """Get one commit; all of them from a server that gives no single ones."""
+    try:
+        git(tree, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+        return
+    except CommandFailed as error:
+        if network.missing(error.tail) or "not found" in error.tail.lower():
+            raise _explained(url, error) from None
+    try:
+        git(tree, "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/remotes/origin/*")
+        git(tree, "cat-file", "-e", commit + "^{commit}")
+    except CommandFailed as error:
+        if "cat-file" in str(error):
+            now = f" (its HEAD is {where_is(url, 'HEAD')} today)"
+            text = f"{url} has no commit {commit} in any branch or tag{now}: mend origin.commit"
+            raise Failed(text) from None
+        raise _explained(url, error) from None
+
+
+def _explained(url: str, error: CommandFailed) -> Failed:
+    if "does not appear to be a git repository" in error.tail:
+        return Failed(f"{url} is no git repository")
+    if network.missing(error.tail):
+        lines = error.tail.splitlines()
+        said = next((line for line in lines if network.missing(line)), lines[-1])
+        return Failed(
+            f"{url} cannot be reached: {said}\n"
+            "Where there is a network, `git clone --mirror` it; then have git take that copy:\n"
+            f"    git config --global url./path/of/the/copy.insteadOf {url}"
+        )
+    return Failed(f"{url}: {error}")
+
+
+def _verify(url: str, commit: str, tree: Path) -> None:
+    head = git(tree, "rev-parse", "HEAD").strip()
+    if head != commit:
+        raise Failed(f"{url}: asked for {commit}, and {head} was checked out")
+    changed = git(tree, "status", "--porcelain")
+    if changed.strip():
+        files = ", ".join(line[3:] for line in changed.splitlines()[:5])
+        raise Failed(f"{url}: what was checked out is not {commit}: {files} differ from it")
+
+
+def apply(patch: Path, tree: Path) -> None:
+    """Apply a patch to a working tree or any other folder, all of it or nothing.
+
+    Raises:
+        Failed: it does not apply.
+    """
+    index = ["--index"] if (tree / ".git").exists() else []
+    try:
+        git(tree, "apply", "--whitespace=nowarn", *index, patch)
+    except CommandFailed as error:
+        said = error.tail or str(error)
+        raise Failed(f"{patch}: the patch does not apply\n{said}") from None
+
+
+def state(tree: Path) -> str:
+    """What is checked out and how its files differ from that, as a digest; what git does not know of
+    is not looked at."""
+    told = git(tree, "rev-parse", "HEAD")
+    how = ("--no-ext-diff", "--no-textconv", "--binary", "--ignore-submodules=untracked")
+    told += git(tree, "--no-optional-locks", "diff", *how, "HEAD")
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def changed_files(tree: Path) -> list[str]:
+    """The files that differ from the commit, patched ones among them."""
+    how = ("--name-only", "--ignore-submodules=untracked")
+    return git(tree, "--no-optional-locks", "diff", *how, "HEAD").splitlines()
+
+
+def where_is(url: str, name: str) -> str | None:
+    """The commit that a branch or tag is at; None where the repository has no such one.
+
+    What an annotated tag is at is the commit that it stands for.
+
+    Raises:
+        Failed: the repository cannot be reached, or is none.
+    """
+    try:
+        listed = git(Path.cwd(), "ls-remote", url, name, name + "^{}")
+    except CommandFailed as error:
+        raise _explained(url, error) from None
+    found = [line.split()[0] for line in listed.splitlines() if COMMIT.match(line)]
+    return found[-1] if found else None

@@ -1,0 +1,101 @@
+"""This package, so that an environment can be given the very same."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import re
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+from ..._version import __version__
+from .. import shipped
+from . import folders
+from .making import Failed, making
+
+NAME = "overlay-injector"
+
+
+class Itself(NamedTuple):
+    """This package as it runs now."""
+
+    requirement: str
+    """How it is installed elsewhere: ``-e CHECKOUT`` or the path of a wheel."""
+    digest: str
+    """Changes with its files; of a checkout, whose files are used where they are, with its place."""
+    requires: str
+    """Changes with the packages that it needs."""
+    version: str = __version__
+
+    def provide(self) -> None:
+        """Make the wheel, if it is one and there is none yet."""
+        file = Path(self.requirement)
+        if self.requirement.startswith("-e ") or file.exists():
+            return
+        with making(file.parent) as new:
+            _pack(_installed(), new / file.name)
+
+
+def find(base: Path) -> Itself:
+    """This package, from where it was itself installed.
+
+    From a checkout: that checkout, so that what is edited there is what runs. Otherwise a wheel
+    put together from its installed files: no index has to be asked for it.
+
+    Raises:
+        Failed: it is neither in a checkout nor properly installed.
+    """
+    checkout = shipped.checkout()
+    if checkout is not None:
+        text = (checkout / "pyproject.toml").read_text(encoding="utf-8")
+        needs = re.search(r"^dependencies = \[.*?\]$", text, re.M | re.S)
+        requires = needs.group() if needs else text
+        return Itself(f"-e {checkout}", _digest(str(checkout)), _digest(requires))
+    installed = _installed()
+    record = installed.read_text("RECORD") or ""
+    requires = "\n".join(sorted(installed.requires or ()))
+    # Two versions of it may use the same base at the same time.
+    home = folders.cache(base) / "wheels" / _digest(record)[:12]
+    file = home / f"{NAME.replace('-', '_')}-{installed.version}-py3-none-any.whl"
+    return Itself(str(file), _digest(record), _digest(requires))
+
+
+def _installed() -> importlib.metadata.Distribution:
+    for found in importlib.metadata.distributions(name=NAME, path=[str(shipped.PACKAGE.parent)]):
+        if found.files:
+            return found
+    raise Failed(
+        f"{shipped.PACKAGE} was not installed by pip or uv: no environment can be given the same. "
+        "Use --use-current-env"
+    )
+
+
+def _pack(installed: importlib.metadata.Distribution, wheel: Path) -> None:
+    """A wheel of the installed files; commands are made anew where it is installed."""
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in installed.files or ():
+            if ".." in file.parts or file.suffix == ".pyc" or file.name in _OF_AN_INSTALLATION:
+                continue
+            text = file.read_binary()
+            if file.name == "RECORD":
+                text = _record(text.decode()).encode()
+            packed.writestr(str(file), text)
+
+
+_OF_AN_INSTALLATION = ("direct_url.json", "INSTALLER", "REQUESTED", "uv_cache.json")
+
+
+def _record(text: str) -> str:
+    """The list of a wheel's files, without those that came with its installation."""
+    kept = []
+    for line in text.splitlines():
+        name = line.split(",")[0]
+        own = not name.startswith("..") and not name.endswith(".pyc")
+        if own and name.rpartition("/")[2] not in _OF_AN_INSTALLATION:
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,186 @@
+"""Where a benchmark's program comes from, as ``origin`` says, and where it lies then."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config.model import Benchmark, Problem, SuiteError
+from ..definitions import path_of
+from . import folders
+
+PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,\s-]+\])?==[A-Za-z0-9.!+_-]+")
+_FAR = re.compile(r"[a-z+]+://|[^/]+@[^/]+:")
+"""What begins like this is the URL of a repository, and no path."""
+
+IGNORED = ("__pycache__", ".git", "voirfile.py", "README.md", "benchmark.yaml", "benchfile.py")
+"""Of a definition's files those that a program cannot be made of."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where something comes from. Its ``key`` names it: equal origins share a folder."""
+
+    name: str
+    """What its folder is called."""
+    git: str = ""
+    """The URL of a repository."""
+    commit: str = ""
+    branch: str = ""
+    submodules: bool = False
+    archive: str = ""
+    """``NAME==VERSION``: the source archive of a package."""
+    path: Path | None = None
+    """A folder that is used where it is."""
+    patches: tuple[Path, ...] = ()
+    into: str = ""
+    """Where below a copy of ``definition`` the repository lies, for scripts that expect it there."""
+    definition: Path | None = None
+    inside: str = ""
+    """The folder of it that is meant."""
+    install: bool = False
+    """Whether what lies there is a package that is to be installed."""
+
+    def __str__(self) -> str:
+        if self.git:
+            return f"{self.git} at {(self.commit or self.branch or 'no commit')[:12]}"
+        return self.archive or str(self.path)
+
+    @property
+    def key(self) -> str:
+        """The name of its folder below ``BASE/sources``."""
+        said: list[Any] = [self.git, self.commit, self.branch, self.submodules, self.archive]
+        said += [_digest(patch) for patch in self.patches]
+        if self.into and self.definition is not None:
+            said += [self.into, manifest(self.definition, self.into)]
+        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        return f"{self.name}-{digest[:12]}"
+
+    def home(self, base: Path) -> Path:
+        """The folder of all that comes from there."""
+        return self.path or folders.sources(base) / self.key / self.name
+
+    def folder(self, base: Path) -> Path:
+        """Where the program lies: what ``{source}`` stands for. It need not be there yet."""
+        return self.home(base) / self.into / self.inside
+
+
+def of(benchmark: Benchmark) -> Origin | None:
+    """The origin of a benchmark; None where it is a package only, or says nothing about it.
+
+    Raises:
+        SuiteError: it makes no sense, or names files that are not there.
+    """
+    told = benchmark.settings.get("origin")
+    if not told:
+        return None
+    if problems := list(_problems(benchmark, told)):
+        raise SuiteError(problems)
+    patches = tuple(
+        path_of(benchmark, str(patch), "origin", "patches", number)
+        for number, patch in enumerate(told.get("patches") or ())
+    )
+    common: dict[str, Any] = {"patches": patches, "inside": str(told.get("folder") or "")}
+    common["install"] = bool(told.get("install"))
+    if told.get("git"):
+        return _repository(benchmark, told, common)
+    if told.get("archive"):
+        pin = str(told["package"])
+        return Origin(re.split(r"[\[=]", pin)[0], archive=pin, **common)
+    if told.get("path"):
+        path = path_of(benchmark, str(told["path"]), "origin", "path")
+        return Origin(path.name, path=path, **common)
+    return None
+
+
+def _repository(benchmark: Benchmark, told: dict[str, Any], common: dict[str, Any]) -> Origin:
+    url = str(told["git"])
+    if not _FAR.match(url):
+        url = str(path_of(benchmark, url, "origin", "git"))
+    into = str(told.get("into") or "")
+    definition = benchmark.definition if into else None
+    last = re.split(r"[/:]", url.rstrip("/"))[-1]
+    return Origin(
+        definition.name if definition else last.removesuffix(".git") or "source",
+        git=url,
+        commit=str(told.get("commit") or "").lower(),
+        branch=str(told.get("branch") or ""),
+        submodules=bool(told.get("submodules")),
+        into=into,
+        definition=definition,
+        **common,
+    )
+
+
+def package_of(benchmark: Benchmark) -> str | None:
+    """The pin of the package that is installed for a benchmark, if its program is one."""
+    told = benchmark.settings.get("origin") or {}
+    return str(told["package"]) if told.get("package") and not told.get("archive") else None
+
+
+def _problems(benchmark: Benchmark, told: Any) -> Iterator[Problem]:
+    def problem(text: str, *keys: str | int) -> Problem:
+        return Problem(benchmark.at("origin", *keys), text)
+
+    if not isinstance(told, dict):
+        yield problem("is a mapping with `package`, `git` and `commit`, or `path`")
+        return
+    ways = [key for key in ("package", "git", "path") if told.get(key)]
+    if len(ways) > 1:
+        yield problem(f"a program comes from one place: {' or '.join(ways)}")
+    pin = told.get("package")
+    if pin and not PIN.fullmatch(str(pin)):
+        yield problem(f"{pin!r} is no pin: write NAME==VERSION", "package")
+    if told.get("archive") and not pin:
+        yield problem("an archive is that of a package: write `package: NAME==VERSION`", "archive")
+    patches = told.get("patches") or ()
+    if patches and not (told.get("git") or told.get("archive")):
+        yield problem("patches are for `git` and `archive`; change other folders", "patches")
+    into = told.get("into")
+    for key, where in (("into", "the definition's folder"), ("folder", "what comes from there")):
+        if told.get(key) and not _inside(str(told[key])):
+            yield problem(f"{told[key]!r} does not lie in {where}", key)
+    if into and benchmark.definition is None:
+        yield problem("there is no definition whose files could lie beside it", "into")
+    for number, patch in enumerate(patches):
+        path = path_of(benchmark, str(patch), "origin", "patches", number)
+        if not path.is_file():
+            yield problem(f"there is no file {path}", "patches", number)
+    if told.get("path"):
+        path = path_of(benchmark, str(told["path"]), "origin", "path")
+        if not path.is_dir():
+            yield problem(f"there is no folder {path}", "path")
+
+
+def _inside(path: str) -> bool:
+    parts = Path(path).parts
+    return bool(parts) and not Path(path).is_absolute() and ".." not in parts
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+
+
+def manifest(folder: Path, without: str = "") -> list[tuple[str, str]]:
+    """Each file below ``folder`` that a program may be made of, with its digest; links by target.
+
+    ``without``: a folder below it that is left out.
+    """
+    found = []
+    for path in sorted(folder.rglob("*")):
+        below = path.relative_to(folder)
+        name = str(below)
+        if any(part in IGNORED for part in below.parts) or (
+            without and below.is_relative_to(without)
+        ):
+            continue
+        if path.is_symlink():
+            found.append((name, f"-> {path.readlink()}"))
+        elif path.is_file():
+            found.append((name, _digest(path)))
+    return found

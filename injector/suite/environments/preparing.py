@@ -1,0 +1,222 @@
+"""Running prepare steps: each once, in the environment of its benchmark.
+
+A folder of data is there as a whole or not at all: it is filled under another name. That a step has
+finished is recorded in ``BASE/extra/.prepared``, with what it was made by; what it printed lies there too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config.model import Benchmark
+from . import folders, network, preparation
+from .environments import python_of
+from .making import MAKING, CommandFailed, Failed, Say, call, locked, put, write
+from .preparation import Preparation
+from .surroundings import placeholders, variables
+
+SCHEMA = 1
+
+
+CORES = {"cpu_count": 1, "cpu_per_gpu": 1, "n_worker": 1}
+MACHINE = {
+    **CORES,
+    "arch": "cpu",
+    "gpu_count": 1,
+    "gpu": {"count": 1, "arch": "cpu", "name": "", "capacity": "0 MiB"},
+}
+"""What placeholders of a machine are taken for where steps are told apart."""
+
+
+def is_prepared(
+    benchmark: Benchmark, base: Path, facts: Mapping[str, object], use_current: bool = False
+) -> bool:
+    """Whether the prepare step of ``benchmark`` has finished, or it has none.
+
+    ``facts``: what is known of the machine, by the names of its placeholders.
+
+    Raises:
+        SuiteError: its prepare step makes no sense.
+    """
+    step = plan(benchmark, base, facts, use_current)
+    return step is None or step.finished()
+
+
+def plan(
+    benchmark: Benchmark, base: Path, facts: Mapping[str, object], use_current: bool = False
+) -> Step | None:
+    """The prepare step of ``benchmark`` with everything filled in; None if it has none.
+
+    Raises:
+        SuiteError: it makes no sense.
+    """
+    asked = preparation.of(benchmark, base)
+    if asked is None:
+        return None
+    context = {**_job(benchmark, base, facts), **facts, **placeholders(benchmark, base)}
+    written = [preparation.OWN_ARGUMENT] if asked.arguments is None else asked.arguments
+    env = {**(benchmark.settings.get("env") or {}), **asked.env}
+    own = benchmark.with_settings(argv=written, env=env)
+    arguments = own.argv(context)
+    if asked.own_arguments:
+        arguments += benchmark.argv(context)
+    made_by = own.argv({**context, **CORES})
+    if asked.own_arguments:
+        made_by += benchmark.argv({**context, **_job(benchmark, base, MACHINE), **MACHINE})
+    environ = variables(benchmark, base, benchmark.filled(context), use_current)
+    given = own.filled(context).get("env") or {}
+    environ |= {str(name): str(value) for name, value in given.items()}
+    start = [str(python_of(benchmark, base, use_current))] if asked.script.suffix == ".py" else []
+    words = (*start, str(asked.script), *arguments)
+    text = asked.script.read_bytes() if asked.script.is_file() else b""
+    # Data that were made for one machine are those of another: of the program's own arguments nothing
+    # counts that follows from the devices, and of the step's nothing that follows from the cores.
+    # The base folder may be moved: what it is called changes nothing in what was made.
+    said = [hashlib.sha256(text).hexdigest(), made_by, dict(asked.env), str(asked.data)]
+    told = json.dumps(said, default=str).replace(str(base), "BASE")
+    digest = hashlib.sha256(told.encode()).hexdigest()
+    return Step(benchmark, asked, base, words, environ, digest)
+
+
+def _job(benchmark: Benchmark, base: Path, facts: Mapping[str, object]) -> Mapping[str, object]:
+    """What placeholders of a job mean where there is none: all devices, and what the group shares.
+
+    A program's settings may have them, and a prepare step is told those settings.
+    """
+    count = facts.get("gpu_count", 1)
+    devices = [f"{facts.get('arch', 'cpu')}:{number}" for number in range(int(str(count)))]
+    out = str(folders.extra(base, benchmark.group))
+    return {"out": out, "device_count": count, "devices": devices}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A prepare step that can be run. Steps of the same ``digest`` are the same."""
+
+    benchmark: Benchmark
+    asked: Preparation
+    base: Path
+    words: tuple[str, ...]
+    environ: Mapping[str, str]
+    digest: str
+
+    @property
+    def key(self) -> str:
+        """A name of the data folder."""
+        name = str(self.asked.data.relative_to(folders.data(self.base))).replace("/", "~")
+        return "all" if name == "." else name
+
+    @property
+    def record(self) -> Path:
+        """A shared folder has a record for each step that fills it, any other has one."""
+        ending = f"-{self.digest[:12]}" if self.asked.shared else ""
+        return folders.records(self.base) / f"{self.key}{ending}.json"
+
+    @property
+    def log(self) -> Path:
+        """What it printed."""
+        return self.record.with_suffix(".log")
+
+    def finished(self) -> bool:
+        """Whether it has been run, as it is now, and what it made is there."""
+        record = _read(self.record)
+        return record is not None and record["digest"] == self.digest and self.asked.data.is_dir()
+
+    def run(self, say: Say, force: bool = False) -> bool:
+        """Run it unless it has finished; whether it was run.
+
+        Raises:
+            Failed: nothing will take what it left for finished.
+        """
+        if not force and self.finished():
+            return False
+        what = f"the data folder {self.key}"
+        with locked(folders.locks(self.base) / f"data-{self.key}", what, say):
+            if not force and self.finished():
+                return False  # somebody else has done it meanwhile
+            self._check_owner()
+            say(f"prepare {self.benchmark.name}: {self.asked.data}")
+            self._run()
+        return True
+
+    @property
+    def _maker(self) -> str:
+        """What makes the folder, wherever its definition lies."""
+        return f"{self.asked.code.name}/{self.asked.script.name}"
+
+    def _check_owner(self) -> None:
+        """Nothing that another step has made is made into something else."""
+        record = None if self.asked.shared else _read(self.record)
+        if record is None or not self.asked.data.is_dir():
+            return
+        if record["made_by"] != self._maker:
+            raise Failed(
+                f"{self.asked.data} is what {record['made_by']} has made for {record['benchmark']}: "
+                "name another folder with `prepare.data`, or remove that one"
+            )
+
+    def _run(self) -> None:
+        asked = self.asked
+        self.record.unlink(missing_ok=True)
+        folder = asked.data
+        if not asked.in_place:
+            folder = folder.with_name(folder.name + MAKING)
+        if not asked.shared:
+            folders.remove(folder)
+        extra = folders.extra(self.base, self.benchmark.group)
+        for each in (folder, folders.cache(self.base), extra):
+            each.mkdir(parents=True, exist_ok=True)
+        began = time.time()
+        try:
+            self._call(folder)
+            if folder != asked.data:
+                put(folder, asked.data)
+        finally:
+            if folder != asked.data:
+                folders.remove(folder)
+        told: dict[str, Any] = {"schema": SCHEMA, "digest": self.digest}
+        told |= {"benchmark": self.benchmark.name, "data": str(asked.data)}
+        told |= {"made_by": self._maker, "command": self.words}
+        write(self.record, json.dumps(told | {"began": began, "ended": time.time()}, indent=1))
+
+    def _call(self, folder: Path) -> None:
+        """Run the command with ``folder`` in the place of the data folder."""
+        old, new = str(self.asked.data), str(folder)
+        words = [_moved(word, old, new) for word in self.words]
+        environ = {
+            name: value if name.startswith("MILABENCH_") else _moved(value, old, new)
+            for name, value in self.environ.items()
+        }
+        try:
+            call(words, folder=self.asked.code, environ={**os.environ, **environ}, log=self.log)
+        except CommandFailed as error:
+            lines = [f"{error}", f"(all of it: {self.log})"]
+            if network.missing(error.tail):
+                lines.append(
+                    "It seems to want a network that is not there. Prepare where there is one, with "
+                    "the same --base, and bring BASE/data, BASE/cache and BASE/extra here."
+                )
+            raise Failed("\n".join(lines)) from None
+
+
+def _moved(text: str, old: str, new: str) -> str:
+    """``text`` with the path ``old`` as ``new``; longer names that begin alike stay."""
+    if old == new:
+        return text
+    return re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if record.get("schema") == SCHEMA else None

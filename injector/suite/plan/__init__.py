@@ -1,0 +1,1 @@
+"""From a suite and a machine to the jobs that a run starts."""

@@ -1,0 +1,209 @@
+"""The words of one process of a plan: ``inject run`` and its options, a launcher, the program.
+
+Every benchmark here has been filled: no placeholder is left in its settings.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..config.model import Benchmark, Problem, SuiteError
+from ..definitions import path_of
+from ..shipped import DEFINITION_FILES
+from ..words import meant, nearest
+
+VOIRFILE = "voirfile.py"
+
+
+class Program(NamedTuple):
+    """What runs, before it is known on how many devices."""
+
+    kind: str
+    """``module`` ``script`` ``command``."""
+    target: str
+    arguments: tuple[str, ...]
+
+    def words(self) -> list[str]:
+        """As ``inject run`` and ``python`` take it."""
+        before = ["-m"] if self.kind == "module" else []
+        return [*before, self.target, *self.arguments]
+
+
+def program(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> Program:
+    """The program that ``run`` names: ``-m pkg.mod``, ``script.py``, ``command sub``.
+
+    A script lies beside the file that names it, in the folder of the definition, or where the program
+    runs; a command in the environment. Without ``run`` it is ``main.py`` of the definition.
+
+    Raises:
+        SuiteError: nothing says what to run.
+    """
+    run = benchmark.settings.get("run") or ""
+    words = list(_split(run)) if isinstance(run, str) else list(map(str, run))
+    words = words or _default(benchmark)
+    target, *rest = words or [""]
+    if target == "-m" and rest:
+        return Program("module", rest[0], (*rest[1:], *arguments))
+    if target in ("", "-m"):
+        text = "nothing to run: `run` is `-m package.module`, `script.py` or a command"
+        raise SuiteError([Problem(benchmark.at("run"), text)])
+    if target.endswith(".py") or os.path.isabs(target):
+        return Program("script", _script(benchmark, target), (*rest, *arguments))
+    return Program("command", _command(python, target), (*rest, *arguments))
+
+
+def _script(benchmark: Benchmark, target: str) -> str:
+    if os.path.isabs(target):
+        return target
+    found = path_of(benchmark, target, "run")
+    return str(found) if os.path.isfile(found) else target
+
+
+@lru_cache(256)
+def _split(run: str) -> tuple[str, ...]:
+    return tuple(shlex.split(run))
+
+
+def _command(python: str, name: str) -> str:
+    """A command of an environment; ``name`` may be a path as well."""
+    return os.path.join(os.path.dirname(python), name)
+
+
+def _default(benchmark: Benchmark) -> list[str]:
+    return [main] if (main := _beside(benchmark, "main.py")) else []
+
+
+def _beside(benchmark: Benchmark, name: str) -> str | None:
+    """A file of the definition, if it has it."""
+    if benchmark.definition is None:
+        return None
+    path = os.path.join(benchmark.definition, name)
+    return path if os.path.isfile(path) else None
+
+
+def launched(
+    benchmark: Benchmark, program: Program, python: str, devices: int, arch: str
+) -> list[str]:
+    """``program`` as one job over so many devices, started as ``plan.launcher`` says.
+
+    That is one of ``torchrun`` (the usual one), ``accelerate``, ``deepspeed``, ``tune``; ``none``, where
+    the program starts its ranks itself; or a command of the environment that the program is added to.
+
+    Raises:
+        SuiteError: a single word that nobody knows.
+    """
+    words = shlex.split(str(benchmark.plan.get("launcher") or _usual(benchmark)))
+    if words == ["none"]:
+        return program.words()
+    if len(words) == 1 and (launcher := LAUNCHERS.get(words[0])):
+        return launcher(program, devices, arch)
+    known = (*LAUNCHERS, "none")
+    if len(words) == 1 and nearest(words[0], known):
+        text = f"no launcher is called {words[0]!r}{meant(words[0], known)}"
+        raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
+    if words[0] == "-m":
+        return [*words, *program.words()]
+    return [_command(python, words[0]), *words[1:], *program.words()]
+
+
+def _usual(benchmark: Benchmark) -> str:
+    """torchrun; milabench's classes say where they want it, and all others start one process."""
+    own, milabench = (_beside(benchmark, name) for name in DEFINITION_FILES)
+    return "none" if milabench and not own else "torchrun"
+
+
+def _torchrun(program: Program, devices: int, arch: str) -> list[str]:
+    # Standalone: it takes a free port, so that two suites never meet.
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(devices)]
+    how = {"module": ["-m"], "command": ["--no-python"]}.get(program.kind, [])
+    return [*words, *how, program.target, *program.arguments]
+
+
+def _accelerate(program: Program, devices: int, arch: str) -> list[str]:
+    if arch == "cpu":  # there it starts no more than one process of its own; it reads torchrun's
+        return _torchrun(program, devices, arch)
+    words = ["-m", "accelerate.commands.launch", "--num_machines", "1"]
+    words += ["--num_processes", str(devices), "--mixed_precision", "no", "--dynamo_backend", "no"]
+    words += ["--multi_gpu", "--main_process_port", "0"] if devices > 1 else []
+    how = {"module": ["-m"], "command": ["--no_python"]}.get(program.kind, [])
+    return [*words, *how, program.target, *program.arguments]
+
+
+def _deepspeed(program: Program, devices: int, arch: str) -> list[str]:
+    words = ["-m", "deepspeed.launcher.runner", "--num_gpus", str(devices)]
+    how = {"module": ["--module"], "command": ["--no_python"]}.get(program.kind, [])
+    return [*words, *how, program.target, *program.arguments]
+
+
+def _tune(program: Program, devices: int, arch: str) -> list[str]:
+    """torchtune's ``tune run`` is the program, takes torchrun's options, and the recipe after them."""
+    words = program.words()
+    at = words.index("run") + 1 if "run" in words else len(words)
+    return [*words[:at], "--standalone", "--nproc-per-node", str(devices), *words[at:]]
+
+
+LAUNCHERS: dict[str, Callable[[Program, int, str], list[str]]] = {
+    "torchrun": _torchrun,
+    "accelerate": _accelerate,
+    "deepspeed": _deepspeed,
+    "tune": _tune,
+}
+
+
+def injected(benchmark: Benchmark, python: str, run: str, program: Sequence[str]) -> list[str]:
+    """``inject run`` of ``program`` in the environment of ``python``, recorded in ``run``."""
+    words = [python, "-m", "injector", "run", "--into", run, "--name", benchmark.name]
+    words += ["--quiet", "--timeout", _number(benchmark.max_duration)]
+    for path in voirfiles(benchmark):
+        words += ["--voirfile", path]
+    words += options(benchmark)
+    return [*words, "--", *program]
+
+
+def voirfiles(benchmark: Benchmark) -> list[str]:
+    """The voirfiles, absolute: those that ``voirfile`` names, else the one of the definition."""
+    named = benchmark.settings.get("voirfile")
+    if named is None:
+        found = _beside(benchmark, VOIRFILE)
+        return [found] if found else []
+    listed = [named] if isinstance(named, str) else named
+    return [
+        each if each == "auto" else str(path_of(benchmark, each, "voirfile")) for each in listed
+    ]
+
+
+def options(benchmark: Benchmark) -> list[str]:
+    """The words that ``voir.options`` comes to.
+
+    Raises:
+        SuiteError: a value that no option takes.
+    """
+    given = (benchmark.settings.get("voir") or {}).get("options") or {}
+    taken: dict[str, Any] = {}
+    for name, value in given.items():
+        taken["--" + str(name).replace("_", "-")] = value
+        if isinstance(value, Mapping):
+            text = "an option takes a value, true, false or a list of values, not a mapping"
+            raise SuiteError([Problem(benchmark.at("voir", "options", name), text)])
+    return [word for option, value in taken.items() for word in _option(option, value)]
+
+
+def _option(option: str, value: Any) -> Iterator[str]:
+    if value is None:
+        return
+    if value is False:
+        yield "--no-" + option[2:]
+        return
+    yield option
+    if isinstance(value, (list, tuple)):
+        yield from map(str, value)
+    elif value is not True:
+        yield _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")

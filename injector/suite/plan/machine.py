@@ -1,0 +1,229 @@
+"""What this machine has to run a suite on: devices, cores, memory."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import UserError
+
+KINDS = {"nvidia": "cuda", "scripted": "cuda", "amd": "rocm"}
+"""How devices of a vendor are called, as of :mod:`injector.monitor.devices`."""
+SYNONYMS = {"gpu": "cuda", "hip": "rocm"}
+MOST_VIRTUAL = 1024
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device that processes can be given: an accelerator, or a share of the cores."""
+
+    kind: str
+    """``cuda`` ``rocm`` ``xpu`` ``cpu``."""
+    number: int
+    """Among those of its kind that this process may use, as a program counts them."""
+    token: str = ""
+    """What stands for it in a variable such as ``CUDA_VISIBLE_DEVICES``; none for a share of cores."""
+    name: str = ""
+    uuid: str = ""
+    memory: int | None = None
+    """Bytes."""
+
+    @property
+    def key(self) -> str:
+        """``cuda:0``."""
+        return f"{self.kind}:{self.number}"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The devices that a suite may use, and what they share."""
+
+    devices: tuple[Device, ...]
+    cores: tuple[int, ...]
+    """The numbers of the cores that this process may run on."""
+    cpu_count: int
+    """Cores that may be used at the same time: fewer than ``cores`` where a container has a quota."""
+    memory: int | None = None
+    """Bytes that may be used."""
+    host: str = ""
+
+    @property
+    def arch(self) -> str:
+        """The kind of its devices."""
+        return self.devices[0].kind
+
+    @property
+    def cpu_per_gpu(self) -> int:
+        """Cores for each device; never none."""
+        return max(1, self.cpu_count // len(self.devices))
+
+    def share(self, number: int, of: int) -> tuple[int, ...]:
+        """The cores of the process ``number`` of ``of`` that run side by side.
+
+        Neighbours, and nobody else's as long as there are enough.
+        """
+        each = max(1, self.cpu_count // of)
+        first = number * each % len(self.cores)
+        return tuple(sorted((self.cores + self.cores)[first : first + each]))
+
+    def facts(self) -> dict[str, Any]:
+        """What placeholders and conditions of a suite may ask about the machine.
+
+        Shares of the processor count as devices: the same plans run on them.
+        """
+        count = len(self.devices)
+        memory = min((d.memory for d in self.devices if d.memory), default=0)
+        return {
+            "arch": self.arch,
+            "gpu_count": count,
+            "cpu_count": self.cpu_count,
+            "cpu_per_gpu": self.cpu_per_gpu,
+            "gpu": {
+                "count": count,
+                "arch": self.arch,
+                "name": self.devices[0].name,
+                "capacity": f"{memory >> 20} MiB",
+            },
+        }
+
+    def described(self) -> dict[str, Any]:
+        """For ``plan.json``."""
+        return {
+            "arch": self.arch,
+            "host": self.host,
+            "cores": list(self.cores),
+            "cpu_count": self.cpu_count,
+            "memory": self.memory,
+            "devices": [
+                {"key": d.key, "name": d.name, "uuid": d.uuid, "memory": d.memory}
+                for d in self.devices
+            ],
+        }
+
+
+def find(asked: str | None = None, environ: Mapping[str, str] | None = None) -> Machine:
+    """This machine with the devices that ``--devices`` names.
+
+    ``asked``: ``cpu:N`` (N shares of the cores), ``cuda:0,1`` (or ``cuda``, ``rocm:…``), or ``all``:
+    the accelerators that the environment leaves visible, else one share of all cores.
+
+    Raises:
+        UserError: no such device; the text says which there are.
+    """
+    environ = os.environ if environ is None else environ
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    limits = _limits()
+    cpu_count = min(len(cores), max(1, int(limits.get("cpus") or len(cores))))
+    memory = _memory(limits)
+    devices = _devices((asked or "all").strip(), environ, memory)
+    return Machine(devices, cores, cpu_count, memory, socket.gethostname())
+
+
+def _devices(asked: str, environ: Mapping[str, str], memory: int | None) -> tuple[Device, ...]:
+    kind, _, rest = asked.partition(":")
+    kind = SYNONYMS.get(kind, kind)
+    if kind == "cpu":
+        return _virtual(asked, rest, memory)
+    if kind == "xpu":
+        return _unchecked(asked, rest)
+    if kind == "all" and rest:
+        raise UserError(_misunderstood(asked))
+    if kind not in ("all", *KINDS.values()):
+        raise UserError(_misunderstood(asked))
+    found, problems = _accelerators(environ)
+    if kind == "all" and problems:  # running on the cores instead would be no small surprise
+        raise UserError(f"{'; '.join(problems)} (--devices cpu:1 runs on the cores)")
+    if kind == "all":
+        return tuple(found) or _virtual("cpu", "", memory)
+    return _named(asked, rest, [each for each in found if each.kind == kind], problems)
+
+
+def _virtual(asked: str, count: str, memory: int | None) -> tuple[Device, ...]:
+    """So many shares of the processor."""
+    if count and not (count.isascii() and count.isdecimal()):
+        raise UserError(_misunderstood(asked))
+    number = int(count or 1)
+    if not 0 < number <= MOST_VIRTUAL:
+        raise UserError(f"--devices {asked}: between 1 and {MOST_VIRTUAL} shares of the cores")
+    part = memory // number if memory else None
+    return tuple(Device("cpu", each, memory=part) for each in range(number))
+
+
+def _unchecked(asked: str, rest: str) -> tuple[Device, ...]:
+    """Devices of Intel: nothing that is always installed could list them."""
+    if not rest:
+        raise UserError(f"--devices {asked}: devices of Intel have to be named, as in xpu:0,1")
+    return tuple(Device("xpu", each, str(each)) for each in _numbers(asked, rest))
+
+
+def _named(
+    asked: str, rest: str, found: Sequence[Device], problems: Sequence[str]
+) -> tuple[Device, ...]:
+    """Those of ``found`` that ``rest`` counts up, or all of them."""
+    by_number = {each.number: each for each in found}
+    wanted = _numbers(asked, rest) if rest else list(by_number)
+    missing = [number for number in wanted if number not in by_number]
+    if missing or not wanted:
+        kind = found[0].kind if found else asked.partition(":")[0]
+        lost = f"there is no {kind}:{missing[0]}" if missing else f"there is no {kind} device"
+        there = ", ".join(f"{each.key} ({each.name})" for each in found)
+        why = f" ({'; '.join(problems)})" if problems else ""
+        raise UserError(
+            f"--devices {asked}: {lost}{why}; there {'are ' + there if there else 'is cpu'}"
+        )
+    return tuple(by_number[number] for number in wanted)
+
+
+def _numbers(asked: str, rest: str) -> list[int]:
+    words = [word.strip().rpartition(":")[2] for word in rest.split(",")]
+    if not all(word.isascii() and word.isdecimal() for word in words):
+        raise UserError(_misunderstood(asked))
+    return list(dict.fromkeys(map(int, words)))
+
+
+def _misunderstood(asked: str) -> str:
+    return f"--devices {asked}: not understood; it is all, cpu:4, cuda:0,1, rocm:0 or xpu:0"
+
+
+def _accelerators(environ: Mapping[str, str]) -> tuple[list[Device], list[str]]:
+    from ...monitor.devices import Devices
+
+    visible = Devices.visible(environ)
+    memory = {
+        number: state.get("memory_total")
+        for number, state in visible.sample(("memory_total",)).items()
+    }
+    found: list[Device] = []
+    for number, each in visible.described().items():
+        kind = KINDS[each["vendor"]]
+        sliced = each["uuid"].startswith("MIG-")
+        found.append(
+            Device(
+                kind,
+                sum(other.kind == kind for other in found),
+                each["uuid"] if sliced else str(each["index"]),
+                each["name"],
+                each["uuid"],
+                memory[number],
+            )
+        )
+    return found, visible.problems
+
+
+def _limits() -> Mapping[str, Any]:
+    from ...monitor.container import read
+
+    group: Mapping[str, Any] = read().get("cgroup", {})
+    return group
+
+
+def _memory(limits: Mapping[str, Any]) -> int | None:
+    """Bytes that the machine has, or the container allows."""
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return limits.get("memory_limit")
+    return min(there, limits.get("memory_limit") or there)

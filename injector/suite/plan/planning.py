@@ -1,0 +1,287 @@
+"""From a suite and a machine to a plan: which processes, on which devices, with which words.
+
+Pure: the same suite on the same machine gives the same plan, and nothing is started or made. What
+lies on the disk (environments, data, earlier runs) comes in through a :class:`Ground`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...store.place import clean_name
+from ..config.model import Benchmark, Problem, Suite, SuiteError
+from ..environments.ground import Ground
+from ..words import meant
+from . import commands
+from .jobs import Job, LeftOut, Plan, Process
+from .machine import Device, Machine
+
+JOBS = "jobs"
+MARK = "INJECT_SUITE_RUN"
+"""The variable by which all processes of a run are known: its folder."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How somebody wants a suite to be run."""
+
+    folder: str
+    """The suite's run folder, absolute; it need not exist."""
+    repeat: int = 1
+    pin: bool = False
+    """Whether processes that run side by side are bound to cores of their own."""
+    history: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that a benchmark took when it last ran."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """For the record."""
+
+
+def plan(
+    suite: Suite, machine: Machine, base: str, ground: Callable[[Benchmark], Ground], wish: Wish
+) -> Plan:
+    """All that ``suite`` comes to on ``machine``.
+
+    Repeats go round: every benchmark once, then every benchmark a second time.
+
+    Raises:
+        SuiteError: every mistake in every benchmark.
+    """
+    planner = _Planner(machine, wish)
+    rounds = [list(planner.jobs(benchmark, ground)) for benchmark in suite.benchmarks]
+    if planner.problems:
+        raise SuiteError(planner.problems)
+    order = [jobs[turn] for turn in range(wish.repeat) for jobs in rounds if jobs]
+    return Plan(
+        {"name": suite.name, "file": os.path.abspath(suite.file)},
+        base,
+        {**machine.described(), "facts": planner.facts},
+        planner.benchmarks,
+        tuple(order),
+        tuple(planner.left_out),
+        dict(wish.options),
+    )
+
+
+class _Planner:
+    """Plans benchmarks one after the other, and keeps what is wrong with them."""
+
+    def __init__(self, machine: Machine, wish: Wish) -> None:
+        self.machine = machine
+        self.wish = wish
+        self.facts = machine.facts()
+        self.problems: list[Problem] = []
+        self.left_out: list[LeftOut] = []
+        self.benchmarks: dict[str, dict[str, Any]] = {}
+        self._names: set[str] = set()
+
+    def jobs(self, benchmark: Benchmark, ground: Callable[[Benchmark], Ground]) -> Iterator[Job]:
+        """The jobs of one benchmark, a repeat each; none if it is left out or wrong."""
+        try:
+            if reason := self._why_not(benchmark):
+                weight = benchmark.weight if benchmark.enabled else 0.0
+                self.left_out.append(LeftOut(benchmark.name, reason, weight=weight))
+                return
+            stem = self._stem(benchmark.name)
+            made = _Maker(benchmark, stem, self.machine, self.facts, ground(benchmark), self.wish)
+            jobs = [made.job(turn) for turn in range(self.wish.repeat)]
+        except SuiteError as error:
+            self.problems += error.problems
+            return
+        self.benchmarks[benchmark.name] = {
+            "family": benchmark.family,
+            "values": dict(benchmark.values),
+            "group": benchmark.group,
+            "tags": list(benchmark.tags),
+            "weight": benchmark.weight,
+            "settings": made.settings,
+            **_written(benchmark),
+        }
+        yield from jobs
+
+    def _why_not(self, benchmark: Benchmark) -> str | None:
+        """Why this benchmark is not to run here, if it is not."""
+        if not benchmark.enabled:
+            return "not enabled"
+        machines = int(benchmark.settings.get("num_machines") or 1)
+        if machines > 1:
+            return f"needs {machines} machines; this is one"
+        wanted, there = benchmark.plan.get("devices") or 1, len(self.machine.devices)
+        if wanted > there:
+            return f"needs {wanted} devices; there {'is' if there == 1 else 'are'} {there}"
+        asked = [key for key in ("requires_capabilities", "when") if benchmark.settings.get(key)]
+        unmet = benchmark.unmet(self.facts) if asked else ()
+        return f"needs {' and '.join(unmet)}" if unmet else None
+
+    def _stem(self, name: str) -> str:
+        """``name`` as the beginning of file names, unlike that of any other benchmark."""
+        stem, number = clean_name(name), 1
+        while (found := stem if number == 1 else f"{stem}.{number}") in self._names:
+            number += 1
+        self._names.add(found)
+        return found
+
+
+class _Maker:
+    """Makes the jobs of one benchmark."""
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        stem: str,
+        machine: Machine,
+        facts: Mapping[str, Any],
+        ground: Ground,
+        wish: Wish,
+    ) -> None:
+        self.benchmark = benchmark
+        self.stem = stem
+        self.machine = machine
+        self.ground = ground
+        self.wish = wish
+        self.context = {**facts, **ground.context}
+        self.settings: dict[str, Any] = {}
+        """Filled, as its first process has them."""
+
+    def job(self, turn: int) -> Job:
+        """The job of one repeat, counted from 0."""
+        key = f"{self.stem}.R{turn}"
+        groups = self._groups()
+        processes = [self._process(f"{key}.D{n}", n, groups) for n in range(len(groups))]
+        return Job(key, self.benchmark.name, turn, tuple(processes))
+
+    def _groups(self) -> list[tuple[Device, ...]]:
+        """The devices of each process. Raises SuiteError for a plan that nobody knows."""
+        plan = self.benchmark.plan
+        devices = self.machine.devices[: plan.get("devices")]
+        method = str(plan["method"]).replace("-", "_")
+        if method == "per_gpu":
+            return [(device,) for device in devices]
+        if method == "njobs":
+            return [devices] * self._count(plan.get("n", 1))
+        text = f"no plan is called {plan['method']!r}{meant(method, ('per_gpu', 'njobs'))}"
+        raise SuiteError([Problem(self.benchmark.at("plan", "method"), text)])
+
+    def _count(self, given: object) -> int:
+        if isinstance(given, int) and given >= 1 and given is not True:
+            return given
+        text = f"n is a number of jobs, at least 1, not {given!r}"
+        raise SuiteError([Problem(self.benchmark.at("plan", "n"), text)])
+
+    def _process(self, key: str, number: int, groups: Sequence[tuple[Device, ...]]) -> Process:
+        devices, run = groups[number], f"{JOBS}/{key}"
+        # One of four devices leaves the others' cores alone, though nothing else runs there.
+        shares = max(len(groups), len(self.machine.devices) // len(devices))
+        cores = self.machine.share(number, shares)
+        record = os.path.join(self.wish.folder, run)
+        out = os.path.join(record, "out")
+        context = {
+            **self.context,
+            "device_count": len(devices),
+            "devices": [device.key for device in devices],
+            "out": out,
+        }
+        settings = self.benchmark.filled(context)
+        self.settings = self.settings or settings
+        filled = replace(self.benchmark, settings=settings)
+        program = commands.program(filled, self.ground.python, self.benchmark.told(settings))
+        folder = str(settings.get("folder") or self.ground.folder or out)
+        self._check(filled, program, folder)
+        words = self._words(filled, program, len(devices))
+        limit = filled.max_duration
+        return Process(
+            key,
+            tuple(device.key for device in devices),
+            tuple(commands.injected(filled, self.ground.python, record, words)),
+            self._environment(filled, devices, record, len(cores)),
+            folder,
+            run,
+            limit,
+            min(self.wish.history.get(self.benchmark.name, limit), limit),
+            cores if self.wish.pin or filled.plan.get("pin") else (),
+        )
+
+    def _check(self, filled: Benchmark, program: commands.Program, folder: str) -> None:
+        """Raise SuiteError for what it names and is not there: a script, a command, a voirfile."""
+        problems = [
+            Problem(self.benchmark.at("voirfile"), f"there is no file {path}")
+            for path in commands.voirfiles(filled)
+            if path != "auto" and not self.ground.has(path)
+        ]
+        if text := self._no_program(program, folder):
+            problems.append(Problem(self.benchmark.at("run"), text))
+        if problems:
+            raise SuiteError(problems)
+
+    def _no_program(self, program: commands.Program, folder: str) -> str:
+        """What of the program is not there."""
+        target, has = program.target, self.ground.has
+        if program.kind == "command" and not has(target):
+            return f"there is no command {os.path.basename(target)} in {os.path.dirname(target)}"
+        if program.kind == "command" and os.path.basename(target).startswith("python"):
+            target = program.arguments[0] if program.arguments else ""
+            script = target.endswith(".py")
+            return "" if not script or has(os.path.join(folder, target)) else self._no_file(target)
+        if program.kind == "script" and not has(os.path.join(folder, target)):
+            return self._no_file(target)
+        return ""
+
+    def _no_file(self, target: str) -> str:
+        text = f"there is no file {target}"
+        if os.path.isabs(target):
+            return text
+        beside = os.path.dirname(os.path.abspath(self.benchmark.at("run").file))
+        own = self.benchmark.settings.get("folder") or self.ground.folder
+        places = dict.fromkeys(str(p) for p in (beside, self.benchmark.definition, own) if p)
+        return f"{text}: not in {', nor in '.join(places)}"
+
+    def _words(self, filled: Benchmark, program: commands.Program, devices: int) -> list[str]:
+        if filled.plan["method"] == "per_gpu":
+            return program.words()
+        python, arch = self.ground.python, self.machine.arch
+        return commands.launched(filled, program, python, devices, arch)
+
+    def _environment(
+        self, filled: Benchmark, devices: Sequence[Device], record: str, cores: int
+    ) -> dict[str, str | None]:
+        own = filled.settings.get("env") or {}
+        ranks = 1 if filled.plan["method"] == "per_gpu" else len(devices)
+        return {
+            "OMP_NUM_THREADS": str(max(1, cores // ranks)),
+            **visible(devices),
+            **self.ground.variables(filled.settings),
+            **{str(name): None if value is None else _text(value) for name, value in own.items()},
+            MARK: record,
+        }
+
+
+def _written(benchmark: Benchmark) -> dict[str, Any]:
+    """What tells its prepare step from others, as it was written: a suite that is resumed needs it."""
+    if not benchmark.settings.get("prepare"):
+        return {}
+    keys = ("prepare", "argv", "env")
+    written = {key: benchmark.settings[key] for key in keys if key in benchmark.settings}
+    return {"written": written, "variables": dict(benchmark.variables)}
+
+
+def visible(devices: Sequence[Device]) -> dict[str, str | None]:
+    """The variables that show a program these devices, and none beside them."""
+    tokens = ",".join(device.token for device in devices)
+    kind = devices[0].kind
+    if kind == "cuda":
+        # Counted as the driver counts them; CUDA by itself counts the fastest first.
+        return {"CUDA_VISIBLE_DEVICES": tokens, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    if kind == "rocm":
+        # The others count among those that the first leaves, so they must not stand beside it.
+        hidden = {"HIP_VISIBLE_DEVICES": None, "CUDA_VISIBLE_DEVICES": None}
+        return {"ROCR_VISIBLE_DEVICES": tokens, **hidden}
+    if kind == "xpu":
+        return {"ZE_AFFINITY_MASK": tokens}
+    return {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}
+
+
+def _text(value: object) -> str:
+    """A value of YAML as a variable has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

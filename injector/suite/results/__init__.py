@@ -1,0 +1,1 @@
+"""What a suite's runs came to: read, validated, scored, reported."""

@@ -1,0 +1,381 @@
+"""What the folder of one run says, in few figures: read once, then kept beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite, isnan
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from ...analysis.machines import Machine, machines
+from ...analysis.missing import missing_of
+from ...analysis.rates import number
+from ...bus.opening import collected
+from ...store.folder import (
+    LONGEST,
+    BrokenRunError,
+    Damage,
+    NotARunError,
+    Run,
+    is_run,
+    open_run,
+    read_events,
+    replace_file,
+)
+from ...store.seal import names
+from . import traces
+
+KEPT = "result.json"
+"""The file in a run's folder that holds what was read of it."""
+FORMAT = 2
+"""Of that file: another one is not looked at."""
+OWN = 32 << 20
+"""Bytes; see run.json's ``peak_rss``."""
+SERIES_VALUES = 3_000
+"""Values of a loss that are kept; of more, every second, third, …"""
+
+
+class Device(NamedTuple):
+    """What a run did to a device. Fractions, bytes, joules, watts; None for what it does not tell."""
+
+    name: str
+    load: float | None
+    """Mean over the samples."""
+    peak_load: float | None
+    peak_memory: float | None
+    total_memory: float | None
+    energy: float | None
+    power: float | None
+    """Mean over the samples."""
+    driver: str = ""
+
+
+class Losses(NamedTuple):
+    """One series of losses, of the first process that had it."""
+
+    n: int
+    """Values of all processes."""
+    odd: int
+    """How many of those were not finite."""
+    values: tuple[float, ...]
+    """Those that were, in order, thinned to :data:`SERIES_VALUES`."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run: how fast it was, how it ended, what it used."""
+
+    rates: tuple[float, ...] = ()
+    """One a step, after those to skip."""
+    unit: str = "items/s"
+    step: float = 0.0
+    """Seconds of a step, on average; 0 where that is not known."""
+    items: float | None = None
+    """Of a step, on average, of all ranks together."""
+    ranks: int = 0
+    """Processes that trained."""
+    world: int | None = None
+    """How many ranks there were, as they say themselves."""
+    code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    stopped: bool = False
+    """Whether it was ended on purpose, after enough steps or time."""
+    started: float | None = None
+    """Unix seconds."""
+    duration: float | None = None
+    """Seconds."""
+    error: str = ""
+    """``"ValueError: what it said"``, of the exception that ended it."""
+    trace: tuple[str, ...] = ()
+    """The last lines of its traceback."""
+    warnings: tuple[str, ...] = ()
+    """What went wrong with its probes or its record, as `inject report` says it."""
+    losses: Mapping[str, Losses] = field(default_factory=dict)
+    devices: tuple[Device, ...] = ()
+    rss: float | None = None
+    """Most bytes that its processes held together."""
+    cores: float | None = None
+    host: str = ""
+    platform: str = ""
+    cpu: str = ""
+    cpus: int | None = None
+    python: str = ""
+    interpreter: str = ""
+    """The path that its first process was started by."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    schema: int | None = None
+    """Of its ``run.json``; None where there is none."""
+    torn: int = 0
+    missing: tuple[str, ...] = ()
+    """What of the record is lost, or is no longer what was recorded, as sentences."""
+
+    @property
+    def driver(self) -> str:
+        """Of its devices."""
+        return next((each.driver for each in self.devices if each.driver), "")
+
+    @property
+    def memory(self) -> float | None:
+        """The most bytes held on any device; of the processes, where there is none."""
+        known = [each.peak_memory for each in self.devices if each.peak_memory is not None]
+        return max(known, default=self.rss)
+
+    @property
+    def energy(self) -> float | None:
+        """Joules of all its devices; None where none tells."""
+        known = [each.energy for each in self.devices if each.energy is not None]
+        return sum(known) if known else None
+
+    @property
+    def power(self) -> float | None:
+        """Watts of all its devices, on average over its time; None where none tells."""
+        known = [each.power for each in self.devices if each.power is not None]
+        return sum(known) if known else None
+
+
+def read(folder: str, skip: int = 0) -> Record | None:
+    """What the run in ``folder`` says; None where it holds no record of a run.
+
+    ``skip``: steps to leave out where the run does not say it itself. What it comes to is written
+    beside ``run.json`` where that can be done, and read from there as long as no file of the run has
+    changed. Figures of a damaged run are those of what is left.
+    """
+    if not is_run(folder):
+        return None
+    state = _state(folder)
+    kept = _kept(folder, state)
+    if kept is not None:
+        return kept
+    try:
+        with collected(open_run(folder)) as run:
+            record = _read(run, skip)
+    except BrokenRunError as error:
+        return Record(missing=(str(error).replace(os.path.join(folder, ""), "", 1),))
+    except (NotARunError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return Record(error=f"its record cannot be read: {error}")
+    if state is None:  # no run.json says what the run was: it was not collected, or that is lost
+        return replace(record, schema=None)
+    _keep(folder, state, record)
+    return record
+
+
+def _read(run: Run, skip: int) -> Record:
+    from ...analysis.stepping import stepping
+
+    info, seen = run.info, machines(run)
+    limits = info.get("limits") or {}
+    told = _Told(run)
+    steps = stepping(run, int(limits.get("skip") or skip))
+    given = told.rates() if steps is None or steps.paced_by != "step" else ()
+    ended = info.get("exit") or {}
+    return Record(
+        rates=given or (steps.rates if steps else ()),
+        unit=told.unit if given else steps.unit if steps else "items/s",
+        step=steps.seconds if steps else 0.0,
+        items=steps.items if steps else None,
+        ranks=steps.ranks if steps else len(told.given),
+        world=steps.world if steps else None,
+        code=ended.get("code"),
+        signal=ended.get("signal"),
+        timed_out=bool(info.get("timed_out")),
+        stopped=bool(info.get("stopped")),
+        started=number(info.get("started")),
+        duration=number(info.get("duration")),
+        error=_cause(told.error, info.get("broken")) if ended.get("code") else told.error,
+        trace=told.trace,
+        warnings=tuple(_warnings(info.get("warnings"), bool(info.get("stopped")))),
+        losses=told.losses(),
+        devices=tuple(device for machine in seen for device in _devices(machine)),
+        rss=_held(sum(machine.peak_rss for machine in seen), number(info.get("peak_rss"))),
+        cores=_sum(machine.cores for machine in seen),
+        host=str(info.get("host") or ""),
+        platform=str(info.get("platform") or ""),
+        cpu=str((info.get("cpu") or {}).get("brand") or ""),
+        cpus=(info.get("cpu") or {}).get("count"),
+        python=str(info.get("python") or ""),
+        interpreter=_interpreter(info.get("processes")),
+        packages=info.get("packages") or {},
+        schema=info.get("schema"),
+        torn=told.damage.torn,
+        missing=missing_of(run),
+    )
+
+
+def _cause(error: str, broken: Any) -> str:
+    """What ended it: where a launcher only says that a rank failed, and no rank said why, how that died."""
+    if error and not traces.is_launchers(error):
+        return error
+    died = [each for each in broken or () if each.get("kind") == "died"]
+    return next((f"rank {each['rank']} died: {each['how']}" for each in died), error)
+
+
+def _held(sampled: float, counted: float | None) -> float | None:
+    """Bytes that the processes held together: as sampled, but no less than the kernel counted of one.
+
+    What it counts of a small one may be what it had from us.
+    """
+    if counted is None or (sampled and counted < OWN):
+        return sampled or None
+    return max(sampled, counted)
+
+
+_NOT_REACHED = ("never-fired", "unattached")
+
+
+def _interpreter(processes: Any) -> str:
+    first = processes[0] if isinstance(processes, list) and processes else {}
+    return str((first.get("argv") or [""])[0])
+
+
+def _warnings(told: Any, stopped: bool) -> Iterator[str]:
+    """Those that make `inject run --strict` fail.
+
+    What a program does after its last step was not reached where it was stopped on purpose: probes
+    there had nothing to fire at.
+    """
+    harmless = {"auto-missed", "remark", *(_NOT_REACHED if stopped else ())}
+    for each in told if isinstance(told, list) else ():
+        if each.get("kind") not in harmless:
+            yield traces.short(str(each.get("text")))
+
+
+def _devices(machine: Machine) -> list[Device]:
+    return [
+        Device(
+            each.name, each.load, each.peak_load, each.peak_memory, each.total_memory,
+            each.energy, each.power, each.driver,
+        )
+        for each in machine.devices
+    ]  # fmt: skip
+
+
+def _sum(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+class Series:
+    """Collects the values of one loss."""
+
+    def __init__(self) -> None:
+        self.first: object = None
+        self.count = self.odd = self.nan = 0
+        self._values: list[float] = []
+
+    def add(self, value: float, process: object = None) -> None:
+        """One more, of ``process``."""
+        if not self.count:
+            self.first = process
+        self.count += 1
+        if not isfinite(value):
+            self.odd += 1
+            self.nan += isnan(value)
+        elif process == self.first:
+            self._values.append(value)
+
+    def found(self) -> Losses:
+        """What they come to."""
+        every = max(1, -(-len(self._values) // SERIES_VALUES))
+        return Losses(self.count, self.odd, tuple(self._values[::every]))
+
+
+class _Told:
+    """What the events of a run say: rates that a voirfile gave, losses, how it went wrong."""
+
+    def __init__(self, run: Run) -> None:
+        self.damage = Damage()
+        self.given: dict[object, list[float]] = {}
+        self.unit = "items/s"
+        self.error = ""
+        self.trace: tuple[str, ...] = ()
+        self._losses: dict[str, Series] = {}
+        for _, event, data in read_events(run, self.damage):
+            if not isinstance(data, dict):
+                continue
+            if event == "data" and data.get("task") in (None, "train"):
+                self._data(data)
+            elif event == "error" and not self.error:
+                said = data.get("type"), data.get("message"), data.get("trace")
+                self.error, self.trace = traces.of_event(*said)
+
+    def _data(self, data: dict[str, Any]) -> None:
+        # A step that ov.step or ov.loader saw is among the spans as well, and exact there.
+        rate = number(data.get("rate")) if "of" not in data else None
+        process = data.get("process")
+        if rate is not None and isfinite(rate):
+            self.given.setdefault(process, []).append(rate)
+            self.unit = str(data.get("units") or self.unit)
+        for name, value in data.items():
+            if "loss" in name.lower() and (found := number(value)) is not None:
+                self._losses.setdefault(name, Series()).add(found, process)
+
+    def rates(self) -> tuple[float, ...]:
+        """Of all processes that gave some, added up step by step."""
+        return tuple(map(sum, zip(*self.given.values(), strict=False)))
+
+    def losses(self) -> dict[str, Losses]:
+        return {name: series.found() for name, series in self._losses.items()}
+
+
+# --- kept beside the run --------------------------------------------------------------------------
+
+
+def _state(folder: str) -> list[Any] | None:
+    """What tells one state of a run from another; None where it is not finished."""
+    try:
+        known = [
+            (name, os.stat(os.path.join(folder, name))) for name in ("run.json", *names(folder))
+        ]
+    except OSError:
+        return None
+    return [[name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for name, stat in known]
+
+
+def _kept(folder: str, state: list[Any] | None) -> Record | None:
+    if state is None:
+        return None
+    try:
+        with open(os.path.join(folder, KEPT), "rb") as file:
+            kept = json.loads(file.read(LONGEST))
+        if kept["format"] != FORMAT or kept["of"] != state:
+            return None
+        if kept["crc32"] != _checksum(kept["record"]):
+            return None
+        return _loaded(kept["record"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _loaded(record: dict[str, Any]) -> Record:
+    return Record(
+        **{
+            **record,
+            "rates": tuple(record["rates"]),
+            "trace": tuple(record["trace"]),
+            "warnings": tuple(record["warnings"]),
+            "missing": tuple(record["missing"]),
+            "losses": {
+                name: Losses(n, odd, tuple(values))
+                for name, (n, odd, values) in record["losses"].items()
+            },
+            "devices": tuple(Device(*each) for each in record["devices"]),
+        }
+    )
+
+
+def _checksum(figures: dict[str, Any]) -> int:
+    return crc32(json.dumps(figures).encode())
+
+
+def _keep(folder: str, state: list[Any], record: Record) -> None:
+    figures = vars(record)
+    kept = {"format": FORMAT, "of": state, "crc32": _checksum(figures), "record": figures}
+    text = json.dumps(kept)
+    try:
+        replace_file(os.path.join(folder, KEPT), [text.encode(), b"\n"])
+    except OSError:
+        pass  # a folder that is only read is read again

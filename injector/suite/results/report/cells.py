@@ -1,0 +1,200 @@
+"""The cells of a suite's tables, for the eye."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ....report.text import UNKNOWN, duration, figure
+from ..outcome import BenchmarkResult, Finding, SuiteResult
+from ..scaling import DLBS, Family, Scaled
+from ..table import Row, Total
+
+HEADS = (
+    "fail", "n", "ngpu", "perf", "sem %", "std %", "memory, GB", "energy, kJ", "perf/W", "score",
+    "weight",
+)  # fmt: skip
+SCALING = ("devices", "step, ms", "items/s", "speedup", "efficiency %")
+FRAMEWORKS = (
+    "torch", "jax", "tensorflow", "lightning", "transformers", "accelerate", "deepspeed", "lightgbm",
+    "xgboost", "scikit-learn", "numpy", "overlay-injector", "milabench",
+)  # fmt: skip
+"""Of the packages, those that a reader asks for first."""
+
+
+def of_row(row: Row) -> list[str]:
+    """As :data:`HEADS`, after the benchmark's name."""
+    return [
+        str(row.fail),
+        str(row.n),
+        str(row.ngpu),
+        known(row.perf),
+        percent(row.sem),
+        percent(row.std),
+        UNKNOWN if row.peak_memory is None else f"{row.peak_memory / 1e9:.2f}",
+        known(row.energy, 1e-3),
+        known(row.perf_per_watt),
+        known(row.score),
+        f"{row.weight:g}",
+    ]
+
+
+def known(value: float | None, scale: float = 1.0) -> str:
+    """A number of four digits that matter, or a dash."""
+    return UNKNOWN if value is None else figure(value * scale)
+
+
+def percent(share: float | None) -> str:
+    """Two decimals, without a sign: that stands above."""
+    return UNKNOWN if share is None else f"{100 * share:.2f}"
+
+
+def verdict(total: Total) -> str:
+    """The last word."""
+    if not total.n:
+        return "nothing was to run"
+    if not total.fail:
+        return f"PASS: all of {total.n} runs"
+    return f"FAIL: {total.fail} of {total.n} runs failed, {100 * total.failure_rate:.1f} %"
+
+
+def score(total: Total) -> list[str]:
+    """The suite's score in sentences."""
+    if not total.weight:
+        return ["–, no benchmark has a weight"]
+    if total.score is None:
+        return ["–, nothing that counts has passed"]
+    found = [f"{figure(total.score)}, over a weight of {total.weight:g}"]
+    if total.left_out and total.score_of_run is not None:
+        rest = total.weight - total.left_out
+        found.append(
+            f"what was left out counts 0 with a weight of {total.left_out:g}: "
+            f"{figure(total.score_of_run)} without it, over a weight of {rest:g}"
+        )
+    return found
+
+
+def of_scaled(column: Scaled, rounding: str) -> list[str]:
+    """As :data:`SCALING`."""
+    exact = rounding != DLBS
+    return [
+        str(column.devices),
+        f"{column.seconds * 1e3:.2f}",
+        f"{column.throughput:.3f}" if exact else f"{column.throughput:.0f}",
+        f"{column.speedup:.3f}" if exact else f"{column.speedup:.3g}",
+        f"{column.efficiency:.3f}" if exact else f"{column.efficiency:.2f}",
+    ]
+
+
+def title(family: Family) -> str:
+    """``resnet50 (framework mxnet), weak scaling``."""
+    own = ", ".join(f"{name} {value}" for name, value in family.values.items())
+    first = family.columns[0].devices
+    base = f", compared with {first} devices" if first > 1 else ""
+    return f"{family.name}{f' ({own})' if own else ''}, {family.kind} scaling{base}"
+
+
+def units(rows: Iterable[Row]) -> list[str]:
+    """What has to be said where perf is not items per second."""
+    other: dict[str, list[str]] = {}
+    for row in rows:
+        if row.perf is not None and row.unit != "items/s":
+            other.setdefault(row.unit, []).append(row.benchmark)
+    return [f"perf is in {unit}: {', '.join(names)}" for unit, names in other.items()]
+
+
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+
+class Said:
+    """A sentence about runs, once for all runs that it is true of."""
+
+    def __init__(self, sentence: str, lines: tuple[str, ...]) -> None:
+        self.sentence = sentence
+        self.lines = lines
+        self.keys: list[str] = []
+
+
+def said(benchmark: BenchmarkResult, severity: str) -> list[Said]:
+    """Everything of ``severity`` that is not as it should be."""
+    found: dict[str, Said] = {}
+
+    def add(finding: Finding, key: str) -> None:
+        if not finding.ok and finding.severity == severity:
+            text = f"{finding.layer}: {finding.sentence}"
+            # An exception is the same one when only its numbers differ: bytes, addresses, ids.
+            same = _NUMBER.sub("0", text) if finding.layer == "error" else text
+            each = found.setdefault(same, Said(text, finding.lines))
+            each.lines = each.lines or finding.lines
+            if key:
+                each.keys.append(key)
+
+    for process in benchmark.processes:
+        for finding in process.findings:
+            add(finding, process.key)
+    for finding in benchmark.findings:
+        add(finding, "")
+    return list(found.values())
+
+
+# --- what it ran on -------------------------------------------------------------------------------
+
+
+def machine(suite: SuiteResult) -> list[str]:
+    """Host, processor, memory, system."""
+    told = suite.machine
+    records = [p.record for b in suite.benchmarks for p in b.processes if p.record]
+    hosts = dict.fromkeys([told.get("host"), *(record.host for record in records)])
+    cpu = told.get("cpu") or next((record.cpu for record in records if record.cpu), None)
+    cores = told.get("cpu_count") or next((r.cpus for r in records if r.cpus), None)
+    parts = [
+        ", ".join(str(host) for host in hosts if host),
+        str(cpu or ""),
+        f"{cores} cores" if cores else "",
+        _gigabytes(told.get("memory")),
+        next((record.platform for record in records if record.platform), ""),
+    ]
+    return [part for part in parts if part]
+
+
+def devices(suite: SuiteResult) -> list[str]:
+    """``4 × NVIDIA L40S, 48.3 GB``, then the driver."""
+    counted: dict[str, int] = {}
+    for each in suite.machine.get("devices") or ():
+        name = str(each.get("name") or each.get("key", "").partition(":")[0])
+        memory = _gigabytes(each.get("memory"))
+        text = f"{name}, {memory}" if memory else name
+        counted[text] = counted.get(text, 0) + 1
+    found = [f"{number} × {text}" for text, number in counted.items()]
+    drivers = [suite.machine.get("driver"), *_drivers(suite)]
+    return [*found, *(f"driver {each}" for each in dict.fromkeys(drivers) if each)]
+
+
+def _drivers(suite: SuiteResult) -> list[str]:
+    return [p.record.driver for b in suite.benchmarks for p in b.processes if p.record]
+
+
+def _gigabytes(count: float | None) -> str:
+    return f"{count / 1e9:.1f} GB" if count else ""
+
+
+def packages(suite: SuiteResult) -> dict[str, str]:
+    """The versions of :data:`FRAMEWORKS` and of Python; several where runs differ."""
+    found: dict[str, dict[str, None]] = {}
+    for benchmark in suite.benchmarks:
+        for process in benchmark.processes:
+            if process.record is None:
+                continue
+            if process.record.python:
+                found.setdefault("python", {})[process.record.python] = None
+            for name in FRAMEWORKS:
+                if version := process.record.packages.get(name):
+                    found.setdefault(name, {})[version] = None
+    return {name: ", ".join(versions) for name, versions in found.items()}
+
+
+def took(suite: SuiteResult) -> str:
+    """How long the suite ran."""
+    if suite.started is None or suite.ended is None:
+        return ""
+    return duration(suite.ended - suite.started)

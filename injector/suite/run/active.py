@@ -1,0 +1,209 @@
+"""A job that runs: its processes, whether we started them or found them, and how they are ended.
+
+``inject run`` keeps the time of its program and ends it with all that it started. What is here is for
+when somebody wants an end before that, and for an ``inject run`` that hangs itself.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from ... import reaper
+from ..plan.jobs import Job, Process
+from . import adopting
+from .results import Result, of_status
+
+GRACE = 5.0
+"""Seconds that a program is given to end by itself when it was asked to."""
+BACKSTOP = 120.0
+"""Seconds beyond its time limit that an ``inject run`` is given to end its program and write its record."""
+AGAIN = 0.5
+STUBBORN = 30.0
+"""Seconds after which what cannot be killed is left alone."""
+LOOK, GUARD = 0.2, 5.0
+"""Seconds between two looks at processes that are not our children, and at who watches over them."""
+
+
+class Active:
+    """One job from its start until nothing is left of it.
+
+    ``attempt`` counts from 1. ``folder`` is the suite's. ``adopted``: it was running when we came.
+    """
+
+    def __init__(
+        self, job: Job, attempt: int, folder: str, adopted: bool, started: float | None = None
+    ) -> None:
+        self.job = job
+        self.attempt = attempt
+        self.adopted = adopted
+        self.folder = folder
+        self.started = time.time() if started is None else started
+        """Unix seconds."""
+        self.results: dict[str, Result] = {}
+        self.interrupted = False
+        """Whether somebody wanted it to end before it did."""
+        self.wrong: list[str] = []
+        """What went wrong besides how its processes ended."""
+        self._left = {each.key: each for each in job.processes}
+        self._pids: dict[int, str] = {}
+        self._due: dict[Callable[[], None], float] = {}
+        limit = max(each.timeout for each in job.processes) + BACKSTOP
+        self._in(limit - (time.time() - self.started), self._hangs)
+        if adopted:
+            self._in(0.0, self._look)
+            self._in(GUARD, self._guard)
+
+    def has(self, pids: list[int]) -> None:
+        """Its processes were started, in the order of the plan; they are our children."""
+        self._pids = dict(zip(pids, self._left, strict=True))
+
+    @property
+    def over(self) -> bool:
+        """Whether all its processes have ended."""
+        return not self._left
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running, or took."""
+        ends = [each.ended for each in self.results.values() if each.ended is not None]
+        known = self.adopted and self.over and ends
+        return max(0.0, (max(ends) if known else time.time()) - self.started)
+
+    # --- waiting -----------------------------------------------------------------------------------
+
+    def knows(self, pid: int) -> bool:
+        """Whether a child of ours is one of its processes."""
+        return pid in self._pids
+
+    def reaped(self, pid: int, code: int) -> bool:
+        """A child has ended; whether it was one of its."""
+        key = self._pids.pop(pid, None)
+        process = self._left.pop(key, None) if key else None
+        if process is not None and process.key not in self.results:
+            self.results[process.key] = of_status(self.folder, process.run, code)
+        return key is not None
+
+    def until(self) -> float:
+        """The monotonic time at which :meth:`act` has something to do."""
+        return min(self._due.values())
+
+    def act(self) -> None:
+        """Do what is due."""
+        now = time.monotonic()
+        for action in [each for each, moment in self._due.items() if moment <= now]:
+            if self._due.pop(action, None) is not None and not self.over:
+                action()
+
+    def _in(self, seconds: float, action: Callable[[], None]) -> None:
+        self._due[action] = time.monotonic() + seconds
+
+    def _look(self) -> None:
+        """See which of the processes that are not our children have ended."""
+        for process in list(self._left.values()):
+            if not adopting.living(self.folder, process):
+                del self._left[process.key]
+                lost = Result(process.run, recorded=False)
+                self.results[process.key] = adopting.ended(self.folder, process) or lost
+        self._in(LOOK, self._look)
+
+    def _guard(self) -> None:
+        """End what nobody watches over any more."""
+        for process in self._left.values():
+            if not adopting.supervisors(self.folder, process):
+                reaper.end_by_force(adopting.marked(self.folder, process))
+        self._in(GUARD, self._guard)
+
+    # --- ending ------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Ask its programs to end; by force if they do not, so that their records are still written."""
+        self.interrupted = True
+        reaper.end_politely(self._supervisors())
+        self._in(GRACE, self._end_programs)
+
+    def end_now(self) -> None:
+        """End everything at once, whatever that leaves."""
+        self.interrupted = True
+        self._due.clear()
+        self._force()
+        self._in(STUBBORN, self._give_up)
+        if self.adopted:
+            self._in(0.0, self._look)
+
+    def _end_programs(self) -> None:
+        ours = {each.pid for each in self._supervisors()}
+        reaper.end_by_force([each for each in self.tree() if each.pid not in ours])
+        self._in(GRACE + BACKSTOP, self._force)
+
+    def _hangs(self) -> None:
+        self.wrong.append("inject run itself did not end, and was killed")
+        for process in self._left.values():
+            self.results[process.key] = Result(process.run, None, None, True, False)
+        self._force()
+        self._in(STUBBORN, self._give_up)
+
+    def _force(self) -> None:
+        reaper.end_by_force(self.tree())
+        self._in(AGAIN, self._force)
+
+    def _give_up(self) -> None:
+        left = [reaper.command(each) for each in self.tree()]
+        self.wrong += [f"cannot be ended: {words}" for words in left]
+        for process in self._left.values():
+            self.results.setdefault(process.key, Result(process.run, None, 9, recorded=False))
+        self._left.clear()
+
+    def _supervisors(self) -> list[reaper.Process]:
+        """The ``inject run`` of each process that has not ended."""
+        if not self.adopted:
+            found = [reaper.find(pid) for pid in self._pids]
+            return [each for each in found if each is not None]
+        return [
+            each
+            for process in self._left.values()
+            for each in adopting.supervisors(self.folder, process)
+        ]
+
+    def tree(self) -> list[reaper.Process]:
+        """All that lives of it, ``inject run`` included."""
+        if self.adopted:
+            left: list[Process] = list(self._left.values())
+            return [each for process in left for each in adopting.marked(self.folder, process)]
+        below = [each for pid in self._pids for each in reaper.descendants(pid)]
+        return [*self._supervisors(), *below]
+
+
+def clear(processes: list[reaper.Process], reap: Callable[[], None]) -> list[str]:
+    """End what is left of a job, politely and then by force; their command lines.
+
+    ``reap`` is called while it waits. Gives up on what cannot be killed.
+    """
+    said = [reaper.command(each) for each in processes]
+    reaper.end_politely(processes)
+    end = time.monotonic() + GRACE
+    forced = False
+    while alive := [each for each in processes if _alive(each)]:
+        now = time.monotonic()
+        if now > end and forced:
+            break
+        if now > end:
+            forced, end = True, now + STUBBORN
+            reaper.end_by_force(alive)
+        time.sleep(0.02)
+        reap()
+    return said
+
+
+def _alive(process: reaper.Process) -> bool:
+    found = reaper.find(process.pid)
+    return found is not None and found.begun == process.begun and found.state not in "ZX"
+
+
+def strangers(known: Callable[[int], bool]) -> list[reaper.Process]:
+    """What an ``inject run`` that was killed has left: children of ours that we have not started."""
+    ours = os.getpid()
+    roots = [each for each in reaper.descendants(ours) if each.parent == ours]
+    lost = [each for each in roots if not known(each.pid)]
+    return [*lost, *(each for root in lost for each in reaper.descendants(root.pid))]

@@ -1,0 +1,326 @@
+"""Repositories at a commit, archives, patches: there as they should be, or a clear error."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from suite_ground import Repository, benchmark, definition
+
+from injector.suite.config.model import SuiteError
+from injector.suite.environments import git, origins, sources
+from injector.suite.environments.making import CommandFailed, Failed
+
+PATCH = """\
+--- a/train.py
++++ b/train.py
+@@ -1 +1 @@
+-print("one")
++print("patched")
+--- /dev/null
++++ b/more.py
+@@ -0,0 +1 @@
++added = True
+"""
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return Repository(tmp_path / "repo")
+
+
+def origin(tmp_path, **told):
+    found = origins.of(benchmark(tmp_path, origin=told))
+    assert found is not None
+    return found
+
+
+def of_repository(tmp_path, repository, commit, **more):
+    return origin(tmp_path, git=f"file://{repository.folder}", commit=commit, **more)
+
+
+def test_a_commit_is_checked_out_once(tmp_path, base, told, repository):
+    first = repository.commit(train_py='print("one")\n')
+    repository.commit(train_py='print("two")\n')
+    wanted = of_repository(tmp_path, repository, first)
+    assert sources.missing(wanted, base) is not None
+    assert sources.install(wanted, base, told.append)
+    assert (wanted.folder(base) / "train.py").read_text() == 'print("one")\n'
+    assert wanted.folder(base).name == "repo"
+    assert sources.missing(wanted, base) is None
+    assert not sources.install(wanted, base, told.append)
+    assert len(told) == 1
+    assert [path.name for path in (base / "sources").iterdir()] == [wanted.key]
+
+
+def test_a_path_relative_to_the_suite_is_a_repository_too(tmp_path, base, told, repository):
+    commit = repository.commit(train_py="")
+    wanted = origin(tmp_path, git="./repo", commit=commit)
+    assert sources.install(wanted, base, told.append)
+
+
+def test_two_commits_do_not_share_a_folder(tmp_path, repository):
+    one, two = (repository.commit(train_py=text) for text in ("1", "2"))
+    keys = {of_repository(tmp_path, repository, commit).key for commit in (one, two)}
+    assert len(keys) == 2
+    assert of_repository(tmp_path, repository, one).key in keys
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({}, "no commit is said"),
+        ({"branch": "main"}, "main is at"),
+        ({"commit": "main"}, "'main' is no whole commit"),
+        ({"commit": "abc1234"}, "'abc1234' is no whole commit"),
+    ],
+)
+def test_what_moves_is_no_source(tmp_path, base, told, repository, asked, says):
+    now = repository.commit(train_py="")
+    wanted = origin(tmp_path, git=f"file://{repository.folder}", **asked)
+    with pytest.raises(Failed, match=says) as error:
+        sources.install(wanted, base, told.append)
+    assert f"write `commit: {now}`" in str(error.value)
+    assert list((base / "sources").iterdir()) == []
+
+
+def test_a_commit_that_is_not_there(tmp_path, base, told, repository):
+    now = repository.commit(train_py="")
+    wanted = of_repository(tmp_path, repository, "0" * 40)
+    with pytest.raises(Failed, match=f"has no commit {'0' * 40}") as error:
+        sources.install(wanted, base, told.append)
+    assert now in str(error.value)
+    assert list((base / "sources").iterdir()) == []
+
+
+def test_a_repository_that_is_not_there(tmp_path, base, told):
+    wanted = origin(tmp_path, git=f"file://{tmp_path}/nowhere", commit="0" * 40)
+    with pytest.raises(Failed, match="nowhere"):
+        sources.install(wanted, base, told.append)
+
+
+def test_a_server_that_cannot_be_reached(tmp_path, base, told):
+    url = "https://127.0.0.1:9/some/repo.git"  # port 9: nobody listens there
+    with pytest.raises(Failed, match="cannot be reached") as error:
+        sources.install(origin(tmp_path, git=url, commit="0" * 40), base, told.append)
+    assert url in str(error.value)
+    assert "insteadOf" in str(error.value)
+
+
+def test_what_was_changed_by_hand_is_known(tmp_path, base, told, repository):
+    wanted = of_repository(tmp_path, repository, repository.commit(train_py="one", b_py="b"))
+    sources.install(wanted, base, told.append)
+    tree = wanted.folder(base)
+    (tree / "written_by_the_program.txt").write_text("output")
+    assert sources.missing(wanted, base) is None
+    (tree / "train.py").write_text("changed")
+    assert "changed since it was made" in str(sources.missing(wanted, base))
+    with pytest.raises(Failed, match=r"train\.py") as error:
+        sources.install(wanted, base, told.append)
+    assert "b.py" not in str(error.value)
+    assert sources.install(wanted, base, told.append, force=True)
+    assert (tree / "train.py").read_text() == "one"
+
+
+def test_another_commit_that_was_checked_out_by_hand_is_known(tmp_path, base, told, repository):
+    repository.commit(train_py="one")
+    wanted = of_repository(tmp_path, repository, repository.commit(train_py="two"))
+    sources.install(wanted, base, told.append)
+    there = object.__new__(Repository)
+    there.folder = wanted.folder(base)
+    there.git("commit", "--quiet", "--allow-empty", "-m", "mine")
+    assert "its commit" in str(sources.missing(wanted, base))
+
+
+def test_patches_are_applied_and_are_no_change_by_hand(tmp_path, base, told, repository):
+    (tmp_path / "mend.patch").write_text(PATCH)
+    commit = repository.commit(train_py='print("one")\n')
+    wanted = of_repository(tmp_path, repository, commit, patches=["mend.patch"])
+    sources.install(wanted, base, told.append)
+    tree = wanted.folder(base)
+    assert (tree / "train.py").read_text() == 'print("patched")\n'
+    assert sources.missing(wanted, base) is None
+    (tree / "more.py").write_text("")
+    assert "more.py" in str(sources.missing(wanted, base))
+
+
+def test_a_patch_that_does_not_apply_leaves_nothing(tmp_path, base, told, repository):
+    (tmp_path / "mend.patch").write_text(PATCH)
+    commit = repository.commit(train_py="something else\n")
+    wanted = of_repository(tmp_path, repository, commit, patches=["mend.patch"])
+    with pytest.raises(Failed, match=r"mend\.patch: the patch does not apply"):
+        sources.install(wanted, base, told.append)
+    assert list((base / "sources").iterdir()) == []
+
+
+def test_submodules_are_checked_out_where_they_are_asked_for(
+    tmp_path, base, told, repository, monkeypatch
+):
+    for number, (key, value) in enumerate([("protocol.file.allow", "always")]):
+        monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
+    inner = Repository(tmp_path / "inner")
+    inner.commit(part_py="part")
+    repository.git("submodule", "--quiet", "add", f"file://{inner.folder}", "inner")
+    commit = repository.commit(train_py="")
+    without = of_repository(tmp_path, repository, commit)
+    sources.install(without, base, told.append)
+    assert not (without.folder(base) / "inner" / "part.py").exists()
+    wanted = of_repository(tmp_path, repository, commit, submodules=True)
+    sources.install(wanted, base, told.append)
+    assert (wanted.folder(base) / "inner" / "part.py").read_text() == "part"
+    assert sources.missing(wanted, base) is None
+
+
+def test_what_an_interrupted_install_left_is_no_source(tmp_path, base, told, repository):
+    wanted = of_repository(tmp_path, repository, repository.commit(train_py="one"))
+    half = base / "sources" / (wanted.key + ".making") / "repo"
+    half.mkdir(parents=True)
+    (half / "train.py").write_text("half of")
+    assert sources.missing(wanted, base) is not None
+    sources.install(wanted, base, told.append)
+    assert (wanted.folder(base) / "train.py").read_text() == "one"
+    assert not half.exists()
+
+
+def test_several_at_once_make_it_once(tmp_path, base, repository):
+    wanted = of_repository(tmp_path, repository, repository.commit(train_py="one"))
+    made, told = [], []
+    threads = [
+        threading.Thread(target=lambda: made.append(sources.install(wanted, base, told.append)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == [False, False, False, True]
+
+
+def test_the_repository_around_us_is_left_alone(tmp_path, told, repository, monkeypatch):
+    """Neither a hook's variables nor a repository around the base lead git astray."""
+    commit = repository.commit(train_py='print("one")\n')
+    around = Repository(tmp_path / "around")
+    around.commit(own_py="")
+    monkeypatch.setenv("GIT_DIR", str(around.folder / ".git"))
+    (tmp_path / "mend.patch").write_text(PATCH)
+    wanted = of_repository(tmp_path, repository, commit, patches=["mend.patch"])
+    base = around.folder / "base"
+    sources.install(wanted, base, told.append)
+    assert (wanted.folder(base) / "more.py").exists()
+    monkeypatch.delenv("GIT_DIR")
+    assert around.git("status", "--porcelain") == "?? base/"
+
+
+def test_a_definition_gets_the_repository_among_its_own_files(tmp_path, base, told, repository):
+    commit = repository.commit(train_py="one")
+    folder = definition(tmp_path / "bench", main_py="import src.train", voirfile_py="")
+    told_so = {"git": str(repository.folder), "commit": commit, "into": "src"}
+    wanted = origins.of(benchmark(tmp_path, origin=told_so, definition=str(folder)))
+    assert wanted is not None
+    sources.install(wanted, base, told.append)
+    home, key = wanted.home(base), wanted.key
+    assert (home / "main.py").exists() and (home / "src" / "train.py").exists()
+    assert not (home / "voirfile.py").exists()
+    assert wanted.folder(base) == home / "src"
+    assert sources.missing(wanted, base) is None
+    (home / "main.py").write_text("changed")
+    assert "main.py" in str(sources.missing(wanted, base))
+    (folder / "main.py").write_text("new")  # the definition itself: another source
+    again = origins.of(benchmark(tmp_path, origin=told_so, definition=str(folder)))
+    assert again is not None and again.key != key
+
+
+def test_a_folder_of_this_machine_is_used_where_it_is(tmp_path, base, told):
+    (tmp_path / "mine" / "src").mkdir(parents=True)
+    wanted = origin(tmp_path, path="mine", folder="src")
+    assert wanted.folder(base) == tmp_path / "mine" / "src"
+    assert not sources.install(wanted, base, told.append)
+    assert sources.missing(wanted, base) is None
+
+
+def test_an_archive_is_unpacked_and_patched(tmp_path, base, told, monkeypatch):
+    packed = archive(tmp_path / "house", "brick", "1.0", {"train.py": 'print("one")\n'})
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(packed.parent))
+    (tmp_path / "mend.patch").write_text(PATCH)
+    wanted = origin(tmp_path, package="brick==1.0", archive=True, patches=["mend.patch"])
+    assert sources.install(wanted, base, told.append)
+    tree = wanted.folder(base)
+    assert tree.name == "brick"
+    assert (tree / "train.py").read_text() == 'print("patched")\n'
+    assert not sources.install(wanted, base, told.append)
+    (tree / "train.py").unlink()
+    assert "train.py" in str(sources.missing(wanted, base))
+
+
+def archive(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
+    """A source archive with a build backend of its own, which needs nothing."""
+    import io
+    import tarfile
+
+    backend = (
+        "import os\n"
+        "def prepare_metadata_for_build_wheel(folder, *_):\n"
+        f"    os.mkdir(folder + '/{name}.dist-info')\n"
+        f"    with open(folder + '/{name}.dist-info/METADATA', 'w') as file:\n"
+        f"        file.write('Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n')\n"
+        f"    return '{name}.dist-info'\n"
+    )
+    project = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    info = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}-{version}.tar.gz"
+    with tarfile.open(file, "w:gz") as packed:
+        content = {"backend.py": backend, "pyproject.toml": project, "PKG-INFO": info, **files}
+        for path, text in content.items():
+            member = tarfile.TarInfo(f"{name}-{version}/{path}")
+            member.size = len(text.encode())
+            packed.addfile(member, io.BytesIO(text.encode()))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"package": "a==1", "git": "b"}, "a program comes from one place: package or git"),
+        ({"package": "a>=1"}, "'a>=1' is no pin: write NAME==VERSION"),
+        ({"archive": True}, "write `package: NAME==VERSION`"),
+        ({"path": "nowhere"}, "there is no folder"),
+        ({"git": "x", "patches": ["no.patch"]}, "there is no file"),
+        ({"git": "x", "into": "../out"}, "does not lie in the definition's folder"),
+        ({"git": "x", "into": "src"}, "there is no definition"),
+        ({"package": "a==1", "patches": ["no.patch"]}, "patches are for"),
+        ("a==1", "is a mapping"),
+    ],
+)
+def test_what_makes_no_sense_is_said(tmp_path, told, says):
+    with pytest.raises(SuiteError, match=r"suite\.yaml:3") as error:
+        origins.of(benchmark(tmp_path, origin=told))
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("tail", "said"),
+    [
+        ("fatal: unable to access 'https://x/': Could not resolve host: x",
+         "cannot be reached: fatal: unable to access 'https://x/': Could not resolve host: x"),
+        ("ssh: Could not resolve hostname x: Name or service not known\nfatal: Could not read from "
+         "remote repository.\n\nPlease make sure you have the correct access rights\nand the "
+         "repository exists.", "Name or service not known"),
+        ("fatal: '/x' does not appear to be a git repository\nfatal: Could not read from remote "
+         "repository.", "is no git repository"),
+    ],
+)  # fmt: skip
+def test_why_a_repository_cannot_be_had(monkeypatch, tail, said):
+    """It is no question of the commit, as it was once said."""
+
+    def fails(*words):
+        raise CommandFailed(["git"], 128, tail)
+
+    monkeypatch.setattr(git, "git", fails)
+    with pytest.raises(Failed) as error:
+        git.where_is("https://x/y.git", "HEAD")
+    assert said in str(error.value).splitlines()[0]

@@ -1,0 +1,586 @@
+"""From a suite and a machine to processes; and that these are the processes that a run starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from suite_runs import PATIENCE, last, nothing_left
+from suite_runs import plan as read_plan
+
+from injector.suite.config.model import Benchmark, Suite, SuiteError, Where
+from injector.suite.plan import commands
+from injector.suite.plan.jobs import Plan, Process
+from injector.suite.plan.machine import Device, Machine
+from injector.suite.plan.planning import Ground, Wish, plan, visible
+from injector.suite.run.folder import write_plan
+
+CPU = Machine(tuple(Device("cpu", n) for n in range(2)), (0, 1, 2, 3), 4, 8 << 30, "here")
+CUDA = Machine(
+    tuple(Device("cuda", n, str(n + 2), f"Card {n}", f"GPU-{n}", 80 << 30) for n in range(2)),
+    tuple(range(8)),
+    8,
+    64 << 30,
+    "there",
+)
+GROUND = Ground("/env/bin/python", {"data": "/base/data"})
+
+
+def suite(**benchmarks):
+    made = [
+        Benchmark(name, Where("/suites/x.yaml", 1, name), {"run": "/x/train.py", **each}, name)
+        for name, each in benchmarks.items()
+    ]
+    return Suite("x", Path("/suites/x.yaml"), tuple(made))
+
+
+def planned(machine=CPU, ground=GROUND, wish=None, **benchmarks) -> Plan:
+    return plan(
+        suite(**benchmarks), machine, "/base", lambda each: ground, wish or Wish("/base/runs/x")
+    )
+
+
+def processes(made: Plan) -> list[Process]:
+    return [process for job in made.jobs for process in job.processes]
+
+
+def program(process: Process) -> list[str]:
+    return list(process.command[process.command.index("--") + 1 :])
+
+
+def own_options(process: Process) -> list[str]:
+    start = ["/env/bin/python", "-m", "injector", "run", "--into"]
+    assert list(process.command[:5]) == start
+    return list(process.command[5 : process.command.index("--")])
+
+
+# --- per_gpu ----------------------------------------------------------------------------------------
+
+
+def test_per_gpu_is_a_process_for_each_device():
+    [job] = planned(CUDA, a={"argv": {"--lr": 0.1}}).jobs
+    assert (job.key, job.devices) == ("a.R0", ("cuda:0", "cuda:1"))
+    first, second = job.processes
+    assert [first.key, second.key] == ["a.R0.D0", "a.R0.D1"]
+    assert [first.run, second.run] == ["jobs/a.R0.D0", "jobs/a.R0.D1"]
+    assert first.environment["CUDA_VISIBLE_DEVICES"] == "2"  # as this process may use it
+    assert second.environment["CUDA_VISIBLE_DEVICES"] == "3"
+    assert first.environment["OMP_NUM_THREADS"] == "4"
+    assert program(first) == ["/x/train.py", "--lr", "0.1"]
+
+
+def test_shares_of_the_processor_see_no_accelerator():
+    for process in processes(planned(a={})):
+        assert process.environment["CUDA_VISIBLE_DEVICES"] == ""
+        assert process.environment["OMP_NUM_THREADS"] == "2"
+
+
+def test_binding_to_cores():
+    made = planned(wish=Wish("/r", pin=True), a={})
+    assert [each.cores for each in processes(made)] == [(0, 1), (2, 3)]
+    assert [each.cores for each in processes(planned(a={}))] == [(), ()]
+    assert [each.cores for each in processes(planned(a={"plan": {"pin": True}}))] == [
+        (0, 1),
+        (2, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "variables"),
+    [
+        ("cuda", {"CUDA_VISIBLE_DEVICES": "4,5", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
+        (
+            "rocm",
+            {
+                "ROCR_VISIBLE_DEVICES": "4,5",
+                "HIP_VISIBLE_DEVICES": None,
+                "CUDA_VISIBLE_DEVICES": None,
+            },
+        ),
+        ("xpu", {"ZE_AFFINITY_MASK": "4,5"}),
+        ("cpu", {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}),
+    ],
+)
+def test_what_shows_a_program_its_devices(kind, variables):
+    assert visible([Device(kind, 0, "4"), Device(kind, 1, "5")]) == variables
+
+
+# --- njobs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "how"),
+    [
+        ("/x/train.py", ["/x/train.py"]),
+        ("-m pkg.train", ["-m", "pkg.train"]),
+        ("tool train", ["--no-python", "/env/bin/tool", "train"]),
+    ],
+)
+def test_njobs_is_one_job_over_all_devices(run, how):
+    [job] = planned(CUDA, a={"run": run, "argv": ["x"], "plan": {"method": "njobs", "n": 1}}).jobs
+    [process] = job.processes
+    assert process.devices == ("cuda:0", "cuda:1")
+    assert process.environment["CUDA_VISIBLE_DEVICES"] == "2,3"
+    assert process.environment["OMP_NUM_THREADS"] == "4"
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    assert program(process) == [*torchrun, *how, "x"]
+
+
+def test_several_jobs_over_all_devices():
+    [job] = planned(a={"plan": {"method": "njobs", "n": 3}}).jobs
+    assert [each.key for each in job.processes] == ["a.R0.D0", "a.R0.D1", "a.R0.D2"]
+    assert {each.devices for each in job.processes} == {("cpu:0", "cpu:1")}
+
+
+@pytest.mark.parametrize(
+    ("machine", "launcher", "words"),
+    [
+        (CUDA, "none", ["/x/train.py"]),
+        (CUDA, "accelerate", ["-m", "accelerate.commands.launch"]),
+        (CPU, "accelerate", ["-m", "torch.distributed.run"]),
+        (CUDA, "deepspeed", ["-m", "deepspeed.launcher.runner", "--num_gpus", "2", "/x/train.py"]),
+        (CUDA, "tune run --fast", ["/env/bin/tune", "run", "--fast", "/x/train.py"]),
+        (CUDA, "-m tune.cli run", ["-m", "tune.cli", "run", "/x/train.py"]),
+    ],
+)
+def test_launchers_of_frameworks(machine, launcher, words):
+    [process] = processes(planned(machine, a={"plan": {"method": "njobs", "launcher": launcher}}))
+    assert program(process)[: len(words)] == words
+    assert program(process)[-1] == "/x/train.py"
+
+
+def test_milabenchs_classes_say_where_they_want_a_launcher(tmp_path):
+    (tmp_path / "benchfile.py").write_text("")
+    made = planned(a={"definition": str(tmp_path), "plan": {"method": "njobs"}})
+    assert program(processes(made)[0]) == ["/x/train.py"]
+
+
+def test_a_launcher_that_nobody_knows():
+    with pytest.raises(SuiteError, match=r"'torchrn'; did you mean torchrun\?"):
+        planned(a={"plan": {"method": "njobs", "launcher": "torchrn"}})
+
+
+# --- words ------------------------------------------------------------------------------------------
+
+
+def test_options_of_inject_run():
+    options = {"stop": 60, "skip": 5, "interval": "1s", "max_duration": 30, "grace": 1}
+    [process, _] = processes(planned(a={"voir": {"options": options}, "max_duration": 90}))
+    words = own_options(process)
+    assert words[0] == "/base/runs/x/jobs/a.R0.D0"
+    assert words[1:4] == ["--name", "a", "--quiet"]
+    assert words[4:6] == ["--timeout", "90"]
+    assert words[6:] == [
+        *("--stop", "60", "--skip", "5", "--interval", "1s", "--max-duration", "30", "--grace", "1")
+    ]
+
+
+def test_options_of_milabench_and_of_voirfiles():
+    options = {"gpu_poll": 0.1, "interval": "1s", "batch_size": 4, "dash": True, "log": False}
+    [process, _] = processes(planned(a={"voir": {"options": {**options, "none": None}}}))
+    assert own_options(process)[6:] == [
+        *("--gpu-poll", "0.1", "--interval", "1s", "--batch-size", "4", "--dash", "--no-log")
+    ]
+
+
+def test_an_option_that_is_a_mapping():
+    with pytest.raises(SuiteError, match="not a mapping"):
+        planned(a={"voir": {"options": {"x": {"y": 1}}}})
+
+
+def test_voirfiles(tmp_path):
+    definition = tmp_path / "definition"
+    definition.mkdir()
+    (definition / "voirfile.py").write_text("")
+    (definition / "main.py").write_text("")
+    own = {"run": "main.py", "definition": str(definition)}
+    [process, _] = processes(planned(a=own))
+    assert own_options(process)[-2:] == ["--voirfile", str(definition / "voirfile.py")]
+    assert program(process) == [str(definition / "main.py")]
+    [process, _] = processes(planned(a={**own, "voirfile": ["auto", "/elsewhere/x.py"]}))
+    assert own_options(process)[-4:] == ["--voirfile", "auto", "--voirfile", "/elsewhere/x.py"]
+
+
+def test_a_program_that_nobody_names():
+    with pytest.raises(SuiteError, match="nothing to run"):
+        planned(a={"run": None})
+
+
+def test_mistakes_of_all_benchmarks_at_once():
+    with pytest.raises(SuiteError) as raised:
+        planned(
+            a={"run": None},
+            b={"plan": {"method": "per_gp"}},
+            c={"plan": {"method": "njobs", "n": 0}},
+        )
+    assert len(raised.value.problems) == 3
+    assert "did you mean per_gpu?" in str(raised.value)
+
+
+# --- surroundings -----------------------------------------------------------------------------------
+
+
+def test_variables_of_the_benchmark_come_last():
+    ground = Ground("/env/bin/python", {}, lambda settings: {"PATH": "/env/bin", "A": "theirs"})
+    env = {"A": "own", "OMP_NUM_THREADS": 1, "FLAG": True, "GONE": None}
+    [process, _] = processes(planned(ground=ground, a={"env": env}))
+    found = process.environment
+    assert (found["PATH"], found["A"], found["OMP_NUM_THREADS"]) == ("/env/bin", "own", "1")
+    assert found["FLAG"] == "true"
+    assert found.get("GONE") is None
+    assert found["INJECT_SUITE_RUN"] == "/base/runs/x/jobs/a.R0.D0"
+
+
+def test_where_a_program_runs():
+    [own, _] = processes(planned(a={}))
+    assert own.folder == "/base/runs/x/jobs/a.R0.D0/out"
+    [source, _] = processes(planned(ground=Ground("/env/bin/python", folder="/source"), a={}))
+    assert source.folder == "/source"
+    [said, _] = processes(planned(a={"folder": "/there"}))
+    assert said.folder == "/there"
+
+
+def test_each_process_has_an_out_of_its_own():
+    made = processes(planned(a={"argv": ["{out}/model"]}))
+    assert [program(each)[-1] for each in made] == [
+        "/base/runs/x/jobs/a.R0.D0/out/model",
+        "/base/runs/x/jobs/a.R0.D1/out/model",
+    ]
+
+
+def test_what_it_will_take():
+    wish = Wish("/r", history={"a": 42.0, "c": 9_000.0})
+    made = planned(wish=wish, a={"max_duration": 100}, b={"max_duration": 200}, c={})
+    assert {job.benchmark: job.expected for job in made.jobs} == {"a": 42.0, "b": 200.0, "c": 600.0}
+
+
+def test_left_out():
+    made = planned(
+        a={"enabled": False},
+        b={"num_machines": 2},
+        c={"requires_capabilities": ["gpu['count'] > 2"]},
+        d={},
+    )
+    assert [job.benchmark for job in made.jobs] == ["d"]
+    assert {each.benchmark: each.reason for each in made.left_out} == {
+        "a": "not enabled",
+        "b": "needs 2 machines; this is one",
+        "c": "needs gpu['count'] > 2",
+    }
+    assert not any(each.failure for each in made.left_out)
+
+
+def test_names_that_are_no_file_names():
+    made = planned(**{"a/b": {}, "a_b": {}, "..": {}})
+    runs = [each.run for each in processes(made)]
+    assert len(set(runs)) == len(runs)
+    assert all(run.count("/") == 1 and not run.startswith("jobs/.") for run in runs)
+
+
+# --- the plan as a file -----------------------------------------------------------------------------
+
+
+def test_a_plan_is_read_as_it_was_written():
+    made = planned(CUDA, wish=Wish("/r", repeat=2, pin=True), a={}, b={"enabled": False})
+    assert Plan.of_json(json.loads(json.dumps(made.as_json()))) == made
+
+
+def test_another_attempt_has_a_folder_of_its_own():
+    made = planned(a={"argv": ["{out}/x", "/base/runs/x/jobs/a.R0.D10"]})
+    process = made.jobs[0].processes[1].attempt(2, "/base/runs/x")
+    assert process.run == "jobs/a.R0.D1.a2"
+    assert "/base/runs/x/jobs/a.R0.D1.a2" in process.command
+    assert process.environment["INJECT_SUITE_RUN"] == "/base/runs/x/jobs/a.R0.D1.a2"
+    assert process.folder == "/base/runs/x/jobs/a.R0.D1.a2/out"
+    assert program(process)[1:] == [
+        "/base/runs/x/jobs/a.R0.D1.a2/out/x",
+        "/base/runs/x/jobs/a.R0.D10",
+    ]
+    assert made.jobs[0].attempt(1, "/base/runs/x") == made.jobs[0]
+
+
+benchmarks = st.fixed_dictionaries(
+    {
+        "argv": st.lists(st.text(alphabet="ab -=\"'é", max_size=6), max_size=3),
+        "env": st.dictionaries(
+            st.sampled_from("ABC"), st.text(alphabet="xy =\"'é", max_size=6), max_size=3
+        ),
+        "plan": st.one_of(
+            st.just({"method": "per_gpu"}),
+            st.just({"method": "per_gpu", "pin": True}),
+            st.builds(
+                lambda n, how: {"method": "njobs", "n": n, "launcher": how},
+                st.integers(1, 2),
+                st.sampled_from(["torchrun", "none"]),
+            ),
+        ),
+        "voir": st.builds(
+            lambda stop: {"options": {"stop": stop}}, st.one_of(st.none(), st.integers(1, 99))
+        ),
+        "weight": st.sampled_from([0.5, 1, 2]),
+    }
+)
+suites_of = st.dictionaries(st.sampled_from(["a", "b-c", "d.e"]), benchmarks, min_size=1)
+
+
+@given(suites_of, st.integers(1, 3), st.sampled_from([CPU, CUDA]))
+def test_the_same_suite_gives_the_same_plan(benchmarks, repeat, machine):
+    wish = Wish("/r", repeat=repeat)
+    once, again = (planned(machine, wish=wish, **benchmarks) for _ in range(2))
+    assert once == again
+    assert len(once.jobs) == repeat * len(benchmarks)
+    keys = [each.key for each in processes(once)]
+    assert len(keys) == len(set(keys))
+
+
+RECORDER = """\
+#!/bin/sh
+exec {python} -c '
+import json, os, sys
+told = {{"command": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd(),
+        "cores": sorted(os.sched_getaffinity(0))}}
+with open(os.environ["INJECT_SUITE_RUN"] + "/told.json", "x") as file:
+    json.dump(told, file)
+' "$0" "$@"
+"""
+
+
+@settings(
+    max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+@given(benchmarks=suites_of)
+def test_a_run_starts_what_the_plan_says(suites, tmp_path, benchmarks):
+    """A stand-in for the interpreter writes down what it was started with."""
+    recorder = tmp_path / "python"
+    recorder.write_text(RECORDER.format(python=sys.executable))
+    recorder.chmod(recorder.stat().st_mode | stat.S_IXUSR)
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    machine = Machine(CPU.devices, cores, len(cores), 1 << 30, "here")
+    folder = suites.base / "runs" / f"x.{len(suites.runs())}"
+    folder.mkdir(parents=True)
+    wish = Wish(str(folder), options={"use_current_env": True})
+    made = plan(
+        suite(**benchmarks), machine, str(suites.base), lambda each: Ground(str(recorder)), wish
+    )
+    write_plan(str(folder), made)
+    done = suites.call("run", "--resume", folder)
+    assert done.returncode == 1, done.stderr  # nothing was recorded in any of them
+    for process in processes(made):
+        told = json.loads((folder / process.run / "told.json").read_text())
+        assert told["command"] == list(process.command)
+        assert told["folder"] == process.folder
+        assert told["cores"] == list(process.cores or cores)
+        expected = {**suites.environ, **process.environment}
+        kept = {name: value for name, value in expected.items() if value is not None}
+        extra = set(told["environment"]) - set(kept)
+        assert {name: told["environment"][name] for name in kept} == kept
+        assert extra <= {"PWD", "SHLVL", "_", "OLDPWD", "LC_CTYPE"}  # a shell's own
+    assert len(list((folder / "jobs").iterdir())) == len(processes(made))
+
+
+def test_an_inject_run_that_hangs_is_ended_by_the_suite(suites, tmp_path):
+    """A stand-in that keeps no time at all."""
+    stubborn = tmp_path / "python"
+    stubborn.write_text("#!/bin/sh\ntrap '' TERM INT\nsleep 3600 & wait; sleep 3600\n")
+    stubborn.chmod(stubborn.stat().st_mode | stat.S_IXUSR)
+    folder = suites.base / "runs" / "x"
+    folder.mkdir(parents=True)
+    made = planned(
+        ground=Ground(str(stubborn)),
+        wish=Wish(str(folder), options={"use_current_env": True}),
+        a={"max_duration": 0.2},
+        b={"max_duration": 0.2},
+    )
+    write_plan(str(folder), made)
+    program = (
+        "from injector.suite.run import active; active.BACKSTOP = 0.2\n"
+        f"from injector.cli import main; main(['suite', 'run', '--resume', {str(folder)!r}])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=suites.environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    for job in ("a.R0", "b.R0"):
+        found = last(folder)[job]
+        assert found["reason"].startswith("was ended: its time was up"), done.stderr
+        assert "inject run itself did not end, and was killed" in found["reason"]
+        assert found["processes"][f"{job}.D1"]["timed_out"] is True
+    assert nothing_left(folder)
+
+
+def test_plan_shows_what_run_starts(suites):
+    suite = suites.write(
+        {
+            **suites.counted("a"),
+            "b": {
+                "run": suites.program("none.py", ""),
+                "plan": {"method": "njobs", "launcher": "none"},
+            },
+        }
+    )
+    shown = suites.call("plan", suite, "--json", "--repeat", 2, devices="cpu:2")
+    assert shown.returncode == 0, shown.stderr
+    assert not suites.base.exists()
+    dry = suites.call("run", suite, "--dry-run", devices="cpu:2")
+    assert "a.R0.D1  cpu:1" in dry.stdout
+    assert not suites.base.exists()
+    suites.call("run", suite, "--repeat", 2, devices="cpu:2")
+    [run] = suites.runs()
+    plan = read_plan(run)
+    assert plan.pop("checksum")
+    text = json.dumps(plan).replace(str(run), f"{suites.base}/runs/suite.TIME")
+    assert json.loads(text) == json.loads(shown.stdout)
+
+
+def test_a_plan_for_people(suites):
+    suite = suites.write(suites.counted("a", max_duration=90))
+    shown = suites.call("plan", suite, "--pin", devices="cpu:1").stdout
+    assert "a.R0  about 90 s, at most 90 s" in shown
+    assert "env  CUDA_VISIBLE_DEVICES=''" in shown
+    assert "-m injector run --into" in shown
+    assert "bound to cores" in shown
+    assert shown.splitlines()[-1] == "1 jobs, 1 processes, about 90 s one after the other"
+
+
+def test_what_it_took_before_is_what_it_is_expected_to_take(suites):
+    suite = suites.write(suites.counted("a"))
+    assert suites.call("run", suite).returncode == 0
+    shown = json.loads(suites.call("plan", suite, "--json").stdout)
+    [job] = shown["jobs"]
+    assert 0 < job["processes"][0]["expected"] < 600
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--repeat", "0"], "at least 1"),
+        (["--max-parallel", "0"], "at least 1"),
+        (["--rerun", "onfail"], "add --resume"),
+        (["--wait", "soon"], "--wait is a time"),
+        (["--resume", "--repeat", "2"], "are those of the run"),
+        (["--resume"], "there is no run"),
+    ],
+)
+def test_options_that_make_no_sense_start_nothing(suites, words, said):
+    suite = suites.write(suites.counted("a"))
+    done = suites.call("run", suite, *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not suites.entries()
+    assert not suites.runs()
+
+
+def test_a_suite_with_mistakes_starts_nothing(suites):
+    (suites.folder / "bad.yaml").write_text("a: {run: x.py, plan: {method: per_gp}}\n")
+    done = suites.call("run", "bad.yaml")
+    assert done.returncode == 2
+    assert "bad.yaml:1" in done.stderr
+    assert "per_gpu" in done.stderr
+    assert not suites.runs()
+
+
+PREPARE = "import os, sys; os.makedirs(os.environ['MILABENCH_DIR_DATA'], exist_ok=True)\n"
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize(
+    "argument",
+    ["{cpu_per_gpu}", "{n_worker}", "{gpu_count}", "{device_count}", "auto({n_worker}, 8)", "{arch}",
+     "{cpu_count * exp.size}", "{gpu.count}"],
+)  # fmt: skip
+def test_data_prepared_for_one_machine_are_those_of_another(suites, argument, resumed):
+    """Prepared beside one device; run on two, and once more from the plan that was kept."""
+    suites.program("prepare.py", PREPARE)
+    suite = suites.folder / "suite.yaml"
+    told = {"a": {
+        "run": suites.program("a.py", ""), "argv": {"--some": argument},
+        "prepare": {"script": "prepare.py", "data": ".", "argv": [], "with_argv": True},
+        "matrix": {"size": [1, 2]}, "validation": {"rate": False},
+    }}  # fmt: skip
+    job = {key: told["a"].pop(key) for key in ("run", "argv", "prepare", "validation")}
+    told["a"]["job"] = job
+    suite.write_text(yaml.safe_dump({"variables": {"exp": {"size": 3}}, **told}))
+    done = suites.call("prepare", suite, devices=None)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = suites.call("run", suite, devices="cpu:2")
+    assert done.returncode == 0, done.stderr
+    if resumed:
+        done = suites.call("run", "--resume", "--rerun", "always")
+        assert done.returncode == 0, done.stderr
+        assert "[2/2]" in done.stderr
+
+
+def test_other_arguments_of_a_prepare_step_are_other_data(suites):
+    suites.program("prepare.py", PREPARE)
+    step = {"script": "prepare.py", "argv": ["{data}", "--shards", "{gpu_count}", "{cpu_count}"]}
+    suite = suites.write({"a": {"run": suites.program("a.py", ""), "prepare": step}})
+    assert suites.call("prepare", suite, devices=None).returncode == 0
+    done = suites.call("run", suite, devices="cpu:2")
+    assert (done.returncode, "its data are not prepared" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+@pytest.mark.parametrize(
+    "told", [{"run": "nope.py"}, {"run": "/nowhere/nope.py"}, {"run": "nope.py", "folder": "/tmp"}]
+)
+def test_a_script_that_is_not_there_is_said_before_anything_starts(suites, verb, told):
+    suite = suites.write({"fine": {"run": suites.program("a.py", "")}, "b": told})
+    done = suites.call(verb, suite)
+    assert done.returncode == 2
+    assert "suite.yaml:" in done.stderr and "b.run: there is no file" in done.stderr
+    assert "nope.py" in done.stderr and not suites.runs()
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"voirfile": "nope.py"}, "b.voirfile: there is no file"),
+        ({"voirfile": ["auto", "torhc"]}, "b.voirfile: there is no file"),
+        ({"run": "nosuchcommand --x 1"}, "b.run: there is no command nosuchcommand in"),
+        ({"run": "python nope.py"}, "b.run: there is no file nope.py"),
+        ({"run": "/nowhere/command"}, "b.run: there is no"),
+    ],
+)
+def test_nothing_else_that_a_benchmark_names_may_be_missing(suites, told, said):
+    suite = suites.write({"b": {"run": suites.program("a.py", ""), **told}})
+    done = suites.call("plan", suite)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_a_script_that_is_still_to_be_fetched_or_made_may_be_missing(suites):
+    suites.program("prepare.py", PREPARE)
+    suite = suites.write({
+        "git": {"run": "train.py", "origin": {"git": "https://example.org/a.git", "branch": "main"}},
+        "made": {"run": "{data}/train.py", "prepare": "prepare.py"},
+    })  # fmt: skip
+    done = suites.call("plan", suite)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_of_one_benchmark_can_be_pinned(suites):
+    run = suites.program("a.py", "")
+    suite = suites.write({"a": {"run": run, "plan": {"pin": True}}, "b": {"run": run}})
+    shown = json.loads(suites.call("plan", suite, "--json", devices="cpu:1").stdout)
+    cores = {job["benchmark"]: job["processes"][0]["cores"] for job in shown["jobs"]}
+    assert cores["a"] and not cores["b"]
+
+
+def test_torchtune_takes_the_ranks_and_then_the_recipe():
+    program = commands.Program(
+        "module", "torchtune._cli.tune", ("run", "recipe.py", "--config", "c")
+    )
+    assert commands.LAUNCHERS["tune"](program, 4, "cuda") == [
+        "-m", "torchtune._cli.tune", "run", "--standalone", "--nproc-per-node", "4",
+        "recipe.py", "--config", "c",
+    ]  # fmt: skip

@@ -1,0 +1,297 @@
+"""From folders to results: whatever is torn or missing is a failure that is said, and no crash."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from zlib import crc32
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from suitefolders import GB, SuiteFolder, failures, only, state, write_run
+
+from injector.errors import UserError
+from injector.suite.results import finding, reading, records, table
+from injector.suite.results.outcome import UNFINISHED
+from injector.suite.results.watching import SuiteState
+
+SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
+
+
+def made_suite(path):
+    made = SuiteFolder(path)
+    made.benchmark("good", weight=2)
+    made.process("good", SIX, slot=0)
+    made.process("good", SIX, slot=1)
+    made.benchmark("half")
+    made.process("half", SIX, repeat=0)
+    made.process("half", SIX, repeat=1, code=1)
+    made.benchmark("absent")
+    made.leave_out("absent", "no environment: pip failed", failure=True)
+    made.benchmark("elsewhere")
+    made.leave_out("elsewhere", "needs 2 machines; this is one")
+    return made
+
+
+def test_a_whole_suite(tmp_path):
+    suite = made_suite(tmp_path).read()
+    assert (suite.name, suite.origin, suite.notes) == ("toy", "injector", ())
+    rows = {row.benchmark: row for row in table.rows(suite)}
+    assert list(rows) == ["good", "half", "absent"], "what is left out on purpose is no failure"
+    good, half, absent = rows.values()
+    # Of all rates one 10 and one 60 are left out; of those of a device likewise: 11 12 13 14.
+    assert (good.fail, good.n, good.ngpu, good.perf, good.score) == (0, 2, 1, 17, 25)
+    assert (half.fail, half.n, half.perf, half.score) == (1, 2, 17, 8.5)
+    assert (absent.fail, absent.n, absent.perf, absent.score) == (1, 1, None, 0)
+    assert failures(suite.benchmarks[2]) == ["error: it did not run: no environment: pip failed"]
+    # weights 2, 1, 1: (26² · 9.5 · 1)^¼
+    total = table.total(suite)
+    assert total.score == pytest.approx((26**2 * 9.5) ** 0.25)
+    assert (total.fail, total.n, total.weight) == (2, 5, 4)
+
+
+def test_a_job_that_never_started_is_a_failure_of_each_of_its_processes(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a", SIX)
+    made.process("a", repeat=1, slot=0, state="planned")
+    made.process("a", repeat=1, slot=1, state="planned")
+    made.closed = False
+    found = only(made.read())
+    assert (found.runs, found.failures) == (3, 2)
+    assert failures(found) == ["error: it never ran: the suite did not come to its end"] * 2
+
+
+def test_a_job_that_never_finished_is_a_failure_whatever_it_left(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a", SIX, state="started")
+    found = only(made.read())
+    assert found.processes[0].state == UNFINISHED
+    assert failures(found) == ["error: it was begun and has not finished"]
+    assert found.rates == SIX
+
+
+def test_why_a_job_could_not_start_is_said(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a", state="failed-to-start", reason="cuda:0 is held by process 7 (x.py)")
+    assert failures(only(made.read())) == ["error: cuda:0 is held by process 7 (x.py)"]
+
+
+def test_the_last_attempt_counts(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a", [], code=1)
+    write_run(tmp_path / "jobs/a.R0.D0.a2", SIX)
+    again = json.loads(json.dumps(made.journal[-1]))
+    again["attempt"] = 2
+    again["processes"]["a.R0.D0"].update(code=0, run="jobs/a.R0.D0.a2")
+    made.journal.append(again)
+    found = only(made.read())
+    assert (found.failures, found.rates) == (0, SIX)
+
+
+def test_a_run_without_its_folder_is_a_failure(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a", SIX)
+    shutil.rmtree(tmp_path / "jobs")
+    assert failures(only(made.read())) == ["error: it left no record"]
+
+
+def test_a_run_whose_supervisor_was_killed_is_a_failure(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a", SIX, collected=False)
+    [said] = failures(only(made.read()))
+    assert "never finished" in said
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.integers(0, 10**6))
+def test_any_beginning_of_a_journal_reads(tmp_path, cut):
+    made = made_suite(tmp_path / "s")
+    made.write()
+    whole = "".join(made.lines()).encode()
+    (tmp_path / "s" / "journal.jsonl").write_bytes(whole[: cut % (len(whole) + 1)])
+    suite = reading.read(str(tmp_path / "s"))
+    for benchmark in suite.benchmarks:
+        for process in benchmark.processes:
+            told = process.state == "finished"
+            assert process.failed or told, "what the journal does not tell has failed"
+    rows = table.rows(suite)
+    assert [row.n for row in rows] == [2, 2, 1]
+    score = table.total(suite).score
+    assert score is None or score <= (26**2 * 9.5) ** 0.25 * (1 + 1e-12)
+
+
+def test_torn_lines_are_counted_and_said(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a", SIX)
+    folder = made.write()
+    text = (folder / "journal.jsonl").read_text()
+    (folder / "journal.jsonl").write_text(text + '{"event": "jo')
+    assert reading.read(str(folder)).missing == [
+        "journal.jsonl: 1 line not as written, and left out"
+    ]
+    (folder / "journal.jsonl").write_text(text.replace('"end"', '"interrupted"') + '{"event": "jo')
+    assert any("1 line of journal.jsonl torn" in n for n in reading.read(str(folder)).notes)
+
+
+@pytest.mark.parametrize("name", ["run.json", "x.D0.data", "raw/node7.9.monitor", "result.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b'{"exit": 3, "limits": []}', b"\xff\0"])
+def test_a_broken_file_breaks_nothing(tmp_path, name, content):
+    made = SuiteFolder(tmp_path)
+    key = made.process("a", SIX, devices=["cuda:0"])
+    write_run(tmp_path / "jobs" / key, SIX, devices=[[state()]])
+    made.read()
+    (tmp_path / "jobs" / key / name).write_bytes(content)
+    found = only(made.read())
+    assert found.runs == 1
+    if name == "run.json":
+        assert found.failures == 1
+
+
+@pytest.mark.parametrize("plan", ["", "[]", '{"schema": 99}', '{"schema": 1, "jobs": 3}'])
+def test_a_plan_that_is_none_is_refused_or_empty(tmp_path, plan):
+    (tmp_path / "plan.json").write_text(plan)
+    try:
+        assert reading.read(str(tmp_path)).benchmarks == ()
+    except reading.UserError as error:
+        assert "plan.json" in str(error)
+
+
+def test_what_a_run_says_is_kept_beside_it_until_it_changes(tmp_path):
+    folder = tmp_path / "run"
+    write_run(folder, SIX, losses=[3.0, "NaN", 1.0], devices=[[state(0.5), state(1.0)]])
+    first = records.read(str(folder))
+    assert records.read(str(folder)) == first
+    assert first.losses["loss"] == (3, 1, (3.0, 1.0))
+    [device] = first.devices
+    assert (device.load, device.peak_load, device.power, device.driver) == (0.75, 1, 300, "575.51")
+    assert (first.memory, first.energy) == (40 * GB, 300)
+    kept = json.loads((folder / "result.json").read_text())
+    kept["record"]["rates"] = [1.0]
+    (folder / "result.json").write_text(json.dumps(kept))
+    assert records.read(str(folder)) == first, "it is not what was kept"
+    kept["crc32"] = crc32(json.dumps(kept["record"]).encode())
+    (folder / "result.json").write_text(json.dumps(kept))
+    assert records.read(str(folder)).rates == (1.0,), "it is read from there"
+    write_run(folder, [*SIX, 7.0])
+    assert len(records.read(str(folder)).rates) == 7, "the run is another one"
+
+
+def test_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    write_run(folder, SIX)
+
+    def full(*words):
+        raise OSError("no space")
+
+    monkeypatch.setattr(records, "replace_file", full)
+    assert records.read(str(folder)).rates == tuple(SIX)
+    assert not (folder / "result.json").exists()
+
+
+def test_long_losses_are_thinned(tmp_path):
+    write_run(tmp_path, losses=[float(n) for n in range(10_000)])
+    losses = records.read(str(tmp_path)).losses["loss"]
+    assert losses.n == 10_000 and 2_000 < len(losses.values) <= 3_000
+    assert losses.values[0] == 0
+
+
+def test_rates_of_several_processes_of_a_job_add_up(tmp_path):
+    write_run(tmp_path)
+    lines = [
+        {"event": "data", "data": {"task": "train", "rate": rate, "process": process}}
+        for rate, process in ((1.0, 0), (10.0, 1), (2.0, 0), (20.0, 1), (3.0, 0))
+    ]
+    (tmp_path / "x.D0.data").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert records.read(str(tmp_path)).rates == (11.0, 22.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("ChildFailedError", "rank 1 died: killed by SIGABRT"),
+        ("ValueError", "ValueError: train.py FAILED"),
+        (None, "rank 1 died: killed by SIGABRT"),
+    ],
+)
+def test_where_no_rank_said_why_it_is_how_the_first_died(tmp_path, kind, error):
+    write_run(tmp_path, code=1)
+    if kind:
+        event = {"event": "error", "data": {"type": kind, "message": "\n=====\ntrain.py FAILED"}}
+        with (tmp_path / "x.D0.data").open("a") as file:
+            file.write(json.dumps(event) + "\n")
+    info = json.loads((tmp_path / "run.json").read_text())
+    info["broken"] = [
+        {"rank": 0, "kind": "followed", "how": "killed by SIGTERM"},
+        {"rank": 1, "kind": "died", "how": "killed by SIGABRT"},
+    ]
+    (tmp_path / "run.json").write_text(json.dumps(info))
+    assert records.read(str(tmp_path)).error == error
+    if kind is None:  # it was started again, and all was well
+        (tmp_path / "run.json").write_text(json.dumps({**info, "exit": {"code": 0}}))
+        assert records.read(str(tmp_path)).error == ""
+
+
+class TestWhichFolder:
+    @pytest.fixture()
+    def base(self, tmp_path):
+        for name in ("a.2026-01-01_10-00-00.000001", "a.2026-01-02_10-00-00.000001",
+                     "b.2026-01-03_10-00-00.000001"):  # fmt: skip
+            made = SuiteFolder(tmp_path / "runs" / name)
+            made.process("x", SIX)
+            made.write()
+        return str(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("which", "name"),
+        [
+            (None, "b.2026-01-03"),
+            ("LAST", "b.2026-01-03"),
+            ("suites/a.yaml", "a.2026-01-02"),
+            ("a.2026-01-01", "a.2026-01-01"),
+            ("a", "a.2026-01-02"),
+            ("a.2026-01-01_10-00-00.000001", "a.2026-01-01"),
+        ],
+    )
+    def test_the_newest_of_what_is_named(self, base, which, name):
+        assert finding.find(which, base).startswith(f"{base}/runs/{name}")
+
+    def test_a_path_is_itself_and_of_a_folder_of_runs_it_is_the_newest(self, base):
+        path = f"{base}/runs/a.2026-01-01_10-00-00.000001"
+        assert finding.find(path, "/nowhere") == path
+        assert finding.find(f"{base}/runs", "/nowhere").startswith(f"{base}/runs/b.")
+        with pytest.raises(reading.NoResultsError):
+            finding.find("suites/.yaml", base)
+
+    @pytest.mark.parametrize("which", [None, "LAST", "x.yaml", "nothing"])
+    def test_where_it_was_looked_for_is_said(self, tmp_path, which):
+        with pytest.raises(reading.NoResultsError, match=r"runs"):
+            finding.find(which, str(tmp_path / "empty"))
+
+
+def test_one_run_is_no_suite(tmp_path):
+    write_run(tmp_path / "run", SIX)
+    (tmp_path / "run" / "x.D0.data").unlink()
+    with pytest.raises(reading.NoResultsError, match="it is one run: inject report"):
+        reading.read(str(tmp_path / "run"))
+    with pytest.raises(reading.NoResultsError, match="no such folder"):
+        reading.read(str(tmp_path / "nothing"))
+
+
+def test_a_journal_that_makes_no_sense_is_said(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a", SIX)
+    made.journal.append({"event": "job", "time": 5.0, "state": 3})
+    with pytest.raises(reading.NoResultsError, match="cannot be understood"):
+        made.read()
+    with pytest.raises(UserError, match="cannot be understood"):
+        SuiteState(str(made.path))
+
+
+def test_memory_is_what_was_sampled_and_no_less_than_the_kernel_counted(tmp_path):
+    assert records._held(10e6, None) == 10e6
+    assert records._held(0, None) is None
+    assert records._held(0, 20e6) == 20e6, "it was over before the first sample"
+    assert records._held(10e6, 20e6) == 10e6, "of so little a part may be ours"
+    assert records._held(100e6, 300e6) == 300e6
+    assert records._held(900e6, 300e6) == 900e6, "several processes"

@@ -1,0 +1,187 @@
+"""Scaling tables: the numbers that DLBS prints, and the exact ones."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from suitefolders import SuiteFolder
+
+from injector.suite.config import load
+from injector.suite.results import scaling
+from injector.suite.results.outcome import BenchmarkResult, Finding, ProcessResult, SuiteResult
+from injector.suite.results.records import Record
+from injector.suite.results.report import cells, render
+from injector.suite.results.scaling import DLBS, STRONG, WEAK, Point, scaled
+
+WEAKLY = [Point(n, ms / 1e3, 16 * n) for n, ms in ((1, 913.44), (2, 1029.24), (4, 1065.12))]
+STRONGLY = [Point(n, ms / 1e3, 64) for n, ms in ((1, 800), (2, 430), (4, 250))]
+
+
+def table(points, kind, rounding):
+    return [column[2:] for column in scaled(points, kind, rounding)]
+
+
+def test_weak_scaling_as_dlbs_prints_it():
+    assert table(WEAKLY, WEAK, DLBS) == [(17, 1, 100), (31, 1.82, 88.74), (60, 3.53, 85.75)]
+
+
+def test_weak_scaling_exactly():
+    found = table(WEAKLY, WEAK, scaling.EXACT)
+    assert [column[0] for column in found] == pytest.approx([17.516, 31.091, 60.087], abs=6e-4)
+    assert [column[1] for column in found] == pytest.approx([1, 1.775, 3.430], abs=6e-4)
+    assert [column[2] for column in found] == pytest.approx([100, 88.749, 85.759], abs=6e-4)
+
+
+def test_strong_scaling_as_dlbs_prints_it():
+    assert table(STRONGLY, STRONG, DLBS) == [(80, 1, 100), (148, 1.85, 93.02), (256, 3.2, 80)]
+
+
+def test_strong_scaling_exactly():
+    found = table(STRONGLY, STRONG, scaling.EXACT)
+    assert found[1] == pytest.approx((148.837, 1.860, 93.023), abs=6e-4)
+
+
+def test_what_is_whole_is_not_cut_by_the_last_bit():
+    for ms in range(1, 2000):
+        [column] = scaled([Point(1, ms / 1e3, 3 * ms)], WEAK, DLBS)
+        assert column.throughput == 3000
+
+
+def test_the_order_of_the_points_does_not_matter():
+    assert scaled(reversed(WEAKLY), WEAK) == scaled(WEAKLY, WEAK)
+    assert scaled([], WEAK) == ()
+
+
+def benchmark(devices: int, tag: str, failed: bool = False) -> BenchmarkResult:
+    points = WEAKLY if tag == "weak" else STRONGLY
+    [point] = [each for each in points if each.devices == devices]
+    record = Record(rates=(1.0,), step=point.seconds, items=point.items, code=int(failed))
+    names = tuple(f"cuda:{n}" for n in range(devices))
+    process = ProcessResult(f"ddp{devices}.R0.D0", f"ddp{devices}", devices=names, record=record)
+    return BenchmarkResult(f"ddp{devices}", family="ddp", tags=(tag,), processes=(process,))
+
+
+def test_benchmarks_of_one_entry_make_a_family():
+    found = [benchmark(n, "weak") for n in (1, 2, 4)] + [benchmark(n, "strong") for n in (1, 2)]
+    suite = SuiteResult("/x", "s", benchmarks=tuple(found))
+    weak, strong = scaling.families(suite, DLBS)
+    assert (weak.name, weak.kind, [c.devices for c in weak.columns]) == ("ddp", "weak", [1, 2, 4])
+    assert [column.speedup for column in weak.columns] == [1, 1.82, 3.53]
+    assert [column.efficiency for column in strong.columns] == [100, 93.02]
+    text = render(suite, "terminal", DLBS)
+    assert "ddp, weak scaling" in text and "88.74" in text and "3.53" in text
+
+
+def test_one_point_and_what_is_not_tagged_make_none(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a", [1.0] * 5)
+    assert scaling.families(made.read()) == []
+    alone = SuiteResult("/x", "s", benchmarks=(benchmark(2, "weak"),))
+    assert scaling.families(alone) == []
+
+
+MS = {1: 913.44, 2: 1029.24, 4: 1065.12}
+GPUS = """
+  voirfile: x.py
+  tags: [weak]
+  plan: {method: njobs, devices: "{len(split(exp.gpus))}"}
+  argv: {--framework: "${exp.framework}", --batch: "${exp.batch}", --model: "${exp.model}"}
+"""
+VARIABLES = (
+    """
+variables: {exp: {gpus: "0", framework: mxnet, batch: 16, model: resnet50}}
+train:
+  run: train.py"""
+    + GPUS
+)
+
+
+def swept(tmp_path, text: str, *variables: str, fails: tuple[str, ...] = ()) -> SuiteResult:
+    """All benchmarks of a suite, each as slow as its number of devices and its other values make it."""
+    (tmp_path / "s.yaml").write_text(text)
+    (tmp_path / "train.py").touch()
+    found = []
+    for each in load(tmp_path / "s.yaml", variables=variables).benchmarks:
+        devices = tuple(f"cuda:{n}" for n in range(each.plan["devices"]))
+        slower = sum(map(ord, f"{each.values.get('exp.framework')}{each.values.get('exp.model')}"))
+        seconds = (MS[len(devices)] + slower) / 1e3
+        record = Record(rates=(1.0,), step=seconds, items=16.0 * len(devices), code=0)
+        why = (Finding("error", False, "failure", "no"),) if each.name in fails else ()
+        process = ProcessResult(each.name, each.name, devices=devices, record=record, findings=why)
+        found.append(
+            BenchmarkResult(
+                each.name,
+                family=each.family,
+                values=each.values,
+                tags=each.tags,
+                processes=(process,),
+            )
+        )
+    return SuiteResult("/x", "s", benchmarks=tuple(found))
+
+
+def test_each_combination_of_the_other_names_has_a_table(tmp_path):
+    """The sweep of DLBS's introduction: three frameworks on three sets of devices."""
+    suite = swept(
+        tmp_path, VARIABLES,
+        'exp.framework=["mxnet", "tensorflow", "caffe2"]', 'exp.gpus=["0", "0,1", "0,1,2,3"]',
+        'exp.model=["resnet50"]', "exp.batch=[16]",
+    )  # fmt: skip
+    assert len(suite.benchmarks) == 9
+    found = scaling.families(suite)
+    assert [each.values for each in found] == [
+        {"exp.framework": name} for name in ("mxnet", "tensorflow", "caffe2")
+    ]
+    for family in found:
+        slower = sum(map(ord, f"{family.values['exp.framework']}resnet50"))
+        seconds = [pytest.approx((MS[n] + slower) / 1e3) for n in (1, 2, 4)]
+        assert [c.seconds for c in family.columns] == seconds, "its own, and not another one's"
+    text = render(suite, "terminal")
+    assert "train (exp.framework tensorflow), weak scaling" in text
+    assert [each["values"] for each in json.loads(render(suite, "json"))["scaling"]] == [
+        each.values for each in found
+    ]
+
+
+@pytest.mark.parametrize("others", range(4))
+@pytest.mark.parametrize("order", [1, -1])
+def test_any_number_of_other_names(tmp_path, others, order):
+    axes = ['framework=["a", "b"]', 'model=["c", "d", "e"]', "batch=[16, 32]"][:others]
+    given = [f"exp.{axis}" for axis in [*axes, 'gpus=["0", "0,1", "0,1,2,3"]'][::order]]
+    found = scaling.families(swept(tmp_path, VARIABLES, *given))
+    assert len(found) == [1, 2, 6, 12][others]
+    assert len({str(family.values) for family in found}) == len(found)
+    assert all([c.devices for c in family.columns] == [1, 2, 4] for family in found)
+    assert all(len(family.values) == others for family in found)
+
+
+def test_a_failed_point_leaves_the_others_where_they_belong(tmp_path):
+    given = ('exp.framework=["a", "b"]', 'exp.gpus=["0", "0,1", "0,1,2,3"]')
+    fails = ("train-a-0", "train-b-0_1_2_3", "train-b-0_1")
+    [family] = scaling.families(swept(tmp_path, VARIABLES, *given, fails=fails))
+    assert family.values == {"exp.framework": "a"}
+    assert [column.devices for column in family.columns] == [2, 4]
+    assert cells.title(family).endswith("weak scaling, compared with 2 devices")
+
+
+@pytest.mark.parametrize(
+    ("axes", "values"),
+    [
+        ("{'n,batch': [[1, 16], [2, 32], [4, 64]]}", [{}]),
+        ("{'n,list,batch': [[1, '0', 16], [2, '0,1', 32]], kind: [x, y]}", [{"kind": "x"}, {"kind": "y"}]),
+        ("{'n,kind': [[1, x], [2, y]]}", []),
+        ("{nodes: [1, 2], each: [1, 2]}", [{}]),
+    ],
+)  # fmt: skip
+def test_names_that_go_with_the_devices(tmp_path, axes, values):
+    devices = "{nodes * each}" if "nodes" in axes else "{n}"
+    text = f"""
+train:
+  matrix: {axes}
+  job:
+    run: train.py
+    tags: [weak]
+    plan: {{method: njobs, devices: "{devices}"}}
+"""
+    assert [each.values for each in scaling.families(swept(tmp_path, text))] == values

@@ -1,0 +1,139 @@
+"""What a suite's report says, in each of its forms."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from suitefolders import SuiteFolder, state, write_monitor
+
+from injector.suite.results import table
+from injector.suite.results.report import FORMATS, cells, render
+
+SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
+STDERR = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: no luck\n'
+
+
+@pytest.fixture()
+def suite(tmp_path):
+    made = SuiteFolder(tmp_path / "toy.2026-01-01_10-00-00.000001")
+    made.plan["machine"].update(devices=[{"key": "cuda:0", "name": "H1", "memory": 80e9}] * 2)
+    device = [state(0.5), state(0.9), state(1.0)]
+    made.benchmark("vision", weight=2, tags=["v"])
+    for slot in (0, 1):
+        made.process("vision", SIX, slot=slot, devices=[f"cuda:{slot}"], losses=[1.0] * 9 + [2.0] * 9,
+                     packages={"torch": "2.13.0"}, stderr="x")  # fmt: skip
+        write_monitor(made.path / "jobs" / f"vision.R0.D{slot}", [device])
+    made.process("broken", [], code=1, stderr=STDERR)
+    made.leave_out("big", "needs 2 machines; this is one")
+    made.closed = False
+    return made.read()
+
+
+def test_on_a_terminal(suite):
+    text = render(suite)
+    lines = text.splitlines()
+    assert lines[0] == "suite toy  /x/toy.yaml"
+    assert "  devices    2 × H1, 80.0 GB · driver 575.51" in lines
+    assert "  machine    node7 · AMD EPYC · 2 cores · 16.0 GB · Linux 6.1 x86_64" in lines
+    [vision] = [line.split() for line in lines if line.startswith("  vision ")]
+    # Both devices: 17, of each 12.5; 300 W for 2 s.
+    assert vision[:5] == ["vision", "0", "2", "1", "17.00"]
+    assert vision[7:] == ["40.00", "0.600", "0.05667", "25.00", "2"]
+    [broken] = [line.split() for line in lines if line.startswith("  broken ") and "–" in line]
+    assert broken == ["broken", "1", "1", "1", "–", "–", "–", "–", "–", "–", "0", "1"]
+    assert "score  8.776, over a weight of 3" in lines
+    assert "       FAIL: 1 of 3 runs failed, 33.3 %" in lines
+    assert "    error: exit code 1: ValueError: no luck" in lines
+    assert "      | ValueError: no luck" in lines
+    assert "  - big: needs 2 machines; this is one" in lines
+    assert any("--resume" in line for line in lines)
+    assert lines[-1].endswith("toy.2026-01-01_10-00-00.000001")
+    warnings = lines[lines.index("warnings") :]
+    assert any("loss did not fall" in line for line in warnings)
+    assert max(map(len, lines[:-1])) <= 128
+
+
+def test_as_data(suite):
+    told = json.loads(render(suite, "json"))
+    assert (told["fail"], told["n"], told["passed"]) == (1, 3, False)
+    assert told["score"] == pytest.approx(26 ** (2 / 3))
+    vision, broken = told["benchmarks"]
+    assert (vision["peak_memory"], vision["energy"], vision["tags"]) == (40e9, 600, ["v"])
+    assert vision["runs"][0]["rates"] == SIX
+    assert vision["runs"][0]["load"] == [pytest.approx(0.8)]
+    assert [f["lines"][-1] for f in broken["runs"][0]["findings"] if f["lines"]] == [
+        "ValueError: no luck"
+    ]
+    assert told["left_out"] == [
+        {"benchmark": "big", "reason": "needs 2 machines; this is one", "failure": False,
+         "weight": 0}
+    ]  # fmt: skip
+
+
+def test_as_columns(suite):
+    found = list(csv.DictReader(io.StringIO(render(suite, "csv"))))
+    assert [(each["benchmark"], each["fail"], each["perf"]) for each in found] == [
+        ("vision", "0", "17.0"),
+        ("broken", "1", ""),
+    ]
+
+
+def test_in_markdown(suite):
+    text = render(suite, "md")
+    assert "**Score 8.776, over a weight of 3** · FAIL: 1 of 3 runs failed, 33.3 %" in text
+    assert "| vision | 0 | 2 | 1 | 17.00 |" in text
+    assert "- **broken** error: exit code 1: ValueError: no luck (broken.R0.D0)" in text
+    assert "  ValueError: no luck" in text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_suite_of_which_nothing_ran(tmp_path, form):
+    made = SuiteFolder(tmp_path)
+    made.closed = False
+    assert render(made.read(), form)
+
+
+def test_names_that_a_table_would_take_for_its_own(tmp_path):
+    made = SuiteFolder(tmp_path)
+    made.process("a|b_c*", SIX)
+    assert r"| a\|b\_c\* |" in render(made.read(), "md")
+
+
+def test_a_failure_that_many_share_is_said_once(tmp_path):
+    made = SuiteFolder(tmp_path)
+    for slot in range(3):
+        text = STDERR.replace("no luck", f"{slot} bytes at 0x{slot}")
+        made.process("a", [], slot=slot, code=1, stderr=text)
+    suite = made.read()
+    found = cells.said(suite.benchmarks[0], "failure")
+    assert [each.keys for each in found if each.sentence.startswith("error")] == [
+        ["a.R0.D0", "a.R0.D1", "a.R0.D2"]
+    ]
+
+
+def test_what_has_no_items_says_its_unit(tmp_path):
+    made = SuiteFolder(tmp_path)
+    key = made.process("a", SIX)
+    path = made.path / "jobs" / key / "x.D0.data"
+    path.write_text(path.read_text().replace("items/s", "steps/s"))
+    assert "  perf is in steps/s: a" in render(made.read())
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_where_everything_failed_there_is_no_score(tmp_path, form):
+    """The formula gives 1 for scores of 0, which would look like a result."""
+    made = SuiteFolder(tmp_path)
+    made.process("a", [], code=1)
+    made.leave_out("big", "needs 2 machines; this is one", weight=1.0)
+    suite = made.read()
+    assert table.total(suite).score is None
+    text = render(suite, form)
+    assert not re.search(r"\b1\.000?\b", text)
+    if form in ("terminal", "md"):
+        assert "nothing that counts has passed" in text
+    if form == "json":
+        assert json.loads(text)["score"] is None

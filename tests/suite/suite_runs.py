@@ -1,0 +1,145 @@
+"""Suites of small programs, run by ``inject suite`` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import yaml
+
+from injector import reaper
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 120
+"""Seconds after which something that must happen never will."""
+
+LEDGER = """
+import os, sys, time
+def note(word):
+    file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.write(file, f"{word} {os.environ['INJECT_SUITE_RUN'].rpartition('/')[2]}\\n".encode())
+    os.close(file)
+note("begin")
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end and not os.path.exists(sys.argv[1] + ".go"):
+    time.sleep(0.01)
+note("end")
+"""
+"""Writes down when it begins and ends, in one file for all."""
+
+
+class Suites:
+    """A folder with a suite's YAML, its programs and its base folder."""
+
+    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
+        self.folder = folder
+        self.base = folder / "base"
+        self.environ = {**environ, "PYTHONPATH": str(ROOT)}
+        self.ledger = folder / "ledger"
+
+    def program(self, name: str, text: str) -> str:
+        """A program; the words that run it."""
+        path = self.folder / name
+        path.write_text(text)
+        return str(path)
+
+    def write(self, benchmarks: dict, name: str = "suite") -> Path:
+        """The YAML of a suite; nothing is asked of rates unless a benchmark does."""
+        whole = {key: {"validation": {"rate": False}, **each} for key, each in benchmarks.items()}
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(whole, sort_keys=False))
+        return path
+
+    def counted(self, *names: str, seconds: float = 0, **more) -> dict:
+        """Benchmarks that write to the ledger."""
+        program = self.program("counted.py", LEDGER)
+        run = f"{program} {self.ledger} {seconds}"
+        return {name: {"run": run, **more} for name in names}
+
+    def words(self, verb: str, *words: object, devices: str | None = "cpu:1") -> list[str]:
+        made = [sys.executable, "-m", "injector", "suite", verb, *map(str, words)]
+        made += ["--base", str(self.base)]
+        if "--resume" not in made:
+            made += ["--use-current-env", *(["--devices", devices] if devices else [])]
+        return made
+
+    def call(self, verb: str, *words: object, devices: str | None = "cpu:1"):
+        """``inject suite VERB``, to its end."""
+        return subprocess.run(
+            self.words(verb, *words, devices=devices),
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+    def start(self, *words: object, devices: str | None = "cpu:1", **how):
+        """``inject suite run`` in a process group of its own, as a shell starts it."""
+        return subprocess.Popen(
+            self.words("run", *words, devices=devices),
+            cwd=self.folder,
+            env=self.environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **how,
+        )
+
+    def runs(self) -> list[Path]:
+        return sorted((self.base / "runs").iterdir()) if (self.base / "runs").exists() else []
+
+    def run(self) -> Path:
+        """The only run folder."""
+        [found] = self.runs()
+        return found
+
+    def entries(self) -> Counter[str]:
+        """The lines of the ledger."""
+        return Counter(self.ledger.read_text().splitlines() if self.ledger.exists() else ())
+
+
+def plan(run: Path) -> dict:
+    return json.loads((run / "plan.json").read_text())
+
+
+def journal(run: Path) -> list[dict]:
+    return [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+
+
+def last(run: Path) -> dict[str, dict]:
+    """By job, what the journal says last of it."""
+    return {each["key"]: each for each in journal(run) if each["event"] == "job"}
+
+
+def until(condition, what: str = "this"):
+    """Wait for ``condition()``; what it returned."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, f"{what} never happened"
+        time.sleep(0.01)
+    return found
+
+
+def of(folder: Path) -> list[str]:
+    """The command lines of all processes that belong to runs below ``folder``."""
+    mark = f"INJECT_SUITE_RUN={folder}".encode()
+    found = []
+    for each in reaper.everyone():
+        try:
+            variables = Path(f"/proc/{each.pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if each.state not in "ZX" and any(one.startswith(mark) for one in variables):
+            found.append(reaper.command(each))
+    return found
+
+
+def nothing_left(folder: Path) -> bool:
+    until(lambda: not of(folder), "an end of all processes")
+    return True
