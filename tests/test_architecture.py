@@ -27,8 +27,12 @@ MAY_KNOW = {
     "live": {"bus", "measure", "store"},
     "report": {"analysis", "live", "store"},
     "suite": {"analysis", "bus", "live", "monitor", "reaper", "report", "store"},
+    "compat": {"analysis", "store", "suite"},
 }
 """DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""
+
+SUITE_ROOMS = ("config", "environments", "plan", "run", "results")
+"""The rooms of `suite`, in the order in which data goes: each may know those before it."""
 
 EVERYWHERE = {"ballast", "_version", "errors", "origin", "schema", "variables"}
 
@@ -86,6 +90,28 @@ def test_imports_go_down_only(room):
         if _is_room(other) and other not in {room, *MAY_KNOW[room], *EVERYWHERE}
     ]
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize("room", SUITE_ROOMS)
+def test_suites_go_from_room_to_room(room):
+    later = SUITE_ROOMS[SUITE_ROOMS.index(room) + 1 :]
+    wrong = [
+        f"{path.relative_to(PACKAGE)} imports {name}"
+        for path in sorted((PACKAGE / "suite" / room).rglob("*.py"))
+        for name in imported_modules(path)
+        if name.startswith(tuple(f"injector.suite.{each}" for each in (*later, "sizing", "new")))
+    ]
+    assert not wrong, wrong
+
+
+def imported_modules(path: Path):
+    """The full names of what a file imports from this package while running."""
+    package = ("injector", *path.relative_to(PACKAGE).parent.parts)
+    for node in _running(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join(filter(None, [*above, node.module]))
+            yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
 def _is_room(name: str) -> bool:
