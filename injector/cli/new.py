@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Run the verb; returns 0, 1 if the program cannot be had, 2 on bad input."""
     given = parser().parse_args(argv)
-    from ..suite.environments.making import Failed, indented
+    from ..suite.environments.commands import Failed, indented
     from ..suite.new.scaffold import Made, Wish, make
     from ..suite.new.target import parse
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ...suite.environments.python import INSTALLERS
-from ...suite.environments.readying import Outcome
+from ...suite.environments.installers import INSTALLERS
+from ...suite.environments.setup import SetupOutcome
 from . import options, readied
 
 
@@ -34,9 +34,9 @@ def main(argv: Sequence[str]) -> int:
     return readied.done("install", lambda: _install(given))
 
 
-def _install(given: argparse.Namespace) -> list[Outcome]:
+def _install(given: argparse.Namespace) -> list[SetupOutcome]:
     from ...suite.config import load
-    from ...suite.environments.readying import install
+    from ...suite.environments.setup import install
     from ...suite.plan.select import chosen
 
     how = readied.how(given, installer=given.installer, update=given.update)

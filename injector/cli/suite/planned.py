@@ -14,7 +14,7 @@ from . import options as common
 
 if TYPE_CHECKING:
     from ...suite.config.model import Benchmark, Suite
-    from ...suite.environments.ground import Ground
+    from ...suite.environments.resources import Resources
     from ...suite.plan.jobs import Plan
     from ...suite.plan.machine import Machine
 
@@ -70,7 +70,7 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
 
     ``folder``: the run folder; one that does not exist unless given. Raises UserError.
     """
-    from ...suite.environments import ground
+    from ...suite.environments import resources
     from ...suite.plan import machine, planning
     from ...suite.run import history
 
@@ -80,7 +80,7 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     base = common.base(given.base)
     found = machine.find(given.devices)
     suite = common.suite(given, found.facts())
-    stands_on = ground.at(Path(base), given.use_current_env)
+    stands_on = resources.resources_below(Path(base), given.use_current_env)
     if given.batch:
         suite, stands_on = _sized(given, suite, found, stands_on)
     name = given.name or suite.name
@@ -104,8 +104,11 @@ def check_parallel(jobs: int) -> None:
 
 
 def _sized(
-    given: argparse.Namespace, suite: Suite, machine: Machine, ground: Callable[[Benchmark], Ground]
-) -> tuple[Suite, Callable[[Benchmark], Ground]]:
+    given: argparse.Namespace,
+    suite: Suite,
+    machine: Machine,
+    ground: Callable[[Benchmark], Resources],
+) -> tuple[Suite, Callable[[Benchmark], Resources]]:
     """The suite with the batches that ``--batch`` means, and what ``auto_batch`` means for it."""
     from ...suite.plan import sizer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ...suite.environments.readying import Outcome
+from ...suite.environments.setup import SetupOutcome
 from . import options, readied
 
 
@@ -26,8 +26,8 @@ def main(argv: Sequence[str]) -> int:
     return readied.done("prepare", lambda: _prepare(given))
 
 
-def _prepare(given: argparse.Namespace) -> list[Outcome]:
-    from ...suite.environments.readying import prepare
+def _prepare(given: argparse.Namespace) -> list[SetupOutcome]:
+    from ...suite.environments.setup import prepare
 
     how = readied.how(given)
     return prepare(options.suite(given, how.facts).benchmarks, how)

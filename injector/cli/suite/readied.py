@@ -9,8 +9,8 @@ from typing import Any
 
 from ...errors import UserError
 from ...suite.benchfile import ARCHITECTURES
-from ...suite.environments.making import indented
-from ...suite.environments.readying import How, Outcome
+from ...suite.environments.commands import indented
+from ...suite.environments.setup import SetupOptions, SetupOutcome
 from .options import add_base, base
 
 INTERRUPTED = 130
@@ -26,7 +26,7 @@ def add_options(made: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="say what would be done, and do nothing")
 
 
-def how(given: argparse.Namespace, **more: Any) -> How:
+def how(given: argparse.Namespace, **more: Any) -> SetupOptions:
     """What the options say.
 
     Raises:
@@ -44,7 +44,7 @@ def how(given: argparse.Namespace, **more: Any) -> How:
             raise
     if not given.dry_run:
         folders.make(place)
-    return How(
+    return SetupOptions(
         base=place,
         arch=str(facts["arch"]),
         say=lambda text: print(f"inject: {text}", file=sys.stderr, flush=True),
@@ -56,7 +56,7 @@ def how(given: argparse.Namespace, **more: Any) -> How:
     )
 
 
-def done(verb: str, act: Callable[[], list[Outcome]]) -> int:
+def done(verb: str, act: Callable[[], list[SetupOutcome]]) -> int:
     """Do it and print what became of it: 0, 1 where something failed, 2 on bad input."""
     try:
         outcomes = act()
@@ -71,7 +71,7 @@ def done(verb: str, act: Callable[[], list[Outcome]]) -> int:
     return 1 if any(each.failed for each in outcomes) else 0
 
 
-def lines(outcomes: Sequence[Outcome]) -> list[str]:
+def lines(outcomes: Sequence[SetupOutcome]) -> list[str]:
     """A line for each, with the reasons of failures below it, and a last one for all."""
     if not outcomes:
         return ["nothing to do"]

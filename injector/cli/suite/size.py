@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _measure(given: argparse.Namespace) -> int:
     from ...launch.limits import duration
-    from ...suite.environments import ground
+    from ...suite.environments import resources
     from ...suite.plan import machine, sizer
     from ...suite.sizing import measured
 
@@ -52,6 +52,6 @@ def _measure(given: argparse.Namespace) -> int:
         given.use_current_env,
         lambda text: print(f"inject suite: {text}", file=sys.stderr, flush=True),
     )
-    stands_on = ground.at(Path(base), given.use_current_env)
+    stands_on = resources.resources_below(Path(base), given.use_current_env)
     folder = given.sizing or sizer.folder_of(suite)
     return measured.measure(suite, found, str(base), stands_on, folder, manner)

@@ -1,4 +1,4 @@
-"""git, told to be the same for everybody."""
+"""git, with the same settings on every machine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import re
 from pathlib import Path
 
-from . import network
-from .making import CommandFailed, Failed, call
+from . import commands
+from .commands import CommandFailed, Failed, call
 
 _SETTINGS = {
     "advice.detachedHead": "false",
@@ -26,7 +26,7 @@ def git(tree: Path, *words: str | Path) -> str:
     """What ``git WORDS`` prints in ``tree``. Never asks for a password, never looks above ``tree``.
 
     Raises:
-        CommandFailed: see :func:`injector.suite.environments.making.call`.
+        CommandFailed: see :func:`injector.suite.environments.commands.call`.
     """
     settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
     return call(["git", *settings, *words], folder=tree, environ=_environ(tree))
@@ -65,7 +65,7 @@ def _fetch(url: str, commit: str, tree: Path) -> None:
         git(tree, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
         return
     except CommandFailed as error:
-        if network.missing(error.tail) or "not found" in error.tail.lower():
+        if commands.network_missing(error.tail) or "not found" in error.tail.lower():
             raise _explained(url, error) from None
     try:
         git(tree, "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/remotes/origin/*")
@@ -81,11 +81,11 @@ def _fetch(url: str, commit: str, tree: Path) -> None:
 def _explained(url: str, error: CommandFailed) -> Failed:
     if "does not appear to be a git repository" in error.tail:
         return Failed(f"{url} is no git repository")
-    if network.missing(error.tail):
+    if commands.network_missing(error.tail):
         lines = error.tail.splitlines()
-        said = next((line for line in lines if network.missing(line)), lines[-1])
+        message = next((line for line in lines if commands.network_missing(line)), lines[-1])
         return Failed(
-            f"{url} cannot be reached: {said}\n"
+            f"{url} cannot be reached: {message}\n"
             "Where there is a network, `git clone --mirror` it; then have git take that copy:\n"
             f"    git config --global url./path/of/the/copy.insteadOf {url}"
         )
@@ -112,17 +112,17 @@ def apply(patch: Path, tree: Path) -> None:
     try:
         git(tree, "apply", "--whitespace=nowarn", *index, patch)
     except CommandFailed as error:
-        said = error.tail or str(error)
-        raise Failed(f"{patch}: the patch does not apply\n{said}") from None
+        message = error.tail or str(error)
+        raise Failed(f"{patch}: the patch does not apply\n{message}") from None
 
 
 def state(tree: Path) -> str:
     """What is checked out and how its files differ from that, as a digest; what git does not know of
     is not looked at."""
-    told = git(tree, "rev-parse", "HEAD")
+    text = git(tree, "rev-parse", "HEAD")
     how = ("--no-ext-diff", "--no-textconv", "--binary", "--ignore-submodules=untracked")
-    told += git(tree, "--no-optional-locks", "diff", *how, "HEAD")
-    return hashlib.sha256(told.encode()).hexdigest()
+    text += git(tree, "--no-optional-locks", "diff", *how, "HEAD")
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def changed_files(tree: Path) -> list[str]:

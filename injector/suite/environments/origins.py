@@ -54,11 +54,11 @@ class Origin:
     @property
     def key(self) -> str:
         """The name of its folder below ``BASE/sources``."""
-        said: list[Any] = [self.git, self.commit, self.branch, self.submodules, self.archive]
-        said += [_digest(patch) for patch in self.patches]
+        content: list[Any] = [self.git, self.commit, self.branch, self.submodules, self.archive]
+        content += [_digest(patch) for patch in self.patches]
         if self.into and self.definition is not None:
-            said += [self.into, manifest(self.definition, self.into)]
-        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+            content += [self.into, manifest(self.definition, self.into)]
+        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
         return f"{self.name}-{digest[:12]}"
 
     def home(self, base: Path) -> Path:
@@ -70,47 +70,47 @@ class Origin:
         return self.home(base) / self.into / self.inside
 
 
-def of(benchmark: Benchmark) -> Origin | None:
+def origin_of(benchmark: Benchmark) -> Origin | None:
     """The origin of a benchmark; None where it is a package only, or says nothing about it.
 
     Raises:
         SuiteError: it makes no sense, or names files that are not there.
     """
-    told = benchmark.settings.get("origin")
-    if not told:
+    declared = benchmark.settings.get("origin")
+    if not declared:
         return None
-    if problems := list(_problems(benchmark, told)):
+    if problems := list(_problems(benchmark, declared)):
         raise SuiteError(problems)
     patches = tuple(
         path_of(benchmark, str(patch), "origin", "patches", number)
-        for number, patch in enumerate(told.get("patches") or ())
+        for number, patch in enumerate(declared.get("patches") or ())
     )
-    common: dict[str, Any] = {"patches": patches, "inside": str(told.get("folder") or "")}
-    common["install"] = bool(told.get("install"))
-    if told.get("git"):
-        return _repository(benchmark, told, common)
-    if told.get("archive"):
-        pin = str(told["package"])
+    common: dict[str, Any] = {"patches": patches, "inside": str(declared.get("folder") or "")}
+    common["install"] = bool(declared.get("install"))
+    if declared.get("git"):
+        return _repository(benchmark, declared, common)
+    if declared.get("archive"):
+        pin = str(declared["package"])
         return Origin(re.split(r"[\[=]", pin)[0], archive=pin, **common)
-    if told.get("path"):
-        path = path_of(benchmark, str(told["path"]), "origin", "path")
+    if declared.get("path"):
+        path = path_of(benchmark, str(declared["path"]), "origin", "path")
         return Origin(path.name, path=path, **common)
     return None
 
 
-def _repository(benchmark: Benchmark, told: dict[str, Any], common: dict[str, Any]) -> Origin:
-    url = str(told["git"])
+def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str, Any]) -> Origin:
+    url = str(declared["git"])
     if not _FAR.match(url):
         url = str(path_of(benchmark, url, "origin", "git"))
-    into = str(told.get("into") or "")
+    into = str(declared.get("into") or "")
     definition = benchmark.definition if into else None
     last = re.split(r"[/:]", url.rstrip("/"))[-1]
     return Origin(
         definition.name if definition else last.removesuffix(".git") or "source",
         git=url,
-        commit=str(told.get("commit") or "").lower(),
-        branch=str(told.get("branch") or ""),
-        submodules=bool(told.get("submodules")),
+        commit=str(declared.get("commit") or "").lower(),
+        branch=str(declared.get("branch") or ""),
+        submodules=bool(declared.get("submodules")),
         into=into,
         definition=definition,
         **common,
@@ -119,40 +119,44 @@ def _repository(benchmark: Benchmark, told: dict[str, Any], common: dict[str, An
 
 def package_of(benchmark: Benchmark) -> str | None:
     """The pin of the package that is installed for a benchmark, if its program is one."""
-    told = benchmark.settings.get("origin") or {}
-    return str(told["package"]) if told.get("package") and not told.get("archive") else None
+    declared = benchmark.settings.get("origin") or {}
+    return (
+        str(declared["package"])
+        if declared.get("package") and not declared.get("archive")
+        else None
+    )
 
 
-def _problems(benchmark: Benchmark, told: Any) -> Iterator[Problem]:
+def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
     def problem(text: str, *keys: str | int) -> Problem:
         return Problem(benchmark.at("origin", *keys), text)
 
-    if not isinstance(told, dict):
+    if not isinstance(declared, dict):
         yield problem("is a mapping with `package`, `git` and `commit`, or `path`")
         return
-    ways = [key for key in ("package", "git", "path") if told.get(key)]
+    ways = [key for key in ("package", "git", "path") if declared.get(key)]
     if len(ways) > 1:
         yield problem(f"a program comes from one place: {' or '.join(ways)}")
-    pin = told.get("package")
+    pin = declared.get("package")
     if pin and not PIN.fullmatch(str(pin)):
         yield problem(f"{pin!r} is no pin: write NAME==VERSION", "package")
-    if told.get("archive") and not pin:
+    if declared.get("archive") and not pin:
         yield problem("an archive is that of a package: write `package: NAME==VERSION`", "archive")
-    patches = told.get("patches") or ()
-    if patches and not (told.get("git") or told.get("archive")):
+    patches = declared.get("patches") or ()
+    if patches and not (declared.get("git") or declared.get("archive")):
         yield problem("patches are for `git` and `archive`; change other folders", "patches")
-    into = told.get("into")
+    into = declared.get("into")
     for key, where in (("into", "the definition's folder"), ("folder", "what comes from there")):
-        if told.get(key) and not _inside(str(told[key])):
-            yield problem(f"{told[key]!r} does not lie in {where}", key)
+        if declared.get(key) and not _inside(str(declared[key])):
+            yield problem(f"{declared[key]!r} does not lie in {where}", key)
     if into and benchmark.definition is None:
         yield problem("there is no definition whose files could lie beside it", "into")
     for number, patch in enumerate(patches):
         path = path_of(benchmark, str(patch), "origin", "patches", number)
         if not path.is_file():
             yield problem(f"there is no file {path}", "patches", number)
-    if told.get("path"):
-        path = path_of(benchmark, str(told["path"]), "origin", "path")
+    if declared.get("path"):
+        path = path_of(benchmark, str(declared["path"]), "origin", "path")
         if not path.is_dir():
             yield problem(f"there is no folder {path}", "path")
 

@@ -1,19 +1,26 @@
-"""What a benchmark wants installed."""
+"""What a benchmark wants installed, and the lock of what was installed for it.
+
+A lock is a requirements file, kept beside the environment, so that an environment made anew from the
+same requirements holds the same packages.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.metadata
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..benchfile import ARCHITECTURES
 from ..config.model import Benchmark, Problem, SuiteError
 from ..definitions import path_of
 from . import origins
+from .own_package import NAME
 
 DEFAULT = "default"
 _INCLUDED = re.compile(r"\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)")
@@ -24,7 +31,7 @@ _OPTION = re.compile(
 _FOLDER = re.compile(r"\s*(-f|--find-links)[\s=]+(\S+)")
 
 
-class Line(NamedTuple):
+class RequirementLine(NamedTuple):
     """One line of a requirements file."""
 
     file: Path
@@ -37,7 +44,7 @@ class Line(NamedTuple):
         if re.match(r"\s*[A-Za-z0-9+]+://", self.text):
             return ""
         named = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", self.text)
-        return normal(named.group(1)) if named else ""
+        return normal_name(named.group(1)) if named else ""
 
     @property
     def wanted(self) -> str:
@@ -47,7 +54,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Requirements:
     """What a benchmark wants installed."""
 
     files: tuple[Path, ...]
@@ -73,10 +80,10 @@ class Asked:
             waiting += [(file.parent / each.group(1)).resolve() for each in included]
         return list(found)
 
-    def each(self) -> Iterator[Line]:
+    def each(self) -> Iterator[RequirementLine]:
         """Every line that asks for something."""
         lines = [line for file in self.all_files() for line in _lines(file)]
-        lines += [Line(Path("the definition"), 0, text) for text in self.lines]
+        lines += [RequirementLine(Path("the definition"), 0, text) for text in self.lines]
         yield from (line for line in lines if line.project)
 
     def options(self) -> list[str]:
@@ -94,24 +101,24 @@ class Asked:
         return found
 
 
-def _lines(file: Path) -> Iterator[Line]:
+def _lines(file: Path) -> Iterator[RequirementLine]:
     for number, text in enumerate(file.read_text(encoding="utf-8-sig").splitlines(), 1):
         if text.strip() and not text.lstrip().startswith("#"):
-            yield Line(file, number, text)
+            yield RequirementLine(file, number, text)
 
 
-def normal(name: str) -> str:
+def normal_name(name: str) -> str:
     """A package's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def of(benchmark: Benchmark, arch: str, base: Path) -> Asked:
+def requirements_of(benchmark: Benchmark, arch: str, base: Path) -> Requirements:
     """What ``benchmark`` wants on an architecture (cuda, rocm, xpu, hpu, cpu).
 
     Raises:
         SuiteError: it names a file that is not there.
     """
-    files, lines = _said(benchmark, arch)
+    files, lines = _declared(benchmark, arch)
     if problems := [
         Problem(benchmark.at("requirements"), f"there is no file {file}")
         for file in files
@@ -120,27 +127,27 @@ def of(benchmark: Benchmark, arch: str, base: Path) -> Asked:
         raise SuiteError(problems)
     if (pin := origins.package_of(benchmark)) is not None:
         lines = [pin, *lines]
-    origin = origins.of(benchmark)
+    origin = origins.origin_of(benchmark)
     if origin is not None and origin.install:
         lines = [*lines, f"-e {origin.folder(base)}"]
-    return Asked(tuple(files), tuple(lines))
+    return Requirements(tuple(files), tuple(lines))
 
 
-def _said(benchmark: Benchmark, arch: str) -> tuple[list[Path], list[str]]:
+def _declared(benchmark: Benchmark, arch: str) -> tuple[list[Path], list[str]]:
     """Files and lines that ``requirements`` comes to."""
-    told = benchmark.settings.get("requirements")
-    if isinstance(told, str):
-        return [path_of(benchmark, told, "requirements")], []
-    if not told:
+    declared = benchmark.settings.get("requirements")
+    if isinstance(declared, str):
+        return [path_of(benchmark, declared, "requirements")], []
+    if not declared:
         return _conventional(benchmark, arch), []
-    packages = told.get("packages") or []
+    packages = declared.get("packages") or []
     lines = [packages] if isinstance(packages, str) else [str(each) for each in packages]
     for key in (arch, DEFAULT):
-        if key in told:
-            names = [told[key]] if isinstance(told[key], str) else told[key] or []
+        if key in declared:
+            names = [declared[key]] if isinstance(declared[key], str) else declared[key] or []
             return [path_of(benchmark, str(each), "requirements", key) for each in names], lines
     found = _conventional(benchmark, arch)
-    known = ", ".join(key for key in ARCHITECTURES if key in told)
+    known = ", ".join(key for key in ARCHITECTURES if key in declared)
     if found or not known:
         return found, lines
     text = f"says nothing for {arch}, only for {known}: add `{arch}:` or `{DEFAULT}:`"
@@ -156,7 +163,127 @@ def _conventional(benchmark: Benchmark, arch: str) -> list[Path]:
     return [file for file in there if file.is_file()][:1]
 
 
-def digest(all_asked: Iterable[Asked], *more: str) -> str:
+def digest(all_required: Iterable[Requirements], *more: str) -> str:
     """Changes with anything that any of them wants."""
-    said = sorted({asked.digest for asked in all_asked})
-    return hashlib.sha256(json.dumps([said, more]).encode()).hexdigest()
+    digests = sorted({required.digest for required in all_required})
+    return hashlib.sha256(json.dumps([digests, more]).encode()).hexdigest()
+
+
+_HEAD = "# Made by inject suite install; do not edit. Requirements: "
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The packages of an environment."""
+
+    digest: str
+    """Of the requirements that it answers."""
+    options: tuple[str, ...]
+    """Where its packages are to be looked for, as lines of a requirements file."""
+    pins: tuple[str, ...]
+    """A line for each package; this package itself is not among them."""
+
+    @property
+    def hashed(self) -> list[str]:
+        """Lines whose files can be checked."""
+        return [pin for pin in self.pins if "--hash=" in pin]
+
+    @property
+    def unhashed(self) -> list[str]:
+        """Repositories and folders, which have no digest."""
+        return [pin for pin in self.pins if "--hash=" not in pin]
+
+    def text(self) -> str:
+        """As a file."""
+        return "\n".join([_HEAD + self.digest, *self.options, *self.pins]) + "\n"
+
+
+def read_lock(file: Path) -> Lock | None:
+    """The lock in ``file``; None if there is none that could be read."""
+    try:
+        first, *rest = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return None
+    if not first.startswith(_HEAD):
+        return None
+    options = tuple(line for line in rest if line.startswith("-") and not line.startswith("-e "))
+    pins = tuple(line for line in rest if line not in options)
+    return Lock(first[len(_HEAD) :], options, pins)
+
+
+def pins_of_report(report: Mapping[str, Any]) -> Iterator[str]:
+    """The pins of what pip's ``--report`` says was installed."""
+    for item in report["install"]:
+        name, version = item["metadata"]["name"], item["metadata"]["version"]
+        if normal_name(name) != NAME:
+            yield _pin(name, version, item["download_info"], bool(item.get("is_direct")))
+
+
+def _pin(name: str, version: str, info: Mapping[str, Any], direct: bool) -> str:
+    url = str(info["url"])
+    if (vcs := info.get("vcs_info")) is not None:
+        return f"{name} @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+    if (folder := info.get("dir_info")) is not None:
+        return f"-e {url}" if folder.get("editable") else f"{name} @ {url}"
+    what = f"{name} @ {url}" if direct else f"{name}=={version}"
+    hashes = (info.get("archive_info") or {}).get("hashes") or {}
+    return what + "".join(f" --hash={kind}:{value}" for kind, value in sorted(hashes.items()))
+
+
+def pins_of_compiled(text: str) -> Iterator[str]:
+    """The pins of what ``uv pip compile`` wrote."""
+    joined = re.sub(r"\s*\\\n\s*", " ", text)
+    for line in joined.splitlines():
+        kept = line.partition(" #")[0].strip()
+        if kept and not kept.startswith(("#", "--")) and not _is_ours(kept):
+            yield kept
+
+
+def _is_ours(line: str) -> bool:
+    return normal_name(re.split(r"[\s=@]", line)[0]) == NAME
+
+
+def missing_packages(required: Mapping[str, Requirements]) -> list[str]:
+    """What benchmarks want and this environment does not have, or has in another version.
+
+    ``required``: by benchmark. A line with a condition is looked at where the condition holds.
+    """
+    missing: dict[str, list[str]] = {}
+    for name, each in required.items():
+        for line in each.each():
+            if (lack := _missing_package(line)) is not None:
+                missing.setdefault(lack, []).append(name)
+    return [f"{lack} (for {', '.join(dict.fromkeys(names))})" for lack, names in missing.items()]
+
+
+def _missing_package(line: RequirementLine) -> str | None:
+    """What is wrong with one line's package, in words."""
+    reader = _parser()
+    text = line.text.partition(" #")[0].partition(" --hash")[0].rstrip("\\ ")
+    specifier: Any = None
+    if reader is not None:
+        try:
+            read = reader.Requirement(text)
+        except ValueError:  # a form that is pip's own
+            read = None
+        if read is not None:
+            if read.marker is not None and not read.marker.evaluate():
+                return None
+            specifier = read.specifier
+    try:
+        there = importlib.metadata.version(line.project)
+    except importlib.metadata.PackageNotFoundError:
+        return f"{line.project}{line.wanted} is not installed"
+    if specifier is not None and not specifier.contains(there, prereleases=True):
+        return f"{line.project} is {there}, not {specifier}"
+    return None
+
+
+def _parser() -> Any:
+    """What reads requirements: a package of its own, or pip's copy of it; None without either."""
+    for name in ("packaging.requirements", "pip._vendor.packaging.requirements"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    return None

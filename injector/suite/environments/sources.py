@@ -15,16 +15,16 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from . import folders, git, network
-from .making import CommandFailed, Failed, Say, call, locked, making
+from . import commands, folders, git
+from .commands import CommandFailed, Failed, Say, call, locked, staged
+from .installers import pip
 from .origins import Origin, manifest
-from .python import pip
 
 RECORD = "source.json"
 SCHEMA = 1
 
 
-def install(origin: Origin, base: Path, say: Say, force: bool = False) -> bool:
+def install_source(origin: Origin, base: Path, say: Say, force: bool = False) -> bool:
     """Have the source of ``origin`` below ``base``; whether anything had to be done for it.
 
     ``force`` makes it anew, even where it was changed by hand.
@@ -39,14 +39,14 @@ def install(origin: Origin, base: Path, say: Say, force: bool = False) -> bool:
         return False
     with locked(folders.locks(base) / f"source-{origin.key}", f"the source {origin.name}", say):
         if not force and home.is_dir() and _intact(origin, home):
-            return False  # somebody else has made it meanwhile
+            return False  # another process has made it meanwhile
         say(f"source {origin.name}: {origin}")
-        with making(home) as new:
-            _make(origin, new, base)
+        with staged(home) as new:
+            _make_source(origin, new, base)
         return True
 
 
-def missing(origin: Origin, base: Path) -> str | None:
+def why_missing_source(origin: Origin, base: Path) -> str | None:
     """Why the source cannot be used; None if it can."""
     if origin.path is not None:
         return None if origin.path.is_dir() else f"there is no folder {origin.path}"
@@ -60,7 +60,7 @@ def missing(origin: Origin, base: Path) -> str | None:
     return None
 
 
-def _make(origin: Origin, home: Path, base: Path) -> None:
+def _make_source(origin: Origin, home: Path, base: Path) -> None:
     tree = home / origin.name
     if origin.archive:
         _unpack(origin.archive, tree, base)
@@ -154,7 +154,7 @@ def _unpack(pin: str, tree: Path, base: Path) -> None:
     try:
         call([*pip(base), *words])
     except CommandFailed as error:
-        if network.missing(error.tail):
+        if commands.network_missing(error.tail):
             raise Failed(
                 f"{pin}: its source archive cannot be reached\n{error.tail}\n"
                 "Where there is a network, `pip download` it into a folder, and name that: "

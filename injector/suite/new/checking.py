@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...analysis.profiling import profile
 from ...store.folder import open_run
-from ..environments.making import Failed, tail
+from ..environments.commands import Failed, tail
 from .proposals import Seen
 from .target import Target
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
-from ..environments import git, network, origins, sources
-from ..environments.making import CommandFailed, Failed, Say, call
+from ..environments import commands, git, origins, sources
+from ..environments.commands import CommandFailed, Failed, Say, call
+from ..environments.installers import installer_environ, pip
 from ..environments.origins import Origin
-from ..environments.python import environ, pip
 from .checking import Around
 from .modules import find
 from .target import Target
@@ -72,10 +72,12 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
     """Unpack a package into ``site``; gives its name and version."""
     words = ["download", "--quiet", "--no-deps", "--dest", str(got), pin]
     try:
-        call([*pip(base), *words], environ=environ())
+        call([*pip(base), *words], environ=installer_environ())
     except CommandFailed as error:
         reached = (
-            "" if not network.missing(error.tail) else "\nThe package index cannot be reached."
+            ""
+            if not commands.network_missing(error.tail)
+            else "\nThe package index cannot be reached."
         )
         raise Failed(f"{pin} cannot be had: {error}{reached}") from None
     (file,) = got.iterdir()
@@ -92,7 +94,7 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
 def _archive(pin: str, target: Target, base: Path, say: Say) -> Fetched:
     """A script that only the source archive of a package has."""
     origin = Origin(re.split(r"[\[=]", pin)[0], archive=pin)
-    sources.install(origin, base, say)
+    sources.install_source(origin, base, say)
     told = {"package": pin, "archive": True}
     return _in_tree(told, origin.folder(base), target)
 
@@ -115,7 +117,7 @@ def repository(
         say(f"{named} of {url} is at {commit}")
     name = re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git") or "source"
     origin = origins.Origin(name, git=where, commit=commit)
-    sources.install(origin, base, say)
+    sources.install_source(origin, base, say)
     tree = origin.folder(base)
     told: dict[str, Any] = {"git": where, "commit": commit}
     if (tree / "pyproject.toml").is_file() or (tree / "setup.py").is_file():

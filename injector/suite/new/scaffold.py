@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..environments import folders
-from ..environments.making import Failed, Say, making
+from ..environments.commands import Failed, Say, staged
 from . import checking, fetching, writing
 from .fetching import Fetched
 from .loops import Finder
@@ -68,7 +68,7 @@ def make(wish: Wish, say: Say) -> Made:
             raise UserError(str(error)) from None
         proposal, notes = _propose(wish, fetched, program, say)
     wish.into.mkdir(parents=True, exist_ok=True)
-    with making(folder) as new:
+    with staged(folder) as new:
         for name, text in {
             "benchmark.yaml": writing.benchmark(wish.name, fetched, proposal),
             "voirfile.py": writing.voirfile(wish.name, proposal),

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...store.place import clean_name
 from ..config.model import Benchmark, Problem, Suite, SuiteError
-from ..environments.ground import Ground
+from ..environments.resources import Resources
 from ..words import meant
 from . import commands
 from .jobs import Job, LeftOut, Plan, Process
@@ -40,7 +40,7 @@ class Wish:
 
 
 def plan(
-    suite: Suite, machine: Machine, base: str, ground: Callable[[Benchmark], Ground], wish: Wish
+    suite: Suite, machine: Machine, base: str, ground: Callable[[Benchmark], Resources], wish: Wish
 ) -> Plan:
     """All that ``suite`` comes to on ``machine``.
 
@@ -77,7 +77,7 @@ class _Planner:
         self.benchmarks: dict[str, dict[str, Any]] = {}
         self._names: set[str] = set()
 
-    def jobs(self, benchmark: Benchmark, ground: Callable[[Benchmark], Ground]) -> Iterator[Job]:
+    def jobs(self, benchmark: Benchmark, ground: Callable[[Benchmark], Resources]) -> Iterator[Job]:
         """The jobs of one benchmark, a repeat each; none if it is left out or wrong."""
         try:
             if reason := self._why_not(benchmark):
@@ -133,7 +133,7 @@ class _Maker:
         stem: str,
         machine: Machine,
         facts: Mapping[str, Any],
-        ground: Ground,
+        ground: Resources,
         wish: Wish,
     ) -> None:
         self.benchmark = benchmark

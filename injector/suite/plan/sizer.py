@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import UserError
 from .. import shipped
 from ..config.model import Benchmark, Suite
-from ..environments.ground import Ground
+from ..environments.resources import Resources
 from . import choosing, observations
 from .machine import Machine
 from .observations import CPU, Known
@@ -55,10 +55,10 @@ class Sizer:
         found = self.size(benchmark)
         return benchmark if found is None else with_batch(benchmark, found)
 
-    def ground(self, ground: Callable[[Benchmark], Ground]) -> Callable[[Benchmark], Ground]:
+    def ground(self, ground: Callable[[Benchmark], Resources]) -> Callable[[Benchmark], Resources]:
         """``ground``, on which ``auto_batch`` means what is chosen here."""
 
-        def sized(benchmark: Benchmark) -> Ground:
+        def sized(benchmark: Benchmark) -> Resources:
             found = ground(benchmark)
             return replace(found, context={**found.context, "auto_batch": self.resize(benchmark)})
 

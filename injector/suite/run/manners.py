@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from ..config.model import Benchmark, Suite, Where
 from ..config.rules import FAILURE, rules_of
-from ..environments.environments import using
-from ..environments.ground import unready
+from ..environments.install_groups import keeping
+from ..environments.resources import why_not_ready
 from ..plan.jobs import Job, Plan
 from .engine import Manner
 from .progress import say
@@ -58,7 +58,7 @@ def _made(benchmarks: Mapping[str, Benchmark], plan: Plan, check: Check | None) 
     use_current = bool(plan.options.get("use_current_env"))
 
     def ready(name: str) -> str | None:
-        return unready(benchmarks[name], base, facts, use_current)
+        return why_not_ready(benchmarks[name], base, facts, use_current)
 
     def judge(folder: str, job: Job, ended: Mapping[str, Result]) -> list[str]:
         settings = plan.benchmarks[job.benchmark]["settings"]
@@ -78,7 +78,7 @@ def _made(benchmarks: Mapping[str, Benchmark], plan: Plan, check: Check | None) 
         groups = {each.install_group for each in benchmarks.values()}
         with ExitStack() as stack:
             for group in () if use_current else sorted(groups):
-                stack.enter_context(using(group, base, _say))
+                stack.enter_context(keeping(group, base, _say))
             yield
 
     return Manner(ready=ready, judge=judge, around=around)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...errors import UserError
 from ...store.place import create_unique
 from ..config.model import Benchmark, Suite
-from ..environments.ground import Ground
+from ..environments.resources import Resources
 from ..plan import observations
 from ..plan.machine import Machine
 from ..plan.observations import CPU
@@ -38,7 +38,7 @@ def measure(
     suite: Suite,
     machine: Machine,
     base: str,
-    ground: Callable[[Benchmark], Ground],
+    ground: Callable[[Benchmark], Resources],
     folder: str,
     manner: Manner,
 ) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ...store.place import clean_name
 from ..config.model import Benchmark, Suite
-from ..environments.ground import Ground
+from ..environments.resources import Resources
 from ..plan import planning
 from ..plan.jobs import Plan
 from ..plan.machine import Machine
@@ -33,7 +33,7 @@ class Prober:
     benchmark: Benchmark
     machine: Machine
     base: str
-    ground: Callable[[Benchmark], Ground]
+    ground: Callable[[Benchmark], Resources]
     folder: str
     """Where the probes' runs lie; it exists."""
     steps: int = STEPS

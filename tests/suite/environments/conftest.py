@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from suite_ground import wheel
 
-from injector.suite.environments import python
+from injector.suite.environments import installers
 
 
 @pytest.fixture
@@ -35,6 +35,6 @@ def house(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     monkeypatch.delenv("UV_INDEX_URL", raising=False)
-    python.uv_options.cache_clear()
+    installers.uv_options.cache_clear()
     yield folder
-    python.uv_options.cache_clear()
+    installers.uv_options.cache_clear()

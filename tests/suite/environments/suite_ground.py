@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from injector.suite.config.model import Benchmark, Where
-from injector.suite.environments.itself import Itself
+from injector.suite.environments.own_package import OwnPackage
 
 OWN_MAIN = "import sys; print('0.0.1')"
 
@@ -47,13 +47,13 @@ def _hash(text: str) -> str:
     return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def own(folder: Path, text: str = OWN_MAIN) -> Itself:
+def own(folder: Path, text: str = OWN_MAIN) -> OwnPackage:
     """Stands for this package: installing it takes no time."""
     files = {"injector/__init__.py": "", "injector/__main__.py": text}
     file = wheel(
         folder / hashlib.sha256(text.encode()).hexdigest()[:8], "overlay-injector", "0.0.1", files
     )
-    return Itself(str(file), text, "", "0.0.1")
+    return OwnPackage(str(file), text, "", "0.0.1")
 
 
 def benchmark(place: Path, name: str = "bench", /, **settings: Any) -> Benchmark:

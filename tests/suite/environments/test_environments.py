@@ -15,15 +15,15 @@ import pytest
 from suite_ground import benchmark, own, wheel
 
 from injector.suite.config.model import SuiteError
-from injector.suite.environments import current, environments, making, python, requirements
-from injector.suite.environments.environments import Group
-from injector.suite.environments.making import Failed
+from injector.suite.environments import commands, install_groups, installers, requirements
+from injector.suite.environments.commands import Failed
+from injector.suite.environments.install_groups import InstallGroup
 
 pytestmark = pytest.mark.usefixtures("house")
 SHORT_OF_TIME = 120
 
 
-@pytest.fixture(params=python.INSTALLERS)
+@pytest.fixture(params=installers.INSTALLERS)
 def how(request):
     """Both installers, for what each does in a way of its own."""
     return request.param
@@ -39,21 +39,21 @@ def wants(tmp_path, name, *lines):
     folder = tmp_path / name
     folder.mkdir(exist_ok=True)
     (folder / "requirements.txt").write_text("".join(f"{line}\n" for line in lines))
-    return requirements.Asked((folder / "requirements.txt",), ())
+    return requirements.Requirements((folder / "requirements.txt",), ())
 
 
 def group(tmp_path, **lines):
     asked = {name: wants(tmp_path, name, *each) for name, each in lines.items()}
-    return Group("stones", "cpu", asked)
+    return InstallGroup("stones", "cpu", asked)
 
 
 def record(base):
-    return json.loads((base / "venv" / "stones" / environments.RECORD).read_text())
+    return json.loads((base / "venv" / "stones" / install_groups.RECORD).read_text())
 
 
 def test_what_all_benchmarks_of_a_group_want_is_installed_once(tmp_path, base, told, ours, how):
     wanted = group(tmp_path, one=["wall"], two=["stone==1.0"])
-    assert environments.install(wanted, base, told.append, installer=how, own=ours)
+    assert install_groups.install(wanted, base, told.append, installer=how, own=ours)
     found = record(base)
     assert found["packages"] == {"overlay-injector": "0.0.1", "stone": "1.0", "wall": "1.0"}
     assert found["installer"] == how
@@ -61,9 +61,9 @@ def test_what_all_benchmarks_of_a_group_want_is_installed_once(tmp_path, base, t
     interpreter = base / "venv" / "stones" / "bin" / "python"
     words = [interpreter, "-I", "-c", "import wall, stone, injector; print(stone.version)"]
     assert subprocess.check_output(words, text=True).strip() == "1.0"
-    assert not environments.install(wanted, base, told.append, own=ours)
-    fewer = Group("stones", "cpu", {"two": wanted.asked["two"]})
-    assert not environments.install(fewer, base, told.append, own=ours)
+    assert not install_groups.install(wanted, base, told.append, own=ours)
+    fewer = InstallGroup("stones", "cpu", {"two": wanted.required["two"]})
+    assert not install_groups.install(fewer, base, told.append, own=ours)
     assert len(told) == 1
 
 
@@ -71,13 +71,13 @@ def test_the_lock_is_used_until_newer_versions_are_asked_for(
     tmp_path, base, told, ours, how, house
 ):
     wanted = group(tmp_path, one=["stone<3"])
-    environments.install(wanted, base, told.append, installer=how, own=ours)
+    install_groups.install(wanted, base, told.append, installer=how, own=ours)
     lock = base / "venv" / "stones.lock.txt"
     assert "stone==2.0 --hash=sha256:" in lock.read_text()
     wheel(house, "stone", "2.1")
-    environments.install(wanted, base, told.append, installer=how, own=ours, force=True)
+    install_groups.install(wanted, base, told.append, installer=how, own=ours, force=True)
     assert record(base)["packages"]["stone"] == "2.0"
-    environments.install(wanted, base, told.append, installer=how, own=ours, update=True)
+    install_groups.install(wanted, base, told.append, installer=how, own=ours, update=True)
     assert record(base)["packages"]["stone"] == "2.1"
     assert "stone==2.1" in lock.read_text()
 
@@ -87,19 +87,19 @@ def test_a_file_that_is_not_the_locked_one_is_refused(
 ):
     monkeypatch.setenv("UV_NO_CACHE", "1")  # it would have kept the right one
     wanted = group(tmp_path, one=["stone==1.0"])
-    environments.install(wanted, base, told.append, installer=how, own=ours)
+    install_groups.install(wanted, base, told.append, installer=how, own=ours)
     wheel(house, "stone", "1.0", {"stone.py": "version = 'another'\n"})
     with pytest.raises(Failed, match="cannot be installed any more") as error:
-        environments.install(wanted, base, told.append, installer=how, own=ours, force=True)
+        install_groups.install(wanted, base, told.append, installer=how, own=ours, force=True)
     assert "--update" in str(error.value)
-    assert environments.plan(wanted, base, ours).why == "it was left unfinished"
+    assert install_groups.work_left(wanted, base, ours).why == "it was left unfinished"
 
 
 def test_changed_requirements_make_the_environment_anew(tmp_path, base, told, ours):
-    environments.install(group(tmp_path, one=["wall"]), base, told.append, own=ours)
+    install_groups.install(group(tmp_path, one=["wall"]), base, told.append, own=ours)
     changed = group(tmp_path, one=["roof"])
-    assert environments.plan(changed, base, ours).why == "the requirements of one are new"
-    environments.install(changed, base, told.append, own=ours)
+    assert install_groups.work_left(changed, base, ours).why == "the requirements of one are new"
+    install_groups.install(changed, base, told.append, own=ours)
     assert set(record(base)["packages"]) == {"overlay-injector", "roof", "stone"}
 
 
@@ -114,7 +114,7 @@ def test_a_file_that_requirements_include_counts(tmp_path):
 def test_contradicting_pins_name_who_asks_and_the_way_out(tmp_path, base, told, ours, how):
     wanted = group(tmp_path, one=["# heavy", "stone==1.0"], two=["roof"], three=["stone==2.0"])
     with pytest.raises(Failed) as error:
-        environments.install(wanted, base, told.append, installer=how, own=ours)
+        install_groups.install(wanted, base, told.append, installer=how, own=ours)
     text = str(error.value)
     assert "==1.0 (one, requirements.txt:2)" in text
     assert "==2.0 (three, requirements.txt:1)" in text
@@ -125,9 +125,9 @@ def test_contradicting_pins_name_who_asks_and_the_way_out(tmp_path, base, told, 
 def test_a_package_that_is_nowhere(tmp_path, base, told, ours, how):
     with pytest.raises(Failed, match="nonsuch") as error:
         wanted = group(tmp_path, one=["nonsuch==3"])
-        environments.install(wanted, base, told.append, installer=how, own=ours)
+        install_groups.install(wanted, base, told.append, installer=how, own=ours)
     assert "one, requirements.txt:1" in str(error.value)
-    assert not (base / "venv" / "stones" / environments.RECORD).exists()
+    assert not (base / "venv" / "stones" / install_groups.RECORD).exists()
 
 
 def test_an_index_that_cannot_be_reached(tmp_path, base, told, ours, how, monkeypatch):
@@ -138,16 +138,16 @@ def test_an_index_that_cannot_be_reached(tmp_path, base, told, ours, how, monkey
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     with pytest.raises(Failed, match="index cannot be reached"):
         wanted = group(tmp_path, one=["nonsuch==3"])
-        environments.install(wanted, base, told.append, installer=how, own=ours)
+        install_groups.install(wanted, base, told.append, installer=how, own=ours)
 
 
 def test_what_was_left_unfinished_is_repaired(tmp_path, base, told, ours):
     wanted = group(tmp_path, one=["wall"])
-    environments.install(wanted, base, told.append, own=ours)
-    (base / "venv" / "stones" / environments.RECORD).unlink()
-    assert environments.missing(asking(tmp_path, "one"), base) is not None
-    assert environments.plan(wanted, base, ours).why == "it was left unfinished"
-    assert environments.install(wanted, base, told.append, own=ours)
+    install_groups.install(wanted, base, told.append, own=ours)
+    (base / "venv" / "stones" / install_groups.RECORD).unlink()
+    assert install_groups.why_missing(asking(tmp_path, "one"), base) is not None
+    assert install_groups.work_left(wanted, base, ours).why == "it was left unfinished"
+    assert install_groups.install(wanted, base, told.append, own=ours)
     assert record(base)["packages"]["wall"] == "1.0"
 
 
@@ -160,32 +160,32 @@ def asking(tmp_path, name):
 def test_a_benchmark_knows_whether_its_environment_has_what_it_wants(tmp_path, base, told, ours):
     wanted = group(tmp_path, one=["wall"])
     one = asking(tmp_path, "one")
-    assert environments.missing(one, base) == "the environment stones is not installed"
-    environments.install(wanted, base, told.append, own=ours)
-    assert environments.missing(one, base) is None
-    assert environments.python_of(one, base) == base / "venv" / "stones" / "bin" / "python"
-    assert environments.python_of(one, base, use_current=True) == Path(sys.executable)
+    assert install_groups.why_missing(one, base) == "the environment stones is not installed"
+    install_groups.install(wanted, base, told.append, own=ours)
+    assert install_groups.why_missing(one, base) is None
+    assert install_groups.python_of(one, base) == base / "venv" / "stones" / "bin" / "python"
+    assert install_groups.python_of(one, base, use_current=True) == Path(sys.executable)
     wants(tmp_path, "one", "roof")
-    assert "is not up to date" in str(environments.missing(one, base))
+    assert "is not up to date" in str(install_groups.why_missing(one, base))
 
 
 def test_only_this_package_is_installed_when_only_it_changed(tmp_path, base, told, ours, how):
     wanted = group(tmp_path, one=["wall"])
-    environments.install(wanted, base, told.append, installer=how, own=ours)
+    install_groups.install(wanted, base, told.append, installer=how, own=ours)
     there = (base / "venv" / "stones" / "pyvenv.cfg").stat().st_mtime_ns
     changed = own(tmp_path / "own", "print('changed')")
-    assert environments.install(wanted, base, told.append, own=changed)
+    assert install_groups.install(wanted, base, told.append, own=changed)
     assert (base / "venv" / "stones" / "pyvenv.cfg").stat().st_mtime_ns == there
     words = [base / "venv" / "stones" / "bin" / "python", "-I", "-m", "injector"]
     assert subprocess.check_output(words, text=True) == "changed\n"
-    assert not environments.install(wanted, base, told.append, own=changed)
+    assert not install_groups.install(wanted, base, told.append, own=changed)
 
 
 def test_another_architecture_is_another_environment(tmp_path, base, told, ours):
     wanted = group(tmp_path, one=["wall"])
-    environments.install(wanted, base, told.append, own=ours)
-    for_cuda = Group("stones", "cuda", wanted.asked)
-    assert environments.plan(for_cuda, base, ours).why == "it is for cpu"
+    install_groups.install(wanted, base, told.append, own=ours)
+    for_cuda = InstallGroup("stones", "cuda", wanted.required)
+    assert install_groups.work_left(for_cuda, base, ours).why == "it is for cpu"
 
 
 def test_where_packages_are_looked_for_is_locked_too(tmp_path, base, told, ours, how, house):
@@ -193,7 +193,7 @@ def test_where_packages_are_looked_for_is_locked_too(tmp_path, base, told, ours,
     wheel(elsewhere, "door", "1.0")
     wanted = group(tmp_path, one=["--find-links elsewhere", "door"])
     for _ in range(2):
-        environments.install(wanted, base, told.append, installer=how, own=ours, force=True)
+        install_groups.install(wanted, base, told.append, installer=how, own=ours, force=True)
         assert record(base)["packages"]["door"] == "1.0"
     assert f"--find-links {elsewhere}" in (base / "venv" / "stones.lock.txt").read_text()
 
@@ -203,7 +203,7 @@ def test_several_at_once_make_it_once(tmp_path, base, told, ours):
     made = []
 
     def install():
-        made.append(environments.install(wanted, base, told.append, own=ours))
+        made.append(install_groups.install(wanted, base, told.append, own=ours))
 
     threads = [threading.Thread(target=install) for _ in range(3)]
     for thread in threads:
@@ -215,15 +215,15 @@ def test_several_at_once_make_it_once(tmp_path, base, told, ours):
 
 def test_nobody_changes_an_environment_that_is_in_use(tmp_path, base, told, ours):
     wanted = group(tmp_path, one=["wall"])
-    environments.install(wanted, base, told.append, own=ours)
+    install_groups.install(wanted, base, told.append, own=ours)
     done = threading.Event()
 
     def change():
-        environments.install(wanted, base, told.append, own=ours, force=True)
+        install_groups.install(wanted, base, told.append, own=ours, force=True)
         done.set()
 
-    with environments.using("stones", base, told.append):
-        with environments.using("stones", base, told.append):
+    with install_groups.keeping("stones", base, told.append):
+        with install_groups.keeping("stones", base, told.append):
             changing = threading.Thread(target=change)
             changing.start()
             until(lambda: any("waiting for process" in line for line in told))
@@ -242,7 +242,7 @@ def until(condition):
 HOLDER = """
 import sys
 from pathlib import Path
-from injector.suite.environments.making import call, locked
+from injector.suite.environments.commands import call, locked
 
 with locked(Path(sys.argv[1]), "it", print):
     call(["sh", "-c", "echo $$ > $0; while [ -e $0 ]; do sleep 0.05; done", sys.argv[2]])
@@ -262,7 +262,7 @@ def test_what_a_killed_installer_left_running_is_waited_for(tmp_path):
     got = threading.Event()
 
     def take():
-        with making.locked(lock, "it", told.append):
+        with commands.locked(lock, "it", told.append):
             got.set()
 
     taking = threading.Thread(target=take)
@@ -276,18 +276,18 @@ def test_what_a_killed_installer_left_running_is_waited_for(tmp_path):
 
 def test_an_environment_whose_python_is_gone(tmp_path, base, told, ours):
     wanted = group(tmp_path, one=["wall"])
-    environments.install(wanted, base, told.append, own=ours)
+    install_groups.install(wanted, base, told.append, own=ours)
     (base / "venv" / "stones" / "bin" / "python").unlink()
-    assert environments.plan(wanted, base, ours).why.startswith("its Python, ")
+    assert install_groups.work_left(wanted, base, ours).why.startswith("its Python, ")
 
 
 def test_uv_is_an_error_where_it_was_asked_for_and_is_not(tmp_path, base, told, ours, monkeypatch):
-    monkeypatch.setattr(python, "find_uv", lambda: None)
+    monkeypatch.setattr(installers, "find_uv", lambda: None)
     with pytest.raises(Failed, match="there is no uv on this machine"):
-        environments.install(
+        install_groups.install(
             group(tmp_path, a=["wall"]), base, told.append, installer="uv", own=ours
         )
-    assert python.installer() == "pip"
+    assert installers.choose_installer() == "pip"
 
 
 # --- which files ------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_uv_is_an_error_where_it_was_asked_for_and_is_not(tmp_path, base, told, 
 def test_the_file_of_the_architecture_comes_first(tmp_path, base, files, arch, expected):
     for name in files:
         (tmp_path / name).write_text("")
-    found = requirements.of(benchmark(tmp_path, definition=str(tmp_path)), arch, base)
+    found = requirements.requirements_of(benchmark(tmp_path, definition=str(tmp_path)), arch, base)
     assert [file.name for file in found.files] == ([expected] if expected else [])
 
 
@@ -315,8 +315,10 @@ def test_files_can_be_named(tmp_path, base):
         (tmp_path / name).write_text("")
     told = {"cuda": "a.txt", "default": ["b.txt", "c.txt"], "packages": ["stone==1.0"]}
     asked = benchmark(tmp_path, requirements=told, origin={"package": "wall==1.0"})
-    assert [file.name for file in requirements.of(asked, "cuda", base).files] == ["a.txt"]
-    plain = requirements.of(asked, "cpu", base)
+    assert [file.name for file in requirements.requirements_of(asked, "cuda", base).files] == [
+        "a.txt"
+    ]
+    plain = requirements.requirements_of(asked, "cpu", base)
     assert [file.name for file in plain.files] == ["b.txt", "c.txt"]
     assert plain.lines == ("wall==1.0", "stone==1.0")
 
@@ -330,7 +332,7 @@ def test_files_can_be_named(tmp_path, base):
 )
 def test_requirements_that_are_not_there(tmp_path, base, told, says):
     with pytest.raises(SuiteError, match=says):
-        requirements.of(benchmark(tmp_path, requirements=told), "cpu", base)
+        requirements.requirements_of(benchmark(tmp_path, requirements=told), "cpu", base)
 
 
 # --- the current environment ------------------------------------------------------------------------
@@ -346,6 +348,6 @@ def test_what_this_environment_lacks_is_said(tmp_path):
         "-e .",
     ]
     asked = {name: wants(tmp_path, name, *lines) for name in ("one", "two")}
-    first, second = current.lacking(asked)
+    first, second = requirements.missing_packages(asked)
     assert first == "nonsuch==1.0 is not installed (for one, two)"
     assert second.startswith("pyyaml is ") and second.endswith("not ==0.1 (for one, two)")

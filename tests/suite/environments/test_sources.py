@@ -10,7 +10,7 @@ from suite_ground import Repository, benchmark, definition
 
 from injector.suite.config.model import SuiteError
 from injector.suite.environments import git, origins, sources
-from injector.suite.environments.making import CommandFailed, Failed
+from injector.suite.environments.commands import CommandFailed, Failed
 
 PATCH = """\
 --- a/train.py
@@ -31,7 +31,7 @@ def repository(tmp_path):
 
 
 def origin(tmp_path, **told):
-    found = origins.of(benchmark(tmp_path, origin=told))
+    found = origins.origin_of(benchmark(tmp_path, origin=told))
     assert found is not None
     return found
 
@@ -44,12 +44,12 @@ def test_a_commit_is_checked_out_once(tmp_path, base, told, repository):
     first = repository.commit(train_py='print("one")\n')
     repository.commit(train_py='print("two")\n')
     wanted = of_repository(tmp_path, repository, first)
-    assert sources.missing(wanted, base) is not None
-    assert sources.install(wanted, base, told.append)
+    assert sources.why_missing_source(wanted, base) is not None
+    assert sources.install_source(wanted, base, told.append)
     assert (wanted.folder(base) / "train.py").read_text() == 'print("one")\n'
     assert wanted.folder(base).name == "repo"
-    assert sources.missing(wanted, base) is None
-    assert not sources.install(wanted, base, told.append)
+    assert sources.why_missing_source(wanted, base) is None
+    assert not sources.install_source(wanted, base, told.append)
     assert len(told) == 1
     assert [path.name for path in (base / "sources").iterdir()] == [wanted.key]
 
@@ -57,7 +57,7 @@ def test_a_commit_is_checked_out_once(tmp_path, base, told, repository):
 def test_a_path_relative_to_the_suite_is_a_repository_too(tmp_path, base, told, repository):
     commit = repository.commit(train_py="")
     wanted = origin(tmp_path, git="./repo", commit=commit)
-    assert sources.install(wanted, base, told.append)
+    assert sources.install_source(wanted, base, told.append)
 
 
 def test_two_commits_do_not_share_a_folder(tmp_path, repository):
@@ -80,7 +80,7 @@ def test_what_moves_is_no_source(tmp_path, base, told, repository, asked, says):
     now = repository.commit(train_py="")
     wanted = origin(tmp_path, git=f"file://{repository.folder}", **asked)
     with pytest.raises(Failed, match=says) as error:
-        sources.install(wanted, base, told.append)
+        sources.install_source(wanted, base, told.append)
     assert f"write `commit: {now}`" in str(error.value)
     assert list((base / "sources").iterdir()) == []
 
@@ -89,7 +89,7 @@ def test_a_commit_that_is_not_there(tmp_path, base, told, repository):
     now = repository.commit(train_py="")
     wanted = of_repository(tmp_path, repository, "0" * 40)
     with pytest.raises(Failed, match=f"has no commit {'0' * 40}") as error:
-        sources.install(wanted, base, told.append)
+        sources.install_source(wanted, base, told.append)
     assert now in str(error.value)
     assert list((base / "sources").iterdir()) == []
 
@@ -97,52 +97,52 @@ def test_a_commit_that_is_not_there(tmp_path, base, told, repository):
 def test_a_repository_that_is_not_there(tmp_path, base, told):
     wanted = origin(tmp_path, git=f"file://{tmp_path}/nowhere", commit="0" * 40)
     with pytest.raises(Failed, match="nowhere"):
-        sources.install(wanted, base, told.append)
+        sources.install_source(wanted, base, told.append)
 
 
 def test_a_server_that_cannot_be_reached(tmp_path, base, told):
     url = "https://127.0.0.1:9/some/repo.git"  # port 9: nobody listens there
     with pytest.raises(Failed, match="cannot be reached") as error:
-        sources.install(origin(tmp_path, git=url, commit="0" * 40), base, told.append)
+        sources.install_source(origin(tmp_path, git=url, commit="0" * 40), base, told.append)
     assert url in str(error.value)
     assert "insteadOf" in str(error.value)
 
 
 def test_what_was_changed_by_hand_is_known(tmp_path, base, told, repository):
     wanted = of_repository(tmp_path, repository, repository.commit(train_py="one", b_py="b"))
-    sources.install(wanted, base, told.append)
+    sources.install_source(wanted, base, told.append)
     tree = wanted.folder(base)
     (tree / "written_by_the_program.txt").write_text("output")
-    assert sources.missing(wanted, base) is None
+    assert sources.why_missing_source(wanted, base) is None
     (tree / "train.py").write_text("changed")
-    assert "changed since it was made" in str(sources.missing(wanted, base))
+    assert "changed since it was made" in str(sources.why_missing_source(wanted, base))
     with pytest.raises(Failed, match=r"train\.py") as error:
-        sources.install(wanted, base, told.append)
+        sources.install_source(wanted, base, told.append)
     assert "b.py" not in str(error.value)
-    assert sources.install(wanted, base, told.append, force=True)
+    assert sources.install_source(wanted, base, told.append, force=True)
     assert (tree / "train.py").read_text() == "one"
 
 
 def test_another_commit_that_was_checked_out_by_hand_is_known(tmp_path, base, told, repository):
     repository.commit(train_py="one")
     wanted = of_repository(tmp_path, repository, repository.commit(train_py="two"))
-    sources.install(wanted, base, told.append)
+    sources.install_source(wanted, base, told.append)
     there = object.__new__(Repository)
     there.folder = wanted.folder(base)
     there.git("commit", "--quiet", "--allow-empty", "-m", "mine")
-    assert "its commit" in str(sources.missing(wanted, base))
+    assert "its commit" in str(sources.why_missing_source(wanted, base))
 
 
 def test_patches_are_applied_and_are_no_change_by_hand(tmp_path, base, told, repository):
     (tmp_path / "mend.patch").write_text(PATCH)
     commit = repository.commit(train_py='print("one")\n')
     wanted = of_repository(tmp_path, repository, commit, patches=["mend.patch"])
-    sources.install(wanted, base, told.append)
+    sources.install_source(wanted, base, told.append)
     tree = wanted.folder(base)
     assert (tree / "train.py").read_text() == 'print("patched")\n'
-    assert sources.missing(wanted, base) is None
+    assert sources.why_missing_source(wanted, base) is None
     (tree / "more.py").write_text("")
-    assert "more.py" in str(sources.missing(wanted, base))
+    assert "more.py" in str(sources.why_missing_source(wanted, base))
 
 
 def test_a_patch_that_does_not_apply_leaves_nothing(tmp_path, base, told, repository):
@@ -150,7 +150,7 @@ def test_a_patch_that_does_not_apply_leaves_nothing(tmp_path, base, told, reposi
     commit = repository.commit(train_py="something else\n")
     wanted = of_repository(tmp_path, repository, commit, patches=["mend.patch"])
     with pytest.raises(Failed, match=r"mend\.patch: the patch does not apply"):
-        sources.install(wanted, base, told.append)
+        sources.install_source(wanted, base, told.append)
     assert list((base / "sources").iterdir()) == []
 
 
@@ -166,12 +166,12 @@ def test_submodules_are_checked_out_where_they_are_asked_for(
     repository.git("submodule", "--quiet", "add", f"file://{inner.folder}", "inner")
     commit = repository.commit(train_py="")
     without = of_repository(tmp_path, repository, commit)
-    sources.install(without, base, told.append)
+    sources.install_source(without, base, told.append)
     assert not (without.folder(base) / "inner" / "part.py").exists()
     wanted = of_repository(tmp_path, repository, commit, submodules=True)
-    sources.install(wanted, base, told.append)
+    sources.install_source(wanted, base, told.append)
     assert (wanted.folder(base) / "inner" / "part.py").read_text() == "part"
-    assert sources.missing(wanted, base) is None
+    assert sources.why_missing_source(wanted, base) is None
 
 
 def test_what_an_interrupted_install_left_is_no_source(tmp_path, base, told, repository):
@@ -179,8 +179,8 @@ def test_what_an_interrupted_install_left_is_no_source(tmp_path, base, told, rep
     half = base / "sources" / (wanted.key + ".making") / "repo"
     half.mkdir(parents=True)
     (half / "train.py").write_text("half of")
-    assert sources.missing(wanted, base) is not None
-    sources.install(wanted, base, told.append)
+    assert sources.why_missing_source(wanted, base) is not None
+    sources.install_source(wanted, base, told.append)
     assert (wanted.folder(base) / "train.py").read_text() == "one"
     assert not half.exists()
 
@@ -189,7 +189,9 @@ def test_several_at_once_make_it_once(tmp_path, base, repository):
     wanted = of_repository(tmp_path, repository, repository.commit(train_py="one"))
     made, told = [], []
     threads = [
-        threading.Thread(target=lambda: made.append(sources.install(wanted, base, told.append)))
+        threading.Thread(
+            target=lambda: made.append(sources.install_source(wanted, base, told.append))
+        )
         for _ in range(4)
     ]
     for thread in threads:
@@ -208,7 +210,7 @@ def test_the_repository_around_us_is_left_alone(tmp_path, told, repository, monk
     (tmp_path / "mend.patch").write_text(PATCH)
     wanted = of_repository(tmp_path, repository, commit, patches=["mend.patch"])
     base = around.folder / "base"
-    sources.install(wanted, base, told.append)
+    sources.install_source(wanted, base, told.append)
     assert (wanted.folder(base) / "more.py").exists()
     monkeypatch.delenv("GIT_DIR")
     assert around.git("status", "--porcelain") == "?? base/"
@@ -218,18 +220,18 @@ def test_a_definition_gets_the_repository_among_its_own_files(tmp_path, base, to
     commit = repository.commit(train_py="one")
     folder = definition(tmp_path / "bench", main_py="import src.train", voirfile_py="")
     told_so = {"git": str(repository.folder), "commit": commit, "into": "src"}
-    wanted = origins.of(benchmark(tmp_path, origin=told_so, definition=str(folder)))
+    wanted = origins.origin_of(benchmark(tmp_path, origin=told_so, definition=str(folder)))
     assert wanted is not None
-    sources.install(wanted, base, told.append)
+    sources.install_source(wanted, base, told.append)
     home, key = wanted.home(base), wanted.key
     assert (home / "main.py").exists() and (home / "src" / "train.py").exists()
     assert not (home / "voirfile.py").exists()
     assert wanted.folder(base) == home / "src"
-    assert sources.missing(wanted, base) is None
+    assert sources.why_missing_source(wanted, base) is None
     (home / "main.py").write_text("changed")
-    assert "main.py" in str(sources.missing(wanted, base))
+    assert "main.py" in str(sources.why_missing_source(wanted, base))
     (folder / "main.py").write_text("new")  # the definition itself: another source
-    again = origins.of(benchmark(tmp_path, origin=told_so, definition=str(folder)))
+    again = origins.origin_of(benchmark(tmp_path, origin=told_so, definition=str(folder)))
     assert again is not None and again.key != key
 
 
@@ -237,8 +239,8 @@ def test_a_folder_of_this_machine_is_used_where_it_is(tmp_path, base, told):
     (tmp_path / "mine" / "src").mkdir(parents=True)
     wanted = origin(tmp_path, path="mine", folder="src")
     assert wanted.folder(base) == tmp_path / "mine" / "src"
-    assert not sources.install(wanted, base, told.append)
-    assert sources.missing(wanted, base) is None
+    assert not sources.install_source(wanted, base, told.append)
+    assert sources.why_missing_source(wanted, base) is None
 
 
 def test_an_archive_is_unpacked_and_patched(tmp_path, base, told, monkeypatch):
@@ -247,13 +249,13 @@ def test_an_archive_is_unpacked_and_patched(tmp_path, base, told, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(packed.parent))
     (tmp_path / "mend.patch").write_text(PATCH)
     wanted = origin(tmp_path, package="brick==1.0", archive=True, patches=["mend.patch"])
-    assert sources.install(wanted, base, told.append)
+    assert sources.install_source(wanted, base, told.append)
     tree = wanted.folder(base)
     assert tree.name == "brick"
     assert (tree / "train.py").read_text() == 'print("patched")\n'
-    assert not sources.install(wanted, base, told.append)
+    assert not sources.install_source(wanted, base, told.append)
     (tree / "train.py").unlink()
-    assert "train.py" in str(sources.missing(wanted, base))
+    assert "train.py" in str(sources.why_missing_source(wanted, base))
 
 
 def archive(folder: Path, name: str, version: str, files: dict[str, str]) -> Path:
@@ -298,7 +300,7 @@ def archive(folder: Path, name: str, version: str, files: dict[str, str]) -> Pat
 )
 def test_what_makes_no_sense_is_said(tmp_path, told, says):
     with pytest.raises(SuiteError, match=r"suite\.yaml:3") as error:
-        origins.of(benchmark(tmp_path, origin=told))
+        origins.origin_of(benchmark(tmp_path, origin=told))
     assert says in str(error.value)
 
 

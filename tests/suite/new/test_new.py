@@ -15,7 +15,7 @@ import yaml
 
 from injector.cli.new import main
 from injector.suite import config
-from injector.suite.environments import python
+from injector.suite.environments import installers
 from injector.suite.new.target import parse
 
 ROOT = Path(__file__).parents[3]
@@ -151,7 +151,7 @@ def house(place, monkeypatch):
             packed.writestr(name, text)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    python.uv_options.cache_clear()
+    installers.uv_options.cache_clear()
     return folder
 
 

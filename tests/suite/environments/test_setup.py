@@ -12,7 +12,7 @@ import pytest
 from suite_ground import OWN_MAIN, Repository, definition, own
 
 from injector.cli.suite import main
-from injector.suite.environments import environments, itself
+from injector.suite.environments import install_groups, own_package
 
 ROOT = Path(__file__).parents[3]
 COUNT = """\
@@ -28,7 +28,7 @@ def workplace(tmp_path, monkeypatch, house):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INJECT_BASE", str(tmp_path / "base"))
     stand_in = own(tmp_path / "own", OWN_MAIN)
-    monkeypatch.setattr(itself, "find", lambda base: stand_in)
+    monkeypatch.setattr(own_package, "find_own_package", lambda base: stand_in)
     return tmp_path
 
 
@@ -73,7 +73,7 @@ def test_a_group_holds_what_all_its_benchmarks_want_whichever_are_chosen(workpla
     file = suite(workplace, TWO_GROUPS)
     code, out, _ = done(capsys, "install", file, "--select", "one")
     assert (code, len(out.splitlines())) == (0, 1)
-    record = json.loads((workplace / "base/venv/g" / environments.RECORD).read_text())
+    record = json.loads((workplace / "base/venv/g" / install_groups.RECORD).read_text())
     assert record["packages"]["stone"] == "1.0"
     code, out, _ = done(capsys, "install", file, "--select", "two")
     assert out.split() == ["environment", "g", "there"]

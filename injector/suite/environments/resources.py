@@ -1,4 +1,4 @@
-"""What benchmarks stand on, on this disk: environments, sources, data."""
+"""What benchmarks run on, on this disk: environments, sources, data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ..config.model import Benchmark, SuiteError
-from . import environments, origins, preparing, sources
-from .surroundings import placeholders, variables
+from . import data, install_groups, origins, sources
+from .context import placeholders, variables
 
 
 @dataclass(frozen=True)
-class Ground:
+class Resources:
     """What one benchmark stands on: its environment and its folders."""
 
     python: str
@@ -29,20 +29,22 @@ class Ground:
     """Whether a file is there, or may come with a source that is still to be fetched."""
 
 
-def at(base: Path, use_current: bool) -> Callable[[Benchmark], Ground]:
+def resources_below(base: Path, use_current: bool) -> Callable[[Benchmark], Resources]:
     """Tells what a benchmark stands on below ``base``; nothing of it need be there yet.
 
     ``use_current``: in the environment of ``inject`` itself.
     """
 
-    def ground(benchmark: Benchmark) -> Ground:
+    def ground(benchmark: Benchmark) -> Resources:
         context = placeholders(benchmark, base)
         # What was checked out is run where it lies; what was installed needs no place of its own.
-        origin = origins.of(benchmark)
-        python = environments.python_of(benchmark, base, use_current)
+        origin = origins.origin_of(benchmark)
+        python = install_groups.python_of(benchmark, base, use_current)
 
         def has(path: str) -> bool:
-            if os.path.exists(path) or (origin is not None and sources.missing(origin, base)):
+            if os.path.exists(path) or (
+                origin is not None and sources.why_missing_source(origin, base)
+            ):
                 return True
             if Path(path).parent == python.parent and not python.exists():
                 return True  # a command of an environment that is still to be made
@@ -50,7 +52,7 @@ def at(base: Path, use_current: bool) -> Callable[[Benchmark], Ground]:
             return made and Path(path).is_relative_to(base)
 
         folder = context["source"] if origin is not None else None
-        return Ground(
+        return Resources(
             str(python),
             context,
             lambda settings: variables(benchmark, base, settings, use_current),
@@ -61,23 +63,23 @@ def at(base: Path, use_current: bool) -> Callable[[Benchmark], Ground]:
     return ground
 
 
-def unready(
+def why_not_ready(
     benchmark: Benchmark, base: Path, facts: Mapping[str, object], use_current: bool
 ) -> str | None:
     """Why nothing of a benchmark can be started yet, and what would help; None if it can."""
     try:
-        if why := not_installed(benchmark, base, use_current):
+        if why := why_not_installed(benchmark, base, use_current):
             return f"{why}: inject suite install comes first"
-        if not preparing.is_prepared(benchmark, base, facts, use_current):
+        if not data.is_prepared(benchmark, base, facts, use_current):
             return "its data are not prepared: inject suite prepare comes first"
     except SuiteError as error:
         return str(error)
     return None
 
 
-def not_installed(benchmark: Benchmark, base: Path, use_current: bool) -> str | None:
+def why_not_installed(benchmark: Benchmark, base: Path, use_current: bool) -> str | None:
     """Why the source or the environment of a benchmark cannot be used; None if both can."""
-    origin = origins.of(benchmark)
-    if origin is not None and (why := sources.missing(origin, base)):
+    origin = origins.origin_of(benchmark)
+    if origin is not None and (why := sources.why_missing_source(origin, base)):
         return why
-    return None if use_current else environments.missing(benchmark, base)
+    return None if use_current else install_groups.why_missing(benchmark, base)

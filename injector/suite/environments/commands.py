@@ -1,27 +1,32 @@
-"""Making things that other suites may be making at the same moment, and that may fail half-way."""
+"""External commands, run to their end; locks that they hold; files and folders that appear whole.
+
+Other suites may work below the same base at the same moment, and anything may fail half-way.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
+import re
 import shlex
 import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from . import folders
 
 Say = Callable[[str], None]
-"""Is told what goes on, a line at a time."""
+"""Prints what goes on, a line at a time."""
 
-MAKING = ".making"
+STAGED = ".making"
 TAIL = 30
 GRACE = 5.0
-"""Seconds that a command has to end after it was asked to."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 _held: list[int] = []
 """Descriptors of the locks that this process holds."""
@@ -37,7 +42,7 @@ class CommandFailed(Failed):
     def __init__(self, words: Sequence[str], code: int, tail: str) -> None:
         self.code = code
         self.tail = tail
-        how = f"exit code {code}" if code >= 0 else f"died by {_signal(-code)}"
+        how = f"exit code {code}" if code >= 0 else f"died by {_signal_name(-code)}"
         text = f"{how}: {shlex.join(words)}"
         super().__init__(f"{text}\n{indented(tail)}" if tail else text)
 
@@ -49,10 +54,10 @@ def indented(text: str, by: str = "    ") -> str:
 
 @contextlib.contextmanager
 def locked(file: Path, what: str, say: Say, shared: bool = False) -> Iterator[None]:
-    """Nobody else has ``file`` locked meanwhile; ``what`` says what for.
+    """Hold the lock ``file`` alone, or ``shared`` with others; ``what`` it protects is printed.
 
-    Commands that :func:`call` starts hold the lock too: where this process is killed, whoever comes
-    next waits until they have ended.
+    Commands that :func:`call` starts hold the lock too: where this process is killed, the next
+    one waits until they have ended.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
@@ -80,22 +85,22 @@ def _holder(descriptor: int) -> str:
 
 
 @contextlib.contextmanager
-def making(folder: Path) -> Iterator[Path]:
+def staged(folder: Path) -> Iterator[Path]:
     """An empty folder that becomes ``folder`` if all goes well, and is there as a whole or not at all.
 
     What ``folder`` was before stays until then. To be used under a lock.
     """
-    new = folder.with_name(folder.name + MAKING)
+    new = folder.with_name(folder.name + STAGED)
     folders.remove(new)
     new.mkdir(parents=True)
     try:
         yield new
-        put(new, folder)
+        put_in_place(new, folder)
     finally:
         folders.remove(new)
 
 
-def put(new: Path, folder: Path) -> None:
+def put_in_place(new: Path, folder: Path) -> None:
     """Put the folder ``new`` in the place of ``folder``."""
     old = folder.with_name(folder.name + ".old")
     folders.remove(old)
@@ -108,12 +113,21 @@ def put(new: Path, folder: Path) -> None:
 def write(file: Path, text: str) -> None:
     """Write a file that is there as a whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.{os.getpid()}{MAKING}")
+    new = file.with_name(f"{file.name}.{os.getpid()}{STAGED}")
     with open(new, "w", encoding="utf-8") as out:
         out.write(text)
         out.flush()
         os.fsync(out.fileno())
     new.rename(file)
+
+
+def read_record(file: Path, schema: int) -> dict[str, Any] | None:
+    """The JSON object in ``file``; None where there is none, or one of another ``schema``."""
+    try:
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if record.get("schema") == schema else None
 
 
 def call(
@@ -130,7 +144,7 @@ def call(
     Raises:
         CommandFailed: it ended with another exit code than 0, or could not be started.
     """
-    told = [str(word) for word in words]
+    argv = [str(word) for word in words]
     with contextlib.ExitStack() as stack:
         out: IO[bytes]
         if log is None:
@@ -140,7 +154,7 @@ def call(
             out = stack.enter_context(open(log, "w+b"))
         try:
             process = subprocess.Popen(
-                told,
+                argv,
                 cwd=folder,
                 env=environ,
                 stdin=subprocess.DEVNULL,
@@ -150,17 +164,17 @@ def call(
                 pass_fds=_held,
             )
         except OSError as error:
-            raise CommandFailed(told, 127, f"{error.filename}: {error.strerror}") from None
+            raise CommandFailed(argv, 127, f"{error.filename}: {error.strerror}") from None
         code = _ended(process)
         out.seek(0)
         printed = out.read().decode(errors="replace")
     if code:
-        raise CommandFailed(told, code, tail(printed))
+        raise CommandFailed(argv, code, tail(printed))
     return printed
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a command; whoever stops waiting ends it. What it leaves behind is ended."""
+    """Wait for a command; an exception while waiting ends it, and so is what it leaves behind."""
     try:
         return process.wait()
     except BaseException:
@@ -186,8 +200,25 @@ def tail(text: str, lines: int = TAIL) -> str:
     return "\n".join([line for line in kept if line][-lines:])
 
 
-def _signal(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+_SIGNS = re.compile(
+    r"could not resolve host|name or service not known|temporary failure in name resolution"
+    r"|nodename nor servname|getaddrinfo failed|network is unreachable|no route to host"
+    r"|connection (refused|reset|timed out|aborted)|connecttimeout|connection to \S+ timed out"
+    r"|failed to establish a new connection|max retries exceeded|newconnectionerror"
+    r"|unable to access '|could not connect|failed to connect|dns error|cannot connect to proxy"
+    r"|proxyerror|operation timed out|could not read from remote repository|urlopen error"
+    r"|offline mode|couldn't connect to server|error sending request|localentrynotfounderror",
+    re.IGNORECASE,
+)
+
+
+def network_missing(text: str) -> bool:
+    """Whether what a tool printed says that it did not reach what it wanted."""
+    return _SIGNS.search(text) is not None

@@ -17,11 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from ..config.model import Benchmark
-from . import folders, network, preparation
-from .environments import python_of
-from .making import MAKING, CommandFailed, Failed, Say, call, locked, put, write
-from .preparation import Preparation
-from .surroundings import placeholders, variables
+from . import commands, folders
+from .commands import (
+    STAGED,
+    CommandFailed,
+    Failed,
+    Say,
+    call,
+    locked,
+    put_in_place,
+    read_record,
+    write,
+)
+from .context import OWN_ARGUMENT, Preparation, placeholders, preparation_of, variables
+from .install_groups import python_of
 
 SCHEMA = 1
 
@@ -33,7 +42,7 @@ MACHINE = {
     "gpu_count": 1,
     "gpu": {"count": 1, "arch": "cpu", "name": "", "capacity": "0 MiB"},
 }
-"""What placeholders of a machine are taken for where steps are told apart."""
+"""What placeholders of a machine are taken for in the identity of a step."""
 
 
 def is_prepared(
@@ -46,50 +55,59 @@ def is_prepared(
     Raises:
         SuiteError: its prepare step makes no sense.
     """
-    step = plan(benchmark, base, facts, use_current)
+    step = prepare_step(benchmark, base, facts, use_current)
     return step is None or step.finished()
 
 
-def plan(
+def prepare_step(
     benchmark: Benchmark, base: Path, facts: Mapping[str, object], use_current: bool = False
-) -> Step | None:
+) -> PrepareStep | None:
     """The prepare step of ``benchmark`` with everything filled in; None if it has none.
 
     Raises:
         SuiteError: it makes no sense.
     """
-    asked = preparation.of(benchmark, base)
-    if asked is None:
+    preparation = preparation_of(benchmark, base)
+    if preparation is None:
         return None
-    context = {**_job(benchmark, base, facts), **facts, **placeholders(benchmark, base)}
-    written = [preparation.OWN_ARGUMENT] if asked.arguments is None else asked.arguments
-    env = {**(benchmark.settings.get("env") or {}), **asked.env}
+    context = {**_job_facts(benchmark, base, facts), **facts, **placeholders(benchmark, base)}
+    written = [OWN_ARGUMENT] if preparation.arguments is None else preparation.arguments
+    env = {**(benchmark.settings.get("env") or {}), **preparation.env}
     own = benchmark.with_settings(argv=written, env=env)
     arguments = own.argv(context)
-    if asked.own_arguments:
+    if preparation.own_arguments:
         arguments += benchmark.argv(context)
     made_by = own.argv({**context, **CORES})
-    if asked.own_arguments:
-        made_by += benchmark.argv({**context, **_job(benchmark, base, MACHINE), **MACHINE})
+    if preparation.own_arguments:
+        made_by += benchmark.argv({**context, **_job_facts(benchmark, base, MACHINE), **MACHINE})
     environ = variables(benchmark, base, benchmark.filled(context), use_current)
     given = own.filled(context).get("env") or {}
     environ |= {str(name): str(value) for name, value in given.items()}
-    start = [str(python_of(benchmark, base, use_current))] if asked.script.suffix == ".py" else []
-    words = (*start, str(asked.script), *arguments)
-    text = asked.script.read_bytes() if asked.script.is_file() else b""
+    start = (
+        [str(python_of(benchmark, base, use_current))] if preparation.script.suffix == ".py" else []
+    )
+    words = (*start, str(preparation.script), *arguments)
+    text = preparation.script.read_bytes() if preparation.script.is_file() else b""
     # Data that were made for one machine are those of another: of the program's own arguments nothing
     # counts that follows from the devices, and of the step's nothing that follows from the cores.
     # The base folder may be moved: what it is called changes nothing in what was made.
-    said = [hashlib.sha256(text).hexdigest(), made_by, dict(asked.env), str(asked.data)]
-    told = json.dumps(said, default=str).replace(str(base), "BASE")
-    digest = hashlib.sha256(told.encode()).hexdigest()
-    return Step(benchmark, asked, base, words, environ, digest)
+    made_from = [
+        hashlib.sha256(text).hexdigest(),
+        made_by,
+        dict(preparation.env),
+        str(preparation.data),
+    ]
+    identity = json.dumps(made_from, default=str).replace(str(base), "BASE")
+    digest = hashlib.sha256(identity.encode()).hexdigest()
+    return PrepareStep(benchmark, preparation, base, words, environ, digest)
 
 
-def _job(benchmark: Benchmark, base: Path, facts: Mapping[str, object]) -> Mapping[str, object]:
+def _job_facts(
+    benchmark: Benchmark, base: Path, facts: Mapping[str, object]
+) -> Mapping[str, object]:
     """What placeholders of a job mean where there is none: all devices, and what the group shares.
 
-    A program's settings may have them, and a prepare step is told those settings.
+    A program's settings may have them, and a prepare step is given those settings.
     """
     count = facts.get("gpu_count", 1)
     devices = [f"{facts.get('arch', 'cpu')}:{number}" for number in range(int(str(count)))]
@@ -98,11 +116,11 @@ def _job(benchmark: Benchmark, base: Path, facts: Mapping[str, object]) -> Mappi
 
 
 @dataclass(frozen=True)
-class Step:
+class PrepareStep:
     """A prepare step that can be run. Steps of the same ``digest`` are the same."""
 
     benchmark: Benchmark
-    asked: Preparation
+    preparation: Preparation
     base: Path
     words: tuple[str, ...]
     environ: Mapping[str, str]
@@ -111,13 +129,13 @@ class Step:
     @property
     def key(self) -> str:
         """A name of the data folder."""
-        name = str(self.asked.data.relative_to(folders.data(self.base))).replace("/", "~")
+        name = str(self.preparation.data.relative_to(folders.data(self.base))).replace("/", "~")
         return "all" if name == "." else name
 
     @property
     def record(self) -> Path:
         """A shared folder has a record for each step that fills it, any other has one."""
-        ending = f"-{self.digest[:12]}" if self.asked.shared else ""
+        ending = f"-{self.digest[:12]}" if self.preparation.shared else ""
         return folders.records(self.base) / f"{self.key}{ending}.json"
 
     @property
@@ -127,8 +145,12 @@ class Step:
 
     def finished(self) -> bool:
         """Whether it has been run, as it is now, and what it made is there."""
-        record = _read(self.record)
-        return record is not None and record["digest"] == self.digest and self.asked.data.is_dir()
+        record = read_record(self.record, SCHEMA)
+        return (
+            record is not None
+            and record["digest"] == self.digest
+            and self.preparation.data.is_dir()
+        )
 
     def run(self, say: Say, force: bool = False) -> bool:
         """Run it unless it has finished; whether it was run.
@@ -141,35 +163,35 @@ class Step:
         what = f"the data folder {self.key}"
         with locked(folders.locks(self.base) / f"data-{self.key}", what, say):
             if not force and self.finished():
-                return False  # somebody else has done it meanwhile
+                return False  # another process has done it meanwhile
             self._check_owner()
-            say(f"prepare {self.benchmark.name}: {self.asked.data}")
+            say(f"prepare {self.benchmark.name}: {self.preparation.data}")
             self._run()
         return True
 
     @property
     def _maker(self) -> str:
         """What makes the folder, wherever its definition lies."""
-        return f"{self.asked.code.name}/{self.asked.script.name}"
+        return f"{self.preparation.code.name}/{self.preparation.script.name}"
 
     def _check_owner(self) -> None:
         """Nothing that another step has made is made into something else."""
-        record = None if self.asked.shared else _read(self.record)
-        if record is None or not self.asked.data.is_dir():
+        record = None if self.preparation.shared else read_record(self.record, SCHEMA)
+        if record is None or not self.preparation.data.is_dir():
             return
         if record["made_by"] != self._maker:
             raise Failed(
-                f"{self.asked.data} is what {record['made_by']} has made for {record['benchmark']}: "
+                f"{self.preparation.data} is what {record['made_by']} has made for {record['benchmark']}: "
                 "name another folder with `prepare.data`, or remove that one"
             )
 
     def _run(self) -> None:
-        asked = self.asked
+        preparation = self.preparation
         self.record.unlink(missing_ok=True)
-        folder = asked.data
-        if not asked.in_place:
-            folder = folder.with_name(folder.name + MAKING)
-        if not asked.shared:
+        folder = preparation.data
+        if not preparation.in_place:
+            folder = folder.with_name(folder.name + STAGED)
+        if not preparation.shared:
             folders.remove(folder)
         extra = folders.extra(self.base, self.benchmark.group)
         for each in (folder, folders.cache(self.base), extra):
@@ -177,29 +199,31 @@ class Step:
         began = time.time()
         try:
             self._call(folder)
-            if folder != asked.data:
-                put(folder, asked.data)
+            if folder != preparation.data:
+                put_in_place(folder, preparation.data)
         finally:
-            if folder != asked.data:
+            if folder != preparation.data:
                 folders.remove(folder)
-        told: dict[str, Any] = {"schema": SCHEMA, "digest": self.digest}
-        told |= {"benchmark": self.benchmark.name, "data": str(asked.data)}
-        told |= {"made_by": self._maker, "command": self.words}
-        write(self.record, json.dumps(told | {"began": began, "ended": time.time()}, indent=1))
+        record: dict[str, Any] = {"schema": SCHEMA, "digest": self.digest}
+        record |= {"benchmark": self.benchmark.name, "data": str(preparation.data)}
+        record |= {"made_by": self._maker, "command": self.words}
+        write(self.record, json.dumps(record | {"began": began, "ended": time.time()}, indent=1))
 
     def _call(self, folder: Path) -> None:
         """Run the command with ``folder`` in the place of the data folder."""
-        old, new = str(self.asked.data), str(folder)
+        old, new = str(self.preparation.data), str(folder)
         words = [_moved(word, old, new) for word in self.words]
         environ = {
             name: value if name.startswith("MILABENCH_") else _moved(value, old, new)
             for name, value in self.environ.items()
         }
         try:
-            call(words, folder=self.asked.code, environ={**os.environ, **environ}, log=self.log)
+            call(
+                words, folder=self.preparation.code, environ={**os.environ, **environ}, log=self.log
+            )
         except CommandFailed as error:
             lines = [f"{error}", f"(all of it: {self.log})"]
-            if network.missing(error.tail):
+            if commands.network_missing(error.tail):
                 lines.append(
                     "It seems to want a network that is not there. Prepare where there is one, with "
                     "the same --base, and bring BASE/data, BASE/cache and BASE/extra here."
@@ -212,11 +236,3 @@ def _moved(text: str, old: str, new: str) -> str:
     if old == new:
         return text
     return re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    try:
-        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return record if record.get("schema") == SCHEMA else None

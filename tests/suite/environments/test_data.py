@@ -13,9 +13,9 @@ from suite_ground import benchmark, definition
 
 from injector.suite import config, definitions, shipped
 from injector.suite.config.model import SuiteError
-from injector.suite.environments import preparation, preparing
-from injector.suite.environments.making import Failed
-from injector.suite.environments.surroundings import placeholders, variables
+from injector.suite.environments import context, data
+from injector.suite.environments.commands import Failed
+from injector.suite.environments.context import placeholders, variables
 
 FACTS = {"arch": "cpu", "gpu_count": 1, "cpu_count": 4}
 WRITE = """\
@@ -38,7 +38,7 @@ def counted(tmp_path, monkeypatch):
 
 
 def plan(asked, base):
-    found = preparing.plan(asked, base, FACTS, use_current=True)
+    found = data.prepare_step(asked, base, FACTS, use_current=True)
     assert found is not None
     return found
 
@@ -51,10 +51,10 @@ def of(tmp_path, script=WRITE, name="bench", **settings):
 
 def test_a_step_runs_once_and_fills_its_folder(tmp_path, base, told, counted):
     asked = of(tmp_path)
-    assert not preparing.is_prepared(asked, base, FACTS, use_current=True)
+    assert not data.is_prepared(asked, base, FACTS, use_current=True)
     assert plan(asked, base).run(told.append)
     assert (base / "data" / "made" / "data.txt").exists()
-    assert preparing.is_prepared(asked, base, FACTS, use_current=True)
+    assert data.is_prepared(asked, base, FACTS, use_current=True)
     assert not plan(asked, base).run(told.append)
     assert not plan(of(tmp_path, name="another"), base).run(told.append)
     assert counted() == 1
@@ -64,8 +64,8 @@ def test_a_step_runs_once_and_fills_its_folder(tmp_path, base, told, counted):
 
 
 def test_a_benchmark_without_a_step_is_prepared(tmp_path, base):
-    assert preparing.is_prepared(benchmark(tmp_path), base, FACTS)
-    assert preparation.data_of(benchmark(tmp_path), base) == base / "data"
+    assert data.is_prepared(benchmark(tmp_path), base, FACTS)
+    assert context.data_of(benchmark(tmp_path), base) == base / "data"
 
 
 def test_arguments_have_placeholders_and_a_folder_of_their_own(tmp_path, base, told, counted):
@@ -92,14 +92,14 @@ def test_settings_that_only_a_job_can_fill_are_no_hindrance(tmp_path, base, told
 def test_the_step_of_every_shipped_benchmark_can_be_planned(place, tmp_path, base):
     (tmp_path / "suite.yaml").write_text(f"one: {{definition: {place}}}\n")
     (found,) = config.load(tmp_path / "suite.yaml", FACTS).benchmarks
-    step = preparing.plan(found, base, FACTS)
+    step = data.prepare_step(found, base, FACTS)
     assert (step is not None) == (place / "prepare.py").is_file()
 
 
 def test_a_step_can_be_a_list_of_words(tmp_path, base, told, counted):
     asked = of(tmp_path, prepare=["prepare.py", "{data}", "--size", 3])
     plan(asked, base).run(told.append)
-    assert (preparation.data_of(asked, base) / "data.txt").read_text() == "--size 3"
+    assert (context.data_of(asked, base) / "data.txt").read_text() == "--size 3"
 
 
 def test_a_changed_script_makes_its_data_anew(tmp_path, base, told, counted):
@@ -118,7 +118,7 @@ def test_a_step_that_fails_leaves_nothing_and_says_why(tmp_path, base, told):
         plan(asked, base).run(told.append)
     assert "there is no such thing" in str(error.value) and "so far" in str(error.value)
     assert list((base / "data").iterdir()) == []
-    assert not preparing.is_prepared(asked, base, FACTS, use_current=True)
+    assert not data.is_prepared(asked, base, FACTS, use_current=True)
     log = base / "extra" / ".prepared" / "made.log"
     assert "so far" in log.read_text() and str(log) in str(error.value)
 
@@ -128,7 +128,7 @@ def test_what_it_made_before_stays_when_it_fails(tmp_path, base, told, counted):
     with pytest.raises(Failed):
         plan(of(tmp_path, script="raise SystemExit(3)"), base).run(told.append)
     assert (base / "data" / "made" / "data.txt").exists()
-    assert not preparing.is_prepared(of(tmp_path), base, FACTS, use_current=True)
+    assert not data.is_prepared(of(tmp_path), base, FACTS, use_current=True)
 
 
 def test_a_network_that_is_not_there_is_said(tmp_path, base, told):
@@ -192,7 +192,7 @@ def test_a_base_may_be_moved(tmp_path, base, told, counted):
     plan(of(tmp_path), base).run(told.append)
     moved = tmp_path / "elsewhere"
     base.rename(moved)
-    assert preparing.is_prepared(of(tmp_path), moved, FACTS, use_current=True)
+    assert data.is_prepared(of(tmp_path), moved, FACTS, use_current=True)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_base_may_be_moved(tmp_path, base, told, counted):
 )
 def test_a_step_that_makes_no_sense(tmp_path, base, told, says):
     with pytest.raises(SuiteError, match=says):
-        preparation.of(of(tmp_path, prepare=told), base)
+        context.preparation_of(of(tmp_path, prepare=told), base)
 
 
 # --- milabench's ways -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Getting a suite ready: sources and environments, then data. A failure is one benchmark's alone."""
+"""Getting a suite ready: sources and environments, then data. A failure affects one benchmark only."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 from .. import definitions
 from ..config.model import Benchmark, Problem, SuiteError
-from . import current, environments, folders, itself, origins, preparing, requirements, sources
-from .environments import Group
-from .ground import not_installed
-from .making import Failed, Say
+from . import data, folders, install_groups, origins, own_package, requirements, sources
+from .commands import Failed, Say
+from .data import PrepareStep
+from .install_groups import InstallGroup
 from .origins import Origin
-from .preparing import Step
+from .resources import why_not_installed
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SetupOutcome:
     """What became of one thing that had to be there."""
 
     what: str
@@ -37,8 +37,8 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class How:
-    """How somebody wants it done."""
+class SetupOptions:
+    """Options of install and prepare."""
 
     base: Path
     arch: str
@@ -56,8 +56,8 @@ class How:
 
 
 def install(
-    everything: Iterable[Benchmark], chosen: Iterable[Benchmark], how: How
-) -> list[Outcome]:
+    everything: Iterable[Benchmark], chosen: Iterable[Benchmark], how: SetupOptions
+) -> list[SetupOutcome]:
     """Have sources and environments for the ``chosen`` among ``everything`` of a suite.
 
     An environment holds what all benchmarks of its group want, chosen or not: choosing others later
@@ -85,62 +85,67 @@ def _notes(benchmarks: Iterable[Benchmark]) -> list[str]:
 
 
 def _is_installed(benchmark: Benchmark) -> bool:
-    origin = origins.of(benchmark)
+    origin = origins.origin_of(benchmark)
     return origin is not None and origin.install
 
 
-def _groups(members: Sequence[Benchmark], how: How) -> list[Group]:
+def _groups(members: Sequence[Benchmark], how: SetupOptions) -> list[InstallGroup]:
     """The install groups; raises every mistake in them."""
     problems: list[Problem] = []
-    asked: dict[str, dict[str, requirements.Asked]] = {}
+    required: dict[str, dict[str, requirements.Requirements]] = {}
     for benchmark in members:
         try:
             folders.venv(how.base, benchmark.install_group)
-            wants = requirements.of(benchmark, how.arch, how.base)
-            asked.setdefault(benchmark.install_group, {})[benchmark.name] = wants
+            wants = requirements.requirements_of(benchmark, how.arch, how.base)
+            required.setdefault(benchmark.install_group, {})[benchmark.name] = wants
         except SuiteError as error:
             problems += error.problems
     if problems:
         raise SuiteError(dict.fromkeys(problems))
-    return [Group(name, how.arch, each) for name, each in asked.items()]
+    return [InstallGroup(name, how.arch, each) for name, each in required.items()]
 
 
 def _origins(benchmarks: Iterable[Benchmark]) -> dict[Origin, list[str]]:
     found: dict[Origin, list[str]] = {}
     for benchmark in benchmarks:
-        origin = origins.of(benchmark)
+        origin = origins.origin_of(benchmark)
         if origin is not None and benchmark.name not in found.setdefault(origin, []):
             found[origin].append(benchmark.name)
     return found
 
 
-def _source(origin: Origin, names: Sequence[str], how: How) -> Outcome:
+def _source(origin: Origin, names: Sequence[str], how: SetupOptions) -> SetupOutcome:
     def todo() -> str:
-        return "" if sources.missing(origin, how.base) is None else str(origin)
+        return "" if sources.why_missing_source(origin, how.base) is None else str(origin)
 
     def act() -> bool:
-        return sources.install(origin, how.base, how.say, how.force)
+        return sources.install_source(origin, how.base, how.say, how.force)
 
-    return _done(f"source {origin.name}", names, how, todo, act)
+    return _act(f"source {origin.name}", names, how, todo, act)
 
 
-def _environment(group: Group, lost: Mapping[str, Outcome], how: How) -> Outcome:
-    names, what = tuple(group.asked), f"environment {group.name}"
+def _environment(
+    group: InstallGroup, lost: Mapping[str, SetupOutcome], how: SetupOptions
+) -> SetupOutcome:
+    names, what = tuple(group.required), f"environment {group.name}"
     if how.use_current:
-        lacking = current.lacking(group.asked)
+        lacking = requirements.missing_packages(group.required)
         what = f"the current environment for {group.name}"
-        return Outcome(what, "failed" if lacking else "there", "\n".join(lacking), 0.0, names)
+        return SetupOutcome(what, "failed" if lacking else "there", "\n".join(lacking), 0.0, names)
     for name, each in lost.items():
-        if name in group.asked and any("-e " in line for line in group.asked[name].lines):
+        if name in group.required and any("-e " in line for line in group.required[name].lines):
             text = f"{name} installs its {each.what}, which failed"
-            return Outcome(what, "failed", text, 0.0, names)
+            return SetupOutcome(what, "failed", text, 0.0, names)
 
     def todo() -> str:
         anew = "asked for" if how.force or how.update else ""
-        return environments.plan(group, how.base, itself.find(how.base)).why or anew
+        return (
+            install_groups.work_left(group, how.base, own_package.find_own_package(how.base)).why
+            or anew
+        )
 
     def act() -> bool:
-        return environments.install(
+        return install_groups.install(
             group,
             how.base,
             how.say,
@@ -149,42 +154,46 @@ def _environment(group: Group, lost: Mapping[str, Outcome], how: How) -> Outcome
             force=how.force,
         )
 
-    return _done(what, names, how, todo, act)
+    return _act(what, names, how, todo, act)
 
 
-def _done(
-    what: str, names: Sequence[str], how: How, todo: Callable[[], str], act: Callable[[], bool]
-) -> Outcome:
+def _act(
+    what: str,
+    names: Sequence[str],
+    how: SetupOptions,
+    todo: Callable[[], str],
+    act: Callable[[], bool],
+) -> SetupOutcome:
     """Do one thing, or only say what would be done."""
     began = time.monotonic()
     try:
         if how.dry_run:
             why = todo()
-            return Outcome(what, "to do" if why else "there", why, 0.0, tuple(names))
+            return SetupOutcome(what, "to do" if why else "there", why, 0.0, tuple(names))
         state = "made" if act() else "there"
     except Failed as error:
         how.say(f"{what}: failed")
-        return Outcome(what, "failed", str(error), time.monotonic() - began, tuple(names))
+        return SetupOutcome(what, "failed", str(error), time.monotonic() - began, tuple(names))
     except OSError as error:
         text = f"{error.filename or how.base}: {error.strerror or error}"
-        return Outcome(what, "failed", text, time.monotonic() - began, tuple(names))
-    return Outcome(what, state, "", time.monotonic() - began, tuple(names))
+        return SetupOutcome(what, "failed", text, time.monotonic() - began, tuple(names))
+    return SetupOutcome(what, state, "", time.monotonic() - began, tuple(names))
 
 
 # --- data -------------------------------------------------------------------------------------------
 
 
-def prepare(chosen: Iterable[Benchmark], how: How) -> list[Outcome]:
+def prepare(chosen: Iterable[Benchmark], how: SetupOptions) -> list[SetupOutcome]:
     """Run the prepare steps of ``chosen`` benchmarks that have not finished, each once.
 
     Raises:
         SuiteError: every mistake in what the benchmarks say about it.
     """
-    steps: dict[str, list[Step]] = {}
+    steps: dict[str, list[PrepareStep]] = {}
     problems: list[Problem] = []
     for benchmark in chosen:
         try:
-            step = preparing.plan(benchmark, how.base, how.facts, how.use_current)
+            step = data.prepare_step(benchmark, how.base, how.facts, how.use_current)
             if step is not None:
                 steps.setdefault(step.digest, []).append(step)
         except SuiteError as error:
@@ -196,31 +205,31 @@ def prepare(chosen: Iterable[Benchmark], how: How) -> list[Outcome]:
     ]
 
 
-def _clashes(steps: Mapping[str, Sequence[Step]]) -> Iterable[Problem]:
+def _clashes(steps: Mapping[str, Sequence[PrepareStep]]) -> Iterable[Problem]:
     """Different steps that would fill the same folder."""
-    by_folder: dict[Path, Step] = {}
+    by_folder: dict[Path, PrepareStep] = {}
     for same in steps.values():
         step = same[0]
-        other = by_folder.setdefault(step.asked.data, step)
-        if other is not step and not step.asked.shared:
+        other = by_folder.setdefault(step.preparation.data, step)
+        if other is not step and not step.preparation.shared:
             text = (
-                f"fills {step.asked.data}, as {other.benchmark.name} does in another way: "
+                f"fills {step.preparation.data}, as {other.benchmark.name} does in another way: "
                 "name folders of their own with `prepare.data`"
             )
             yield Problem(step.benchmark.at("prepare"), text)
 
 
-def _prepared(step: Step, names: Sequence[str], how: How) -> Outcome:
+def _prepared(step: PrepareStep, names: Sequence[str], how: SetupOptions) -> SetupOutcome:
     what = f"data of {step.benchmark.name}"
 
     def todo() -> str:
-        return "" if step.finished() and not how.force else str(step.asked.data)
+        return "" if step.finished() and not how.force else str(step.preparation.data)
 
     def act() -> bool:
         if (how.force or not step.finished()) and (
-            why := not_installed(step.benchmark, how.base, how.use_current)
+            why := why_not_installed(step.benchmark, how.base, how.use_current)
         ):
             raise Failed(f"{why}: inject suite install comes first")
         return step.run(how.say, how.force)
 
-    return _done(what, names, how, todo, act)
+    return _act(what, names, how, todo, act)

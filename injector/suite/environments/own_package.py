@@ -12,12 +12,12 @@ from typing import NamedTuple
 from ..._version import __version__
 from .. import shipped
 from . import folders
-from .making import Failed, making
+from .commands import Failed, staged
 
 NAME = "overlay-injector"
 
 
-class Itself(NamedTuple):
+class OwnPackage(NamedTuple):
     """This package as it runs now."""
 
     requirement: str
@@ -33,15 +33,15 @@ class Itself(NamedTuple):
         file = Path(self.requirement)
         if self.requirement.startswith("-e ") or file.exists():
             return
-        with making(file.parent) as new:
+        with staged(file.parent) as new:
             _pack(_installed(), new / file.name)
 
 
-def find(base: Path) -> Itself:
+def find_own_package(base: Path) -> OwnPackage:
     """This package, from where it was itself installed.
 
     From a checkout: that checkout, so that what is edited there is what runs. Otherwise a wheel
-    put together from its installed files: no index has to be asked for it.
+    put together from its installed files: no index is needed for it.
 
     Raises:
         Failed: it is neither in a checkout nor properly installed.
@@ -51,14 +51,14 @@ def find(base: Path) -> Itself:
         text = (checkout / "pyproject.toml").read_text(encoding="utf-8")
         needs = re.search(r"^dependencies = \[.*?\]$", text, re.M | re.S)
         requires = needs.group() if needs else text
-        return Itself(f"-e {checkout}", _digest(str(checkout)), _digest(requires))
+        return OwnPackage(f"-e {checkout}", _digest(str(checkout)), _digest(requires))
     installed = _installed()
     record = installed.read_text("RECORD") or ""
     requires = "\n".join(sorted(installed.requires or ()))
     # Two versions of it may use the same base at the same time.
     home = folders.cache(base) / "wheels" / _digest(record)[:12]
     file = home / f"{NAME.replace('-', '_')}-{installed.version}-py3-none-any.whl"
-    return Itself(str(file), _digest(record), _digest(requires))
+    return OwnPackage(str(file), _digest(record), _digest(requires))
 
 
 def _installed() -> importlib.metadata.Distribution:
