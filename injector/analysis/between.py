@@ -8,12 +8,13 @@ import numpy as np
 
 from .making import making
 from .samples import exceptional
-from .timeline import line_of
 from .units import Thread, Unit
+from .wording import line_of
 
 SAMPLE = 20_000
 """Steps to both sides of the middle one that are looked at."""
 MOST = 0.5
+UNKNOWN = "an unknown line"
 
 
 class Between(NamedTuple):
@@ -79,13 +80,13 @@ def between_of(thread: Thread, unit: Unit) -> Between | None:
 def _told(thread: Thread, unit: Unit, one: int, two: int, share: float) -> Between:
     sites = thread.lane.sites
     names = [
-        f"{line_of(sites[each].place)} ({sites[each].region})" if each else edge
+        f"{line_of(sites[each].place, UNKNOWN)} ({sites[each].region})" if each else edge
         for each, edge in ((one, "the step's begin"), (two, "the step's end"))
     ]
     text = f"between {names[0]} and {names[1]}"
     if unit.pace.paced_by == "loader":
         if not two:
-            text = f"between {names[0]} and {line_of(unit.pace.place)} (the next fetch)"
+            text = f"between {names[0]} and {line_of(unit.pace.place, UNKNOWN)} (the next fetch)"
         return Between(text, share)
     begin, end = (sites[each].place if each else unit.pace.place for each in (one, two))
     batch: list[int] = []

@@ -11,7 +11,7 @@ from ..store.folder import Damage, Run, read_events
 from . import monitored
 from .columns import SECOND, read_rows, sources
 from .loops import grouped, labels
-from .rates import number
+from .recorded import number
 from .units import Unit, threads_of
 
 POINTS = 300

@@ -11,9 +11,8 @@ import numpy as np
 from .advice import Host
 from .between import Between
 from .machines import Machine
-from .profile import Loop, Node, Stretch
+from .profile import READING, Loop, Node, Stretch
 from .samples import exceptional, median_of
-from .tables import READING
 from .tree import measured_from
 from .units import Unit
 
@@ -49,24 +48,6 @@ class Evidence:
     """Regions outside of steps."""
     wall: float = 0.0
     host: Host = field(default_factory=Host)
-
-
-def shares_of(tree: Node) -> dict[str, float]:
-    """A step divided among regions of different names, as the rows of its table have it.
-
-    What is done inside of a wait for a batch is a part of that wait.
-    """
-    found: dict[str, float] = {}
-
-    def add(node: Node, name: str) -> None:
-        inside = [child for child in node.children if child.name != "other"]
-        own = node.share - sum(child.share for child in inside)
-        found[name] = found.get(name, 0.0) + max(own, 0.0)
-        for child in inside:
-            add(child, "io" if name == "io" or child.name in READING else child.name)
-
-    add(tree, "other")
-    return found
 
 
 def windows_of(units: list[Unit], warmup: int) -> list[Shares]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from .profile import Loop, Warmup
@@ -89,11 +91,11 @@ def loop_of(units: list[Unit], asked: int, where: str | None) -> Loop:
 def numbered(found: list[Loop], loops: list[list[Unit]]) -> list[Loop]:
     """The loops ``found`` of ``loops``, each with its job and its attempt where there are several."""
     named = zip(found, labels(loops), strict=True)
-    found = [loop._replace(job=job) for loop, job in named]
+    found = [replace(loop, job=job) for loop, job in named]
     attempts = [units[0].source.attempt for units in loops]
     if len(set(attempts)) < 2:
         return found
-    return [loop._replace(attempt=at) for loop, at in zip(found, attempts, strict=True)]
+    return [replace(loop, attempt=at) for loop, at in zip(found, attempts, strict=True)]
 
 
 def _per_step(units: list[Unit], warmup: int, name: str) -> float | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..store.folder import Run
 from . import hosts, monitored, usage
@@ -11,7 +12,8 @@ from . import hosts, monitored, usage
 Memory = dict[int, tuple[Sequence[float], Sequence[float]]]
 
 
-class Machine(NamedTuple):
+@dataclass(frozen=True)
+class Machine:
     """One host as its monitor saw it."""
 
     host: str
@@ -75,12 +77,12 @@ def _machine(seen: monitored.Monitored, info: Mapping[str, Any]) -> Machine:
         {device.number: _ranks(device.pids, seen.host, info) for device in devices},
         tuple(seen.problems),
     )
-    found = found._replace(load=hosts.load(seen), total_cores=hosts.cores(seen))
+    found = replace(found, load=hosts.load(seen), total_cores=hosts.cores(seen))
     crowded = hosts.crowding(seen, found.cores, found.shortage.get("cpu", 0.0))
     if not crowded:
         return found
     known = f"this program alone: {crowded}, and it may be faster without them"
-    return found._replace(problems=(*found.problems, known), crowded=crowded)
+    return replace(found, problems=(*found.problems, known), crowded=crowded)
 
 
 def _ranks(pids: Sequence[int], host: str, info: Mapping[str, Any]) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..store.folder import Run
 from .profile import Verdict
 
@@ -38,4 +40,4 @@ def qualified(verdict: Verdict, run: Run) -> Verdict:
         sentence = (
             f"{verdict.sentence}; parts of the record are missing, and this is about the rest"
         )
-    return verdict._replace(sentence=sentence)
+    return replace(verdict, sentence=sentence)

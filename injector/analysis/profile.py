@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from .rates import Statistics
+from .recorded import Statistics
+
+READING = ("io", "io.start")
+"""The regions in which batches are made."""
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """A line of the program."""
 
     file: str
@@ -17,7 +21,8 @@ class Place(NamedTuple):
     """The line itself, stripped; empty when it could not be read."""
 
 
-class Node(NamedTuple):
+@dataclass(frozen=True)
+class Node:
     """A region of a step, or the step itself.
 
     Where a node has children, they add up to it: what none of them covers is the last child, of the
@@ -43,8 +48,26 @@ class Node(NamedTuple):
     together: tuple[Node, ...] = ()
     """For each name that several of the children have, these as one, without children or place."""
 
+    def shares(self) -> dict[str, float]:
+        """A step divided among regions of different names, as the rows of its table have it: 0…1.
 
-class Throughput(NamedTuple):
+        What is done inside of a wait for a batch is a part of that wait.
+        """
+        found: dict[str, float] = {}
+
+        def add(node: Node, name: str) -> None:
+            inside = [child for child in node.children if child.name != "other"]
+            own = node.share - sum(child.share for child in inside)
+            found[name] = found.get(name, 0.0) + max(own, 0.0)
+            for child in inside:
+                add(child, "io" if name == "io" or child.name in READING else child.name)
+
+        add(self, "other")
+        return found
+
+
+@dataclass(frozen=True)
+class Throughput:
     """Sums over sums, of the measured steps."""
 
     steps: float
@@ -57,7 +80,8 @@ class Throughput(NamedTuple):
     why_no_items: str | None = None
 
 
-class Track(NamedTuple):
+@dataclass(frozen=True)
+class Track:
     """One rank in one loop."""
 
     process: int
@@ -74,7 +98,8 @@ class Track(NamedTuple):
     """Median seconds of each region of a step without the regions inside it, ``other`` included."""
 
 
-class Straggler(NamedTuple):
+@dataclass(frozen=True)
+class Straggler:
     """The rank that the others wait for."""
 
     rank: int
@@ -86,7 +111,8 @@ class Straggler(NamedTuple):
     """Seconds by which that region exceeds the other ranks' median."""
 
 
-class Warmup(NamedTuple):
+@dataclass(frozen=True)
+class Warmup:
     """The first steps, kept out of the statistics."""
 
     steps: int
@@ -96,7 +122,8 @@ class Warmup(NamedTuple):
     """How many of them ``--skip`` named."""
 
 
-class Exceptional(NamedTuple):
+@dataclass(frozen=True)
+class Exceptional:
     """One or two measured steps that took so long that shares would be theirs; no share counts them."""
 
     steps: int
@@ -107,7 +134,8 @@ class Exceptional(NamedTuple):
     """The region that took most of them."""
 
 
-class Loop(NamedTuple):
+@dataclass(frozen=True)
+class Loop:
     """A training loop over all its ranks."""
 
     task: str
@@ -136,7 +164,8 @@ class Loop(NamedTuple):
     """Where several processes train that are no ranks of one job: ``process 3``, by its index."""
 
 
-class Evaluation(NamedTuple):
+@dataclass(frozen=True)
+class Evaluation:
     """The passes in which nothing was trained."""
 
     place: Place | None
@@ -155,7 +184,8 @@ class Evaluation(NamedTuple):
     """Seconds of a first batch that took far longer than others (it compiles): not in ``throughput``."""
 
 
-class Stretch(NamedTuple):
+@dataclass(frozen=True)
+class Stretch:
     """A part of the run's wall time."""
 
     name: str
@@ -166,8 +196,9 @@ class Stretch(NamedTuple):
     place: Place | None = None
 
 
-class Fate(NamedTuple):
-    """What became of a rank that did not end in order."""
+@dataclass(frozen=True)
+class RankOutcome:
+    """What became of a rank that did not end in order; of a run that goes on, that does not go on."""
 
     rank: int
     attempt: int
@@ -175,9 +206,9 @@ class Fate(NamedTuple):
     process: int
     """Index of ``processes`` in run.json."""
     kind: str
-    """``died``, ``followed``, ``hung``, ``waited`` or ``stuck``; :mod:`.fates` says when which."""
+    """``died``, ``followed``, ``hung``, ``waited``, ``stuck``, ``silent``; see :mod:`.outcomes`."""
     how: str
-    """How it ended: ``"killed by SIGKILL"``, ``"exit code 3"``, the exception, ``"nobody knows how"``."""
+    """How it ended: ``"killed by SIGKILL"``, ``"exit code 3"``, the exception, ``"exit not known"``."""
     steps: int
     """Steps that it made, of its last loop."""
     usual: float
@@ -190,12 +221,20 @@ class Fate(NamedTuple):
     seconds: float
     """How long it had been silent, or had waited, when it ended."""
     ended: float | None
-    """Unix seconds; None where nobody knows."""
+    """Unix seconds; None if no process saw it."""
     restarted: int | None
     """The attempt at which the rank was started again; None if it was not."""
 
+    @property
+    def state(self) -> str:
+        """``died``, ``hung``, ``silent`` or ``waiting``: the word of a live view."""
+        return {"waited": "waiting", "hung": "hung", "stuck": "hung", "silent": "silent"}.get(
+            self.kind, "died"
+        )
 
-class Verdict(NamedTuple):
+
+@dataclass(frozen=True)
+class Verdict:
     """What limits the program, if anything does."""
 
     kind: str
@@ -215,7 +254,8 @@ class Verdict(NamedTuple):
     """What is larger than all that the sentence is about, then what else could be saved."""
 
 
-class Profile(NamedTuple):
+@dataclass(frozen=True)
+class Profile:
     """Everything that a report says of the spans of a run."""
 
     loops: tuple[Loop, ...]
@@ -230,5 +270,5 @@ class Profile(NamedTuple):
     """Regions outside of any step (``fit`` of a library, …), by name, over the whole run."""
     unmeasured: tuple[str, ...] = ()
     """What could not be measured, and why, as sentences."""
-    fates: tuple[Fate, ...] = ()
+    outcomes: tuple[RankOutcome, ...] = ()
     """Of ranks that died, hung or waited for those; attempt by attempt, the cause first."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numpy as np
+
+from ..store import packed
 from ..store.folder import Run
-from .columns import SECOND, Source, read_rows, sources
+from .columns import SECOND, Rows, Site, Source, read_rows, sources
 from .evidence import (
     Evidence,
     Memory,
@@ -15,52 +19,57 @@ from .evidence import (
     host_of,
     windows_of,
 )
-from .fates import fates_of
 from .findings import Findings, findings_of, first_of, others_of
 from .loops import grouped, labels, loop_of, numbered, warmup_steps
 from .machines import Machine
-from .members import Trail, members_of, trail_of
 from .missing import qualified
-from .profile import Fate, Profile, Stretch
+from .outcomes import Call, LastSpan, RankProcess, number_attempts, outcomes_of, own
+from .profile import Profile, RankOutcome, Stretch
+from .recorded import Series
+from .samples import median_of
 from .timeline import among_attempts, stretches_of
 from .units import Unit, threads_of
 from .unmeasured import unmeasured_of
-from .verdict import nothing_trained, verdict_of
+from .verdict import nothing_trained, verdict_of, with_losses
 
 _AT_ONCE = 2
 """Processes whose spans are in memory together: columns are worked on without the interpreter's lock."""
 
 
 def profile(
-    run: Run, memory: Memory | None = None, watched: Sequence[Machine] = ()
+    run: Run,
+    memory: Memory | None = None,
+    watched: Sequence[Machine] = (),
+    series: Sequence[Series] = (),
 ) -> Profile | None:
     """What the spans of ``run`` say; None where it recorded none.
 
-    ``memory`` is how much each process used, when; without it nothing is said of growth, and without
-    the hosts as they were ``watched`` nothing of other programs and full cores. Raises OSError, and
-    NotARunError for records of a later version.
+    ``memory`` is how much each process used, when; without it nothing is said of growth, without the
+    hosts as they were ``watched`` nothing of other programs and full cores, and without the ``series``
+    of its values nothing of losses that are not finite. Raises OSError, and NotARunError for records
+    of a later version.
     """
     found = sources(run)
     recording = [source for source in found if source.has_spans()]
     if not recording:
         return None
     findings: list[Findings] = []
-    trails: dict[int, Trail] = {}
+    ends: dict[int, LastSpan] = {}
     unknown = last = 0
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for source, (made, more, trail) in zip(recording, pool.map(_read, recording), strict=True):
+        for source, (made, more, end) in zip(recording, pool.map(_read, recording), strict=True):
             findings += made
             unknown += more
-            if trail is not None:
-                trails[source.index] = trail
-                last = max(last, trail.ended)
+            if end is not None:
+                ends[source.index] = end
+                last = max(last, end.ended)
     loops = grouped([unit for each in findings for unit in each.units])
     asked = _asked(run)
     where = {id(u): at for each in findings for u, at in zip(each.units, each.where, strict=True)}
     texts = [at.text if (at := where[id(units[0])]) and at.is_most else None for units in loops]
     told = [loop_of(units, asked, text) for units, text in zip(loops, texts, strict=True)]
     told = numbered(told, loops)
-    members = members_of(run.info, found, trails, [u for each in findings for u in each.units])
+    ranks = ranks_of(run.info, found, ends, [u for each in findings for u in each.units])
     times = _times(run, found, last)
     stretches = _stretches(_main(findings, loops), loops, asked, times)
     wall = (times[1] - times[0]) / SECOND
@@ -86,25 +95,108 @@ def profile(
         evaluations=tuple(one for each in first_of(findings) for one in each.evaluations),
         stretches=stretches,
         wall=wall,
-        verdict=qualified(verdict, run),
+        verdict=with_losses(qualified(verdict, run), series if told else ()),
         others=others,
         unmeasured=unmeasured_of(run.info, found, findings, told, unknown),
-        fates=fates_of(run.info, members),
+        outcomes=outcomes_of(run.info, ranks),
     )
 
 
-def fates(run: Run) -> tuple[Fate, ...]:
+def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:
     """What became of the ranks of a ``run`` that recorded no spans. Raises OSError, NotARunError."""
-    return fates_of(run.info, members_of(run.info, sources(run), {}, []))
+    return outcomes_of(run.info, ranks_of(run.info, sources(run), {}, []))
 
 
-def _read(source: Source) -> tuple[list[Findings], int, Trail | None]:
-    """What the lanes of a process show; rows that nothing explains; the last row."""
+def _read(source: Source) -> tuple[list[Findings], int, LastSpan | None]:
+    """What the lanes of a process show; rows that nothing explains; the last span."""
     rows = read_rows(source)
-    trail = trail_of(source, rows)
+    last = _last_span(source, rows)
     threads = threads_of(source, rows)
     idle = not any(thread.units for thread in threads)
-    return [findings_of(each, idle or bool(each.units)) for each in threads], rows.unknown, trail
+    return [findings_of(each, idle or bool(each.units)) for each in threads], rows.unknown, last
+
+
+def _last_span(source: Source, rows: Rows) -> LastSpan | None:
+    waits = [number for number, site in source.sites.items() if site.region == "wait"]
+    others = np.flatnonzero(~np.isin(rows.site, waits))
+    if not len(others):
+        return None
+    last = int(others[rows.end[others].argmax()])
+    call = _call(source.sites[int(rows.site[last])])
+    return LastSpan(int(rows.start[last]), int(rows.end[last]), call)
+
+
+def _call(site: Site) -> Call:
+    return Call(site.region, site.what, site.place)
+
+
+def ranks_of(
+    info: Mapping[str, Any],
+    sources: Sequence[Source],
+    ends: Mapping[int, LastSpan],
+    units: Sequence[Unit],
+) -> list[RankProcess]:
+    """The ranks of a run in the order in which they began; none of a run that was not collected.
+
+    ``ends``: by index of the process, its last span; ``units``: the loops of all processes.
+    """
+    facts = info.get("processes")
+    if not isinstance(facts, list) or len(facts) != len(sources):
+        return []
+    again = _replaced(sources)
+    everyone = [
+        RankProcess(
+            rank=source.rank,
+            process=index,
+            host=source.host,
+            pid=source.pid,
+            ppid=fact.get("ppid"),
+            attempt=source.attempt,
+            began=source.began,
+            said=source.ended,
+            gone=round(fact["gone"] * SECOND)
+            if isinstance(fact.get("gone"), (int, float))
+            else None,
+            code=_code(fact.get("exit")),
+            error=str(fact.get("error") or ""),
+            in_order=source.ended is not None or index in again,
+            last=ends.get(index),
+        )
+        for index, (source, fact) in enumerate(zip(sources, facts, strict=True))
+    ]
+    found = [
+        everyone[index] for index in own(everyone, [index in ends for index in range(len(facts))])
+    ]
+    for each in found:
+        source = sources[each.process]
+        if each.last is not None:
+            opened = (source.sites.get(number) for number in packed.opened(source.spans_path))
+            each.opened = tuple(_call(site) for site in opened if site is not None)
+        mine = [unit for unit in units if unit.source is source]
+        if mine:
+            latest = max(mine, key=lambda unit: int(unit.end[-1]))
+            each.steps, each.usual = len(latest.start), median_of(latest.table.seconds)
+    number_attempts(found)
+    return found
+
+
+def _replaced(sources: Sequence[Source]) -> set[int]:
+    """Processes whose number recorded once more without an end in between."""
+    last: dict[tuple[str, int | None], int] = {}
+    found = set()
+    for index, source in enumerate(sources):
+        before = last.get((source.host, source.pid))
+        if before is not None and sources[before].ended is None:
+            found.add(before)
+        last[source.host, source.pid] = index
+    return found
+
+
+def _code(exit: object) -> int | None:
+    if not isinstance(exit, dict):
+        return None
+    signal, code = exit.get("signal"), exit.get("code")
+    return -signal if isinstance(signal, int) else code if isinstance(code, int) else None
 
 
 def _asked(run: Run) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .rates import Statistics
+from .recorded import Statistics
 
 _TIMES, _PART, _MANY = 10, 0.1, 200
 
 
 def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
-    """As :func:`.rates.statistics`, of a column; all 0 if there is nothing."""
+    """As :func:`.recorded.statistics`, of a column; all 0 if there is nothing."""
     n = len(values)
     if not n:
         return Statistics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

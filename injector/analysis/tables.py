@@ -13,7 +13,7 @@ from .columns import SECOND, Flags, Ints, Site
 from .intervals import Holes
 from .lanes import Lane
 from .marks import STRUCTURE
-from .profile import Place
+from .profile import READING, Place
 from .steps import Steps
 
 Seconds = npt.NDArray[np.float32]
@@ -22,8 +22,6 @@ Path = tuple[tuple[str, Place | None], ...]
 """A region by its line, inside another, …, inside the step."""
 LINES = 6
 """Lines of one region that are told apart."""
-READING = ("io", "io.start")
-"""The regions in which batches are made."""
 _MOSTLY = 0.8
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from .intervals import Holes, among, counts, owners
 from .profile import Place, Stretch
 from .tables import counted
 from .units import Thread, Unit
+from .wording import line_of
 
 GAPS = 5
 """Kinds of gaps that are told apart; what is left is one more."""
@@ -72,9 +72,9 @@ def among_attempts(
     begin, *inner, end = found
     parts = (
         Stretch(others, before, f"before {who}"),
-        begin._replace(seconds=begin.seconds - before),
+        replace(begin, seconds=begin.seconds - before),
         *inner,
-        end._replace(seconds=end.seconds - after),
+        replace(end, seconds=end.seconds - after),
         Stretch(others, after, f"after {who}"),
     )
     return tuple(part for part in parts if part.seconds)
@@ -180,8 +180,3 @@ def _between(one: Site, two: Site) -> str:
 def named(site: Site) -> str:
     """``forward (train.py:30)``."""
     return f"{site.region} ({line_of(site.place)})" if site.place else site.region
-
-
-def line_of(place: Place | None) -> str:
-    """``train.py:30``."""
-    return f"{os.path.basename(place.file)}:{place.line}" if place else "a line not known"

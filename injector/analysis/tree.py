@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .profile import Exceptional, Node
-from .rates import Statistics
+from .recorded import Statistics
 from .samples import exceptional, statistics_of
 from .tables import Path, Seconds
 from .units import Unit

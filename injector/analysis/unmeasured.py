@@ -7,7 +7,7 @@ from typing import Any
 from .columns import Source
 from .findings import Findings
 from .profile import Loop, Node
-from .timeline import line_of
+from .wording import line_of
 
 TRANSFER = "h2d"
 """The region of moving batches to a device; not every way of doing so is seen."""

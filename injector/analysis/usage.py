@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any
 
 from .monitored import Monitored, Sample
 
 
-class ProcessUsage(NamedTuple):
+@dataclass(frozen=True)
+class ProcessUsage:
     """One process of the program. Bytes and seconds."""
 
     pid: int
@@ -28,7 +30,8 @@ class ProcessUsage(NamedTuple):
     """Its resident memory over time: unix seconds, bytes."""
 
 
-class DeviceUsage(NamedTuple):
+@dataclass(frozen=True)
+class DeviceUsage:
     """One device. Fractions, bytes, °C, watts, joules."""
 
     number: str

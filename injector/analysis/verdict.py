@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import NamedTuple
 
 from . import advice
 from .advice import heaviest
-from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, shares_of
-from .profile import Loop, Node, Verdict
-from .rates import Series, number
-from .tables import READING
-from .timeline import line_of
+from .evidence import GROWTH, IN_WINDOW, Evidence, Shares
+from .profile import READING, Loop, Node, Verdict
+from .recorded import Series, number
+from .wording import line_of
 
 WARNING, CRITICAL = 0.10, 0.20
 """Parts of a step from which something is worth a word; TraceML's."""
@@ -113,7 +113,7 @@ def _region(evidence: Evidence, shares: Shares, name: str) -> Finding:
     if name == "other":
         return _overhead(evidence, share, facts)
     node = heaviest(loop, *(READING if name == "io" else (name,)))
-    where = line_of(node.place if node else None)
+    where = line_of(node.place if node else None, "an unknown line")
     if node is not None and node.place is not None:
         facts.append(f"{node.name} at {where}: median {_time(node.host.median)}, "
                      f"95th percentile {_time(node.host.p95)} a step")  # fmt: skip
@@ -207,7 +207,7 @@ def verdict_of(evidence: Evidence) -> Verdict:
     dwarfs = tuple(_steps_apart(evidence)), tuple(_stretches(evidence))
     if not loop.tree.children:
         return _undivided(loop, dwarfs)
-    shares = shares_of(loop.tree)
+    shares = loop.tree.shares()
     saved = savings(evidence, shares)
     order = sorted(saved, key=lambda name: -saved[name])
     found = finding(evidence, shares, order[0])
@@ -288,7 +288,8 @@ def with_losses(verdict: Verdict, series: Sequence[Series]) -> Verdict:
     if last is None or not isfinite(last):
         text += ", the last one too: what is computed is of no use"
     severity = "warning" if verdict.severity == "info" else verdict.severity
-    return verdict._replace(
+    return replace(
+        verdict,
         severity=severity,
         sentence=f"{verdict.sentence}; but {text}",
         besides=(text, *verdict.besides),
@@ -342,11 +343,11 @@ def _steps_apart(evidence: Evidence) -> list[str]:
             f"one step of the warm-up takes {_time(warmup.slowest)}, {part} of the run{likely}"
         )
     if loop.exceptional:
-        steps, spent, part_, mostly = loop.exceptional
-        which = "1 step takes" if steps == 1 else f"{steps} steps take"
-        reason = likely if mostly in COMPUTING else ""
-        found.append(f"{which} {_time(spent)}, {_percent(part_)} of the loop's time, "
-                     f"mostly {mostly}{reason}; no share counts it")  # fmt: skip
+        one = loop.exceptional
+        which = "1 step takes" if one.steps == 1 else f"{one.steps} steps take"
+        reason = likely if one.mostly in COMPUTING else ""
+        found.append(f"{which} {_time(one.seconds)}, {_percent(one.part)} of the loop's time, "
+                     f"mostly {one.mostly}{reason}; no share counts it")  # fmt: skip
     return found
 
 

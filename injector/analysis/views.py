@@ -14,7 +14,7 @@ from ..store.folder import Damage, Run, read_events
 from ..store.place import default_runs
 from . import monitored
 from .query import Columns, View, Words, joined, length
-from .rates import CONTEXT, number
+from .recorded import CONTEXT, number
 from .runs import Listed, listed, one
 from .spanviews import regions, steps
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
+from ..analysis.summary import summarise
 from ..errors import UserError
+from ..report import data, terminal
 from ..report.layout import show
-from ..report.plain import as_data
-from ..report.terminal import render
 from ..store.folder import open_run
 from .ending import failed
 from .opened import add_base, add_run, collected, exit_code, is_suite, located
@@ -38,10 +37,11 @@ def main(argv: Sequence[str]) -> int:
 
             return report.main([path, *(["--format", "json"] if options.json else [])])
         with collected(open_run(path)) as run:
+            summary = summarise(run)
             if options.json:
-                sys.stdout.write(json.dumps(as_data(run), indent=1) + "\n")
+                sys.stdout.write(data.render(summary))
             else:
-                show(lambda: render(run), sys.stdout)
+                show(lambda: terminal.render(summary), sys.stdout)
             return exit_code(run)
     except (UserError, OSError) as error:
         return failed(error)

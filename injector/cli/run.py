@@ -147,15 +147,14 @@ class _Run:
     def prepare(self) -> None:
         """Import what comes after the program while the program runs."""
         try:
-            import injector.bus.collector
-            import injector.report.terminal  # noqa: F401  # what is not printed is kept
+            pass  # it is kept though nothing is printed
         except Exception as error:
             self.problems.append(f"no record: {type(error).__name__}: {error}")
 
     def prepare_analysis(self) -> bool:
         """Import what a report of training steps is made with, numpy above all; True: not yet."""
         try:
-            from injector.report.terminal import has_spans
+            from injector.analysis.summary import has_spans
 
             if self.folder is not None and not has_spans(self.folder):
                 return True
@@ -255,17 +254,18 @@ class _Run:
         try:
             if not os.path.exists(os.path.join(folder, "run.json")):  # the report knows of nothing
                 self.say(*(warning["text"] for warning in info["warnings"]))
+            from injector.analysis.summary import summarise
             from injector.bus.opening import collected
-            from injector.report.layout import show
-            from injector.report.terminal import render
             from injector.store.folder import open_run
 
             with collected(open_run(folder), check=False) as run:
-                if self.quiet:
-                    render(run, keep=True)
-                else:
-                    self.begin_line()
-                    show(lambda: render(run, keep=True), sys.stderr)
+                summary = summarise(run, keep=True)
+            if not self.quiet:
+                from injector.report.layout import show
+                from injector.report.terminal import render
+
+                self.begin_line()
+                show(lambda: render(summary), sys.stderr)
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ..analysis.course import course
+from ..analysis.summary import summarise
 from ..errors import UserError
 from ..live.snapshot import Snapshot
 from ..live.state import State
@@ -100,7 +101,7 @@ def _watch(run: Run, once: bool, json: bool) -> int:
         else:
             Watching(state, sys.stdout.fileno(), every=EVERY).until(end.reached)
     with collected(open_run(run.path)) as ended:
-        output(snapshot(ended))
+        output(snapshot(summarise(ended)))
         return exit_code(ended)
 
 
@@ -153,7 +154,7 @@ def _serve(run: Run, port: int) -> int:
         if end.come():
             with collected(open_run(run.path)) as ended:
                 page.course = course(ended)
-                page.show(snapshot(ended))
+                page.show(snapshot(summarise(ended)))
             return True
         page.show(state.tick())
         if page.past is None:  # what was before the page was opened, as far as it can be read

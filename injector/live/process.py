@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Any, NamedTuple
 
+from ..analysis.outcomes import Call, LastSpan, RankProcess
+from ..analysis.profile import Place
 from ..bus.endings import error_of
 from ..measure.pace import Lane
 from ..store.layout import ITEMS_MASK, WAIT, gives
@@ -60,6 +62,16 @@ class Kind:
         self.task = str(named) if marked else EVALUATION if self.evaluates else TRAIN
         self.paces = self.task == TRAIN and self.region in PACING
 
+    @property
+    def call(self) -> Call:
+        """What a process that is in such a span is in."""
+        data = self.site.get("place")
+        place = None
+        if isinstance(data, dict):
+            line = data.get("line")
+            place = Place(str(data.get("file")), line if isinstance(line, int) else 0, "", "")
+        return Call(self.region, self.site.get("what"), place)
+
 
 class Process:
     """One process: who it is, its tasks, its regions. Moments are nanoseconds of its monotonic clock."""
@@ -79,10 +91,10 @@ class Process:
         self.stopping = False
         self.losses: dict[str, float] = {}
         self.evaluating = False
-        self.latest = 0
-        """When its last span ended."""
-        self.last: dict[str, Any] | None = None
-        """The site of that span."""
+        self.latest = self.began = 0
+        """When its last span ended, and when that had begun."""
+        self.last: Kind | None = None
+        """What that span was."""
         self.tasks: dict[str, Progress] = {}
         self._kinds: dict[int, Kind] = {}
         self._lanes: dict[int, Lane] = {}
@@ -139,7 +151,7 @@ class Process:
 
     def spans(self, rows: Iterable[Row]) -> None:
         """Take rows of its spans, in the order in which they were written."""
-        kinds, latest = self._kinds, self.latest
+        kinds, latest, began = self._kinds, self.latest, self.began
         kind = None
         for start, end, payload, number in rows:
             found = kinds.get(number)
@@ -147,9 +159,10 @@ class Process:
                 self._span(start, end, payload, found)
                 # A rank that hangs may sleep over and over: a wait is no sign that it goes on.
                 if end >= latest and found.region != "wait":
-                    latest, kind = end, found
+                    latest, began, kind = end, start, found
         if kind is not None:
-            self.latest, self.last, self.evaluating = latest, kind.site, kind.evaluates
+            self.latest, self.began = latest, began
+            self.last, self.evaluating = kind, kind.evaluates
 
     def _span(self, start: int, end: int, payload: int, kind: Kind) -> None:
         if kind.region == "step":
@@ -270,10 +283,37 @@ class Process:
         self.gone = True
         self.code = code if code is not None else self.code
 
-    def site(self, number: int) -> dict[str, Any] | None:
-        """What a site stands for."""
+    def call(self, number: int) -> Call | None:
+        """What the site of that number stands for."""
         kind = self._kinds.get(number)
-        return None if kind is None else kind.site
+        return None if kind is None else kind.call
+
+    def as_rank(self, now: int, over: bool) -> RankProcess:
+        """What is known of it as a rank at ``now``, unix nanoseconds; ``over``: the run has ended."""
+        facts, began, last = self.facts, now, None
+        time, monotonic = facts.get("time"), facts.get("monotonic_ns")
+        if isinstance(time, (int, float)) and isinstance(monotonic, int):
+            began = round(time * 1e9)
+            shift = began - monotonic
+            if self.last is not None:
+                last = LastSpan(self.began + shift, self.latest + shift, self.last.call)
+        attempt, gone = facts.get("attempt"), self.ended or self.gone
+        return RankProcess(
+            rank=self.rank,
+            host=str(facts.get("host") or ""),
+            pid=facts.get("pid"),
+            ppid=facts.get("ppid"),
+            attempt=attempt if isinstance(attempt, int) else None,
+            began=began,
+            alive=not (over or gone),
+            code=self.code,
+            error=self.error,
+            in_order=self.ended or not self.gone,
+            last=last,
+            steps=self.steps,
+            usual=self.usual,
+            until=now,
+        )
 
     # -- what it comes to
 

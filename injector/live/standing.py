@@ -1,30 +1,22 @@
-"""How each rank of a run stands: at work, waiting for others, hung, dead, started again.
+"""The processes of a run that goes on: which has a row, at which attempt, in which state.
 
 Everything is read from the run folder, where each process says what it is in and the monitor says who has
-ended; numbers of processes are never looked up, since the run may be another machine's. What is said here
-of a rank is what the report will say of it (:mod:`injector.analysis.fates`), as far as it is known by now.
+ended; numbers of processes are never looked up, since the run may be another machine's. What became of a
+rank is decided by :mod:`injector.analysis.outcomes`, live as in the report.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from ..analysis.outcomes import Call, RankProcess, number_attempts, outcome_now, own, predicate
 from ..bus import spans
 from .process import Process
 
-LEAST = 10.0
-"""Seconds without a sign after which a rank may be said to hang."""
-TIMES = 20.0
-"""So many of its usual steps have to fit in there."""
-SILENT = 60.0
-"""Seconds without a sign after which a process that nobody waits for is called silent."""
-WAITING = "comm"
 
-
-class Standing(NamedTuple):
+class Row(NamedTuple):
     """One process that has a row."""
 
     process: Process
@@ -33,221 +25,101 @@ class Standing(NamedTuple):
     notes: tuple[str, ...]
 
 
-def standings(raw: str, processes: Sequence[Process], now: float, over: bool) -> list[Standing]:
+class _Known(NamedTuple):
+    """A process, and what is known of it as a rank."""
+
+    process: Process
+    rank: RankProcess
+
+    @property
+    def attempt(self) -> int:
+        return self.rank.attempt or 0
+
+
+def rows_of(raw: str, processes: Sequence[Process], now: float, over: bool) -> list[Row]:
     """The processes that have a row, of each rank that of the latest attempt, in the order of ranks.
 
     ``raw`` is the folder of their files, ``now`` is unix seconds, ``over`` says that the run has ended.
     """
-    rows = _latest(_attempts(_own(processes)))
-    quiet = {id(p): _silence(p, now) for attempts in rows for p, _ in attempts}
-    waits = {}
-    for attempts in rows:
-        process = attempts[-1][0]
-        if not (over or gone(process)) and quiet[id(process)] > limit(process):
-            waits[id(process)] = _opened(raw, process)
-    last = [attempts[-1][0] for attempts in rows]
+    known = [_Known(process, process.as_rank(round(now * 1e9), over)) for process in processes]
+    known.sort(key=lambda each: each.process.facts.get("monotonic_ns") or 0)
+    chosen = _chosen(known)
+    number_attempts([each.rank for each in chosen])
+    rows = _by_row(chosen)
+    latest = [attempts[-1].rank for attempts in rows]
+    for process, rank in (attempts[-1] for attempts in rows):
+        if rank.alive and rank.silence > rank.limit:
+            rank.opened = _opened(raw, process)
     found = []
     for attempts in rows:
-        process, attempt = attempts[-1]
-        state, note = _state(process, quiet, waits, last, over)
-        earlier = tuple(_earlier(p, at) for p, at in attempts[:-1])
-        found.append(Standing(process, attempt, state, (*([note] if note else []), *earlier)))
+        state, note = _state(attempts[-1], latest)
+        notes = (*([note] if note else []), *map(_earlier, attempts[:-1]))
+        found.append(Row(attempts[-1].process, attempts[-1].attempt, state, notes))
     return sorted(found, key=_order)
 
 
-def _order(standing: Standing) -> tuple[bool, int, int]:
-    process = standing.process
+def _order(row: Row) -> tuple[bool, int, int]:
+    process = row.process
     return process.rank is None, process.rank or 0, process.facts.get("pid") or 0
 
 
-def limit(process: Process) -> float:
-    """Seconds of silence from which on it is not just slow."""
-    return max(LEAST, TIMES * process.usual)
-
-
-def gone(process: Process) -> bool:
-    """Whether it has ended, as somebody saw or it said."""
-    return process.ended or process.gone
-
-
-def died(process: Process) -> bool:
-    """Whether it ended otherwise than in order."""
-    if process.code is not None:
-        return process.code != 0
-    return process.gone and not process.ended
-
-
-# --- who is who -----------------------------------------------------------------------------------
-
-
-def _own(processes: Sequence[Process]) -> list[Process]:
-    """Those that have a row: who has a task, and ranks that have none yet, or died before.
-
-    Not what another one of them has started and is told the same rank (workers, helpers).
-    """
-    by_number = {(p.facts.get("host"), p.facts.get("pid")): p for p in processes}
-    found = []
-    for process in processes:
-        above = by_number.get((process.facts.get("host"), process.facts.get("ppid")))
-        helps = process.rank is not None and above is not None and above.rank == process.rank
-        if above is None or above is process or not (helps and (above.shown or not process.shown)):
-            found.append(process)
+def _chosen(known: Sequence[_Known]) -> list[_Known]:
+    """Those that have a row: what has a task, and ranks that have none yet, or died before."""
+    ranks = set(own([each.rank for each in known], [bool(each.process.shown) for each in known]))
+    found = [each for at, each in enumerate(known) if each.rank.rank is None or at in ranks]
     reached: dict[int | None, int] = {}
-    for process in found:
-        if process.shown:
-            reached[process.rank] = max(reached.get(process.rank, 0), _told(process))
-    return [p for p in found if p.shown or _is_a_rank_without_steps(p, reached)]
+    for each in found:
+        if each.process.shown:
+            rank = each.rank.rank
+            reached[rank] = max(reached.get(rank, 0), each.attempt)
+    return [e for e in found if e.process.shown or _is_a_rank_without_steps(e, reached)]
 
 
-def _is_a_rank_without_steps(process: Process, reached: dict[int | None, int]) -> bool:
+def _is_a_rank_without_steps(each: _Known, reached: dict[int | None, int]) -> bool:
     """Whether it was to be a rank: it died before it did anything, or has just been started again."""
-    if process.rank is None or not (died(process) or _told(process) > 0):
+    if each.rank.rank is None or not (each.rank.abnormal or each.attempt > 0):
         return False
-    return _told(process) > reached.get(process.rank, -1)
+    return each.attempt > reached.get(each.rank.rank, -1)
 
 
-def _told(process: Process) -> int:
-    attempt = process.facts.get("attempt")
-    return attempt if isinstance(attempt, int) else 0
-
-
-def _attempts(processes: Iterable[Process]) -> list[tuple[Process, int]]:
-    """Each with its attempt: as its launcher says, or how many of its rank had ended when it began."""
-    found: list[tuple[Process, int]] = []
-    for process in sorted(processes, key=lambda p: p.facts.get("monotonic_ns") or 0):
-        attempt = process.facts.get("attempt")
-        if not isinstance(attempt, int):
-            before = [
-                at
-                for other, at in found
-                if process.rank is not None and _follows(process, other) and gone(other)
-            ]
-            attempt = 1 + max(before, default=-1)
-        found.append((process, attempt))
-    return found
-
-
-def _follows(process: Process, other: Process) -> bool:
-    """Whether it is the same rank of the same host, begun after the last that is heard of the other."""
-    same = (process.rank, process.facts.get("host")) == (other.rank, other.facts.get("host"))
-    return same and other.latest <= (process.facts.get("monotonic_ns") or 0)
-
-
-def _latest(found: list[tuple[Process, int]]) -> list[list[tuple[Process, int]]]:
+def _by_row(chosen: Sequence[_Known]) -> list[list[_Known]]:
     """For each row its attempts in order: the last one is shown."""
-    rows: dict[object, list[tuple[Process, int]]] = {}
-    for number, (process, attempt) in enumerate(found):
-        key: object = ("process", number) if process.rank is None else process.rank
+    rows: dict[object, list[_Known]] = {}
+    for number, each in enumerate(chosen):
+        key: object = ("process", number) if each.rank.rank is None else each.rank.rank
         mine = rows.setdefault(key, [])
-        if mine and mine[-1][1] >= attempt:  # two of one rank at once: jobs of their own
-            rows[key, number] = [(process, attempt)]
+        if mine and mine[-1].attempt >= each.attempt:  # two of one rank at once: jobs of their own
+            rows[key, number] = [each]
         else:
-            mine.append((process, attempt))
+            mine.append(each)
     return list(rows.values())
 
 
-# --- how it stands --------------------------------------------------------------------------------
-
-
-def _state(
-    process: Process,
-    quiet: dict[int, float],
-    waits: dict[int, list[dict[str, Any]]],
-    others: Sequence[Process],
-    over: bool,
-) -> tuple[str, str]:
+def _state(known: _Known, ranks: Sequence[RankProcess]) -> tuple[str, str]:
     """The state, and why."""
-    if died(process):
-        return "died", f"{how(process)}; {_after(process)}"
-    if over or gone(process):
+    process, rank = known
+    outcome = outcome_now(rank, ranks) if process.shown or rank.abnormal else None
+    if outcome is not None:
+        return outcome.state, predicate(outcome, now=True)
+    if not rank.alive:
         return "ended", ""
     if not process.shown:
-        return "restarted", "no step yet"
-    silence = quiet[id(process)]
-    opened = waits.get(id(process))
-    if opened is None:
-        return ("evaluating" if process.evaluating else "training"), ""
-    collective = next((site for site in opened if site.get("region") == WAITING), None)
-    if collective is not None:
-        return "waiting", f"in {_site(collective)} for {silence:.0f} s"
-    if process.steps and _others_wait_or_go_on(process, waits, others):
-        inside = [f"in {_site(site)}" for site in opened]
-        where = " and ".join(inside) or _after(process)
-        return "hung", f"no step for {silence:.0f} s, of usually {process.usual:.3g} s; {where}"
-    if silence > SILENT:
-        return "silent", f"nothing for {silence:.0f} s; {_after(process)}"
+        return "restarted", "it has made no step yet"
     return ("evaluating" if process.evaluating else "training"), ""
 
 
-def _others_wait_or_go_on(
-    process: Process, waits: dict[int, list[dict[str, Any]]], others: Sequence[Process]
-) -> bool:
-    mine = unix(process, process.latest)
-    for other in others:
-        if other is process or gone(other):
-            continue
-        if any(site.get("region") == WAITING for site in waits.get(id(other), ())):
-            return True
-        theirs = unix(other, other.latest)
-        if mine is not None and theirs is not None and theirs > mine + limit(process):
-            return True
-    return False
-
-
-def unix(process: Process, moment: int) -> float | None:
-    """A moment of its monotonic clock in unix seconds."""
-    time, monotonic = process.facts.get("time"), process.facts.get("monotonic_ns")
-    if not isinstance(time, (int, float)) or not isinstance(monotonic, int):
-        return None
-    return time + (moment - monotonic) / 1e9
-
-
-def _silence(process: Process, now: float) -> float:
-    last = unix(process, process.latest) if process.latest else process.facts.get("time")
-    return max(now - last, 0.0) if isinstance(last, (int, float)) else 0.0
-
-
-def _opened(raw: str, process: Process) -> list[dict[str, Any]]:
-    """The sites of what it is in."""
+def _opened(raw: str, process: Process) -> tuple[Call, ...]:
+    """What it is in."""
     try:
         numbers = spans.opened(os.path.join(raw, process.name + spans.SUFFIX))
     except Exception:  # the folder is on its way out; or it was packed, and nothing reads Parquet
-        return []
-    return [site for number in numbers if (site := process.site(number)) is not None]
+        return ()
+    return tuple(call for number in numbers if (call := process.call(number)) is not None)
 
 
-def how(process: Process) -> str:
-    """How it ended, in words."""
-    if process.error:
-        return process.error
-    if process.code is None:
-        return "nobody knows how"
-    if process.code >= 0:
-        return f"exit code {process.code}"
-    try:
-        return f"killed by {signal.Signals(-process.code).name}"
-    except ValueError:
-        return f"killed by signal {-process.code}"
-
-
-def _after(process: Process) -> str:
-    if process.last is None:
-        return "before its first region"
-    return f"after step {process.steps} and {_site(process.last)}"
-
-
-def _earlier(process: Process, attempt: int) -> str:
-    what = "died" if died(process) else "ended" if gone(process) else "was left"
-    why = f" ({how(process)})" if died(process) else ""
-    return f"restarted: attempt {attempt} {what} at step {process.steps}{why}"
-
-
-def _site(site: dict[str, Any]) -> str:
-    """``comm (all_reduce) at train.py:41``."""
-    text = str(site.get("region"))
-    if site.get("what") and site.get("region") == WAITING:
-        text += f" ({site['what']})"
-    place = site.get("place")
-    if not isinstance(place, dict):
-        return text
-    return f"{text} at {os.path.basename(str(place.get('file')))}:{place.get('line')}"
+def _earlier(known: _Known) -> str:
+    """What became of an attempt that was followed by another one."""
+    rank = known.rank
+    what = "died" if rank.abnormal else "goes on" if rank.alive else "ended"
+    why = f" ({rank.how})" if rank.abnormal else ""
+    return f"restarted: attempt {known.attempt} {what} at step {rank.steps}{why}"

@@ -14,7 +14,7 @@ from .follow import Follower, Record, Spans
 from .machines import Monitor
 from .process import Process
 from .snapshot import RankRow, Snapshot
-from .standing import Standing, gone, standings
+from .standing import Row, rows_of
 
 PATIENCE = 60.0
 """Seconds after which whoever comes late to a long run is shown what was read so far."""
@@ -106,12 +106,12 @@ class State:
     def _last_values(self) -> None:
         """The last number of each series."""
         for process in self._processes.values():
-            if process.shown and not gone(process):
+            if process.shown and not (process.ended or process.gone):
                 process.losses.update(last_values(self._raw, process.name))
 
     def snapshot(self, now: float) -> Snapshot:
         """The state at ``now``, unix seconds."""
-        standing = standings(self._raw, list(self._processes.values()), now, self.ended)
+        standing = rows_of(self._raw, list(self._processes.values()), now, self.ended)
         rows = [_row(each) for each in standing]
         members = [tasks.Member(each.process, each.state) for each in standing]
         there = [row for row in rows if row.state not in tasks.GONE] or rows
@@ -139,7 +139,7 @@ class State:
         )
 
     def _left(
-        self, standing: list[Standing], rows: list[RankRow], course: Course | None
+        self, standing: list[Row], rows: list[RankRow], course: Course | None
     ) -> float | None:
         """Seconds at the window's speed, or where there is none yet, at that of the whole loop."""
         paces = [row.step for row in rows if row.step is not None]
@@ -155,7 +155,7 @@ class State:
         # Several batches may make a step.
         return course.left * step * steps / max(course.batches, 1)
 
-    def _course(self, standing: list[Standing]) -> Course | None:
+    def _course(self, standing: list[Row]) -> Course | None:
         """Of the first rank: the others go with it."""
         if not standing or self.ended:
             return None
@@ -186,7 +186,7 @@ class State:
         return "stuck"
 
 
-def _row(standing: Standing) -> RankRow:
+def _row(standing: Row) -> RankRow:
     process = standing.process
     pace = process.main.pace() if standing.state in ("training", "evaluating", "ended") else None
     counted = bool(process.main.items)

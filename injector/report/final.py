@@ -1,58 +1,49 @@
-"""A run that is over, packed or not, as whoever watches it is shown: from its record alone.
+"""The state of a run that is over, as a live view shows it.
 
 Its figures are those of the report: of all measured steps, not of the last seconds.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..analysis.losses import summary_of
-from ..analysis.machines import Machine, machines
-from ..analysis.missing import said_first
-from ..analysis.profile import Fate, Loop, Profile, Track
-from ..analysis.rates import Summary, number
+from ..analysis.machines import Machine
+from ..analysis.profile import Loop, Profile, Track
+from ..analysis.recorded import Recorded, number
+from ..analysis.summary import Summary
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRow
-from ..store.folder import Run
-from . import fates, header
 from .loops import name as name_of
-from .places import at
-from .terminal import fates_of, profile_of, with_losses
-
-STATES = {"died": "died", "hung": "hung", "stuck": "hung", "waited": "waiting", "followed": "died"}
-"""By the kind of a rank's fate, the word that its row has."""
+from .terminal import ending
+from .text import line_of
 
 
-def snapshot(run: Run) -> Snapshot:
-    """The final state of ``run``. Raises OSError, NotARunError."""
-    watched = machines(run)
-    summary = summary_of(run)
-    profile = with_losses(profile_of(run, watched), summary)
-    broken = profile.fates if profile else fates_of(run)
+def snapshot(summary: Summary) -> Snapshot:
+    """The final state of the run that ``summary`` is of."""
+    profile = summary.profile
     loops = profile.loops if profile else ()
     main = loops[0] if loops else None
-    duration = number(run.info.get("duration"))
+    duration = number(summary.duration)
+    watched = summary.machines
     return Snapshot(
-        name=str(run.info.get("name") or os.path.basename(run.path).rsplit(".", 2)[0]),
+        name=summary.title,
         elapsed=duration if duration is not None else (profile.wall if profile else 0.0),
         state="ended",
         steps=main.steps if main else 0,
-        goal=_goal(run.info.get("limits")),
+        goal=_goal(summary.limits),
         left=None,
         unit=_unit(main),
         rate=None,
         overall=_speed(main.throughput.items, main.throughput.steps) if main else None,
         step=main.step.median if main else None,
         regions=_regions(main) if main else {},
-        values=_values(summary),
-        ranks=tuple(_ranks(run, loops, broken, summary)),
+        values=_values(summary.summary),
+        ranks=tuple(_ranks(summary, loops)),
         devices=tuple(_devices(watched)),
         hosts=tuple(_host(machine) for machine in watched if machine.samples > 1),
         tasks=_tasks(profile),
-        missing=said_first(run),
-        notes=(*header.ending(run, summary), *fates.sentences(broken), *_verdict(profile)),
+        missing=summary.missing,
+        notes=(*ending(summary), *summary.outcomes, *_verdict(profile)),
     )
 
 
@@ -73,13 +64,11 @@ def _speed(items: float | None, steps: float) -> float:
 
 def _regions(loop: Loop) -> dict[str, float]:
     """The parts of a step by name, each without those inside it, as its verdict and a live view have them."""
-    from ..analysis.evidence import shares_of
-
-    shares = shares_of(loop.tree)
+    shares = loop.tree.shares()
     return {name: share for name, share in shares.items() if name != "other" and share}
 
 
-def _values(summary: Summary) -> dict[str, float]:
+def _values(summary: Recorded) -> dict[str, float]:
     """The last value of each series."""
     found = {}
     for series in summary.series:
@@ -112,14 +101,14 @@ def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
         for loop in profile.loops
     ]
     for each in profile.evaluations:
-        name = f"evaluation {at(each.place)}{f' data {each.data}' if each.data else ''}".strip()
+        name = (
+            f"evaluation {line_of(each.place)}{f' data {each.data}' if each.data else ''}".strip()
+        )
         found.append(TaskRow(name, 1, each.batches, "items/s", None, each.throughput, None, False))
     return tuple(found)
 
 
-def _ranks(
-    run: Run, loops: Sequence[Loop], broken: Sequence[Fate], summary: Summary
-) -> Iterable[RankRow]:
+def _ranks(summary: Summary, loops: Sequence[Loop]) -> Iterable[RankRow]:
     """A row for each process of the last attempt, at the loop that it spent most time in."""
     last = max((loop.attempt or 0 for loop in loops), default=0)
     tracks: dict[int, list[tuple[Loop, Track]]] = {}
@@ -127,12 +116,12 @@ def _ranks(
         for track in loop.tracks:
             if (loop.attempt or 0) == last:
                 tracks.setdefault(track.process, []).append((loop, track))
-    losses = [value for name, value in _values(summary).items() if "loss" in name.lower()]
-    processes = run.info.get("processes") or []
+    losses = [value for name, value in _values(summary.summary).items() if "loss" in name.lower()]
+    processes = summary.processes
     for process, mine in sorted(tracks.items(), key=lambda each: _order(each[1][0][1])):
         loop, track = mine[0]
         fact = processes[process] if process < len(processes) else {}
-        fate = next((fate for fate in broken if fate.process == process), None)
+        outcome = next((each for each in summary.broken if each.process == process), None)
         yield RankRow(
             rank=track.rank,
             pid=fact.get("pid"),
@@ -142,7 +131,7 @@ def _ranks(
             rate=_speed(track.throughput.items, track.throughput.steps),
             step=track.step.median,
             loss=losses[0] if losses and len(tracks) == 1 else None,
-            state="ended" if fate is None else STATES[fate.kind],
+            state="ended" if outcome is None else outcome.state,
             regions=_shares(track),
             attempt=last,
             tasks={each.task: _task(of) for each, of in mine},
@@ -164,7 +153,7 @@ def _task(track: Track) -> Speed:
     return Speed(track.steps, 0, None, track.step.median, rate)
 
 
-def _devices(watched: Sequence[Machine]) -> Iterable[DeviceRow]:
+def _devices(watched: Iterable[Machine]) -> Iterable[DeviceRow]:
     """Means and peaks of the whole run."""
     for machine in watched:
         for each in machine.devices:

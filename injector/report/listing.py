@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ..analysis.runs import Listed
 from .layout import room
+from .terminal import signal_name
 from .text import clean, columns, duration, table
 
 _FIGURES = 16
@@ -41,12 +42,7 @@ def _exit(run: Listed) -> str:
     if run.exit is None:
         return "?"
     if run.exit < 0:
-        from signal import Signals
-
-        try:
-            return Signals(-run.exit).name
-        except ValueError:
-            return f"signal {-run.exit}"
+        return signal_name(-run.exit)
     return "stopped" if run.stopped and run.exit == 0 else str(run.exit)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.profile import Loop, Throughput, Warmup
-from ..analysis.rates import Statistics
+from ..analysis.recorded import Statistics
 from . import ranks, tree
 from .layout import room
-from .places import at, line
 from .text import (
     LIMIT,
     Unit,
     amount,
     clean,
+    code_line,
     columns,
     count,
     crop,
@@ -22,6 +22,7 @@ from .text import (
     fit,
     labelled,
     limited,
+    line_of,
     percent,
     short,
     table,
@@ -90,7 +91,7 @@ def _heading(loop: Loop) -> list[str]:
     text = f"{task}: {count(loop.steps, 'step')}{each}, {_paced(loop)}"
     if loop.place is None:
         return wrapped(text)
-    found, code = wrapped(f"{text} at {at(loop.place)}"), clean(loop.place.text).strip()
+    found, code = wrapped(f"{text} at {line_of(loop.place)}"), clean(loop.place.text).strip()
     if code and columns(found[-1]) + 2 + min(columns(code), 16) > room():
         found.append("   ")
     return [*found[:-1], crop(f"{found[-1]}  {code}", room())]
@@ -182,5 +183,5 @@ def _row(loop: Loop) -> list[str]:
         figure(loop.throughput.steps),
         "" if items is None else figure(items),
         f"{fit(most.name, 20)} {percent(most.share)}" if most else "",
-        line(loop.place),
+        code_line(loop.place),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..analysis.machines import Machine
 from ..analysis.profile import Profile
+from ..analysis.summary import Summary
 from ..analysis.usage import DeviceUsage
 from .text import clean, figure, fit, joined, table
 
@@ -11,15 +12,15 @@ PRESSED = 0.1
 """Fraction of the time from which a shortage is worth a word."""
 
 
-def lines(machines: list[Machine], profile: Profile | None) -> list[str]:
+def lines(summary: Summary) -> list[str]:
     """Each host on two lines, then its devices. Nothing where nothing was sampled twice."""
     found: list[str] = []
-    for machine in machines:
+    for machine in summary.machines:
         if machine.samples < 2:
             continue
         found += _host(machine)
         found += _devices(machine)
-        found += _energy(machine, profile)
+        found += _energy(machine, summary.profile)
     return [*found, ""] if found else []
 
 

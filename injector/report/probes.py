@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..analysis.conclusion import RANKS
-from ..analysis.rates import Summary
-from ..store.folder import Run
+from ..analysis.summary import RANKS, Summary
 from .layout import room
 from .text import LIMIT, bullets, count, fit
 
@@ -17,9 +15,9 @@ _ELSEWHERE = (AUTO_MISSED, RANKS, "lost")
 """What the report says at another place."""
 
 
-def probes(run: Run) -> list[str]:
+def probes(summary: Summary) -> list[str]:
     """What each probe fired, and where it stands."""
-    found = run.info.get("probes") or []
+    found = summary.probes
     if not found:
         return []
     lines = ["probes"]
@@ -50,18 +48,18 @@ def _place(place: dict[str, Any]) -> str:
     return f"{at} ({where})  {source}" if where else f"{at}  {source}"
 
 
-def auto_missed(run: Run) -> list[str]:
+def auto_missed(summary: Summary) -> list[str]:
     """What the shipped voirfiles looked for in their libraries and did not find."""
-    found = run.info.get("warnings") or ()
+    found = summary.warnings
     return [str(each.get("text")) for each in found if each.get("kind") == AUTO_MISSED]
 
 
-def warnings(run: Run, summary: Summary) -> list[str]:
+def warnings(summary: Summary) -> list[str]:
     """What run.json warns of, and lines that could not be read."""
-    found = run.info.get("warnings") or ()
+    found = summary.warnings
     texts = [str(each.get("text")) for each in found if each.get("kind") not in _ELSEWHERE]
-    if summary.torn:
-        texts.append(f"{count(summary.torn, 'torn line')} of .data files left out")
+    if summary.summary.torn:
+        texts.append(f"{count(summary.summary.torn, 'torn line')} of .data files left out")
     if not texts:
         return []
     return [count(len(texts), "warning"), *bullets(texts), ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..analysis.profile import Loop, Straggler, Track
-from ..analysis.rates import percentile
+from ..analysis.recorded import percentile
 from .text import UNKNOWN, Unit, clean, count, figure, fit, labelled, percent, short, table
 
 _SHOWN = 16

@@ -7,18 +7,19 @@ from math import isfinite
 
 from ..analysis.profile import Evaluation, Node, Place, Stretch
 from .layout import BARS, room
-from .places import at, line
 from .text import (
     LIMIT,
     Unit,
     bar,
     clean,
+    code_line,
     count,
     duration,
     figure,
     fit,
     left,
     limited,
+    line_of,
     percent,
     short,
     table,
@@ -64,9 +65,9 @@ def _rows(row: Stretch, total: float, unit: Unit) -> list[list[str]]:
 
 def _where(row: Stretch) -> list[str]:
     """The note, wrapped, with the place, once; without a note the line of the program."""
-    note, place = clean(row.note), at(row.place)
+    note, place = clean(row.note), line_of(row.place)
     if not note or row.name == _SHORTER:
-        return [note or line(row.place)]
+        return [note or code_line(row.place)]
     spare = room() - (44 if room() >= BARS else 34)
     return wrap(note if place in note else f"{note}, {place}", min(_NOTE, max(spare, 16)))
 
@@ -98,7 +99,8 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
         share = f"{fit(name, 20)} {percent(most / one.seconds)}" if name and one.seconds > 0 else ""
         rows.append(
             [
-                (at(one.place) or "(no line known)") + (f" data {one.data}" if one.data else ""),
+                (line_of(one.place) or "(no line known)")
+                + (f" data {one.data}" if one.data else ""),
                 str(one.passes),
                 str(one.batches),
                 duration(one.seconds),
@@ -111,8 +113,8 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
     shown = limited(table("evaluation", heads, rows[:LIMIT]), len(rows))
     for one in found[:LIMIT]:
         if one.warmup:
-            text = f"warm-up at {at(one.place)}: the first batch took {duration(one.warmup)}, not in items/s"
-            shown += wrapped(text, 2)
+            text = f"warm-up at {line_of(one.place)}: the first batch took {duration(one.warmup)}"
+            shown += wrapped(f"{text}, not in items/s", 2)
     return shown
 
 
@@ -125,7 +127,7 @@ def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:
             short(node.host.median),
             short(node.host.p95),
             duration(node.host.mean * node.host.n),
-            line(node.place),
+            code_line(node.place),
         ]
         for node in nodes
         if whole or not node.share < _WORTH

@@ -1,103 +1,220 @@
-"""The report of one run, for a terminal."""
+"""The report of one run, for a terminal: how it ended, what broke, the verdict, then the figures."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable, Mapping, Sequence
+from signal import Signals
+from typing import Any
 
-from ..analysis.conclusion import conclude
-from ..analysis.losses import summary_of
-from ..analysis.machines import Machine, machines, memory_of
-from ..analysis.profile import Fate, Profile
-from ..analysis.rates import Summary
-from ..store import packed
-from ..store.folder import Run, open_run
-from ..store.layout import SPANS_SUFFIX
-from . import card, fates, header, machine, probes, values
-from .text import bullets, clean, labelled
+from ..analysis.outcomes import is_broken
+from ..analysis.profile import Profile, Track, Verdict
+from ..analysis.recorded import number
+from ..analysis.summary import Summary
+from . import loops, machine, probes, stretches, values
+from .text import LIMIT, bullets, clean, count, crop, duration, joined, labelled, wrapped
+
+_LISTED = 4
+"""Hosts and devices named, at most."""
+_SENTENCES = 8
+"""Sentences about ranks beyond which only their number is given."""
+_LONGEST = 400
+"""Columns of such a sentence: an exception may be long."""
 
 
-def render(run: Run | str, keep: bool = False) -> str:
-    """What a run (a folder, or one that was opened) has to tell, in lines for where they go (:mod:`.layout`).
-
-    With ``keep``, what it comes to is written into its ``run.json``. Raises NotARunError for a folder
-    that is none, OSError for one that cannot be read.
-    """
-    run = open_run(run) if isinstance(run, str) else run
-    summary = summary_of(run)
-    problem = ""
-    profile: Profile | None = None
-    broken: tuple[Fate, ...] = ()
-    watched: list[Machine] = []
-    try:
-        watched = machines(run)
-        profile = with_losses(profile_of(run, watched), summary)
-        broken = profile.fates if profile else fates_of(run)
-        if keep and run.info and (profile is not None or broken):
-            run = conclude(run, profile, broken, fates.sentences(broken))
-    except Exception as error:
-        problem = f"no profile: {type(error).__name__}: {error}"
+def render(summary: Summary) -> str:
+    """``summary`` in lines for where they go (:mod:`.layout`)."""
+    problem = [*labelled("", [summary.problem], indent=0, width=0), ""]
     lines = [
-        *header.missing(run),
-        *header.lines(run, summary, profile),
+        *_missing(summary),
+        *_header(summary),
         "",
-        *([*labelled("", [problem], indent=0, width=0), ""] if problem else []),
-        *fates.lines(broken),
-        *(card.lines(profile) if profile else []),
-        *(values.no_rates(run, summary) if not (summary.rates or profile) else []),
-        *machine.lines(watched, profile),
-        *values.rates(run, summary),
-        *values.losses(summary),
-        *values.values(summary),
-        *values.regions(summary),
-        *probes.probes(run),
-        *_unmeasured(run, profile, watched),
-        *probes.warnings(run, summary),
+        *(problem if summary.problem else []),
+        *_outcomes(summary),
+        *(profile(summary.profile) if summary.profile else []),
+        *(values.no_rates(summary) if not (summary.summary.rates or summary.profile) else []),
+        *machine.lines(summary),
+        *values.rates(summary),
+        *values.losses(summary.summary),
+        *values.values(summary.summary),
+        *values.regions(summary.summary),
+        *probes.probes(summary),
+        *_unmeasured(summary),
+        *probes.warnings(summary),
         # A path that is cut could not be pasted.
-        f"run: {clean(run.path)}",
+        f"run: {clean(summary.run)}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _unmeasured(run: Run, profile: Profile | None, watched: list[Machine]) -> list[str]:
-    """What could not be measured, and why."""
-    texts = list(profile.unmeasured if profile else probes.auto_missed(run))
-    texts += [problem for each in watched for problem in each.problems]
-    return ["not measured", *bullets(texts), ""] if texts else []
+def profile(found: Profile) -> list[str]:
+    """What the spans of a run say, verdict first; sections without content are left out."""
+    return [
+        *_verdict(found.verdict),
+        *loops.lines(found.loops),
+        *stretches.evaluations(found.evaluations),
+        *stretches.outside(found.others, whole=not found.loops),
+        *stretches.wall(found.stretches, found.wall),
+    ]
 
 
-def fates_of(run: Run) -> tuple[Fate, ...]:
-    """What became of the ranks of a run without spans. Raises OSError, NotARunError."""
-    ranked = any(each.get("rank") is not None for each in run.info.get("processes") or ())
-    if not ranked:
-        return ()
-    from ..analysis.profiling import fates
-
-    return fates(run)
+# --- what was run, how it ended, on what ----------------------------------------------------------
 
 
-def profile_of(run: Run, watched: list[Machine]) -> Profile | None:
-    """What the spans of ``run`` say; None when it has none."""
-    if not has_spans(run.content):
-        return None
-    # numpy is only loaded for runs that need it.
-    from ..analysis.profiling import profile
-
-    return profile(run, memory_of(watched, run.info), watched)
+def _missing(summary: Summary) -> list[str]:
+    more = ["all that follows, the verdict too, is about what is left"]
+    return as_missing(summary.missing, more if summary.incomplete else [])
 
 
-def with_losses(profile: Profile | None, summary: Summary) -> Profile | None:
-    """The profile whose verdict knows of losses that are not finite."""
-    if profile is None or not profile.loops or not any(s.odd for s in summary.series):
-        return profile
-    from ..analysis import verdict
+def as_missing(said: Sequence[str], more: Sequence[str] = ()) -> list[str]:
+    """What is missing of a record, as many sentences as fit, and ``more``; nothing of a whole record."""
+    if not said:
+        return []
+    rest = [f"… and {len(said) - LIMIT} more"] if len(said) > LIMIT else []
+    return [*labelled("missing", [*said[:LIMIT], *rest, *more], indent=0, width=9), ""]
 
-    return profile._replace(verdict=verdict.with_losses(profile.verdict, summary.series))
+
+def _header(summary: Summary) -> list[str]:
+    """The command, then how it ended and where it ran."""
+    if summary.foreign:
+        return _foreign(summary)
+    processes = len(summary.processes)
+    facts = [
+        _exit(summary),
+        duration(number(summary.duration) or 0.0),
+        count(processes, "process") if processes else "nothing recorded",
+        *(_machine(summary.host, summary.profile) if summary.profile else []),
+        f"Python {summary.python}",
+    ]
+    words = [str(word) for word in summary.command or ()]
+    # A command that is ours needs no further sign of who reports.
+    command = " ".join(words if words[:1] == ["inject"] else ["inject:", *words])
+    return [*wrapped(command), *joined("  ", facts), *_error(summary)]
 
 
-def has_spans(folder: str) -> bool:
-    """Whether the run in ``folder`` has recorded regions or steps, so far."""
+def ending(summary: Summary) -> list[str]:
+    """How the run ended, in a line or two."""
+    if summary.foreign:
+        return [line.strip() for line in _foreign(summary)[1:]]
+    said = [_exit(summary), *(["ended by --timeout"] if summary.timed_out else [])]
+    return [" · ".join(said), *(line.strip() for line in _error(summary))]
+
+
+def _machine(host: str | None, found: Profile) -> list[str]:
+    tracks = [track for loop in found.loops for track in loop.tracks]
+    ranks = {track.rank for track in tracks if track.rank is not None}
+    hosts = _distinct(track.host for track in tracks) or _distinct([str(host or "")])
+    devices = _distinct(_device(track, len(hosts) > 1) for track in tracks)
+    return [
+        *([count(len(ranks), "rank")] if len(ranks) > 1 else []),
+        *([f"on {_listed(hosts, 'host')}"] if hosts else []),
+        *([_listed(devices, "device")] if devices else []),
+    ]
+
+
+def _device(track: Track, several: bool) -> str:
+    device = track.device or ""
+    return f"{track.host} {device}" if device and several else device
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    return [name for name in dict.fromkeys(map(clean, names)) if name]
+
+
+def _listed(names: list[str], thing: str) -> str:
+    return ", ".join(names) if len(names) <= _LISTED else count(len(names), thing)
+
+
+def _error(summary: Summary) -> list[str]:
+    """The last line of the exception that ended the program, if it did not end well."""
+    if _mapping(summary.exit).get("code") == 0:
+        return []
+    for events in summary.summary.benches.values():
+        error = _mapping(events.get("error"))
+        if error.get("type"):
+            message = str(error.get("message") or "").strip().splitlines()
+            return wrapped(": ".join([str(error["type"]), *message[:1]]), 2, 2)
+    return []
+
+
+def _foreign(summary: Summary) -> list[str]:
+    lines = wrapped(f"inject: {summary.run.rpartition('/')[2]}")
+    for bench, events in summary.summary.benches.items():
+        start, end = _mapping(events.get("start")), _mapping(events.get("end"))
+        began, ended = number(start.get("time")), number(end.get("time"))
+        took = duration(ended - began) if began is not None and ended is not None else "no end"
+        code = end.get("return_code")
+        said = exit_code(code) if isinstance(code, int) else "exit not known"
+        lines += wrapped(f"{bench + ': ' if bench else ''}{said} · {took}", 2)
+    return lines
+
+
+def _mapping(data: object) -> Mapping[str, Any]:
+    return data if isinstance(data, dict) else {}
+
+
+def _exit(summary: Summary) -> str:
+    ended = _mapping(summary.exit)
+    if ended.get("signal") is not None:
+        return exit_code(-int(ended["signal"]))
+    if ended.get("code") is None:
+        return "exit not known"
+    stopped = "stopped as asked, " if summary.stopped else ""
+    return stopped + exit_code(int(ended["code"]))
+
+
+def exit_code(code: int) -> str:
+    """``exit 1``, ``killed by SIGKILL``; of a code that is minus a signal."""
+    return f"exit {code}" if code >= 0 else f"killed by {signal_name(-code)}"
+
+
+def signal_name(signal: int) -> str:
+    """``SIGKILL``; ``signal 99`` where it has no name."""
     try:
-        names = os.listdir(os.path.join(folder, "raw"))
-    except OSError:
-        return False
-    return any(name.endswith((SPANS_SUFFIX, packed.SUFFIX)) for name in names)
+        return Signals(signal).name
+    except ValueError:
+        return f"signal {signal}"
+
+
+# --- what broke, what limits it, what is not known ------------------------------------------------
+
+
+def _outcomes(summary: Summary) -> list[str]:
+    """Ranks that died, hung or waited; nothing of a run whose ranks all ended in order."""
+    if not summary.broken:
+        return []
+    found = summary.outcomes
+    texts = [crop(text, _LONGEST) for text in found[:_SENTENCES]]
+    if len(found) > _SENTENCES:
+        texts.append(f"… and {len(found) - _SENTENCES} more")
+    broken = is_broken(summary.broken)
+    if broken:
+        texts.append("all that follows, the verdict too, is about what was recorded until then")
+    else:
+        texts.append("steps of different attempts are kept apart: each is a loop of its own")
+    return [*labelled("broken" if broken else "restarted", texts, indent=0, width=11), ""]
+
+
+def _verdict(found: Verdict) -> list[str]:
+    """The verdict: its sentence, what is larger, how sure it is and why, what to try."""
+    sentence = found.sentence.strip() or "nothing limits it"
+    known = found.kind not in ("", "none")
+    if known and not sentence.lower().startswith(found.kind.lower()):
+        sentence = f"{found.kind}: {sentence}"
+    if known and found.severity in ("critical", "warning"):
+        sentence += f"  ({found.severity})"
+    return [
+        *labelled("verdict", [sentence], indent=0, width=9),
+        *labelled("besides", [each for each in found.besides if each not in found.sentence]),
+        *labelled("certainty", [found.confidence]),
+        *labelled("because", found.evidence),
+        *labelled("threshold", [found.threshold]),
+        *labelled("try", found.advice),
+        "",
+    ]
+
+
+def _unmeasured(summary: Summary) -> list[str]:
+    """What could not be measured, and why."""
+    texts = list(summary.profile.unmeasured if summary.profile else probes.auto_missed(summary))
+    texts += [problem for each in summary.machines for problem in each.problems]
+    return ["not measured", *bullets(texts), ""] if texts else []

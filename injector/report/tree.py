@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 from ..analysis.profile import Node
 from .layout import BARS, room
-from .places import at, line
 from .text import (
     UNKNOWN,
     Unit,
     bar,
     clean,
+    code_line,
     fit,
     labelled,
     left,
+    line_of,
     percent,
     table,
 )
@@ -119,7 +120,7 @@ def _entries(node: Node) -> list[_Entry]:
 
 
 def _at(node: Node) -> str:
-    return at(node.place) or "(no line known)"
+    return line_of(node.place) or "(no line known)"
 
 
 def _text(node: Node) -> str:
@@ -127,7 +128,7 @@ def _text(node: Node) -> str:
 
 
 def _place(node: Node) -> str:
-    return line(node.place) or ("" if node.name == OTHER else clean(node.what or ""))
+    return code_line(node.place) or ("" if node.name == OTHER else clean(node.what or ""))
 
 
 def _left_over(tree: Node) -> list[str]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..analysis.missing import missing_of
-from ..analysis.rates import Rate, Series, Statistics, Summary, number
-from ..store.folder import Run
+from ..analysis.recorded import Rate, Recorded, Series, Statistics, number
+from ..analysis.summary import Summary
 from .text import LIMIT, clean, duration, figure, fit, limited, short, table, wrapped
 
 
-def rates(run: Run, summary: Summary) -> list[str]:
+def rates(summary: Summary) -> list[str]:
     """The rates that probes gave, of all processes and of each."""
     rows: list[list[str]] = []
-    for rate in summary.rates:
+    for rate in summary.summary.rates:
         odd = f"  ({rate.odd} not finite)" if rate.odd else ""
         rows.append([_named(rate), *_cells(rate.overall), rate.unit + odd])
         for index, each in rate.by_process.items():
-            rows.append([f"  {_who(run, index)}", *_cells(each), rate.unit])
+            rows.append([f"  {_who(summary, index)}", *_cells(each), rate.unit])
     return table("rates", ["n", "mean", "median", "p95", "std", ""], rows)
 
 
@@ -29,46 +26,46 @@ def _cells(found: Statistics) -> list[str]:
     return [str(found.n), *map(figure, (found.mean, found.median, found.p95, found.std))]
 
 
-def _who(run: Run, index: int) -> str:
-    processes = run.info.get("processes") or []
+def _who(summary: Summary, index: int) -> str:
+    processes = summary.processes
     process = processes[index] if 0 <= index < len(processes) else {}
     if process.get("rank") is not None:
         return f"rank {process['rank']}"
     return f"process {process.get('pid', index)}"
 
 
-def no_rates(run: Run, summary: Summary) -> list[str]:
+def no_rates(summary: Summary) -> list[str]:
     """Say why there are no rates, as far as it is known."""
-    info = run.info
-    if missing_of(run):
+    if summary.incomplete:
         return ["what was trained is not known: parts of the record are missing", ""]
-    if info and not info.get("voirfiles"):
-        return [*wrapped(f"{_not_trained(info)} (see `inject functions`)", hang=2), ""]
-    if info and not info.get("processes"):
+    ours = not summary.foreign
+    if ours and not summary.voirfiles:
+        return [*wrapped(f"{_not_trained(summary)} (see `inject functions`)", hang=2), ""]
+    if ours and not summary.processes:
         why = "no Python process of the program recorded anything"
-    elif info and not info.get("probes") and not info.get("misses"):
+    elif ours and not summary.probes and not summary.misses:
         why = "nothing asked for any: no probe was set"
-    elif info and not any(probe["fired"] for probe in info.get("probes") or ()):
+    elif ours and not any(probe["fired"] for probe in summary.probes):
         why = "no probe fired"
-    elif summary.events.get("data"):
+    elif summary.summary.events.get("data"):
         why = "no probe gave a rate"
     else:
         why = "no probe gave anything"
     return [*wrapped(f"no rates were recorded: {why}", hang=2), ""]
 
 
-def _not_trained(info: dict[str, Any]) -> str:
+def _not_trained(summary: Summary) -> str:
     """Of a program that nobody asked about, why its libraries tell nothing."""
     asked = "no voirfile asked for any"
-    if info.get("automatic") is None:
+    if summary.automatic is None:
         return f"no rates were recorded: {asked}"
-    libraries = [str(each.get("library")) for each in info["automatic"]]
+    libraries = [str(each.get("library")) for each in summary.automatic]
     if libraries:
         return f"nothing was trained with {fit(', '.join(libraries), 30)}, and {asked}"
     return f"no library was imported that trains, and {asked}"
 
 
-def losses(summary: Summary) -> list[str]:
+def losses(summary: Recorded) -> list[str]:
     """The values whose name calls them a loss."""
     rows = []
     for series in summary.series:
@@ -81,7 +78,7 @@ def losses(summary: Summary) -> list[str]:
     return limited(table("losses", ["n", "first", "last", "min", ""], rows[:LIMIT]), len(rows))
 
 
-def values(summary: Summary) -> list[str]:
+def values(summary: Recorded) -> list[str]:
     """All other values."""
     rows = []
     for series in summary.series:
@@ -103,7 +100,7 @@ def _value(value: object) -> str:
     return fit(value, 16) if found is None or isinstance(value, str) else figure(found)
 
 
-def regions(summary: Summary) -> list[str]:
+def regions(summary: Recorded) -> list[str]:
     """Regions whose calls a voirfile timed as events."""
     rows = [
         [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from layouts import EPOCH, MS, Program, report
 
-from injector.analysis.losses import summary_of
+from injector.analysis.recorded import recorded
 from injector.store.folder import open_run
 
 
@@ -20,7 +20,7 @@ def losses(folder: Path, p: Program, moments: list[tuple[int, float]]) -> dict[s
         for t, value in moments
     ]
     (folder / "x.data").write_text("".join(json.dumps(event) + "\n" for event in events))
-    return {one.name: one.n for one in summary_of(open_run(str(folder))).series}
+    return {one.name: one.n for one in recorded(open_run(str(folder))).series}
 
 
 @pytest.mark.parametrize("lines", [1, 2, 3, 9])

@@ -1,6 +1,7 @@
 """Which lines of a program make the batch: of small programs, by what their last lines say."""
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,7 +152,7 @@ def test_the_lines_that_make_the_batch(name: str, tmp_path: Path) -> None:
     [begin], [end] = marks["begin"], marks["end"]
     assert making(begin, end, marks["model"]) == [place.line for place in marks["made"]]
     assert making(begin, end, []) == []
-    changed = begin._replace(text="what stood there when it ran")
+    changed = replace(begin, text="what stood there when it ran")
     assert making(changed, end, marks["model"]) == []
-    gone = [place._replace(file=str(tmp_path / "gone.py")) for place in (begin, end)]
+    gone = [replace(place, file=str(tmp_path / "gone.py")) for place in (begin, end)]
     assert making(*gone, marks["model"]) == []

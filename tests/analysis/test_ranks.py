@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from layouts import MS, Program, only, report
 
-from injector.report.card import lines
+from injector.report.terminal import profile as lines
 
 ms = pytest.approx
 
@@ -105,7 +105,7 @@ def test_processes_of_their_own(tmp_path: Path, world: int | None) -> None:
     text = "\n".join(lines(found))
     assert "train, process 0: 100 steps, one" in text and "on each of" not in text
     assert "other loops" in text and "train, process 3" in text
-    assert not found.fates and not any("was started" in each for each in found.unmeasured)
+    assert not found.outcomes and not any("was started" in each for each in found.unmeasured)
 
 
 def test_a_process_that_was_before_is_no_start_up(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from layouts import EPOCH, MS, Program, only, report
 
 from injector.analysis.profiling import profile
-from injector.report import card
-from injector.report.plain import plain
+from injector.analysis.summary import plain
+from injector.report import terminal
 from injector.store.folder import open_run
 
 ms = pytest.approx
@@ -71,7 +71,9 @@ def test_one_slow_step_makes_no_verdict(tmp_path: Path) -> None:
     assert slow.startswith("one step of the warm-up takes 6.0 s")
     assert pause.startswith("1 step takes 507 ms") and "no share counts it" in pause
     assert slow in found.verdict.sentence
-    assert "shares leave out 1 step of 507 ms, most of it other" in "\n".join(card.lines(found))
+    assert "shares leave out 1 step of 507 ms, most of it other" in "\n".join(
+        terminal.profile(found)
+    )
 
 
 def test_what_comes_back_is_no_exception(tmp_path: Path) -> None:
@@ -144,7 +146,7 @@ def test_what_is_spread_is_not_mostly_anywhere(tmp_path: Path) -> None:
         p.update()
     found = report(tmp_path / "r", p)
     assert found.verdict.kind == "overhead-bound" and "mostly" not in found.verdict.sentence
-    assert "mostly" not in "\n".join(card.lines(found))
+    assert "mostly" not in "\n".join(terminal.profile(found))
 
 
 def test_estimators_alone(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +12,10 @@ import pytest
 from layouts import EPOCH, Program, only, report
 
 from injector.analysis import verdict as verdicts
-from injector.analysis.evidence import shares_of
 from injector.analysis.machines import Machine
 from injector.analysis.profile import Loop, Profile, Verdict
 from injector.analysis.profiling import profile
-from injector.analysis.rates import Series
+from injector.analysis.recorded import Series
 from injector.store.folder import open_run
 
 REGIONS = ("io", "h2d", "forward", "backward", "optimizer", "comm", "wait", "other")
@@ -113,7 +113,7 @@ def told(shape: Shape, folder: Path) -> Profile:
     found = profile(open_run(str(folder)), None, [machine])
     assert found is not None
     series = [Series("", "train", "loss", 50, 1.0, "NaN", None, 20)] if shape.nan else []
-    return found._replace(verdict=verdicts.with_losses(found.verdict, series))
+    return replace(found, verdict=verdicts.with_losses(found.verdict, series))
 
 
 def saved(loop: Loop) -> dict[str, float]:
@@ -209,4 +209,4 @@ def test_many_verdicts_of_all_makes(seed: int, tmp_path: Path) -> None:
 def test_the_shares_are_those_of_the_table(tmp_path: Path) -> None:
     for number, shape in enumerate(shapes(7, 20)):
         tree = only(told(shape, tmp_path / str(number))).tree
-        assert sum(shares_of(tree).values()) == pytest.approx(1.0, abs=1e-3)
+        assert sum(tree.shares().values()) == pytest.approx(1.0, abs=1e-3)

@@ -6,9 +6,8 @@ import time
 
 import pytest
 
-from injector.analysis import fates
+from injector.analysis import outcomes
 from injector.analysis.profiling import profile
-from injector.live import standing
 from injector.live.state import State
 from injector.store.folder import open_run
 
@@ -41,7 +40,7 @@ def test_a_rank_that_was_killed_and_started_again(inject, environ, tmp_path):
     assert (first["how"], first["steps"], first["restarted"]) == ("killed by SIGKILL", BAD, 1)
     assert (first["last"]["region"], first["last"]["line"]) == ("optimizer", UPDATE)
     assert (second["rank"], second["kind"], second["steps"]) == (0, "followed", BAD + 1)
-    assert second["how"] in ("killed by SIGTERM", "nobody knows how")
+    assert second["how"] in ("killed by SIGTERM", "exit not known")
     # Steps of both attempts are kept apart, and the second one is whole.
     assert sorted(job.loops()) == [(0, 2, BAD + 1), (1, 2, STEPS)]
     said = " ".join(job.err.split())
@@ -72,13 +71,14 @@ def test_a_rank_that_exits(inject, environ, tmp_path):
     assert kinds == ["ranks", "ranks"]
     row = State(str(job.folder)).tick().ranks[1]
     assert (row.rank, row.state, row.steps) == (1, "died", BAD)
-    assert row.notes[0].startswith("exit code 3; after step 12 and optimizer at job.py:")
+    assert row.notes[0].startswith(
+        "died at step 12: exit code 3; its last span: optimizer at job.py:"
+    )
 
 
 def test_a_rank_that_hangs_while_the_other_waits(inject, environ, tmp_path, monkeypatch):
-    for module in (fates, standing):
-        monkeypatch.setattr(module, "LEAST", 1.0)
-        monkeypatch.setattr(module, "TIMES", 1.0)
+    monkeypatch.setattr(outcomes, "LEAST", 1.0)
+    monkeypatch.setattr(outcomes, "TIMES", 1.0)
     for seconds in (20, 60, 180):
         process = start(inject, environ, tmp_path, "hangs", "--timeout", str(seconds))
         live = watched(process, tmp_path)
@@ -88,18 +88,14 @@ def test_a_rank_that_hangs_while_the_other_waits(inject, environ, tmp_path, monk
         if live and job.info["ended"] - float(hangs.read_text()) > 3:
             break
     assert [row.state for row in live.ranks] == ["waiting", "hung"] and live.state == "stuck"
-    assert live.ranks[0].notes[0].startswith(f"in comm (all_reduce) at job.py:{COLLECTIVE} for ")
-    assert live.ranks[1].notes[0].startswith("no step for ")
-    assert live.ranks[1].notes[0].endswith(f"after step {BAD} and optimizer at job.py:{UPDATE}")
-    hung, waited = profile(open_run(str(job.folder))).fates
+    assert f" in comm (all_reduce) at job.py:{COLLECTIVE}, after step " in live.ranks[0].notes[0]
+    assert live.ranks[0].notes[0].startswith("has waited ")
+    assert live.ranks[1].notes[0].startswith("has hung for ")
+    assert live.ranks[1].notes[0].endswith(f"its last span: optimizer at job.py:{UPDATE}")
+    hung, waited = profile(open_run(str(job.folder))).outcomes
     assert (hung.rank, hung.kind, hung.steps) == (1, "hung", BAD)
     assert (hung.last, hung.place.line, hung.inside) == ("optimizer", UPDATE, ())
     assert (waited.rank, waited.kind) == (0, "waited")
     [(inside, place)] = waited.inside
     assert (inside, place.line) == ("comm (all_reduce)", COLLECTIVE)
     assert hung.seconds > 1 and waited.seconds > 1
-
-
-def test_both_ends_mean_the_same_by_hanging():
-    """What is watched and what is reported afterwards are told apart by the same limits."""
-    assert (fates.LEAST, fates.TIMES) == (standing.LEAST, standing.TIMES) == (10.0, 20.0)

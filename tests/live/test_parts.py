@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from layouts import Program, only, report
 
-from injector.analysis.evidence import shares_of
 from injector.live.parts import Parts
 from injector.live.state import State
 
@@ -120,7 +119,7 @@ def test_live_and_afterwards_the_shares_are_the_same(
     p = Program()
     shape(p, io, comm)
     p.rows.sort(key=lambda row: row[1])  # as they are written
-    shares = shares_of(only(report(tmp_path / "r", p)).tree)
+    shares = only(report(tmp_path / "r", p)).tree.shares()
     found = State(str(tmp_path / "r")).tick(1_700_000_100.0).regions
     whole = {**found, "other": 1 - sum(found.values())}
     assert whole == pytest.approx({"other": 0, **shares}, abs=0.03)

@@ -287,7 +287,9 @@ def test_a_rank_that_died_is_seen(folder):
     folder.monitor("exit", {"pid": 2, "code": -9}, 2.0)
     found = State(str(folder.path)).tick(102.1)
     assert states(found) == ["training", "died"]
-    assert found.ranks[1].notes == ("killed by SIGKILL; after step 199 and optimizer",)
+    assert found.ranks[1].notes == (
+        "died at step 199: killed by SIGKILL; its last span: optimizer",
+    )
     assert found.state == "training"
     assert found.tasks[0].ranks == 1, "who is gone makes no steps"
 
@@ -299,8 +301,8 @@ def test_how_it_died_is_what_is_known(folder):
     folder.log(2, "end", {})
     found = State(str(folder.path)).tick(102.1)
     assert states(found) == ["died", "died"] and found.state == "died"
-    assert found.ranks[0].notes[0].startswith("nobody knows how; ")
-    assert found.ranks[1].notes[0].startswith("ValueError: bad sample; ")
+    assert found.ranks[0].notes[0].startswith("died at step 199: exit not known; ")
+    assert found.ranks[1].notes[0].startswith("died at step 199: ValueError: bad sample; ")
 
 
 def test_what_a_launcher_says_of_its_workers(folder):
@@ -309,7 +311,7 @@ def test_what_a_launcher_says_of_its_workers(folder):
     folder.log(5, "exited", {"pid": 1, "code": 3})
     found = State(str(folder.path)).tick(102.1)
     assert states(found) == ["died", "training"]
-    assert found.ranks[0].notes[0].startswith("exit code 3; ")
+    assert found.ranks[0].notes[0].startswith("died at step 199: exit code 3; ")
 
 
 def test_an_orderly_end_is_no_death(folder):
@@ -334,8 +336,10 @@ def test_the_rank_that_hangs_is_the_one_in_no_collective(folder):
     assert states(found) == ["training", "training"], "9 s may be a checkpoint"
     found = State(str(folder.path)).tick(113.0)
     assert states(found) == ["waiting", "hung"] and found.state == "stuck"
-    assert found.ranks[0].notes == ("in comm (all_reduce) at train.py:41 for 11 s",)
-    text = "no step for 11 s, of usually 0.01 s; after step 199 and optimizer"
+    assert found.ranks[0].notes == (
+        "has waited 11.0 s in comm (all_reduce) at train.py:41, after step 199",
+    )
+    text = "has hung for 11.0 s after step 199 (a step usually takes 10.00 ms); its last span: optimizer"
     assert found.ranks[1].notes == (text,)
     assert found.rate is None, "nobody makes steps"
 
@@ -345,7 +349,7 @@ def test_a_rank_that_hangs_in_its_loader(folder):
     folder.opened(1, 7)
     folder.opened(2, 10)
     found = State(str(folder.path)).tick(113.0)
-    assert found.ranks[1].notes[0].endswith(" s; in io at train.py:30")
+    assert found.ranks[1].notes[0].endswith("; it is in io at train.py:30")
 
 
 def test_a_rank_that_hangs_while_the_other_goes_on(folder):
@@ -387,7 +391,7 @@ def test_a_rank_that_was_started_again(folder):
     found = state.tick(105.0)
     assert states(found) == ["restarted", "restarted"] and found.state == "starting"
     assert found.ranks[1].notes == (
-        "no step yet",
+        "it has made no step yet",
         "restarted: attempt 0 died at step 199 (killed by SIGKILL)",
     )
     for pid in (3, 4):
@@ -431,7 +435,7 @@ def test_a_rank_that_died_before_its_first_step(folder):
     folder.monitor("exit", {"pid": 3, "code": 1}, 2.0)
     last = state.tick(102.1).ranks[-1]
     assert (last.rank, last.state) == (2, "died")
-    assert last.notes == ("exit code 1; before its first region",)
+    assert last.notes == ("died at step 0: exit code 1; it recorded no span",)
 
 
 # --- tasks, devices and the job -------------------------------------------------------------------

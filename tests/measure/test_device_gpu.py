@@ -19,7 +19,7 @@ import pytest
 
 from injector.analysis import monitored
 from injector.analysis.query import Words
-from injector.analysis.rates import summarise
+from injector.analysis.recorded import recorded
 from injector.analysis.spanviews import regions
 from injector.store.folder import open_run
 
@@ -147,7 +147,7 @@ print(json.dumps(loss.item()))
     ran = Ran(tmp_path, program)
     assert ran.printed == pytest.approx(ran.plain, rel=1e-3)
     assert len(list(ran.spans("optimizer", "device"))) == 10 * STEPS + 1
-    [losses] = [series for series in summarise(ran.run).series if series.is_loss]
+    [losses] = [series for series in recorded(ran.run).series if series.is_loss]
     assert (losses.n, losses.odd) == (10 * STEPS + 1, 0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from injector.analysis.profile import (
     Evaluation,
     Loop,
@@ -15,7 +17,7 @@ from injector.analysis.profile import (
     Verdict,
     Warmup,
 )
-from injector.analysis.rates import Statistics
+from injector.analysis.recorded import Statistics
 
 FETCH = Place("/home/me/train.py", 31, "main", "for x, y in loader:")
 FORWARD = Place("/home/me/train.py", 33, "main", "loss = F.cross_entropy(model(x), y)")
@@ -121,18 +123,20 @@ PLAIN = Profile(
 )
 
 SLOW = track(1, device="cuda:1", step=sample(0.0319), waits=0.0001)
-SLOW = SLOW._replace(regions={**SLOW.regions, "io": 0.0271, "comm": 0.0001})
+SLOW = replace(SLOW, regions={**SLOW.regions, "io": 0.0271, "comm": 0.0001})
 FAST = track(0, device="cuda:0", waits=0.0069)
-FAST = FAST._replace(regions={**FAST.regions, "comm": 0.0069})
+FAST = replace(FAST, regions={**FAST.regions, "comm": 0.0069})
 
-RANKS = PLAIN._replace(
+RANKS = replace(
+    PLAIN,
     loops=(
-        LOOP._replace(
+        replace(
+            LOOP,
             tree=step_tree(device=True),
             throughput=Throughput(25.2, 807.6, 103373.0, sample(410.1)),
             tokens_per_step=4096.0,
             fetches_per_step=4.0,
-            tracks=(FAST, SLOW, FAST._replace(rank=2, process=2, device="cuda:2")),
+            tracks=(FAST, SLOW, replace(FAST, rank=2, process=2, device="cuda:2")),
             straggler=Straggler(1, 0.214, "io", 0.0068),
         ),
     ),
@@ -147,9 +151,11 @@ RANKS = PLAIN._replace(
     unmeasured=(),
 )
 
-GAN = PLAIN._replace(
+GAN = replace(
+    PLAIN,
     loops=(
-        LOOP._replace(
+        replace(
+            LOOP,
             paced_by="optimizer",
             place=UPDATE,
             updates_per_step=6.0,
@@ -159,8 +165,8 @@ GAN = PLAIN._replace(
                 12.62, None, None, sample(12.6), "no module was called with a tensor"
             ),
         ),
-        LOOP._replace(task="pretrain", steps=100),
-        LOOP._replace(task="probe", steps=5, step=sample(0.001, 5), warmup=Warmup(0, 0.0, 0.0)),
+        replace(LOOP, task="pretrain", steps=100),
+        replace(LOOP, task="probe", steps=5, step=sample(0.001, 5), warmup=Warmup(0, 0.0, 0.0)),
     ),
     evaluations=(),
     verdict=Verdict("none", "info", "nothing limits it: no region stands out", (), "", ()),
@@ -176,7 +182,7 @@ NOTHING = Profile(
     ),
     wall=4.3,
     verdict=Verdict("none", "info", "no training step was seen", (), "", ()),
-    others=(node("fit", 2.5, 2.5, place=FIT)._replace(host=sample(2.5, 1), what="Ridge"),),
+    others=(replace(node("fit", 2.5, 2.5, place=FIT), host=sample(2.5, 1), what="Ridge"),),
 )
 
 SHAPES = {"plain": PLAIN, "ranks": RANKS, "gan": GAN, "nothing": NOTHING}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +40,18 @@ from injector.analysis.profile import (
     Verdict,
     Warmup,
 )
-from injector.analysis.rates import Statistics
-from injector.report import card, ranks, stretches, tree
+from injector.analysis.recorded import Statistics
+from injector.analysis.summary import plain
+from injector.analysis.wording import line_of
+from injector.report import ranks, stretches, terminal, tree
 from injector.report.layout import ENDLESS, WIDTH, laid_out
-from injector.report.places import at
-from injector.report.plain import plain
 from injector.report.text import bullets, columns
 
 CARDS = Path(__file__).parent / "cards"
 
 
 def shown(profile: Profile) -> str:
-    return "\n".join(card.lines(profile))
+    return "\n".join(terminal.profile(profile))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -71,8 +72,8 @@ def test_sections_without_content_are_left_out() -> None:
 
 def test_the_verdict_comes_first() -> None:
     for profile in SHAPES.values():
-        assert card.lines(profile)[0].startswith("verdict  ")
-    text = shown(PLAIN._replace(verdict=INPUT_BOUND._replace(sentence="io takes it all")))
+        assert terminal.profile(profile)[0].startswith("verdict  ")
+    text = shown(replace(PLAIN, verdict=replace(INPUT_BOUND, sentence="io takes it all")))
     assert text.startswith("verdict  input-bound: io takes it all (critical)\n")
 
 
@@ -89,18 +90,18 @@ def test_other_is_last_and_the_shares_are_shown() -> None:
 
 def test_a_region_of_no_measured_step_is_left_out() -> None:
     never = node("io", 0.0, 0.03, calls=0.2)
-    names = [text.split()[1] for text in tree.lines(LOOP.tree._replace(children=(never,)))[2:-1]]
+    names = [text.split()[1] for text in tree.lines(replace(LOOP.tree, children=(never,)))[2:-1]]
     assert names == []
 
 
 def test_a_region_of_several_lines_has_one_row_and_the_lines_below() -> None:
     two = [
-        node("forward", 0.002 * at, 0.03, place=FORWARD._replace(line=at), children=())
+        node("forward", 0.002 * at, 0.03, place=replace(FORWARD, line=at), children=())
         for at in (1, 2)
     ]
     sums = (node("forward", 0.006, 0.03, calls=2.0),)
     children = (two[0], node("io", 0.02, 0.03, place=FETCH), two[1])
-    found = tree.lines(LOOP.tree._replace(children=children, together=sums))
+    found = tree.lines(replace(LOOP.tree, children=children, together=sums))
     rows = [(text.split("  ")[1].split(), text.rpartition("1  ")[2]) for text in found[2:-1]]
     code = "loss = F.cross_entropy(model(x), y)"
     assert [" ".join(words[:2]) for words, _ in rows] == [
@@ -115,8 +116,8 @@ def test_a_region_of_several_lines_has_one_row_and_the_lines_below() -> None:
 
 
 def test_many_regions_and_levels_are_cut_with_a_word() -> None:
-    wide = LOOP.tree._replace(
-        children=tuple(node(f"r{n}", 0.0001 * (n + 1), 0.03) for n in range(40))
+    wide = replace(
+        LOOP.tree, children=tuple(node(f"r{n}", 0.0001 * (n + 1), 0.03) for n in range(40))
     )
     found = [text.split() for text in tree.lines(wide)]
     assert found[-2] == ["└─", "29", "smaller", "ones", "145.0", "%", "██████████"]
@@ -129,10 +130,10 @@ def test_many_regions_and_levels_are_cut_with_a_word() -> None:
 
 def test_many_ranks_show_the_ends_and_the_culprit() -> None:
     tracks = [
-        TRACK._replace(rank=rank, process=rank, step=sample(0.03 + rank * 1e-5))
+        replace(TRACK, rank=rank, process=rank, step=sample(0.03 + rank * 1e-5))
         for rank in range(256)
     ]
-    loop = LOOP._replace(tracks=tuple(tracks), straggler=Straggler(100, 0.3, "io", 0.01))
+    loop = replace(LOOP, tracks=tuple(tracks), straggler=Straggler(100, 0.3, "io", 0.01))
     text = "\n".join(ranks.lines(loop))
     assert "rank 0 " in text and "rank 100 " in text and "rank 255 " in text
     assert "… and 239 ranks between these" in text
@@ -173,16 +174,16 @@ def test_many_stretches_are_joined_and_still_add_up() -> None:
     ],
 )
 def test_places(file: str, said: str) -> None:
-    assert at(Place(file, 3, "f", "")) == said
+    assert line_of(Place(file, 3, "f", "")) == said
 
 
 def test_data() -> None:
-    data = plain(PLAIN._replace(wall=math.nan))
+    data = plain(replace(PLAIN, wall=math.nan))
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert data["wall"] == "NaN"
     assert data["verdict"]["kind"] == "input-bound"
     assert data["loops"][0]["step"]["median"] == LOOP.step.median
-    assert set(data) == set(Profile._fields)
+    assert set(data) == {each.name for each in fields(Profile)}
 
 
 # --- anything at all ------------------------------------------------------------------------------
@@ -287,7 +288,7 @@ PROFILES = made(
 @given(PROFILES, st.sampled_from([40, 60, 80, WIDTH, 120, 200, ENDLESS]))
 def test_any_profile_makes_a_card(profile: Profile, width: int) -> None:
     with laid_out(width):
-        for text in [*card.lines(profile), *bullets(profile.unmeasured)]:
+        for text in [*terminal.profile(profile), *bullets(profile.unmeasured)]:
             assert columns(text) <= width, text
             assert text.isprintable(), text
     json.dumps(plain(profile), allow_nan=False)

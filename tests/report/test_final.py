@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import spans
 
+from injector.analysis.summary import summarise
 from injector.report import final, live
 from injector.store import packed
 from injector.store.folder import open_run
@@ -33,7 +34,7 @@ def write(folder: Path, ranks: int = 1, steps: int = 40, **info) -> Path:
 
 
 def shown(folder: Path):
-    return final.snapshot(open_run(str(folder)))
+    return final.snapshot(summarise(open_run(str(folder))))
 
 
 def test_the_figures_are_the_reports(tmp_path: Path) -> None:

@@ -14,15 +14,16 @@ from typing import TextIO
 
 import pytest
 from card_profiles import SHAPES
-from test_terminal import new_run, probe, rates
+from test_terminal import new_run, probe, rates, render
 
 from injector.analysis.runs import listed
+from injector.analysis.summary import summarise
 from injector.live.snapshot import RankRow, Snapshot
-from injector.report import card, listing
+from injector.report import listing
 from injector.report.final import snapshot
 from injector.report.layout import ENDLESS, laid_out, painted, show, width_of
 from injector.report.live import lines as live_lines
-from injector.report.terminal import render
+from injector.report.terminal import profile as profile_lines
 from injector.report.text import columns
 from injector.store.folder import open_run
 
@@ -92,9 +93,9 @@ def test_no_line_of_a_report_is_wider_than_the_terminal(
         for silent in silents:
             texts += render(silent).splitlines()[:-1]
         texts += listing.lines(listed(str(Path(run).parent)))
-        texts += live_lines(snapshot(open_run(run)))
+        texts += live_lines(snapshot(summarise(open_run(run))))
         for profile in SHAPES.values():
-            texts += card.lines(profile)
+            texts += profile_lines(profile)
     assert [text for text in texts if columns(text) > width] == []
 
 
@@ -103,7 +104,7 @@ def test_no_line_of_a_report_is_wider_than_the_terminal(
 def test_a_narrow_terminal_shows_every_figure_that_a_pipe_has(shape: str, width: int) -> None:
     def figures(width: int) -> set[str]:
         with laid_out(width):
-            return set(re.findall(r"\d+(?:\.\d+)?", "\n".join(card.lines(SHAPES[shape]))))
+            return set(re.findall(r"\d+(?:\.\d+)?", "\n".join(profile_lines(SHAPES[shape]))))
 
     assert figures(ENDLESS) - figures(width) <= CODE
 
@@ -115,7 +116,7 @@ CODE = {"0", "1", "2", "3"}
 def test_nothing_is_cut_in_a_pipe(run: str) -> None:
     with laid_out(ENDLESS):
         texts = [render(run), *listing.lines(listed(str(Path(run).parent)))]
-        texts += [text for profile in SHAPES.values() for text in card.lines(profile)]
+        texts += [text for profile in SHAPES.values() for text in profile_lines(profile)]
     assert "…" not in re.sub(r"\(…|, …", "", "\n".join(texts))
     assert LONG in texts[0]
 
@@ -149,7 +150,7 @@ def test_colours_on_a_terminal_that_has_them(
         monkeypatch.setenv(name, value)
     written: list[str] = []
     monkeypatch.setattr(terminal, "write", written.append, raising=False)
-    show(lambda: "\n".join(card.lines(SHAPES["plain"])) + "\n", terminal)
+    show(lambda: "\n".join(profile_lines(SHAPES["plain"])) + "\n", terminal)
     assert ("\x1b[" in written[0]) is colors
     assert width_of(terminal) == 72
 
@@ -164,7 +165,7 @@ def test_no_colours_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_colours_change_nothing_else(shape: str, run: str) -> None:
-    text = "\n".join([*card.lines(SHAPES[shape]), render(run)])
+    text = "\n".join([*profile_lines(SHAPES[shape]), render(run)])
     shown = painted(text)
     assert shown != text
     assert re.sub(r"\x1b\[[\d;]*m", "", shown) == text

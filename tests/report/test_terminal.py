@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from injector.analysis.summary import summarise
 from injector.bus.collector import collect
 from injector.bus.writer import Writer
 from injector.cli.report import main
-from injector.report.terminal import render
+from injector.report import terminal
+from injector.store.folder import open_run
 from injector.store.place import create
 
 
@@ -34,6 +36,10 @@ def new_run(tmp_path: Path, events: list[tuple[str, Any]], **options: Any) -> st
     defaults: dict[str, Any] = {"exit": 0, "command": ["python", "train.py", "--epochs", "3"]}
     collect(folder, started=now - 12.3, ended=now, name="train", **{**defaults, **options})
     return folder
+
+
+def render(folder: str) -> str:
+    return terminal.render(summarise(open_run(folder)))
 
 
 def rates(*values: float) -> list[tuple[str, Any]]:

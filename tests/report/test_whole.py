@@ -9,24 +9,22 @@ from typing import Any
 
 import pytest
 from card_profiles import PLAIN, RANKS
-from test_terminal import new_run, probe, rates
+from test_terminal import new_run, probe, rates, render
 
+from injector.analysis import summary
 from injector.analysis.profile import Profile
 from injector.cli.report import main
-from injector.report import plain, terminal
 from injector.report.layout import encodable
-from injector.report.terminal import render
 from injector.store.folder import read_info, write_info
 
 
 def given(monkeypatch: pytest.MonkeyPatch, profile: Profile | Exception | None) -> None:
-    def found(run: object, watched: object) -> Profile | None:
+    def found(*_: object) -> tuple[Profile | None, tuple[()]]:
         if isinstance(profile, Exception):
             raise profile
-        return profile
+        return profile, ()
 
-    monkeypatch.setattr(terminal, "profile_of", found)
-    monkeypatch.setattr(plain, "profile_of", found)
+    monkeypatch.setattr(summary, "_profile", found)
 
 
 def sections(text: str) -> list[str]:
@@ -107,7 +105,7 @@ def test_json(
         data = json.loads(capsys.readouterr().out)
         assert data["run"] == folder and data["exit"] == {"code": 0, "signal": None}
         assert data["summary"]["rates"][0]["overall"]["median"] == 3.0
-        assert data["profile"] == plain.plain(profile)
+        assert data["profile"] == summary.plain(profile)
     assert data["profile"]["verdict"]["kind"] == "input-bound"
 
 

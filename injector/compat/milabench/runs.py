@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from ...analysis.rates import number
+from ...analysis.recorded import number
 from ...store.folder import Damage, read_records
 from ...suite.config.rules import FAILURE
 from ...suite.plan.jobs import LeftOut

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from ...analysis.machines import Machine, machines
 from ...analysis.missing import missing_of
-from ...analysis.rates import number
+from ...analysis.recorded import number
 from ...bus.opening import collected
 from ...store.folder import (
     LONGEST,

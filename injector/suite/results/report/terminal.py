@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ....report.header import as_missing
 from ....report.layout import prose, room
+from ....report.terminal import as_missing
 from ....report.text import bullets, clean, fit, labelled, table, wrap
 from ...config.rules import FAILURE, WARNING
 from ..outcome import BenchmarkResult, SuiteResult

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.analysis.rates import Summary, number, percentile, statistics, summarise
+from injector.analysis.recorded import (
+    Recorded,
+    Statistics,
+    number,
+    percentile,
+    recorded,
+    statistics,
+)
 from injector.store.folder import open_run
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -21,8 +28,8 @@ def write(folder: Path, name: str, *events: tuple[str, Any]) -> None:
     (folder / f"{name}.data").write_text("\n".join(lines) + "\n")
 
 
-def read(folder: Path) -> Summary:
-    return summarise(open_run(str(folder)))
+def read(folder: Path) -> Recorded:
+    return recorded(open_run(str(folder)))
 
 
 @given(st.lists(finite, min_size=1), st.floats(0, 1))
@@ -47,9 +54,9 @@ def test_statistics_are_the_standard_librarys(values: list[float]) -> None:
 
 def test_small_samples() -> None:
     assert statistics([]) is None
-    assert statistics([3.0]) == (1, 3.0, 3.0, 3.0, 0.0, 3.0, 3.0)
+    assert statistics([3.0]) == Statistics(1, 3.0, 3.0, 3.0, 0.0, 3.0, 3.0)
     # The timer of Deep500: durations 1, 2, 3.
-    assert statistics([3, 1, 2]) == (3, 2.0, 2, pytest.approx(2.9), 1.0, 1, 3)
+    assert statistics([3, 1, 2]) == Statistics(3, 2.0, 2, pytest.approx(2.9), 1.0, 1, 3)
     with pytest.raises(ValueError):
         percentile([], 0.5)
 
@@ -133,7 +140,7 @@ def test_several_benches(tmp_path: Path) -> None:
 
 def test_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.data").write_text("")
-    assert read(tmp_path) == ([], [], [], {}, {}, 0)
+    assert read(tmp_path) == Recorded([], [], [], {}, {}, 0)
 
 
 def test_a_loss_that_a_voirfile_gives_as_well_is_one(tmp_path: Path) -> None:

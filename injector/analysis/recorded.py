@@ -1,13 +1,23 @@
-"""The statistics of what a run recorded: rates by task, losses and other values, regions."""
+"""The statistics of the events that a run recorded: rates by task, losses and other values, regions.
+
+Every loss that backward starts from is recorded in one series. Here the losses of different things are
+told apart: those of two models are backward started at two lines of the program, those of the trials of a
+study lie within their trials.
+"""
 
 from __future__ import annotations
 
+import os
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from math import fsum, inf, isfinite, nan, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..store.folder import Damage, Run, read_events
+from ..store.layout import SPANS_SUFFIX
 
 Origin = Callable[[int, float], str]
 NO_TASK = ""
@@ -18,11 +28,14 @@ CONTEXT = frozenset(
     | {"io", "items", "of"}
 )
 """Keys of a ``data`` event that say what its values belong to, and are none themselves."""
+SEVERAL = 6
+"""Lines, or trials, whose losses are told apart; more lines are of one thing."""
 
 _STRINGS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
-class Statistics(NamedTuple):
+@dataclass(frozen=True)
+class Statistics:
     """Of one sample, in its own unit."""
 
     n: int
@@ -35,7 +48,8 @@ class Statistics(NamedTuple):
     max: float
 
 
-class Rate(NamedTuple):
+@dataclass(frozen=True)
+class Rate:
     """The rates of one task in one unit, by default items per second."""
 
     bench: str
@@ -49,7 +63,8 @@ class Rate(NamedTuple):
     """How many were not finite, and left out."""
 
 
-class Series(NamedTuple):
+@dataclass(frozen=True)
+class Series:
     """The values of one name within a task, in the order of time. Units are the program's."""
 
     bench: str
@@ -69,7 +84,8 @@ class Series(NamedTuple):
         return "loss" in self.name.lower()
 
 
-class Region(NamedTuple):
+@dataclass(frozen=True)
+class Region:
     """How long the calls of a region took; the statistics are in seconds of the host."""
 
     bench: str
@@ -78,7 +94,8 @@ class Region(NamedTuple):
     statistics: Statistics
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True)
+class Recorded:
     """What the ``.data`` files of a run say."""
 
     rates: list[Rate]
@@ -161,7 +178,10 @@ class _Sample:
 
 
 class _Reader:
-    """Sorts the events of a run into samples."""
+    """Sorts the events of a run into samples.
+
+    ``origin(process, time)`` is what is added to the name of a loss that backward starts from.
+    """
 
     def __init__(self, origin: Origin | None) -> None:
         self.origin = origin
@@ -200,17 +220,18 @@ class _Reader:
                 self.series.setdefault((bench, task, name), _Sample()).add(value)
 
 
-def summarise(run: Run, origin: Origin | None = None) -> Summary:
-    """Read the events of ``run`` once. Raises OSError.
-
-    ``origin(process, time)`` is what is added to the name of a loss that backward starts from.
-    """
+def recorded(run: Run) -> Recorded:
+    """Read the events of ``run`` once. Raises OSError."""
+    try:
+        origin = _origin(run)
+    except Exception:  # the profile is made of the same files, and says what is wrong with them
+        origin = None
     reader, damage = _Reader(origin), Damage()
     for bench, event, data in read_events(run, damage):
         reader.take(bench if len(run.data_files) > 1 else "", event, data)
     rates = (_rate(key, samples) for key, samples in reader.rates.items())
     regions = (_region(key, sample) for key, sample in reader.regions.items())
-    return Summary(
+    return Recorded(
         rates=[rate for rate in rates if rate],
         series=_once([_series(key, sample) for key, sample in reader.series.items()]),
         regions=[region for region in regions if region],
@@ -256,3 +277,54 @@ def _series(key: tuple[str, str, str], sample: _Sample) -> Series:
 def _region(key: tuple[str, str], sample: _Sample) -> Region | None:
     found = statistics(sample.values)
     return Region(*key, fsum(sample.values), found) if found else None
+
+
+# --- which thing a loss is of ---------------------------------------------------------------------
+
+
+def _origin(run: Run) -> Origin | None:
+    """Which of several things a loss is of; None where there is but one."""
+    raw = os.path.join(run.path, "raw")
+    if not (os.path.isdir(raw) and any(SPANS_SUFFIX in name for name in os.listdir(raw))):
+        return None
+    from .columns import SECOND, read_rows, sources  # numpy is only loaded for runs that need it
+
+    known: dict[int, tuple[list[float], list[str]]] = {}
+    for source in sources(run):
+        lines: dict[int, str] = {}
+        trials = []
+        for number, site in source.sites.items():
+            if site.clock == "host" and site.region == "backward" and site.place:
+                lines[number] = f" at {os.path.basename(site.place.file)}:{site.place.line}"
+            elif site.region == "trial":
+                trials.append(number)
+        if not trials and not 1 < len(set(lines.values())) <= SEVERAL:
+            continue
+        rows = read_rows(source)
+        moments = []
+        if trials:
+            begun = sorted(
+                t for t, number in zip(rows.start.tolist(), rows.site.tolist(), strict=True)
+                if number in trials
+            )  # fmt: skip
+            for at, moment in enumerate(begun, 1):
+                label = f" of trial {at}" if len(begun) <= SEVERAL else f" of {len(begun)} trials"
+                moments.append((moment / SECOND, label))
+        else:
+            for number, label in lines.items():
+                mine = rows.start[rows.site == number].tolist()
+                moments += [(moment / SECOND, label) for moment in mine]
+            # A loss is recorded as its backward begins: in the middle of two it is the later one's.
+            moments.sort()
+            edges = [(one[0] + two[0]) / 2 for one, two in pairwise(moments)]
+            moments = [(e, label) for e, (_, label) in zip([0.0, *edges], moments, strict=False)]
+        known[source.index] = [each[0] for each in moments], [each[1] for each in moments]
+    if not known:
+        return None
+
+    def origin(process: int, time: float) -> str:
+        edges, labels = known.get(process, ([], []))
+        at = bisect_right(edges, time) - 1
+        return labels[at] if at >= 0 else ""
+
+    return origin

@@ -9,16 +9,21 @@ from typing import Any
 import pytest
 from layouts import EPOCH, Program
 
-from injector.analysis.columns import SECOND, Site, Source
-from injector.analysis.fates import fates_of
-from injector.analysis.members import Member, Trail
+from injector.analysis.outcomes import (
+    SECOND,
+    Call,
+    LastSpan,
+    RankProcess,
+    is_broken,
+    outcomes_of,
+    sentences,
+)
 from injector.analysis.profiling import profile
-from injector.report.fates import broken, lines, sentences
 from injector.store.folder import open_run
 
 TERM, KILL = -15, -9
-UPDATE = Site(1, "optimizer")
-REDUCE = Site(2, "comm", what="all_reduce")
+UPDATE = Call("optimizer", None, None)
+REDUCE = Call("comm", "all_reduce", None)
 
 
 def member(
@@ -29,36 +34,50 @@ def member(
     code: int | None = None,
     said: float | None = None,
     error: str = "",
-    inside: tuple[Site, ...] = (),
+    inside: tuple[Call, ...] = (),
     torn: float | None = None,
     attempt: int = 0,
     steps: int = 12,
     usual: float = 0.1,
-) -> Member:
+) -> RankProcess:
     """A rank whose last span ended at ``last``; ``said`` is its goodbye, ``torn`` how long that span was.
 
     Times are seconds since the run began.
     """
     ended = None if said is None else round(said * SECOND)
-    source = Source(rank, "", "h", rank, rank, None, None, 0, 1, ended)
-    site = UPDATE if torn is None else REDUCE
     began = last - (torn or 0.05)
-    trail = Trail(round(began * SECOND), round(last * SECOND), site, inside)
-    when = None if gone is None else round(gone * SECOND)
-    return Member(source, rank, attempt, code, when, error, False, trail, steps, usual)
+    return RankProcess(
+        rank=rank,
+        process=rank,
+        host="h",
+        pid=rank,
+        attempt=attempt,
+        began=1,
+        said=ended,
+        gone=None if gone is None else round(gone * SECOND),
+        code=code,
+        error=error,
+        in_order=ended is not None,
+        last=LastSpan(
+            round(began * SECOND), round(last * SECOND), UPDATE if torn is None else REDUCE
+        ),
+        opened=inside,
+        steps=steps,
+        usual=usual,
+    )
 
 
-def told(*members: Member, ended: float = 100.0, exit: int = 1, **info: Any) -> list[str]:
+def told(*members: RankProcess, ended: float = 100.0, exit: int = 1, **info: Any) -> list[str]:
     """The kind of each fate, with its rank."""
     return [f"{fate.kind} {fate.rank}" for fate in found(*members, ended=ended, exit=exit, **info)]
 
 
-def found(*members: Member, ended: float = 100.0, exit: int = 1, **info: Any) -> Any:
+def found(*members: RankProcess, ended: float = 100.0, exit: int = 1, **info: Any) -> Any:
     exits = {"code": exit if exit >= 0 else None, "signal": -exit if exit < 0 else None}
-    return fates_of({"started": 0.0, "ended": ended, "exit": exits, **info}, members)
+    return outcomes_of({"started": 0.0, "ended": ended, "exit": exits, **info}, members)
 
 
-def fine(rank: int, end: float = 99.0) -> Member:
+def fine(rank: int, end: float = 99.0) -> RankProcess:
     return member(rank, end - 1, end, code=0, said=end)
 
 
@@ -90,7 +109,7 @@ def test_the_others_go_on() -> None:
 
 def test_who_vanished_without_a_word() -> None:
     [one] = found(fine(0), member(1, 50.0), exit=0)
-    assert (one.kind, one.how, one.ended) == ("died", "nobody knows how", None)
+    assert (one.kind, one.how, one.ended) == ("died", "exit not known", None)
 
 
 def test_two_that_died_by_themselves() -> None:
@@ -166,8 +185,8 @@ def test_a_rank_without_a_step_does_not_hang() -> None:
 
 def test_nobody_saw_the_end() -> None:
     killed = member(1, 50.0)
-    assert fates_of({"exit": {"code": None, "signal": None}, "ended": 60.0}, [killed]) == ()
-    assert fates_of({}, [killed]) == ()
+    assert outcomes_of({"exit": {"code": None, "signal": None}, "ended": 60.0}, [killed]) == ()
+    assert outcomes_of({}, [killed]) == ()
 
 
 def test_attempts_are_told_one_by_one() -> None:
@@ -180,11 +199,13 @@ def test_attempts_are_told_one_by_one() -> None:
         (1, 0, "died", 1),
         (0, 0, "followed", 1),
     ]
-    assert not broken(told_of)
-    assert lines(told_of)[0].startswith("restarted  attempt 0: rank 1 died at step 12: killed by")
-    assert (
-        sentences(told_of)[1] == "attempt 0: rank 0 ended after that, at step 12: killed by SIGTERM"
-    )
+    assert not is_broken(told_of)
+    assert sentences(told_of) == [
+        "attempt 0: rank 1 died at step 12: killed by SIGKILL; its last span: optimizer; "
+        "started again as attempt 1",
+        "attempt 0: rank 0 ended after that, at step 12: killed by SIGTERM; "
+        "started again as attempt 1",
+    ]
 
 
 def test_sentences_of_many_ranks_are_few() -> None:
@@ -195,8 +216,9 @@ def test_sentences_of_many_ranks_are_few() -> None:
     assert said[1].startswith("ranks 0, 1, 2, 4, ") and said[1].endswith(
         ", … ended after that, at step 12: killed by SIGTERM, in comm (all_reduce)"
     )
-    text = "\n".join(lines(found(*(member(n, 50 + n, code=KILL) for n in range(40)))))
-    assert "… and 32 more" in text and text.startswith("broken     rank 0 died at step 12")
+    apart = found(*(member(n, 50 + n, code=KILL) for n in range(40)))
+    assert is_broken(apart) and len(sentences(apart)) == 40
+    assert sentences(apart)[0].startswith("rank 0 died at step 12")
 
 
 # --- from files -----------------------------------------------------------------------------------
@@ -229,7 +251,7 @@ KILLED = {"exit": {"code": None, "signal": 9}, "gone": EPOCH + 2.0}
 
 def test_a_rank_that_died_is_read_from_a_run(tmp_path: Path) -> None:
     made = profiled(tmp_path, rank(0), rank(1, 7), p11=KILLED)
-    [fate] = made.fates
+    [fate] = made.outcomes
     assert (fate.rank, fate.steps, fate.how) == (1, 7, "killed by SIGKILL")
     assert (fate.last, fate.place.line, fate.ended) == ("optimizer", 14, EPOCH + 2.0)
 
@@ -238,14 +260,14 @@ def test_what_a_rank_starts_is_not_the_rank(tmp_path: Path) -> None:
     """Workers are told the rank of whoever starts them; that one may be killed is their launcher's affair."""
     worker = Program(pid=99, rank=1, ppid=11, origin=6_000_000_000)
     made = profiled(tmp_path, rank(0), rank(1), worker, p99=KILLED)
-    assert made.fates == ()
+    assert made.outcomes == ()
 
 
 def test_who_trains_is_the_rank_not_who_wraps_it(tmp_path: Path) -> None:
     wrapper = Program(pid=50, rank=1, origin=4_000_000_000)
     trains = rank(1, 7, ppid=50)
     made = profiled(tmp_path, rank(0), wrapper, trains, p11=KILLED)
-    assert [(fate.rank, fate.steps) for fate in made.fates] == [(1, 7)]
+    assert [(fate.rank, fate.steps) for fate in made.outcomes] == [(1, 7)]
 
 
 def test_attempts_that_a_launcher_numbers_are_loops_of_their_own(tmp_path: Path) -> None:
@@ -256,7 +278,7 @@ def test_attempts_that_a_launcher_numbers_are_loops_of_their_own(tmp_path: Path)
         (1, 20, 2),
         (0, 7, 2),
     ]
-    assert [(fate.rank, fate.attempt, fate.restarted) for fate in made.fates] == [(1, 0, 1)]
+    assert [(fate.rank, fate.attempt, fate.restarted) for fate in made.outcomes] == [(1, 0, 1)]
     assert made.stretches[0].name == "other attempts"
     assert sum(each.seconds for each in made.stretches) == pytest.approx(made.wall)
 
@@ -264,7 +286,7 @@ def test_attempts_that_a_launcher_numbers_are_loops_of_their_own(tmp_path: Path)
 def test_attempts_that_nobody_numbers(tmp_path: Path) -> None:
     again = rank(1, 20, pid=20, origin=9_000_000_000)
     made = profiled(tmp_path, rank(0), rank(1, 7), again, p11=KILLED)
-    assert [(fate.rank, fate.attempt, fate.restarted) for fate in made.fates] == [(1, 0, 1)]
+    assert [(fate.rank, fate.attempt, fate.restarted) for fate in made.outcomes] == [(1, 0, 1)]
 
 
 def test_a_program_that_became_another_one_did_not_die(tmp_path: Path) -> None:
@@ -277,4 +299,4 @@ def test_a_program_that_became_another_one_did_not_die(tmp_path: Path) -> None:
     again.write(tmp_path)
     times = {"started": EPOCH, "ended": EPOCH + 60.0, "exit": {"code": 0, "signal": None}}
     (tmp_path / "run.json").write_text(json.dumps({"schema": 1, **times, "processes": processes}))
-    assert profile(open_run(str(tmp_path))).fates == ()
+    assert profile(open_run(str(tmp_path))).outcomes == ()

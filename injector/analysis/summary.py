@@ -1,0 +1,247 @@
+"""What a run comes to: one summary, which every report is made of.
+
+:func:`summarise` alone decides on the verdict, the training figures and what broke. After the collection it
+also keeps them in ``run.json``, so that lists of runs need not read spans.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from math import isfinite, isnan
+from typing import Any
+
+from ..store import packed
+from ..store.folder import Run, write_info
+from ..store.layout import SPANS_SUFFIX
+from .machines import Machine, machines, memory_of
+from .missing import missing_of, said_first
+from .outcomes import sentences
+from .profile import Loop, Place, Profile, RankOutcome
+from .recorded import Recorded, recorded
+
+RANKS = "ranks"
+"""The kind of warning about ranks that died or hung."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run. Seconds, bytes, fractions 0…1, items per second; moments are unix seconds.
+
+    Facts of its ``run.json`` are as docs/run-folder.md has them, and None or empty where it has none.
+    """
+
+    missing: tuple[str, ...]
+    """What is damaged or lost of the record, and whether it was collected, as sentences."""
+    run: str
+    """The path of the run folder."""
+    name: str | None
+    command: tuple[str, ...] | None
+    started: float | None
+    ended: float | None
+    duration: float | None
+    exit: Mapping[str, Any] | None
+    """``{"code": …, "signal": …}``, one of both None."""
+    stopped: bool | None
+    """Whether it was ended on purpose, after so many steps or so much time."""
+    host: str | None
+    python: str | None
+    profile: Profile | None
+    """What its spans say; None where it has none."""
+    broken: tuple[RankOutcome, ...]
+    """Ranks that died, hung or waited for those; attempt by attempt, the cause first."""
+    machines: tuple[Machine, ...]
+    summary: Recorded
+    """What its events say: rates, losses and other values, regions."""
+    warnings: tuple[Mapping[str, Any], ...]
+    """``{"kind": …, "text": …}``."""
+    foreign: bool = False
+    """Whether it has no ``run.json``: a run of milabench."""
+    incomplete: bool = False
+    """Whether parts of the record are missing, so that all figures are of the rest."""
+    problem: str = ""
+    """Why there is no profile, where reading the spans failed."""
+    timed_out: bool = False
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """``stop``, ``skip``, ``timeout``, … as given."""
+    processes: tuple[Mapping[str, Any], ...] = ()
+    probes: tuple[Mapping[str, Any], ...] = ()
+    """Each probe: its selector, where it was attached, how often it fired."""
+    misses: tuple[Any, ...] = ()
+    """Selectors that matched nothing."""
+    voirfiles: tuple[str, ...] = ()
+    automatic: tuple[Mapping[str, Any], ...] | None = None
+    """Libraries that shipped voirfiles watched; None where those were switched off."""
+
+    @property
+    def outcomes(self) -> list[str]:
+        """What became of its ranks, as sentences."""
+        return sentences(self.broken)
+
+    @property
+    def title(self) -> str:
+        """Its name, else what its folder is called without the time."""
+        return str(self.name or os.path.basename(self.run).rsplit(".", 2)[0])
+
+
+def summarise(run: Run, keep: bool = False) -> Summary:
+    """The summary of ``run``; with ``keep``, its figures are written into ``run.json``.
+
+    What cannot be analysed is the summary's ``problem``. Raises OSError where the run cannot be read, or
+    ``run.json`` not be written.
+    """
+    events = recorded(run)
+    seen: list[Machine] = []
+    profile: Profile | None = None
+    broken: tuple[RankOutcome, ...] = ()
+    problem = ""
+    try:
+        seen = machines(run)
+        profile, broken = _profile(run, seen, events)
+    except Exception as error:
+        problem = f"no profile: {type(error).__name__}: {error}"
+    info = run.info
+    if info and not problem and (profile is not None or broken):
+        info = {**info, **_kept(info, profile, broken)}
+        if keep:
+            write_info(run.path, {key: value for key, value in info.items() if key != "schema"})
+    automatic = info.get("automatic")
+    return Summary(
+        missing=said_first(run),
+        run=run.path,
+        name=info.get("name"),
+        command=info.get("command"),
+        started=info.get("started"),
+        ended=info.get("ended"),
+        duration=info.get("duration"),
+        exit=info.get("exit"),
+        stopped=info.get("stopped"),
+        host=info.get("host"),
+        python=info.get("python"),
+        profile=profile,
+        broken=broken,
+        machines=tuple(seen),
+        summary=events,
+        warnings=tuple(info.get("warnings") or ()),
+        foreign=not info,
+        incomplete=bool(missing_of(run)),
+        problem=problem,
+        timed_out=bool(info.get("timed_out")),
+        limits=info.get("limits") or {},
+        processes=tuple(info.get("processes") or ()),
+        probes=tuple(info.get("probes") or ()),
+        misses=tuple(info.get("misses") or ()),
+        voirfiles=tuple(info.get("voirfiles") or ()),
+        automatic=None if automatic is None else tuple(automatic),
+    )
+
+
+def has_spans(folder: str) -> bool:
+    """Whether the run in ``folder`` has recorded regions or steps, so far."""
+    try:
+        names = os.listdir(os.path.join(folder, "raw"))
+    except OSError:
+        return False
+    return any(name.endswith((SPANS_SUFFIX, packed.SUFFIX)) for name in names)
+
+
+def _profile(
+    run: Run, seen: list[Machine], events: Recorded
+) -> tuple[Profile | None, tuple[RankOutcome, ...]]:
+    """What the spans say, and what became of the ranks."""
+    if has_spans(run.content):
+        from . import profiling  # numpy, half of what a short run costs, only where there are spans
+
+        found = profiling.profile(run, memory_of(seen, run.info), seen, events.series)
+        if found is not None:
+            return found, found.outcomes
+    if any(each.get("rank") is not None for each in run.info.get("processes") or ()):
+        from . import profiling
+
+        return None, profiling.outcomes_without_spans(run)
+    return None, ()
+
+
+# --- what is kept in run.json ---------------------------------------------------------------------
+
+
+def _kept(
+    info: Mapping[str, Any], profile: Profile | None, broken: tuple[RankOutcome, ...]
+) -> dict[str, Any]:
+    """``verdict``, ``training``, ``broken`` and ``warnings``."""
+    others = [each for each in info.get("warnings") or () if each.get("kind") != RANKS]
+    kept: dict[str, Any] = {}
+    if profile is not None:
+        said = profile.verdict
+        kept["verdict"] = {
+            "kind": said.kind,
+            "severity": said.severity,
+            "sentence": said.sentence,
+        }
+        kept["training"] = [_training(loop) for loop in profile.loops]
+    kept["broken"] = [_broken(each) for each in broken]
+    kept["warnings"] = [*({"kind": RANKS, "text": text} for text in sentences(broken)), *others]
+    return kept
+
+
+def _broken(one: RankOutcome) -> dict[str, Any]:
+    return {
+        "rank": one.rank,
+        "attempt": one.attempt,
+        "process": one.process,
+        "kind": one.kind,
+        "how": one.how,
+        "steps": one.steps,
+        "last": _region(one.last, one.place) if one.last else None,
+        "inside": [_region(name, place) for name, place in one.inside],
+        "silent": one.seconds,
+        "ended": one.ended,
+        "restarted": one.restarted,
+    }
+
+
+def _region(name: str, place: Place | None) -> dict[str, Any]:
+    return {
+        "region": name,
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+    }
+
+
+def _training(loop: Loop) -> dict[str, Any]:
+    """Seconds and per second; null for what is not known."""
+    speed = loop.throughput
+    return {
+        "task": loop.task,
+        "attempt": loop.attempt,
+        "ranks": len(loop.tracks),
+        "steps": loop.steps,
+        "warmup": loop.warmup.steps,
+        "step": _known(loop.step.median),
+        "steps_per_second": _known(speed.steps),
+        "items_per_second": _known(speed.items),
+        "tokens_per_second": _known(speed.tokens),
+    }
+
+
+def _known(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None
+
+
+# --- as data --------------------------------------------------------------------------------------
+
+
+def plain(value: object) -> Any:
+    """``value`` of what JSON has: dataclasses and named tuples as objects, NaN and infinities as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: plain(getattr(value, name)) for name in value._fields}
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

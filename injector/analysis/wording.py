@@ -1,0 +1,99 @@
+"""Numbers, durations and lines of the program in words: what sentences and tables are made of."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from .profile import Place
+
+UNKNOWN = "–"
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+
+
+def figure(value: float) -> str:
+    """``value`` with four significant digits."""
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size >= 1e7 or size < 1e-4:
+        return f"{value:.3e}"
+    decimals = 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 10 else 3
+    return f"{value:.{decimals}f}" if size >= 0.1 else f"{value:.4g}"
+
+
+def amount(value: float) -> str:
+    """``value`` as :func:`figure`, without decimals where it has none."""
+    return f"{value:.0f}" if abs(value) < 1e7 and value == round(value) else figure(value)
+
+
+def duration(seconds: float) -> str:
+    """``seconds`` as ``812 ms``, ``12.3 s``, ``4 min 05 s``, ``2 h 07 min`` or ``5 d 03 h``."""
+    if not isfinite(seconds):
+        return UNKNOWN
+    if seconds < 1:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h" if whole < 1e12 else UNKNOWN
+
+
+def short(seconds: float) -> str:
+    """``seconds`` with four significant digits, below a minute: ``20.31 ms``, ``71.20 µs``."""
+    if not isfinite(seconds) or abs(seconds) >= 60:
+        return duration(seconds)
+    if abs(seconds) >= 1:
+        return f"{figure(seconds)} s"
+    if abs(seconds) >= 1e-3 or seconds == 0:
+        return f"{figure(seconds * 1e3)} ms"
+    return f"{figure(seconds * 1e6)} µs"
+
+
+def percent(share: float) -> str:
+    """A fraction as ``64.1 %``."""
+    return f"{share * 100:.1f} %" if abs(share) < 1e4 else UNKNOWN
+
+
+def count(number: int, thing: str) -> str:
+    """``1 process``, ``2 processes``, ``3 records``, ``4 batches``."""
+    if number == 1:
+        return f"1 {thing}"
+    return f"{number} {thing}{'es' if thing.endswith(('s', 'ch')) else 's'}"
+
+
+def clean(text: object) -> str:
+    """``text`` on one line, without control characters that a terminal would act on.
+
+    Bytes of a file's name that are no text are shown as ``\\xe9``.
+    """
+    return "".join(c if c.isprintable() else _hidden(ord(c)) for c in str(text)).rstrip()
+
+
+def _hidden(code: int) -> str:
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else " "
+
+
+def line_of(place: Place | None, unknown: str = "") -> str:
+    """``train.py:31``; of an installed library, its path from the package on. ``unknown`` for no place."""
+    if place is None:
+        return unknown
+    path = place.file.replace("\\", "/")
+    for folder in _PACKAGES:
+        _, found, rest = path.rpartition(folder)
+        if found:
+            return f"{clean(rest)}:{place.line}"
+    return f"{clean(path.rpartition('/')[2])}:{place.line}"
+
+
+def code_line(place: Place | None) -> str:
+    """``train.py:31  for x, y in loader:``."""
+    if place is None:
+        return ""
+    text = clean(place.text).strip()
+    if text.endswith((",", "(", "[", "{")):
+        text += " …"  # the statement goes on
+    return f"{line_of(place)}  {text}" if text else line_of(place)
