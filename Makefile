@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 $(VENV)/base: pyproject.toml hatch_build.py $(wildcard injector/probe/native/*)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
-	$(PIP) install --editable .
+	$(PIP) install --editable ".[suite]"
 # An image may tell Python to write no bytecode (PYTHONDONTWRITEBYTECODE), and pip writes none for a checkout.
 	$(BIN)/python -m compileall -q injector
 	touch $@

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +58,8 @@ def named(requirements: list[str]) -> set[str]:
 
 
 CORE = named(PROJECT["dependencies"])
-QUERY = named(PROJECT["optional-dependencies"]["query"])
+EXTRAS = {name: named(PROJECT["optional-dependencies"][name]) for name in ("query", "suite")}
+OPTIONAL = EXTRAS["query"] | EXTRAS["suite"]
 
 
 def test_what_the_package_imports_is_a_dependency_of_its_own() -> None:
@@ -65,7 +67,7 @@ def test_what_the_package_imports_is_a_dependency_of_its_own() -> None:
         f"{path.relative_to(ROOT)}: {name}"
         for path in (ROOT / "injector").rglob("*.py")
         for name in foreign(path) - MET - set(BROUGHT) - LAUNCHER
-        if package(name) not in CORE | QUERY
+        if package(name) not in CORE | OPTIONAL
     }
     assert missing == set()
 
@@ -78,7 +80,7 @@ def test_what_builds_the_package_is_required_to_build_it() -> None:
 
 def test_nothing_is_declared_that_nothing_imports() -> None:
     used = {package(name) for path in (ROOT / "injector").rglob("*.py") for name in foreign(path)}
-    assert (CORE | QUERY) - used == set()
+    assert (CORE | OPTIONAL) - used == set()
 
 
 def test_the_page_of_dependencies_has_each_with_its_least_version() -> None:
@@ -86,7 +88,7 @@ def test_the_page_of_dependencies_has_each_with_its_least_version() -> None:
     for line in PROJECT["dependencies"]:
         name, _, version = line.partition(">=")
         assert re.search(rf"\[{name}\]\([^)]*\) ≥ {re.escape(version)} \|", page), line
-    for name in QUERY:
+    for name in OPTIONAL:
         assert name in page
     for name in BROUGHT:
         assert f"`{name}`" in page
@@ -115,3 +117,30 @@ def test_what_the_tests_import_is_in_an_extra() -> None:
         if package(name) not in CORE | extras | {"torch"}
     }
     assert missing == set()
+
+
+WITHOUT = (
+    "import sys; sys.modules['pydantic'] = None; from injector.cli import main; sys.exit(main({}))"
+)
+
+
+@pytest.mark.parametrize("words", [["suite", "plan", "smoke"], ["suite", "schema"]])
+def test_a_suite_without_the_extra_names_what_to_install(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(words)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "pip install 'overlay-injector[suite]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_neither_a_run_nor_its_supervisor_imports_what_checks_suites(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import sys; print('pydantic' in sys.modules)\n")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "injector", "run", "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "False\n"
+    assert "injector" in done.stderr and "pydantic" not in done.stderr

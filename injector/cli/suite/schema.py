@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+
+from ...errors import UserError
 
 DESCRIPTION = """\
 Print the JSON Schema of a suite's YAML. An editor that is given it completes keys and marks mistakes:
@@ -18,7 +21,11 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.parse_args(arguments)
-    from injector.suite.config.schema import schema
+    from ...suite.config import schema
 
-    print(json.dumps(schema(), indent=2))
+    try:
+        print(json.dumps(schema(), indent=2))
+    except UserError as error:
+        print(f"inject suite: {error}", file=sys.stderr)
+        return 2
     return 0

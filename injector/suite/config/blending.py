@@ -9,7 +9,6 @@ from typing import Any
 from .expressions import ExpressionError, Reference
 from .including import EVERY, Library
 from .inheriting import Ancestry
-from .keys import ENTRY
 from .merging import Layer, laid, listed, pruned
 from .model import Where
 from .multiplying import Values
@@ -17,8 +16,8 @@ from .overriding import Override
 from .placeholders import Context
 from .problems import Problems, located
 from .scope import Path, Scope
-from .substituting import Tree, conditions, leaves, planted, references
-from .templates import Later, Template
+from .settings import Found, TemplateTree, find_templates, references
+from .templates import NotKnownYet, Template
 
 EARLY = (
     *("enabled", "group", "install_group", "tags", "weight", "max_duration", "num_machines"),
@@ -63,20 +62,24 @@ class World:
 class Blend:
     """What a benchmark says, before a matrix, a search or a sweep gives it values."""
 
-    def __init__(self, layer: Layer, used: set[str], local: Tree, early: Tree) -> None:
+    def __init__(
+        self, layer: Layer, used: set[str], local: TemplateTree, everything: TemplateTree
+    ) -> None:
         self.data = layer.data
         self.places = layer.places
         self.used = used
         """The variables that it uses."""
-        self.all = planted(layer.data)
+        self.all = everything
         """Where its templates are."""
         self.dynamic = any(
-            part.expression.dynamic for _, text in leaves(self.all) for part in text.placeholders
+            part.expression.dynamic for _, text in self.all.leaves() for part in text.placeholders
         )
         """Whether it may use others."""
         self.local = local
         """Its templates that need values of a matrix, a search or variables."""
-        self.early = early
+        self.early = TemplateTree(
+            (), below={key: each for key, each in everything.below.items() if key in EARLY}
+        )
         """The templates of its EARLY keys."""
 
 
@@ -121,12 +124,13 @@ class Blender:
         whens = {"when": layer.data["when"]} if layer.data.get("when") else {}
         data = {k: pruned(v) for k, v in layer.data.items() if v is not None and k not in ACTED}
         layer = Layer({**data, **whens}, layer.places)
-        found = [*_references(layer.data)]
-        self.check(layer, found, values, variables)
+        found = find_templates(layer.data)
+        used = list(found.references())
+        self.check(layer, found, used, values, variables)
         scope = Scope({**data, "matrix": values}, variables)
-        local = planted(layer.data, wanted=lambda path, text: _local(path, text, scope))
-        early = planted({key: data[key] for key in EARLY if key in data})
-        return Blend(layer, self.world.mentioned(each for _, each in found), local, early)
+        local = found.templates.only(lambda path, text: _local(path, text, scope))
+        mentioned = self.world.mentioned(each for _, each in used)
+        return Blend(layer, mentioned, local, found.templates)
 
     def whole(self, layer: Layer, folder: str | None) -> Layer:
         """All layers: the definition's below, those for all and the command line's above."""
@@ -150,10 +154,15 @@ class Blender:
         return Layer({**whole.data, "definition": str(found)}, whole.places)
 
     def check(
-        self, layer: Layer, found: list[tuple[Path, Reference]], values: Values, variables: Values
+        self,
+        layer: Layer,
+        found: Found,
+        used: list[tuple[Path, Reference]],
+        values: Values,
+        variables: Values,
     ) -> None:
         """Notes what is wrong with the whole: kinds, nothing to run, names that nothing has."""
-        for path, text in ENTRY.problems(layer.data):
+        for path, text in found.problems:
             self.note(layer.places, path, text)
         data = layer.data
         if data.get("enabled") is not False and not {"run", "definition", "origin"} & set(data):
@@ -164,11 +173,11 @@ class Blender:
             everything = Layer(settings or {}, {}).over(everything)
         inside = {**everything.data, "matrix": {**values, **_drawn(data)}, "name": self.name}
         scope = Scope(inside, variables)
-        for path, reference in found:
+        for path, reference in used:
             scope.path = path
             try:
                 scope.look(reference)
-            except Later:
+            except NotKnownYet:
                 continue
             except ExpressionError as error:
                 self.note(layer.places, path, str(error))
@@ -200,17 +209,10 @@ def _said(key: str, text: str, scope: Scope) -> str:
         return text
     try:
         return str(scope.at((key,), text))
-    except Later as missing:
+    except NotKnownYet as missing:
         raise ExpressionError(
             f"{key}: {{{missing.name}}} is not known when a suite is read"
         ) from None
-
-
-def _references(data: dict[str, Any]) -> Iterable[tuple[Path, Reference]]:
-    for path, text in leaves(planted(data)):
-        yield from ((path, each) for each in text.references)
-    for path, condition in conditions(data):
-        yield from ((path, each) for each in condition.references)
 
 
 def _drawn(data: Mapping[str, Any]) -> Values:

@@ -25,7 +25,7 @@ CONTEXT_FUNCTIONS = ("auto", "auto_batch", "expr")
 """milabench's: the value of the first two depends on the machine."""
 
 
-class ExpressionError(Exception):
+class ExpressionError(ValueError):
     """An expression that cannot be read, or has no value; the text says why."""
 
 

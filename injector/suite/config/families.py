@@ -7,7 +7,6 @@ from typing import Any
 
 from .blending import EARLY, Blend, Blender, World, below
 from .expressions import ExpressionError, Reference
-from .keys import SEARCH
 from .merging import laid, listed, pruned
 from .model import Benchmark, Where
 from .multiplying import Values, combinations, excluded, limited_count, matrix, trials
@@ -15,8 +14,8 @@ from .naming import Naming, references_of
 from .placeholders import Context
 from .problems import located
 from .scope import Path, Scope
-from .substituting import planted, references, resolved
-from .templates import Later
+from .settings import find_templates, references, resolve
+from .templates import NotKnownYet
 from .whens import apply
 
 
@@ -114,10 +113,9 @@ class Family:
         axes = self.shape.data.get("matrix")
         if axes is None:
             return [{}]
-        path: Path = ("matrix",)
-        known = resolved(
+        known = resolve(
             axes,
-            planted(axes, path=path),
+            find_templates({"matrix": axes}).templates.at(("matrix",)),
             Scope({}, variables),
             lambda at, text: self.note(self.shape.places, at, text),
         )
@@ -133,7 +131,7 @@ class Family:
         scope = Scope({"matrix": values}, variables, Context(self.world.facts), False)
         try:
             return excluded(values, conditions, scope)
-        except Later as missing:
+        except NotKnownYet as missing:
             raise ExpressionError(
                 f"exclude: {{{missing.name}}} is not known when a suite is read"
             ) from None
@@ -159,7 +157,8 @@ class _One:
             yield self.benchmark(naming, self.values)
             return
         scope = Scope({"matrix": self.values}, self.variables)
-        known = resolved(study, planted(study, SEARCH, ("search",)), scope, self.note)
+        found = find_templates({"search": study}).templates.at(("search",))
+        known = resolve(study, found, scope, self.note)
         try:
             drawn = trials(known, naming.plain({**self.swept, **self.values}))
         except ExpressionError as error:
@@ -194,16 +193,16 @@ class _One:
         if values:
             data["matrix"] = values
         if self.blend.local:
-            data = resolved(data, self.blend.local, Scope(data, self.variables), self.note)
+            data = resolve(data, self.blend.local, Scope(data, self.variables), self.note)
         data = self.overridden(data, name)
         early = self.blend.early
         if "when" in data:
             data = tidied(apply(data, self.variables, self.facts(name), self.note))
-            early = planted({key: data[key] for key in EARLY if key in data})
+            early = find_templates({key: data[key] for key in EARLY if key in data}).templates
         if early:
             scope = Scope(data, self.variables, self.facts(name), False)
             some = {key: data[key] for key in EARLY if key in data}
-            data.update(resolved(some, early, scope, self.note))
+            data.update(resolve(some, early, scope, self.note))
         return data
 
     def facts(self, name: str) -> Context:

@@ -7,14 +7,12 @@ from typing import Any
 
 from ..words import kind as described
 from .expressions import ExpressionError, compiled
-from .keys import ENTRY
-from .kinds import Kind
 from .merging import pruned
 from .model import Benchmark
 from .placeholders import Context
 from .problems import Problems
 from .scope import PLAIN, Path, Scope
-from .substituting import Note, Tree, planted, resolved
+from .settings import Note, TemplateTree, find_templates, resolve
 from .templates import written
 from .whens import apply
 
@@ -84,20 +82,19 @@ class _Filling:
     def resolved(self, value: Any, path: Path) -> Any:
         tree = self.templates(path)
         if tree is None:
-            tree = _planted(value, path)
-        return resolved(value, tree, self.scope, self.note, finally_=True) if tree else value
+            data = value
+            for key in reversed(path):
+                data = {key: data}
+            tree = find_templates(data).templates.at(path)
+        return resolve(value, tree, self.scope, self.note, last=True) if tree else value
 
-    def templates(self, path: Path) -> Tree | None:
+    def templates(self, path: Path) -> TemplateTree | None:
         """Where the templates below ``path`` are, if the settings are those it was found out for."""
         known = self.benchmark.templates
         if path[:1] == ("matrix",) or not known or known[0] is not self.benchmark.settings:
             return None
-        tree: Tree = known[1]
-        for key in path:
-            if key not in tree.below:
-                return Tree()
-            tree = tree.below[key]
-        return tree
+        tree: TemplateTree = known[1]
+        return tree.at(path)
 
     def holds(self, condition: str, path: Path) -> bool:
         self.scope.path = path
@@ -110,13 +107,6 @@ class _Filling:
     def arguments(self) -> list[str]:
         some = {key: self.settings[key] for key in _ARGUED if self.settings.get(key)}
         return spoken({k: self.resolved(each, (k,)) for k, each in some.items()}, self.note)
-
-
-def _planted(value: Any, path: Path) -> Tree:
-    kind: Kind = ENTRY
-    for key in path:
-        kind = kind.inner(key)
-    return planted(value, kind, path)
 
 
 _ARGUED = ("argv", "server", "client")

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import shipped
 from ..words import kind, meant, nearest
-from .keys import ENTRY, TOP
+from .keys import TOP, TopKeys, problems
 from .merging import EMPTY, Layer, listed
 from .model import Problem, SuiteError, Where
 from .problems import Problems, located
@@ -26,7 +26,6 @@ DEFAULTS = "_defaults"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,149}")
 """What may be a name: it is that of a folder as well."""
 _SHAPING = {"inherits", "definition", "matrix", "exclude", "name", "search", "tags", "when"}
-_TOP = {key.name: key for key in TOP}
 
 
 @dataclass
@@ -110,7 +109,7 @@ class _Reader:
             if isinstance(written, str):
                 self.included(library, written, document, where, chain)
         for name, layer in _entries(document):
-            if name in _TOP:
+            if name in TOP:
                 library.top[name] = layer.over(library.top.get(name, EMPTY), unite=False)
             else:
                 library.lay(name, layer)
@@ -150,9 +149,9 @@ class _Reader:
 
     def check(self, library: Library, document: Document) -> None:
         for name, value in document.data.items():
-            found = list(_top(name, value) if name in _TOP else _entry(name, value))
+            found = _top(name, value) if name in TOP else list(_entry(name, value))
             self.problems.findings(found, document.places, (name,))
-            if found and name in _TOP:
+            if found and name in TOP:
                 library.whole = False
             elif any(_shapes(path) for path, _ in found):
                 library.unsound.add(name)
@@ -163,19 +162,19 @@ def _shown(file: FilePath) -> str:
     return normpath(file)
 
 
-def _top(name: str, value: Any) -> Iterator[tuple[Path, str]]:
-    return _TOP[name].kind.problems(value)
+def _top(name: str, value: Any) -> list[tuple[Path, str]]:
+    return [(path[1:], text) for path, text in problems({name: value}, TopKeys)]
 
 
 def _entry(name: str, value: Any) -> Iterator[tuple[Path, str]]:
     if value is not None and not isinstance(value, dict):
-        near = nearest(name, _TOP)
+        near = nearest(name, TOP)
         hint = f"; did you mean {near}?" if near else ""
-        yield (), f"{kind(value)} stands where a map of a benchmark's keys belongs{hint}"
+        yield (), f"should be a map of a benchmark's keys, not {kind(value)}{hint}"
     elif name != EVERY and not NAME.fullmatch(name):
         yield (), no_name(name)
     else:
-        yield from ENTRY.problems(value)
+        yield from problems(value)
 
 
 def no_name(name: str) -> str:
@@ -195,5 +194,5 @@ def _entries(document: Document) -> Iterator[tuple[str, Layer]]:
     for path, where in document.places.items():
         places.setdefault(str(path[0]), {})[path[1:]] = where
     for name, value in document.data.items():
-        if isinstance(value, dict) or (value is None and name not in _TOP):
+        if isinstance(value, dict) or (value is None and name not in TOP):
             yield name, Layer(value, places.get(name, {}))  # type: ignore[arg-type]

@@ -10,7 +10,8 @@ from .. import definitions
 from ..words import meant
 from .expressions import ExpressionError
 from .including import DEFAULTS, EVERY, Library
-from .keys import DEFINITION
+from .keys import DefinitionKeys
+from .keys import problems as problems_of
 from .merging import EMPTY, Layer, listed
 from .model import SuiteError, Where
 from .problems import Problems, located
@@ -108,7 +109,7 @@ class Ancestry:
         document = read(found.file, file)
         problems = Problems()
         problems.take(SuiteError(document.problems))
-        problems.findings(DEFINITION.problems(document.data), document.places, ())
+        problems.findings(problems_of(document.data, DefinitionKeys), document.places, ())
         problems.check()
         return Layer(document.data, document.places).over(implied, unite=False)
 

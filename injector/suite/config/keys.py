@@ -1,224 +1,353 @@
-"""The keys of a suite's YAML: one table, from which checks, JSON Schema and docs are made."""
+"""The keys of a suite's YAML, as pydantic's models: what checks them, JSON Schema and docs come from."""
 
 from __future__ import annotations
 
-from .kinds import (
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Tag, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+
+from .fields import (
+    LIST,
+    MAP,
+    ONE,
+    Anything,
     Arguments,
-    Choice,
     Condition,
-    Either,
-    File,
+    Count,
+    Finding,
     Flag,
     Folder,
+    Fraction,
     Ignored,
-    Key,
-    Kind,
-    List,
-    Mapped,
+    Listed,
+    Map,
+    NotNegative,
     Number,
+    OneOrMore,
+    Positive,
     Prose,
     Scalar,
-    Struct,
+    Several,
+    Templated,
     Text,
+    Whole,
+    either,
+    findings,
+    key,
 )
-from .layers import Layers
+from .rules import RULES
 
-ARCHITECTURES = ("cuda", "rocm", "xpu", "hpu", "cpu")
-PLANS = ("per_gpu", "njobs")
-LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "tune", "none")
 
-PLAN = Struct(
-    [
-        Key("method", Choice(PLANS, "plan", {"per-gpu": "per_gpu"}), "per_gpu or njobs", "per_gpu"),
-        Key("n", Number(1, whole=True), "njobs: how many jobs", "1"),
-        Key("devices", Number(1, whole=True), "how many of the machine's devices", "all"),
-        Key("launcher", Choice(LAUNCHERS, "launcher"), "njobs: what starts the ranks", "torchrun"),
-        Key("pin", Flag(), "whether processes side by side are bound to their own cores", "false"),
-    ]
-)
+class PlanKeys(Map):
+    """``plan``."""
 
-ORIGIN = Struct(
-    [
-        Key("package", Text(), "a package of the registry, pinned: name==version"),
-        Key("archive", Flag(), "whether the program is only in the source archive", "false"),
-        Key("git", Text(), "URL of a git repository"),
-        Key("commit", Text(), "the commit that is checked out"),
-        Key("branch", Text(), "the branch that the commit is on"),
-        Key("submodules", Flag(), "whether its submodules are fetched as well", "false"),
-        Key(
-            "into",
-            Text(),
-            "where beside the definition's files it lies, for scripts that expect it",
-        ),
-        Key("folder", Text(), "the folder inside it that the program is in"),
-        Key("install", Flag(), "whether it is a package that is to be installed", "false"),
-        Key("path", File(), "a folder of this machine"),
-        Key("license", Prose(), "the licence of what is fetched"),
-        Key("patches", List(File()), "files for git apply"),
-    ]
-)
-
-VALIDATION = Layers()
-
-BATCH = Struct(
-    [
-        Key("arg", Text(), "the argument that sets the batch size"),
-        Key("default", Number(1, whole=True), "the batch size that the suite was written with"),
-        Key("multiple", Number(1, whole=True), "sizes are multiples of this"),
-        Key("power", Number(2, whole=True), "sizes are powers of this"),
-    ]
-)
-
-RANGE = Struct(
-    [
-        Key("low", Number(), "the least value"),
-        Key("high", Number(), "the greatest value"),
-        Key("log", Flag(), "whether equal ratios are equally likely", "false"),
-        Key("step", Number(0, above=True), "the distance of values from each other"),
-        Key("n", Number(2, whole=True), "grid: so many values from low to high"),
-    ],
-    needs=("low", "high"),
-)
-
-SEARCH = Struct(
-    [
-        Key("method", Choice(("grid", "random"), "search"), "grid or random", "grid"),
-        Key("space", Mapped(Either((List(Kind()), RANGE))), "names with lists or ranges of values"),
-        Key("trials", Number(1, whole=True), "random: how many trials"),
-        Key("seed", Number(0, whole=True), "random: the same seed, the same trials", "0"),
-        Key("metric", Text(), "what is compared", "loss"),
-        Key("goal", Choice(("minimize", "maximize"), "goal"), "minimize or maximize", "minimize"),
-    ],
-    needs=("space",),
-)
-
-_LINES = (".txt", ".in")
-REQUIREMENTS = Either(
-    (
-        File(_LINES),
-        Struct(
-            [
-                *(
-                    Key(arch, List(File(_LINES), True), f"files for {arch}")
-                    for arch in ARCHITECTURES
-                ),
-                Key("default", List(File(_LINES), alone=True), "files for all others"),
-                Key(
-                    "packages",
-                    List(Text(), alone=True),
-                    "packages, as a requirements file has them",
-                ),
-            ],
-        ),
+    method: Templated[Literal["per_gpu", "njobs", "per-gpu"]] = key("per_gpu or njobs", "per_gpu")
+    n: Count = key("njobs: how many jobs", 1)
+    devices: Count = key("how many of the machine's devices", "{gpu_count}")
+    launcher: Templated[Literal["torchrun", "accelerate", "deepspeed", "tune", "none"]] = key(
+        "njobs: what starts the ranks", "torchrun"
     )
-)
+    pin: Flag = key("whether processes side by side are bound to their own cores", False)
 
-PREPARE = Either(
-    (
-        File((".py", ".sh")),
-        List(Text()),
-        Struct(
-            [
-                Key("script", File((".py", ".sh")), "what is run"),
-                Key("argv", Arguments(), "its arguments"),
-                Key("with_argv", Flag(), "whether the program's arguments follow", "false"),
-                Key("env", Mapped(Scalar()), "its environment variables"),
-                Key(
-                    "data",
-                    Text(),
-                    "the folder below BASE/data that it fills; . is BASE/data itself",
-                ),
-                Key(
-                    "in_place",
-                    Flag(),
-                    "whether that folder must not be moved once it is filled",
-                    "false",
-                ),
-            ]
-        ),
+
+class OriginKeys(Map):
+    """``origin``."""
+
+    package: Text = key("a package of the registry, pinned: name==version")
+    archive: Flag = key("whether the program is only in the source archive", False)
+    git: Text = key("URL of a git repository")
+    commit: Text = key("the commit that is checked out")
+    branch: Text = key("the branch that the commit is on")
+    submodules: Flag = key("whether its submodules are fetched as well", False)
+    into: Text = key("its folder beside the definition's files, for scripts that expect it")
+    folder: Text = key("the folder inside it that the program is in")
+    install: Flag = key("whether it is a package that is to be installed", False)
+    path: Text = key("a folder of this machine")
+    license: Prose = key("the licence of what is fetched")
+    patches: Listed[Text] = key("files for git apply")
+
+
+class BatchKeys(Map):
+    """``batch``."""
+
+    arg: Text = key("the argument that sets the batch size")
+    default: Count = key("the batch size that the suite was written with")
+    multiple: Count = key("sizes are multiples of this")
+    power: Several = key("sizes are powers of this")
+
+
+class RangeKeys(Map):
+    """A range of ``search.space``."""
+
+    low: Number = key("the least value", needed=True)
+    high: Number = key("the greatest value", needed=True)
+    log: Flag = key("whether equal ratios are equally likely", False)
+    step: Positive = key("the distance of values from each other")
+    n: Several = key("grid: the number of values from low to high")
+
+
+_Axis = Annotated[
+    Annotated[list[Anything], Tag(LIST)] | Annotated[RangeKeys, Tag(MAP)],
+    either("a list or a range"),
+]
+
+
+class SearchKeys(Map):
+    """``search``."""
+
+    method: Templated[Literal["grid", "random"]] = key("grid or random", "grid")
+    space: dict[str, Templated[_Axis]] = key("names with lists or ranges of values", needed=True)
+    trials: Count = key("random: how many trials")
+    seed: Whole = key("random: the same seed, the same trials", 0)
+    metric: Text = key("what is compared", "loss")
+    goal: Templated[Literal["minimize", "maximize"]] = key("minimize or maximize", "minimize")
+
+
+class RequirementKeys(Map):
+    """``requirements``."""
+
+    cuda: OneOrMore[Text] = key("files for cuda")
+    rocm: OneOrMore[Text] = key("files for rocm")
+    xpu: OneOrMore[Text] = key("files for xpu")
+    hpu: OneOrMore[Text] = key("files for hpu")
+    cpu: OneOrMore[Text] = key("files for cpu")
+    default: OneOrMore[Text] = key("files for all others")
+    packages: OneOrMore[Text] = key("packages, as a requirements file has them")
+
+
+class PrepareKeys(Map):
+    """``prepare``."""
+
+    script: Text = key("what is run")
+    argv: Arguments = key("its arguments")
+    with_argv: Flag = key("whether the program's arguments follow", False)
+    env: dict[str, Scalar | None] = key("its environment variables")
+    data: Text = key("the folder below BASE/data that it fills; . is BASE/data itself")
+    in_place: Flag = key("whether that folder must not be moved once it is filled", False)
+
+
+class VoirKeys(Map):
+    """``voir``."""
+
+    options: dict[str, Anything | None] = key("options of inject run and of voirfiles")
+
+
+class ArgvKeys(Map):
+    """``client``, ``server``."""
+
+    argv: Arguments = key("its arguments")
+
+
+_FlagOrWarn = Templated[Literal[True, False, "warn"]]
+_Severity = Templated[Literal["failure", "warning"]]
+_Names = Listed[Text]
+_Table = dict[str, Anything]
+_KINDS: Mapping[str, Any] = {
+    "flag": Flag,
+    "flag|warn": _FlagOrWarn,
+    "failure|warning": _Severity,
+    "number": NotNegative,
+    "fraction": Fraction,
+    "count": Whole,
+    "words": _Names,
+    "table": _Table,
+    "text": Text,
+}
+
+
+def _layer(name: str) -> Any:
+    fields: dict[str, Any] = {
+        each: (_KINDS[rule.kind], key(rule.text, rule.default))
+        for each, rule in RULES[name].items()
+    }
+    fields["enabled"] = (Flag, key("false switches the layer off"))
+    made = create_model(f"{name.capitalize()}Keys", __base__=Map, **fields)
+    tagged = Annotated[Flag, Tag(ONE)] | Annotated[made, Tag(MAP)]  # type: ignore[valid-type]
+    wanted = either("true, false or a map of its thresholds")
+    return (Annotated[tagged, wanted], key(f"see docs/scores.md: {name}"))
+
+
+_layers: dict[str, Any] = {name: _layer(name) for name in RULES}
+ValidationKeys = create_model("ValidationKeys", __base__=Map, **_layers)
+
+_Requirements = Annotated[
+    Annotated[Text, Tag(ONE)] | Annotated[RequirementKeys, Tag(MAP)],
+    either("a file or a map of files"),
+]
+_Words = Annotated[
+    Annotated[Text, Tag(ONE)] | Annotated[list[Text], Tag(LIST)], either("a text or a list")
+]
+_Prepare = Annotated[
+    Annotated[Text, Tag(ONE)] | Annotated[list[Text], Tag(LIST)] | Annotated[PrepareKeys, Tag(MAP)],
+    either("a file, a list or a map"),
+]
+_Exclusion = Annotated[
+    Annotated[Condition, Tag(ONE)] | Annotated[dict[str, Anything | None], Tag(MAP)],
+    either("a combination or a condition"),
+]
+
+
+class SettingKeys(Map):
+    """What a condition can set."""
+
+    description: Prose = key("a description, for readers")
+    enabled: Flag = key("whether it runs", True)
+    group: Text = key("what shares BASE/extra", "{name}")
+    install_group: Text = key("what shares an environment", "{group}")
+    tags: Listed[Text] = key("words to select it by; inherited ones are added")
+    weight: NotNegative = key("its weight in the suite's score", 1)
+    max_duration: Positive = key("seconds after which it is ended", 600)
+    plan: PlanKeys = key("how processes are started on devices")
+    run: _Words = key("script.py, -m module, or a command")
+    argv: Arguments = key("the program's arguments")
+    env: dict[str, Scalar | None] = key("environment variables")
+    folder: Text = key("the folder that it runs in")
+    voirfile: OneOrMore[Text] = key("what probes it: files, or names of shipped ones")
+    voir: VoirKeys = key("options of inject run and of voirfiles, under options")
+    origin: OriginKeys = key("where the program comes from")
+    requirements: _Requirements = key("a requirements file, or one for each architecture")
+    prepare: _Prepare = key("what makes its data")
+    validation: ValidationKeys = key(  # type: ignore[valid-type]
+        "what must hold for a run to count"
     )
-)
+    batch: BatchKeys = key("how its batch size may be changed")
+    requires_capabilities: Listed[Condition] = key("conditions that the machine must meet")
+    num_machines: Count = key("machines that it needs", 1)
+    only_probed: Prose = key("why it cannot run without its voirfile")
+    url: OneOrMore[Prose] = key("where to read about it")
+    client: ArgvKeys = key("arguments after --")
+    server: ArgvKeys = key("arguments before --")
+    accelerate: Ignored = key("not acted on")
+    use_deepspeed: Ignored = key("not acted on")
+    docker_image: Ignored = key("not acted on")
+    install_variant: Ignored = key("not acted on: the architecture decides")
+    capabilities: Ignored = key("not acted on")
+    dirs: Ignored = key("not acted on: --base decides")
+    pip: Ignored = key("not acted on")
+    venv: Ignored = key("not acted on")
+    system: Ignored = key("not acted on here: it is a name of the top")
+    config_base: Ignored = key("not acted on")
+    config_file: Ignored = key("not acted on")
+    run_name: Ignored = key("not acted on")
+    tag: Ignored = key("not acted on")
 
-WORDS = Either((Text(), List(Text())))
 
-_COMMON = (
-    Key("description", Prose(), "what it is, for people"),
-    Key("enabled", Flag(), "whether it runs", "true"),
-    Key("group", Text(), "what shares BASE/extra", "its name"),
-    Key("install_group", Text(), "what shares an environment", "its group"),
-    Key("tags", List(Text()), "words to select it by; inherited ones are added"),
-    Key("weight", Number(0), "what it counts in the suite's score", "1"),
-    Key("max_duration", Number(0, above=True), "seconds after which it is ended", "600"),
-    Key("plan", PLAN, "how processes are started on devices"),
-    Key("run", WORDS, "script.py, -m module, or a command"),
-    Key("argv", Arguments(), "the program's arguments"),
-    Key("env", Mapped(Scalar()), "environment variables"),
-    Key("folder", Text(), "the folder that it runs in"),
-    Key(
-        "voirfile",
-        List(File((".py",)), alone=True),
-        "what probes it: files, or names of shipped ones",
-    ),
-    Key(
-        "voir",
-        Struct([Key("options", Mapped(), "options of inject run and of voirfiles")]),
-        "see options",
-    ),
-    Key("origin", ORIGIN, "where the program comes from"),
-    Key("requirements", REQUIREMENTS, "a requirements file, or one for each architecture"),
-    Key("prepare", PREPARE, "what makes its data"),
-    Key("validation", VALIDATION, "what must hold for a run to count"),
-    Key("batch", BATCH, "how its batch size may be changed"),
-    Key("requires_capabilities", List(Condition()), "conditions that the machine must meet"),
-    Key("num_machines", Number(1, whole=True), "machines that it needs", "1"),
-    Key("only_probed", Prose(), "why it cannot run without its voirfile"),
-    Key("url", List(Prose(), alone=True), "where to read about it"),
-)
+class DefinitionKeys(SettingKeys):
+    """A definition's benchmark.yaml: what it is, not which benchmarks a suite makes of it."""
 
-_MILABENCH = (
-    Key("client", Struct([Key("argv", Arguments(), "its arguments")]), "arguments after --"),
-    Key("server", Struct([Key("argv", Arguments(), "its arguments")]), "arguments before --"),
-    Key("accelerate", Ignored(), "not acted on"),
-    Key("use_deepspeed", Ignored(), "not acted on"),
-    Key("docker_image", Ignored(), "not acted on"),
-    Key("install_variant", Ignored(), "not acted on: the architecture decides"),
-    Key("capabilities", Ignored(), "not acted on"),
-    Key("dirs", Ignored(), "not acted on: --base decides"),
-    Key("pip", Ignored(), "not acted on"),
-    Key("venv", Ignored(), "not acted on"),
-    Key("system", Ignored(), "not acted on here: it is a name of the top"),
-    Key("config_base", Ignored(), "not acted on"),
-    Key("config_file", Ignored(), "not acted on"),
-    Key("run_name", Ignored(), "not acted on"),
-    Key("tag", Ignored(), "not acted on"),
-)
+    when: dict[Condition, SettingKeys | None] = key("conditions, and what they set")
 
-_FORMING = (
-    Key("inherits", List(Text(), alone=True), "entries whose keys hold where it says nothing else"),
-    Key("definition", Folder(), "a folder with benchmark.yaml, or the name of a shipped one"),
-    Key("name", Text(), "a template for the names of several"),
-    Key("search", SEARCH, "a study: one benchmark for each trial"),
-)
 
-WHEN = Mapped(Struct(_COMMON + _MILABENCH), Condition())
-JOB = Struct(
-    _FORMING + _COMMON + _MILABENCH + (Key("when", WHEN, "conditions, and what they set"),)
-)
-_MULTIPLYING = (
-    Key("matrix", Mapped(), "names with lists of values: one benchmark for each combination"),
-    Key("exclude", List(Either((Mapped(), Condition()))), "combinations that are left out"),
-    Key("job", JOB, "the benchmark that a matrix multiplies"),
-)
-ENTRY = Struct((*JOB.keys, *_MULTIPLYING))
-DEFINITION = Struct(_COMMON + _MILABENCH + (Key("when", WHEN, "conditions, and what they set"),))
-"""A definition's own benchmark.yaml: it says what it is, not what a suite makes of it."""
+class _FormingKeys(Map):
+    inherits: OneOrMore[Text] = key(
+        "entries whose keys hold where this one has no value of its own"
+    )
+    definition: Folder = key("a folder with benchmark.yaml, or the name of a shipped one")
+    name: Text = key("a template for the names of several")
+    search: SearchKeys = key("a study: one benchmark for each trial")
 
-NOT_ACTED_ON = tuple(key.name for key in _MILABENCH if key.text.startswith("not acted on"))
 
-TOP = (
-    Key("include", List(Text(), alone=True), "other files, which this one is laid over"),
-    Key("variables", Mapped(), "names that -P sets and -V sweeps"),
-    Key("system", Mapped(), "nodes and options of the machines"),
-    Key("multirun", Ignored(), "milabench's sweeps of options: not acted on"),
-)
-"""What a file says besides benchmarks."""
+class JobKeys(DefinitionKeys, _FormingKeys):
+    """A benchmark."""
+
+
+class EntryKeys(JobKeys):
+    """A benchmark, or several of a kind."""
+
+    matrix: dict[str, Anything | None] = key(
+        "names with lists of values: one benchmark for each combination"
+    )
+    exclude: Listed[_Exclusion] = key("combinations that are left out")
+    job: JobKeys = key("the benchmark that a matrix multiplies")
+
+
+class TopKeys(Map):
+    """What a file has besides benchmarks."""
+
+    include: OneOrMore[Text] = key("other files, which this one is laid over")
+    variables: dict[str, Anything | None] = key("names that -P sets and -V sweeps")
+    system: dict[str, Anything | None] = key("nodes and options of the machines")
+    multirun: Ignored = key("milabench's sweeps of options: not acted on")
+
+
+TOP = tuple(TopKeys.model_fields)
+
+
+def parse(
+    data: Any, model: type[BaseModel] = EntryKeys, resolved: bool = False
+) -> tuple[Any, list[Finding]]:
+    """``data`` with a Template or an Expression for each text that is one, and what is wrong in it.
+
+    What is wrong is left out of the first. ``resolved``: no text is a template any more.
+    """
+    problems: list[Finding] = []
+    context = {"resolved": resolved}
+    for attempt in range(3):
+        try:
+            return model.model_validate(data, context=context), problems
+        except ValidationError as error:
+            found = list(findings(error, model))
+        problems += found if attempt == 0 else ()
+        for path, _ in found:
+            # What is wrong without a part that was wrong has no part that is right.
+            data = _without(data, path if attempt == 0 else path[:1])
+    return None, problems
+
+
+def _without(data: Any, path: tuple[Any, ...]) -> Any:
+    if not path:
+        return None
+    if isinstance(data, dict) and path[0] in data:
+        inner = _without(data[path[0]], path[1:])
+        rest = {name: each for name, each in data.items() if name != path[0]}
+        return rest if len(path) == 1 else {**data, path[0]: inner}
+    if isinstance(data, list) and isinstance(path[0], int) and path[0] < len(data):
+        inner = "" if len(path) == 1 else _without(data[path[0]], path[1:])
+        return [*data[: path[0]], inner, *data[path[0] + 1 :]]
+    return data
+
+
+def problems(
+    data: Any, model: type[BaseModel] = EntryKeys, resolved: bool = False
+) -> list[Finding]:
+    """What is wrong with a benchmark's keys; null is nothing wrong."""
+    return [] if data is None else parse(data, model, resolved)[1]
+
+
+# --- JSON Schema --------------------------------------------------------------------------------------
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Generator(GenerateJsonSchema):
+    """Without what says nothing: a title for each key, null as default."""
+
+    def model_field_schema(self, schema: Any) -> Any:
+        return {"anyOf": [super().model_field_schema(schema), {"type": "null"}]}
+
+    def default_schema(self, schema: Any) -> Any:
+        return self.generate_inner(schema["schema"])
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def schema() -> dict[str, Any]:
+    """See :func:`injector.suite.config.schema`."""
+    _, made = models_json_schema(
+        [(TopKeys, "validation"), (EntryKeys, "validation")], schema_generator=_Generator
+    )
+    definitions = made["$defs"]
+    top = definitions.pop("TopKeys")
+    benchmark = {"anyOf": [{"$ref": "#/$defs/EntryKeys"}, {"type": "null"}]}
+    return {
+        "$schema": DIALECT,
+        "title": "a suite of inject",
+        "type": "object",
+        "properties": top["properties"],
+        "patternProperties": {"^_": benchmark},
+        "additionalProperties": benchmark,
+        "$defs": definitions,
+    }

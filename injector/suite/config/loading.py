@@ -22,26 +22,17 @@ _ARCH = "{arch}"
 
 def load(
     file: str | Path,
-    facts: Mapping[str, object] | None = None,
-    overrides: Sequence[str] = (),
-    parameters: Sequence[str] = (),
-    variables: Sequence[str] = (),
+    facts: Mapping[str, object],
+    overrides: Sequence[str],
+    parameters: Sequence[str],
+    variables: Sequence[str],
 ) -> Suite:
-    """Read a suite.
-
-    ``file``: a YAML file, or the name of a shipped suite. ``facts``: what is known of the machine
-    by the names of its placeholders (``arch``, ``gpu_count``, ``cpu_count``, …); conditions that
-    need one which is not given wait until the benchmark is filled. ``overrides``: ``a.b=v``
-    (``--override``). ``parameters``: ``key=v`` (``-P``). ``variables``: ``key=[…]`` (``-V``).
-
-    Raises:
-        SuiteError: every mistake, each with its file, line and key.
-    """
+    """See :func:`injector.suite.config.load`."""
     problems = Problems()
     library = gather(file, problems)
     if not library.whole:  # what is missing would be missed everywhere
         problems.check()
-    world = _world(library, dict(facts or {}), (overrides, parameters, variables), problems)
+    world = _world(library, dict(facts), (overrides, parameters, variables), problems)
     families = _families(world)
     made = [each for family in families for each in family.benchmarks()]
     _unique(made, problems)

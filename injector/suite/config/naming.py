@@ -10,7 +10,7 @@ from .including import NAME, no_name
 from .multiplying import Values, suffix
 from .placeholders import Context
 from .scope import Scope
-from .templates import Later, template
+from .templates import NotKnownYet, template
 
 
 class Naming:
@@ -47,7 +47,7 @@ class Naming:
             scope = Scope({"matrix": values}, variables, Context({"name": self.family}), False)
             try:
                 name = str(scope.at(("name",), str(self.pattern)))
-            except Later as missing:
+            except NotKnownYet as missing:
                 raise ExpressionError(
                     f"name: {{{missing.name}}} is not known when names are given"
                 ) from None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..words import meant
 from .expressions import ExpressionError
-from .keys import ENTRY
+from .keys import problems as problems_of
 from .merging import Layer
 from .model import Problem, SuiteError, Where
 from .reading import parse
@@ -214,4 +214,4 @@ def _longest(pieces: Sequence[str], known: set[str]) -> int:
 def _wrong(made: Override, entries: Mapping[str, Layer]) -> list[str]:
     if made.pattern.startswith("_") and made.pattern not in entries:
         return [f"no entry is called {made.pattern}{meant(made.pattern, entries)}"]
-    return [text for _, text in ENTRY.problems(made.layer.data)]
+    return [text for _, text in problems_of(made.layer.data)]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from .expressions import ExpressionError
-from .kinds import Finding
 from .model import Problem, SuiteError, Where
 from .scope import Path
 
@@ -34,7 +33,9 @@ class Problems:
         except ExpressionError as error:
             self.add(where(), str(error))
 
-    def findings(self, found: Iterable[Finding], places: Mapping[Path, Where], start: Path) -> None:
+    def findings(
+        self, found: Iterable[tuple[Path, str]], places: Mapping[Path, Where], start: Path
+    ) -> None:
         """Notes findings below ``start``."""
         for path, text in found:
             self.add(located(places, (*start, *path)), text)

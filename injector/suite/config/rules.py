@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 FAILURE, WARNING, NOTE = "failure", "warning", "note"
@@ -74,70 +73,3 @@ def rules_of(settings: Mapping[str, Any], layer: str) -> dict[str, Any] | None:
     if found["severity"] is None:
         found["severity"] = FAILURE if said else WARNING
     return found
-
-
-def problems(said: object) -> list[tuple[tuple[str, ...], str]]:
-    """What is wrong with a ``validation:``, as the keys below it and a sentence."""
-    if not isinstance(said, Mapping):
-        return [((), f"should be a table of layers: {', '.join(RULES)}")]
-    found: list[tuple[tuple[str, ...], str]] = []
-    for layer, content in said.items():
-        if layer not in RULES:
-            found.append(((str(layer),), f"no such layer{_near(str(layer), RULES)}"))
-        elif isinstance(content, Mapping):
-            found += [((layer, *keys), text) for keys, text in _of_layer(layer, content)]
-        elif content is not None and not isinstance(content, bool):
-            found.append(((layer,), "should be true, false, or a table of its thresholds"))
-    return found
-
-
-def _of_layer(layer: str, content: Mapping[str, Any]) -> list[tuple[tuple[str, ...], str]]:
-    found: list[tuple[tuple[str, ...], str]] = []
-    for key, value in content.items():
-        rule = RULES[layer].get(key)
-        if key == "enabled":
-            rule = Rule("flag", True, "")
-        if rule is None:
-            found.append(((str(key),), f"no such key of {layer}{_near(str(key), RULES[layer])}"))
-        elif value is not None and not _fits(value, rule.kind):
-            found.append(((str(key),), f"should be {_wanted(rule.kind)}, not {value!r}"))
-    return found
-
-
-def _fits(value: Any, kind: str) -> bool:
-    if "|" in kind and isinstance(value, str):
-        return value in kind.split("|")
-    kind = kind.partition("|")[0]
-    if kind == "flag":
-        return isinstance(value, bool)
-    if kind in ("number", "fraction", "count"):
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-        return number and (
-            kind == "number" or value == int(value) if kind == "count" else value <= 1
-        )
-    if kind == "words":
-        return isinstance(value, list) and all(isinstance(each, str) for each in value)
-    if kind == "table":
-        return isinstance(value, Mapping)
-    return isinstance(value, (str, int, float)) and kind == "text"
-
-
-_WANTED = {
-    "flag": "true or false",
-    "flag|warn": "true, false or warn",
-    "number": "a number that is not negative",
-    "fraction": "a fraction from 0 to 1",
-    "count": "a whole number",
-    "words": "a list of names",
-    "table": "a table",
-    "text": "a text",
-}
-
-
-def _wanted(kind: str) -> str:
-    return _WANTED.get(kind) or " or ".join(kind.split("|"))
-
-
-def _near(word: str, known: Mapping[str, object]) -> str:
-    near = get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"

@@ -14,7 +14,7 @@ from typing import Any
 from ..words import meant
 from .expressions import ExpressionError, Reference, limited, number
 from .placeholders import NAMES
-from .templates import Later, template
+from .templates import NotKnownYet, template
 
 Path = tuple[str | int, ...]
 
@@ -27,7 +27,7 @@ _ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
 class Scope:
     """What one benchmark's templates are evaluated in.
 
-    With ``context`` None nothing is known of a machine, and what needs one raises Later.
+    With ``context`` None nothing is known of a machine, and what needs one raises NotKnownYet.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Scope:
         """The references that are being resolved."""
 
     def at(self, path: Path, text: str) -> Any:
-        """The value of the template ``text`` that stands at ``path``; raises ExpressionError, Later."""
+        """The value of the template ``text`` that stands at ``path``; raises ExpressionError, NotKnownYet."""
         before, self.path = self.path, path
         try:
             return template(text).value(self)
@@ -88,7 +88,7 @@ class Scope:
             return worth if self.automatic() else otherwise
         default = number(_exactly(name, values, 1)[0])
         if not self.complete:
-            raise Later(name)
+            raise NotKnownYet(name)
         resize = self.context.get("auto_batch")
         return limited(resize(int(default))) if callable(resize) else default
 
@@ -96,7 +96,7 @@ class Scope:
         """Whether ``auto(a, b)`` is ``a``: as ``system.options.cpu.enabled`` says, else no."""
         given = self.context.get("auto_cpus")
         if given is None and not self.complete:
-            raise Later("auto")
+            raise NotKnownYet("auto")
         if given is not None:
             return bool(given)
         enabled = _walk(self.variables.get("system"), ("options", "cpu", "enabled"))
@@ -117,7 +117,7 @@ class Scope:
             path = (*self.path[: max(above, 0)], *keys)
             value = _walk(self.settings, path)
             if above < 0 or value is NOTHING:
-                raise ExpressionError(f"nothing is at {reference}")
+                raise ExpressionError(f"there is no key at {reference}")
             return path, value
         for source in (self.values, self.variables):
             if (value := _walk(source, keys)) is not NOTHING:
@@ -131,7 +131,7 @@ class Scope:
         name = reference.name
         if _ENVIRONMENT.fullmatch(name) and name in os.environ:
             return (), os.environ[name].replace("{", "{{").replace("}", "}}")
-        raise ExpressionError(f"nothing is called {name}{_hint(name, self.names())}")
+        raise ExpressionError(f"unknown name {name}{_hint(name, self.names())}")
 
     def given(self, keys: Path) -> Any:
         name = str(keys[0])
@@ -140,10 +140,8 @@ class Scope:
         except KeyError as missing:
             if self.complete:
                 what = missing.args[0]
-                raise ExpressionError(
-                    f"nobody says what {{{name}}} is here: {what} is missing"
-                ) from None
-            raise Later(name) from None
+                raise ExpressionError(f"{{{name}}} has no value here: {what} is missing") from None
+            raise NotKnownYet(name) from None
         found = _walk(value, keys[1:]) if len(keys) > 1 else value
         if found is NOTHING:
             known = value if isinstance(value, Mapping) else ()

@@ -25,7 +25,7 @@ LATER: Any = object()
 """What cannot be known yet."""
 
 
-class Later(Exception):
+class NotKnownYet(Exception):
     """A value that only a machine or a job can tell."""
 
     def __init__(self, name: str) -> None:
@@ -75,7 +75,7 @@ class Template(NamedTuple):
 
         Raises:
             ExpressionError: a placeholder has none.
-            Later: a placeholder has none yet.
+            NotKnownYet: a placeholder has none yet.
         """
         if self.whole:
             return self.parts[0].value(scope)  # type: ignore[union-attr]
@@ -94,7 +94,7 @@ class Template(NamedTuple):
         if self.whole or (self.text[-1:] == ")" and _CALL.fullmatch(self.text)):
             try:
                 value = self.value(scope)
-            except Later:
+            except NotKnownYet:
                 return self.text
             return self.text if _looks_like_template(value) else value
         made, literal, complete = "", "", True
@@ -118,7 +118,7 @@ def _now(part: Part, scope: Names) -> Any:
     """A part's value if it is known and can stand inside a template."""
     try:
         value = part.value(scope)
-    except Later:
+    except NotKnownYet:
         return LATER
     return LATER if _looks_like_template(value) else value
 

@@ -9,7 +9,7 @@ from .expressions import ExpressionError, compiled
 from .merging import Layer
 from .placeholders import Context
 from .scope import Path, Scope
-from .templates import Later
+from .templates import NotKnownYet
 
 
 def apply(
@@ -33,7 +33,7 @@ def apply(
         scope.path = ("when", condition)
         try:
             holds = bool(compiled(condition).value(scope))
-        except Later:
+        except NotKnownYet:
             return {**made, "when": waiting}
         except ExpressionError as error:
             note(("when", condition), str(error))

@@ -91,7 +91,7 @@ def test_what_an_expression_comes_to(text, expected):
 def test_a_reference_with_dots_before_it_begins_where_it_stands():
     assert value("..plan.n", ("requires_capabilities", 0)) == 2
     assert value(".n", ("plan", "method")) == 2
-    with pytest.raises(ExpressionError, match=r"nothing is at \.\.\.plan"):
+    with pytest.raises(ExpressionError, match=r"there is no key at \.\.\.plan"):
         value("...plan", ("plan", "n"))
 
 
@@ -133,7 +133,7 @@ def test_a_reference_with_dots_before_it_begins_where_it_stands():
         ("gpu_count-1", "a minus wants spaces around it"),
         ("gpu.cont", "{gpu} has no cont; did you mean count?"),
         ("argv.--lrr", "did you mean argv.--lr?"),
-        ("cpu_per_gpu", "nobody says what {cpu_per_gpu} is here"),
+        ("cpu_per_gpu", "{cpu_per_gpu} has no value here"),
         ("argv[lr]", "takes a number or a quoted text"),
         ("argv.", "a name is missing"),
         ("1.2.3", "cannot read"),

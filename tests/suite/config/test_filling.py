@@ -142,7 +142,7 @@ def test_everything_that_cannot_be_filled_is_told_at_once(suites):
     with pytest.raises(SuiteError) as caught:
         made.argv({"base": "/b", "gpu": {"count": 1}})
     assert suites.told(caught.value) == [
-        "suite.yaml:6: one.argv.--a: nobody says what {out} is here: out is missing",
+        "suite.yaml:6: one.argv.--a: {out} has no value here: out is missing",
         "suite.yaml:7: one.argv.--b: the text 'text' is not a number",
     ]
     with pytest.raises(SuiteError) as caught:
@@ -157,7 +157,7 @@ def test_a_value_of_a_wrong_kind_is_told_when_it_is_known(suites):
         "one: {run: x, voir: {options: {stop: '{gpu_count}'}}, batch: {default: '{arch}'}}\n"
     )
     with pytest.raises(
-        SuiteError, match=r"{arch} is the text 'cuda'.*a whole number of at least 1"
+        SuiteError, match=r"{arch}: should be a whole number of at least 1, not the text 'cuda'"
     ):
         made.filled(suites.context)
 
@@ -251,14 +251,14 @@ def test_conditions_within_a_matrix(suites):
     [
         (
             "{gpu_cout > 1: {weight: 1}}",
-            "one.when.gpu_cout > 1: nothing is called gpu_cout; did you mean gpu_count?",
+            "one.when.gpu_cout > 1: unknown name gpu_cout; did you mean gpu_count?",
         ),
         ("{gpu_count >: {weight: 1}}", "ends too early"),
         ("{arch > 1: {weight: 1}}", "the text 'cuda' is not a number"),
-        ("{gpu_count > 1: {wieght: 1}}", "nothing is called wieght; did you mean weight?"),
-        ("{gpu_count > 1: {matrix: {a: [1]}}}", "nothing is called matrix"),
-        ("{gpu_count > 1: 3}", "the number 3 stands where a map"),
-        ("[gpu_count > 1]", "a list stands where a map belongs"),
+        ("{gpu_count > 1: {wieght: 1}}", "unknown key wieght; did you mean weight?"),
+        ("{gpu_count > 1: {matrix: {a: [1]}}}", "unknown key matrix"),
+        ("{gpu_count > 1: 3}", "should be a map, not the number 3"),
+        ("[gpu_count > 1]", "should be a map, not a list"),
     ],
 )
 def test_what_is_wrong_with_a_condition(suites, when, said):
@@ -304,8 +304,7 @@ def test_a_capability_nobody_can_judge_is_a_mistake(suites):
     assert "ends too early" in found
     (found,) = suites.problems("one: {run: x, requires_capabilities: [gpus > 1]}\n")
     assert (
-        found
-        == "suite.yaml:1: one.requires_capabilities.0: nothing is called gpus; did you mean gpu?"
+        found == "suite.yaml:1: one.requires_capabilities.0: unknown name gpus; did you mean gpu?"
     )
 
 

@@ -158,7 +158,7 @@ def test_a_mistake_in_a_definition_is_told_where_it_is(suites):
     definition(suites, "defs/mine", "run: train.py\nwieght: 2\ninherits: x\n")
     found = suites.problems("one: {definition: defs/mine}\n")
     assert found[0].startswith(
-        "defs/mine/benchmark.yaml:2: wieght: nothing is called wieght; did you mean weight?"
+        "defs/mine/benchmark.yaml:2: wieght: unknown key wieght; did you mean weight?"
     )
     assert "benchmark.yaml:3: inherits" in found[1]
 

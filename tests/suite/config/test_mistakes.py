@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from injector.suite.config import load
-from injector.suite.config.keys import ENTRY
+from injector.suite.config.keys import EntryKeys
 from injector.suite.config.model import SuiteError
 
 EVERYTHING = """\
@@ -35,27 +35,28 @@ wrong:
 
 TOLD = """\
 suite.yaml:1: include.1: there is no file bse.yaml to include; did you mean base.yaml?
-suite.yaml:4: unknown.maxduration: nothing is called maxduration; did you mean max_duration?
-suite.yaml:7: wrong.weight: the text 'heavy' stands where a number of at least 0 belongs
-suite.yaml:8: wrong.enabled: the text 'maybe' stands where true or false belongs
-suite.yaml:9: wrong.max_duration: the number 0 stands where a number above 0 belongs
-suite.yaml:10: wrong.tags: the text 'vision' stands where a list belongs
-suite.yaml:11: wrong.env: a list stands where a map belongs
-suite.yaml:12: wrong.plan.method: 'per_gpus' is no plan; did you mean per_gpu?
-suite.yaml:12: wrong.plan.n: the number 0 stands where a whole number of at least 1 belongs
-suite.yaml:12: wrong.plan.lancher: nothing is called lancher; did you mean launcher?
+suite.yaml:4: unknown.maxduration: unknown key maxduration; did you mean max_duration?
+suite.yaml:7: wrong.weight: should be a number of at least 0, not the text 'heavy'
+suite.yaml:8: wrong.enabled: should be true or false, not the text 'maybe'
+suite.yaml:9: wrong.max_duration: should be a number greater than 0, not the number 0
+suite.yaml:10: wrong.tags: should be a list, not the text 'vision'
+suite.yaml:11: wrong.env: should be a map, not a list
+suite.yaml:12: wrong.plan.method: should be one of per_gpu, njobs, per-gpu, not the text 'per_gpus'; \
+did you mean per_gpu?
+suite.yaml:12: wrong.plan.n: should be a number greater than or equal to 1, not the number 0
+suite.yaml:12: wrong.plan.lancher: unknown key lancher; did you mean launcher?
 suite.yaml:13: wrong.argv.--a: false is no argument: null drops it, 'false' in quotes is the word
-suite.yaml:13: wrong.argv.--b: a map stands where one value or a list belongs
+suite.yaml:13: wrong.argv.--b: should be one value or a list, not a map
 suite.yaml:13: wrong.argv.--c: no } for the brace before 'gpu_cnt'; a brace itself is {{
-suite.yaml:13: wrong.argv.--d: a map stands where one value or a list belongs; \
-a placeholder wants quotes around it: '{gpu_count}'
-suite.yaml:14: wrong.voir.stop: nothing is called stop (there is options)
-suite.yaml:15: wrong.validation.usge: no such layer; did you mean usage?
-suite.yaml:15: wrong.validation.usage.load: should be a fraction from 0 to 1, not 5
-suite.yaml:16: wrong.batch.defualt: nothing is called defualt; did you mean default?
-suite.yaml:17: wrong.requirements.cda: nothing is called cda; did you mean cuda?
-suite.yaml:18: wrong.origin.packge: nothing is called packge; did you mean package?
-base.yaml:2: parent.plan.method: 'gpus' is no plan (there are per_gpu, njobs)
+suite.yaml:13: wrong.argv.--d: should be one value or a list, not a map; \
+a placeholder has quotes around it: '{gpu_count}'
+suite.yaml:14: wrong.voir.stop: unknown key stop (there is options)
+suite.yaml:15: wrong.validation.usage.load: should be a number less than or equal to 1, not the number 5
+suite.yaml:15: wrong.validation.usge: unknown key usge; did you mean usage?
+suite.yaml:16: wrong.batch.defualt: unknown key defualt; did you mean default?
+suite.yaml:17: wrong.requirements.cda: unknown key cda; did you mean cuda?
+suite.yaml:18: wrong.origin.packge: unknown key packge; did you mean package?
+base.yaml:2: parent.plan.method: should be one of per_gpu, njobs, per-gpu, not the text 'gpus'
 """
 
 
@@ -95,19 +96,19 @@ def test_mistakes_that_only_the_whole_shows_are_told_together(suites):
     [
         (
             "inclde: x.yaml\n",
-            "stands where a map of a benchmark's keys belongs; did you mean include?",
+            "should be a map of a benchmark's keys, not the text 'x.yaml'; did you mean include?",
         ),
-        ("one: 3\n", "one: the number 3 stands where a map"),
+        ("one: 3\n", "one: should be a map of a benchmark's keys, not the number 3"),
         ("'a b': {run: x}\n", "'a b' is no name: letters, digits and"),
         ("one: {run: x, definition: 3.5}\n", "no definition '3.5'"),
-        ("variables: 3\none: {run: x}\n", "variables: the number 3 stands where a map"),
-        ("one: {run: {a: b}}\n", "a map stands where a text or a list belongs"),
+        ("variables: 3\none: {run: x}\n", "variables: should be a map, not the number 3"),
+        ("one: {run: {a: b}}\n", "should be a text or a list, not a map"),
         (
             "one: {run: x, inherits: {a: b}}\n",
-            "one.inherits: a map stands where a text or a list belongs",
+            "one.inherits: should be a text or a list, not a map",
         ),
-        ("one: {run: x, tags: [a, null]}\n", "one.tags.1: null is nothing that a list can hold"),
-        ("one: {run: x, when: 3, job: 4}\n", "one.job: the number 4 stands where a map with"),
+        ("one: {run: x, tags: [a, null]}\n", "one.tags.1: should be a text, not null"),
+        ("one: {run: x, when: 3, job: 4}\n", "one.job: should be a map, not the number 4"),
     ],
 )
 def test_mistakes_of_form(suites, text, said):
@@ -120,7 +121,7 @@ def test_a_mistake_of_a_parent_is_told_once_for_all_heirs(suites):
         f"a{n}: {{run: x, inherits: _p}}\n" for n in range(5)
     )
     (found,) = suites.problems(text)
-    assert found.startswith("suite.yaml:1: _p.argv.--x: nothing is called nowhere_")
+    assert found.startswith("suite.yaml:1: _p.argv.--x: unknown name nowhere_")
 
 
 # anything at all: benchmarks, or problems; never another error
@@ -143,7 +144,18 @@ words = st.sampled_from(
 )
 scalars = st.none() | st.booleans() | st.integers(-3, 9) | st.floats(0, 2) | words
 keys = st.sampled_from(
-    [*ENTRY.by_name, "method", "options", "space", "low", "--a", "n", "git", "usage", "append"]
+    [
+        *EntryKeys.model_fields,
+        "method",
+        "options",
+        "space",
+        "low",
+        "--a",
+        "n",
+        "git",
+        "usage",
+        "append",
+    ]
 )
 values = st.recursive(
     scalars,

@@ -136,7 +136,7 @@ def test_matrix_values_may_be_templates_themselves(suites):
         ),
         ("a: {run: x}\none: {matrix: {n: [1]}, job: {run: x, name: a}}", "makes a, which"),
         ("one: {matrix: {n: [1, 1]}, job: {run: x}}", "makes one twice"),
-        ("one: {matrix: {n: [1, 2]}, job: {run: x, name: 'j{m}'}}", "name: nothing is called m"),
+        ("one: {matrix: {n: [1, 2]}, job: {run: x, name: 'j{m}'}}", "name: unknown name m"),
         ("one: {matrix: {n: ['a/b']}, job: {run: x, name: 'j{n}'}}", "'ja/b' is no name"),
         (
             "one: {matrix: {n: [1]}, job: {run: x, name: 'j{gpu_count}'}}",
@@ -150,13 +150,13 @@ def test_matrix_values_may_be_templates_themselves(suites):
         ("one: {matrix: {n: [1]}, job: {run: x, plan: {n: '{n / 0}'}}}", "divided by zero"),
         (
             "one: {matrix: {n: [a]}, job: {run: x, plan: {n: '{n}'}}}",
-            "{n} is the text 'a': the text 'a' stands where a whole number",
+            "{n}: should be a whole number of at least 1, not the text 'a'",
         ),
         (
             "one: {matrix: {a: [1, 2, 3, 4], b: '{list(range(10))}'}, job: {run: x}}",
             "no function list()",
         ),
-        ("one: {matrix: [1], job: {run: x}}", "one.matrix: a list stands where a map belongs"),
+        ("one: {matrix: [1], job: {run: x}}", "one.matrix: should be a map, not a list"),
     ],
 )
 def test_what_is_wrong_with_a_matrix(suites, text, said):
@@ -248,7 +248,7 @@ def test_a_search_within_a_matrix_and_under_a_name(suites):
         ("{a: [1]}", "method: random", "says how many trials"),
         ("{a: {low: 1}}", "", "high is missing"),
         ("{a: {low: 1, high: 2, stpe: 1}}", "", "did you mean step?"),
-        ("{a: [1]}", "method: gird", "'gird' is no search; did you mean grid?"),
+        ("{a: [1]}", "method: gird", "not the text 'gird'; did you mean grid?"),
         ("{'a b': [1]}", "", "'a b' is no name"),
     ],
 )

@@ -93,13 +93,13 @@ def test_templates_can_be_given(suites):
     [
         ("oen.weight=1", "--override oen.weight: no benchmark is called oen; did you mean one?"),
         ("_bse.weight=1", "no entry is called _bse; did you mean _base?"),
-        ("one.wieght=1", "--override one.wieght: nothing is called wieght; did you mean weight?"),
-        ("one.weight=heavy", "the text 'heavy' stands where a number"),
-        ("one.plan.method=nojobs", "'nojobs' is no plan; did you mean njobs?"),
+        ("one.wieght=1", "--override one.wieght: unknown key wieght; did you mean weight?"),
+        ("one.weight=heavy", "should be a number of at least 0, not the text 'heavy'"),
+        ("one.plan.method=nojobs", "not the text 'nojobs'; did you mean njobs?"),
         ("one=1", "BENCHMARK.KEY=VALUE is wanted"),
         ("weight", "KEY=VALUE is wanted"),
         ("one.weight=[", "is not YAML"),
-        ("one.argv.--lr={nothing_of_it}", "nothing is called nothing_of_it"),
+        ("one.argv.--lr={nothing_of_it}", "unknown name nothing_of_it"),
         ("h*.weight=1", "no benchmark is called h*"),
     ],
 )

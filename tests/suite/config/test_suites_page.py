@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from injector.suite.config.expressions import FUNCTIONS
-from injector.suite.config.keys import ENTRY, TOP
+from injector.suite.config.keys import schema
 from injector.suite.config.placeholders import TABLE
 
 PAGE = (Path(__file__).parents[3] / "docs" / "suites.md").read_text()
@@ -33,13 +34,21 @@ def test_every_example_was_found():
     assert f"-V '{SWEPT[0]}'" in PAGE
 
 
+def shown(default):
+    return default if isinstance(default, str) else json.dumps(default)
+
+
 def rows(*cells):
     return "| " + " | ".join(cells) + " |"
 
 
 def test_the_tables_are_those_of_the_code():
-    wanted = [rows(f"`{key.name}`", key.text, key.default) for key in ENTRY.keys]
-    wanted += [rows(f"`{key.name}`", key.text) for key in TOP]
+    made = schema()
+    wanted = [
+        rows(f"`{name}`", key["description"], shown(key.get("default", "")))
+        for name, key in made["$defs"]["EntryKeys"]["properties"].items()
+    ]
+    wanted += [rows(f"`{name}`", key["description"]) for name, key in made["properties"].items()]
     wanted += [rows(f"`{{{each.name}}}`", each.text, each.source) for each in TABLE]
     wanted += [rows(f"`{name}()`", each[3]) for name, each in FUNCTIONS.items()]
     there = [line for line in PAGE.splitlines() if line.startswith("| `")]

@@ -82,7 +82,7 @@ def test_what_a_text_comes_to(text, expected):
         ("a{off}", "null cannot stand inside a text"),
         ("auto({n})", "auto() wants 2 values, not 1"),
         ("auto_batch('a')", "is not a number"),
-        ("{nope_a.b}", "nothing is called nope_a.b"),
+        ("{nope_a.b}", "unknown name nope_a.b"),
     ],
 )
 def test_what_has_no_value_says_why(text, said):
