@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from injector.suite import benchfile, definitions, shipped
-from injector.suite.config.model import Benchmark, SuiteError, Where
+from injector.suite import benchfile, shipped
+from injector.suite.config import definitions
+from injector.suite.config.model import Benchmark
+from injector.suite.config.problems import SuiteError, Where
 
 CLONED = """\
 from milabench.pack import Package

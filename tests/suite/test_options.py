@@ -8,7 +8,7 @@ import pytest
 
 from injector.cli import main
 from injector.cli.suite import options
-from injector.suite.config.model import SuiteError
+from injector.suite.config.problems import SuiteError
 
 TEXT = """
 variables: {batch: 8}

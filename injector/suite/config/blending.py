@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .expressions import ExpressionError, Reference
+from .expressions import Reference
 from .including import EVERY, Library
 from .inheriting import Ancestry
-from .merging import Layer, laid, listed, pruned
-from .model import Where
+from .layers import Layer, laid, listed, pruned
 from .multiplying import Values
 from .overriding import Override
 from .placeholders import Context
-from .problems import Problems, located
-from .scope import Path, Scope
+from .problems import Mistake, Path, ProblemList, Where, nearest_place
+from .scope import Scope
 from .settings import Found, TemplateTree, find_templates, references
 from .templates import NotKnownYet, Template
 
@@ -41,7 +40,7 @@ class World:
     said: Sequence[str]
     """The variables that only ``-P`` gives."""
     facts: Mapping[str, Any]
-    problems: Problems
+    problems: ProblemList
 
     def late(self, *names: str) -> list[Override]:
         """The overrides of benchmarks' own keys that are for one of ``names``."""
@@ -100,7 +99,7 @@ class Blender:
         """The blend for these values: all with the same parents and definition share one.
 
         Raises:
-            ExpressionError: a parent or definition that is not there.
+            Mistake: a parent or definition that is not there.
         """
         scope = Scope({"matrix": values}, variables, Context(self.world.facts), False)
         parents = tuple(_said("inherits", each, scope) for each in self.parents)
@@ -116,7 +115,7 @@ class Blender:
 
     def note(self, places: Mapping[Path, Where], path: Path, text: str) -> None:
         self.broken = True
-        at = located(places, path) or located(self.entry.places, ())
+        at = nearest_place(places, path) or nearest_place(self.entry.places, ())
         self.world.problems.add(at or Where(str(self.world.library.file), 1, self.name), text)
 
     def made(self, base: Layer, folder: str | None, values: Values, variables: Values) -> Blend:
@@ -143,10 +142,10 @@ class Blender:
         return layer
 
     def defined(self, layer: Layer, folder: str) -> Layer:
-        where = located(layer.places, ("definition",))
+        where = nearest_place(layer.places, ("definition",))
         try:
             found, said = self.world.ancestry.definition(folder, where)
-        except ExpressionError as error:
+        except Mistake as error:
             if layer.data.get("enabled") is not False:
                 self.note(layer.places, ("definition",), str(error))
             return layer
@@ -179,7 +178,7 @@ class Blender:
                 scope.look(reference)
             except NotKnownYet:
                 continue
-            except ExpressionError as error:
+            except Mistake as error:
                 self.note(layer.places, path, str(error))
 
 
@@ -210,9 +209,7 @@ def _said(key: str, text: str, scope: Scope) -> str:
     try:
         return str(scope.at((key,), text))
     except NotKnownYet as missing:
-        raise ExpressionError(
-            f"{key}: {{{missing.name}}} is not known when a suite is read"
-        ) from None
+        raise Mistake(f"{key}: {{{missing.name}}} is not known when a suite is read") from None
 
 
 def _drawn(data: Mapping[str, Any]) -> Values:

@@ -17,16 +17,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from ..words import kind, meant
+from .problems import Mistake
 
 LONGEST_TEXT, DEEPEST, MOST_STEPS = 1000, 40, 100
 LARGEST, LARGEST_POWER = 1e300, 1024
 """The greatest magnitude of a number, and of an exponent."""
 CONTEXT_FUNCTIONS = ("auto", "auto_batch", "expr")
 """milabench's: the value of the first two depends on the machine."""
-
-
-class ExpressionError(ValueError):
-    """An expression that cannot be read, or has no value; the text says why."""
 
 
 class Reference(NamedTuple):
@@ -46,10 +43,10 @@ class Names(Protocol):
     """What an expression is evaluated in."""
 
     def find(self, reference: Reference) -> Any:
-        """The value of ``reference``; raises ExpressionError."""
+        """The value of ``reference``; raises Mistake."""
 
     def call(self, name: str, values: list[Any]) -> Any:
-        """The value of one of CONTEXT_FUNCTIONS; raises ExpressionError."""
+        """The value of one of CONTEXT_FUNCTIONS; raises Mistake."""
 
 
 Value = Callable[[Names], Any]
@@ -60,7 +57,7 @@ class Expression(NamedTuple):
 
     text: str
     value: Value
-    """Raises ExpressionError."""
+    """Raises Mistake."""
     references: tuple[Reference, ...]
     dynamic: bool = False
     """Whether it has a reference whose name is known only when it is evaluated."""
@@ -73,22 +70,22 @@ def compiled(text: str) -> Expression:
     """Read an expression.
 
     Raises:
-        ExpressionError: it cannot be read; the text says where and what would be right.
+        Mistake: it cannot be read; the text says where and what would be right.
     """
     if len(text) > LONGEST_TEXT:
-        raise ExpressionError(f"an expression of more than {LONGEST_TEXT} characters")
+        raise Mistake(f"an expression of more than {LONGEST_TEXT} characters")
     source = _Source(text)
     try:
         tree = ast.parse(source.whole(), mode="eval").body
     except SyntaxError as error:
-        raise ExpressionError(f"cannot read {text!r}: {error.msg}") from None
+        raise Mistake(f"cannot read {text!r}: {error.msg}") from None
     except (RecursionError, MemoryError):
-        raise ExpressionError(f"nested more than {DEEPEST} deep") from None
+        raise Mistake(f"nested more than {DEEPEST} deep") from None
     steps = sum(
         not isinstance(each, ast.Name) for each in ast.walk(tree) if isinstance(each, ast.expr)
     )
     if steps > MOST_STEPS:
-        raise ExpressionError(f"an expression of more than {MOST_STEPS} steps")
+        raise Mistake(f"an expression of more than {MOST_STEPS} steps")
     alone = source.references.get(tree.id) if isinstance(tree, ast.Name) else None
     references = tuple(source.references.values())
     value = _build(tree, source)
@@ -168,11 +165,11 @@ class _Source:
             )
         elif sort == "function" and token not in (*FUNCTIONS, *CONTEXT_FUNCTIONS):
             hint = meant(token, [*FUNCTIONS, *CONTEXT_FUNCTIONS])
-            raise ExpressionError(f"no function {token}(){hint}")
+            raise Mistake(f"no function {token}(){hint}")
         elif sort == "opening":
             self.open.append((token, len(self.pieces)))
             if len(self.open) > DEEPEST:
-                raise ExpressionError(f"nested more than {DEEPEST} deep")
+                raise Mistake(f"nested more than {DEEPEST} deep")
             piece = "[" if token == "[" else "("
         elif sort == "closing":
             piece, end = self.close(token, start, end)
@@ -200,19 +197,17 @@ class _Source:
             self.dynamic[f"_{index}"] = _keys(rest.group())
         return ")", end
 
-    def unreadable(self, at: int) -> ExpressionError:
+    def unreadable(self, at: int) -> Mistake:
         rest = self.text[at:].lstrip()
         place = f"at character {len(self.text) - len(rest) + 1} of {self.text!r}"
         if rest[:1] == ".":
-            return ExpressionError(f"a name is missing after the dot {place}")
+            return Mistake(f"a name is missing after the dot {place}")
         if rest[:1] == "[":
-            return ExpressionError(f"[…] takes a number or a quoted text, {place}")
-        return ExpressionError(f"cannot read {rest[:20]!r} {place}")
+            return Mistake(f"[…] takes a number or a quoted text, {place}")
+        return Mistake(f"cannot read {rest[:20]!r} {place}")
 
-    def unexpected(self, token: str, start: int) -> ExpressionError:
-        return ExpressionError(
-            f"{token!r} is not expected at character {start + 1} of {self.text!r}"
-        )
+    def unexpected(self, token: str, start: int) -> Mistake:
+        return Mistake(f"{token!r} is not expected at character {start + 1} of {self.text!r}")
 
     def follow(self, sort: str, token: str, start: int) -> None:
         """Whether ``token`` may stand here: Python's own message for that differs by its version."""
@@ -234,9 +229,9 @@ class _Source:
             opening, index = self.open[-1]
             closing = ")]}"["([{".find(opening[-1])]
             where = f"for the {opening!r} at character {self.places[index] + 1}"
-            raise ExpressionError(f"a {closing!r} is missing {where} of {self.text!r}")
+            raise Mistake(f"a {closing!r} is missing {where} of {self.text!r}")
         if not self.ended:
-            raise ExpressionError(f"{self.text!r} ends too early")
+            raise Mistake(f"{self.text!r} ends too early")
         return " ".join(self.pieces)
 
 
@@ -290,7 +285,7 @@ def _build(node: ast.expr, source: _Source) -> Value:
         return lambda names: [each(names) for each in values]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return _call(node.func.id, several(node.args), source)
-    raise ExpressionError(f"{source.text!r} has more than expressions may have: {_NODES}")
+    raise Mistake(f"{source.text!r} has more than expressions may have: {_NODES}")
 
 
 _NODES = "names, numbers, texts, lists, + - * / // % **, one comparison, and or not in, functions"
@@ -316,7 +311,7 @@ def number(value: Any) -> int | float:
     """A number, also where YAML 1.1 takes one for text (``1e-4``, ``'8'``)."""
     read = read_number(value) if isinstance(value, str) else value
     if isinstance(read, bool) or not isinstance(read, (int, float)):
-        raise ExpressionError(f"{kind(value)} is not a number")
+        raise Mistake(f"{kind(value)} is not a number")
     return read
 
 
@@ -334,9 +329,9 @@ def read_number(text: str) -> int | float | None:
 def limited(value: Any) -> Any:
     """``value`` if it is a number that is not too large."""
     if isinstance(value, complex):
-        raise ExpressionError("has no real value")
+        raise Mistake("has no real value")
     if isinstance(value, (int, float)) and not -LARGEST <= value <= LARGEST:
-        raise ExpressionError("a number grew too large")
+        raise Mistake("a number grew too large")
     return value
 
 
@@ -346,18 +341,18 @@ def _numbers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         try:
             return limited(function(a, b))
         except ZeroDivisionError:
-            raise ExpressionError("divided by zero") from None
+            raise Mistake("divided by zero") from None
         except OverflowError:
-            raise ExpressionError("a number grew too large") from None
+            raise Mistake("a number grew too large") from None
 
     return calculate
 
 
 def _power(base: Any, exponent: Any) -> Any:
     if abs(exponent) > LARGEST_POWER:
-        raise ExpressionError(f"a power of more than {LARGEST_POWER}")
+        raise Mistake(f"a power of more than {LARGEST_POWER}")
     if abs(base) > 1 and exponent * math.log10(abs(base)) > 300:
-        raise ExpressionError("a number grew too large")
+        raise Mistake("a number grew too large")
     return base**exponent
 
 
@@ -375,7 +370,7 @@ def _contains(left: Any, right: Any) -> bool:
         left = str(left)
     if isinstance(right, (str, list, dict)):
         return left in right
-    raise ExpressionError(f"`in` takes a list, a map or a text on its right, not {kind(right)}")
+    raise Mistake(f"`in` takes a list, a map or a text on its right, not {kind(right)}")
 
 
 CALCULATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -402,19 +397,19 @@ COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 def _numbers_of(*values: Any) -> list[int | float]:
     found = values[0] if len(values) == 1 and isinstance(values[0], list) else values
     if not found:
-        raise ExpressionError("of an empty list")
+        raise Mistake("of an empty list")
     return [number(each) for each in found]
 
 
 def _length(value: Any) -> int:
     if not isinstance(value, (str, list, dict)):
-        raise ExpressionError(f"{kind(value)} has no length")
+        raise Mistake(f"{kind(value)} has no length")
     return len(value)
 
 
 def _split(text: Any, separator: Any = ",") -> list[str]:
     if not isinstance(separator, str) or not separator:
-        raise ExpressionError("split takes a text and the text that separates its parts")
+        raise Mistake("split takes a text and the text that separates its parts")
     return [part.strip() for part in str(text).split(separator)]
 
 
@@ -438,12 +433,12 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int, str]] = {
 
 
 def call(name: str, values: Sequence[Any]) -> Any:
-    """A function's value; raises ExpressionError for a wrong number of arguments or a wrong one."""
+    """A function's value; raises Mistake for a wrong number of arguments or a wrong one."""
     function, least, most, _ = FUNCTIONS[name]
     if not least <= len(values) <= most:
         takes = str(least) if least == most else f"{least} or more"
-        raise ExpressionError(f"{name}() takes {takes} arguments, not {len(values)}")
+        raise Mistake(f"{name}() takes {takes} arguments, not {len(values)}")
     try:
         return limited(function(*values))
     except OverflowError:
-        raise ExpressionError("a number grew too large") from None
+        raise Mistake("a number grew too large") from None

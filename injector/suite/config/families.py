@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .blending import EARLY, Blend, Blender, World, below
-from .expressions import ExpressionError, Reference
-from .merging import laid, listed, pruned
-from .model import Benchmark, Where
+from .expressions import Reference
+from .layers import apply_conditions, laid, listed, pruned
+from .model import Benchmark
 from .multiplying import Values, combinations, excluded, limited_count, matrix, trials
 from .naming import Naming, references_of
 from .placeholders import Context
-from .problems import located
-from .scope import Path, Scope
+from .problems import Mistake, Path, Where, nearest_place
+from .scope import Scope
 from .settings import find_templates, references, resolve
 from .templates import NotKnownYet
-from .whens import apply
 
 
 class Family:
@@ -29,7 +28,7 @@ class Family:
         self.shape = self.entry.over(laid(world.ancestry.parents(self.fixed_parents())))
         self.job = below(self.shape, "job")
         self.blender = Blender(name, self.entry, self.shape, world)
-        self.where = located(self.entry.places, ()) or Where(str(world.library.file), 1, name)
+        self.where = nearest_place(self.entry.places, ()) or Where(str(world.library.file), 1, name)
         self.used = world.mentioned(self.forming())
         """The variables that it uses."""
         self.dynamic = False
@@ -53,7 +52,7 @@ class Family:
                     made.append(each)
                     if self.broken:
                         return []
-        except ExpressionError as error:
+        except Mistake as error:
             self.note(
                 self.shape.places, ("matrix",) if "matrix" in self.shape.data else (), str(error)
             )
@@ -108,7 +107,7 @@ class Family:
         """The values of each combination of the matrix; one without values where there is none.
 
         Raises:
-            ExpressionError: the matrix is empty, or all of it is excluded.
+            Mistake: the matrix is empty, or all of it is excluded.
         """
         axes = self.shape.data.get("matrix")
         if axes is None:
@@ -121,7 +120,7 @@ class Family:
         )
         rows = [values for values in matrix(known) if not self.excluded(values, variables)]
         if not rows:
-            raise ExpressionError("every combination is excluded")
+            raise Mistake("every combination is excluded")
         return rows
 
     def excluded(self, values: Values, variables: Values) -> bool:
@@ -132,7 +131,7 @@ class Family:
         try:
             return excluded(values, conditions, scope)
         except NotKnownYet as missing:
-            raise ExpressionError(
+            raise Mistake(
                 f"exclude: {{{missing.name}}} is not known when a suite is read"
             ) from None
 
@@ -161,7 +160,7 @@ class _One:
         known = resolve(study, found, scope, self.note)
         try:
             drawn = trials(known, naming.plain({**self.swept, **self.values}))
-        except ExpressionError as error:
+        except Mistake as error:
             self.note(("search",), str(error))
             return
         width = len(str(len(drawn) - 1))
@@ -172,7 +171,7 @@ class _One:
     def benchmark(self, naming: Naming, values: Values, trial: str = "") -> Benchmark:
         try:
             name = naming.name(values, self.swept, self.variables, trial)
-        except ExpressionError as error:
+        except Mistake as error:
             self.family.note(
                 self.family.job.places or self.family.shape.places, ("name",), str(error)
             )
@@ -197,7 +196,7 @@ class _One:
         data = self.overridden(data, name)
         early = self.blend.early
         if "when" in data:
-            data = tidied(apply(data, self.variables, self.facts(name), self.note))
+            data = tidied(apply_conditions(data, self.variables, self.facts(name), self.note))
             early = find_templates({key: data[key] for key in EARLY if key in data}).templates
         if early:
             scope = Scope(data, self.variables, self.facts(name), False)

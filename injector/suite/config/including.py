@@ -12,11 +12,9 @@ from typing import Any
 from .. import shipped
 from ..words import kind, meant, nearest
 from .keys import TOP, TopKeys, problems
-from .merging import EMPTY, Layer, listed
-from .model import Problem, SuiteError, Where
-from .problems import Problems, located
+from .layers import EMPTY, Layer, listed
+from .problems import Path, Problem, ProblemList, SuiteError, Where, nearest_place
 from .reading import Document, read
-from .scope import Path
 
 EVERY = "*"
 """The entry that is laid over every benchmark."""
@@ -53,7 +51,7 @@ class Library:
         return (name for name in self.entries if not name.startswith("_") and name != EVERY)
 
 
-def gather(file: str | FilePath, problems: Problems) -> Library:
+def gather(file: str | FilePath, problems: ProblemList) -> Library:
     """Read ``file`` (or the shipped suite of that name) and what it includes, and check each key.
 
     Raises:
@@ -89,7 +87,7 @@ def _missing(written: str, known: list[str]) -> Problem:
 class _Reader:
     """Reads each file once, however often it is included."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: ProblemList) -> None:
         self.problems = problems
         self.documents: dict[FilePath, Document | None] = {}
 
@@ -105,7 +103,7 @@ class _Reader:
         include = document.data.get("include")
         for index, written in enumerate(listed(include)):
             path: Path = ("include", index) if isinstance(include, list) else ("include",)
-            where = located(document.places, path)
+            where = nearest_place(document.places, path)
             if isinstance(written, str):
                 self.included(library, written, document, where, chain)
         for name, layer in _entries(document):
@@ -141,16 +139,16 @@ class _Reader:
         key = file.resolve()
         if key not in self.documents:
             self.documents[key] = None
-            with self.problems.taken():
+            with self.problems.collecting():
                 document = self.documents[key] = read(file, shown)
-                self.problems.take(SuiteError(document.problems))
+                self.problems.extend(document.problems)
                 self.check(library, document)
         return self.documents[key]
 
     def check(self, library: Library, document: Document) -> None:
         for name, value in document.data.items():
             found = _top(name, value) if name in TOP else list(_entry(name, value))
-            self.problems.findings(found, document.places, (name,))
+            self.problems.add_below(document.places, (name,), found)
             if found and name in TOP:
                 library.whole = False
             elif any(_shapes(path) for path, _ in found):

@@ -6,23 +6,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
-from .. import definitions
 from ..words import meant
-from .expressions import ExpressionError
+from . import definitions
 from .including import DEFAULTS, EVERY, Library
 from .keys import DefinitionKeys
 from .keys import problems as problems_of
-from .merging import EMPTY, Layer, listed
-from .model import SuiteError, Where
-from .problems import Problems, located
+from .layers import EMPTY, Layer, listed
+from .problems import Mistake, Path, ProblemList, Where, nearest_place
 from .reading import read
-from .scope import Path
 
 
 class Ancestry:
     """Finds the layers below an entry."""
 
-    def __init__(self, library: Library, problems: Problems) -> None:
+    def __init__(self, library: Library, problems: ProblemList) -> None:
         self.library = library
         self.problems = problems
         self.definitions: dict[FilePath, Layer] = {}
@@ -41,10 +38,10 @@ class Ancestry:
                 try:
                     self.climb(parent, (name,) if len(keys) == 1 else (), above)
                     fine = fine and not self.library.unsound & set(above)
-                except ExpressionError as error:
+                except Mistake as error:
                     fine = False
                     if parent not in self.library.entries or "circle" in str(error):
-                        self.problems.add(located(layer.places, keys), str(error))
+                        self.problems.add(nearest_place(layer.places, keys), str(error))
         return fine
 
     def parents(self, names: Iterable[str]) -> list[Layer]:
@@ -53,7 +50,7 @@ class Ancestry:
         An ancestor stands below every heir; of several parents a later one stands above.
 
         Raises:
-            ExpressionError: a name that no entry has, or that is its own ancestor.
+            Mistake: a name that no entry has, or that is its own ancestor.
         """
         found: dict[str, Layer] = {}
         for name in names:
@@ -63,15 +60,13 @@ class Ancestry:
     def climb(self, name: str, chain: tuple[str, ...], found: dict[str, Layer]) -> None:
         if name in chain:
             circle = " inherits ".join((*chain[chain.index(name) :], name))
-            raise ExpressionError(f"goes round in a circle: {circle}")
+            raise Mistake(f"goes round in a circle: {circle}")
         if name in found:
             return
         layer = self.library.entries.get(name)
         if layer is None:
             if name != DEFAULTS:
-                raise ExpressionError(
-                    f"no entry is called {name}{meant(name, self.library.entries)}"
-                )
+                raise Mistake(f"no entry is called {name}{meant(name, self.library.entries)}")
             layer = EMPTY
         for parent in listed(layer.data.get("inherits")):
             self.climb(str(parent), (*chain, name), found)
@@ -81,14 +76,14 @@ class Ancestry:
         """The folder that ``definition: WRITTEN`` means, and what is said there.
 
         Raises:
-            ExpressionError: there is none.
+            Mistake: there is none.
             SuiteError: what is said there is wrong.
         """
         beside = FilePath(where.file).parent if where else FilePath()
         try:
             folder = definitions.find(written, beside)
         except LookupError as error:
-            raise ExpressionError(str(error)) from None
+            raise Mistake(str(error)) from None
         if folder not in self.definitions:
             self.definitions[folder] = EMPTY
             self.definitions[folder] = self.described(folder)
@@ -107,9 +102,9 @@ class Ancestry:
         if found.file.name != definitions.YAML:
             return implied
         document = read(found.file, file)
-        problems = Problems()
-        problems.take(SuiteError(document.problems))
-        problems.findings(problems_of(document.data, DefinitionKeys), document.places, ())
+        problems = ProblemList()
+        problems.extend(document.problems)
+        problems.add_below(document.places, (), problems_of(document.data, DefinitionKeys))
         problems.check()
         return Layer(document.data, document.places).over(implied, unite=False)
 

@@ -11,10 +11,10 @@ from .blending import World
 from .families import Family
 from .including import Library, gather
 from .inheriting import Ancestry
-from .merging import merged
-from .model import Benchmark, Suite, Where
+from .layers import merged
+from .model import Benchmark, Suite
 from .overriding import Override, flat, overrides, variables
-from .problems import Problems, located
+from .problems import ProblemList, Where, nearest_place
 
 _ARCH = "{arch}"
 """What ``system.arch`` is where nobody says it."""
@@ -28,7 +28,7 @@ def load(
     variables: Sequence[str],
 ) -> Suite:
     """See :func:`injector.suite.config.load`."""
-    problems = Problems()
+    problems = ProblemList()
     library = gather(file, problems)
     if not library.whole:  # what is missing would be missed everywhere
         problems.check()
@@ -49,15 +49,15 @@ def _world(
     library: Library,
     facts: dict[str, Any],
     given: tuple[Sequence[str], Sequence[str], Sequence[str]],
-    problems: Problems,
+    problems: ProblemList,
 ) -> World:
     declared = library.top["variables"].data if "variables" in library.top else {}
     said: list[Override] = []
     known: dict[str, Any] = {}
     swept: dict[str, list[Any]] = {}
-    with problems.taken():
+    with problems.collecting():
         known, swept = variables(declared, given[1], given[2])
-    with problems.taken():
+    with problems.collecting():
         said = overrides(given[0], library.entries)
     for override in said:
         if override.early:
@@ -92,12 +92,12 @@ def _families(world: World) -> list[Family]:
         if name in broken:
             continue
         layer = world.library.entries[name]
-        with world.problems.taken(lambda layer=layer: located(layer.places, ("inherits",))):  # type: ignore[misc]
+        with world.problems.collecting(nearest_place(layer.places, ("inherits",))):
             made.append(Family(name, world))
     return made
 
 
-def _unique(made: Sequence[Benchmark], problems: Problems) -> None:
+def _unique(made: Sequence[Benchmark], problems: ProblemList) -> None:
     seen: dict[str, Benchmark] = {}
     for each in made:
         first = seen.setdefault(each.name, each)

@@ -1,56 +1,27 @@
-"""What the parts of a suite hand to each other: places, problems, benchmarks."""
+"""A suite and its benchmarks, as the other rooms get them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ...errors import UserError
+from .arguments import render_args
+from .problems import ProblemList, Where
+
+if TYPE_CHECKING:
+    from .rendering import Rendering
 
 MAX_DURATION = 600.0
-"""Seconds after which a benchmark that says nothing about it is ended."""
-
-
-class Where(NamedTuple):
-    """A place in a YAML file."""
-
-    file: str
-    line: int
-    """From 1; 0 for what stands in no file: ``--override a.b``."""
-    key: str = ""
-    """The keys that lead there, joined by dots: ``resnet50.argv.--lr``."""
-
-    def __str__(self) -> str:
-        at = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{at}: {self.key}" if self.key else at
-
-
-class Problem(NamedTuple):
-    """One mistake in what somebody wrote."""
-
-    where: Where | None
-    text: str
-    """What is wrong, and what would be right."""
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.text}" if self.where else self.text
-
-
-class SuiteError(UserError):
-    """All that is wrong with a suite, at once."""
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+"""Seconds after which a benchmark is ended that does not set its own limit."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One thing to run: its name and everything that was said about it.
+    """One thing to run: its name and all of its settings.
 
-    Its texts are templates until :meth:`filled` has been given what a machine and a job are like.
+    Its texts are templates until :meth:`filled` resolves them for a machine and a job.
     """
 
     name: str
@@ -63,7 +34,7 @@ class Benchmark:
     variables: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """What ``-P``, ``-V`` and ``variables:`` set, by dotted name."""
     values: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Of the names that its entry has several values of, by a matrix, a sweep or a search."""
+    """Its own of the values that its entry's matrix, sweep and search have."""
     places: Mapping[tuple[str | int, ...], Where] = field(default_factory=dict, repr=False)
     """Where each of its keys was written, by the keys that lead there."""
     templates: tuple[Any, ...] = field(default=(), repr=False, compare=False)
@@ -85,39 +56,37 @@ class Benchmark:
         Raises:
             SuiteError: every placeholder that cannot be resolved, and every value of a wrong type.
         """
-        from .filling import fill
-
-        return fill(self, context)
+        return self._rendering(context).settings()
 
     def argv(self, context: Mapping[str, object]) -> list[str]:
-        """The arguments of its program, placeholders resolved.
+        """The arguments of its program, placeholders resolved; raises as :meth:`filled`."""
+        return self._rendering(context).arguments()
 
-        Raises:
-            SuiteError: see :meth:`filled`.
-        """
-        from .filling import arguments
-
-        return arguments(self, context)
-
-    def told(self, filled: Mapping[str, Any]) -> list[str]:
+    def arguments(self, filled: Mapping[str, Any]) -> list[str]:
         """The arguments of its program, from settings that are filled already.
 
         Raises:
-            SuiteError: an argument that is none: false, a map.
+            SuiteError: a value that is no argument: false, a map.
         """
-        from .filling import told
-
-        return told(self, filled)
+        problems = ProblemList()
+        made = render_args(filled, lambda path, text: problems.add(self.at(*path), text))
+        problems.check()
+        return made
 
     def unmet(self, context: Mapping[str, object]) -> tuple[str, ...]:
         """The conditions of ``requires_capabilities`` that do not hold, as they were written.
 
         Raises:
-            SuiteError: a condition is about something that ``context`` does not tell.
+            SuiteError: a condition is about something that ``context`` does not have.
         """
-        from .filling import unmet
+        return self._rendering(context).unmet()
 
-        return unmet(self, context)
+    def _rendering(self, context: Mapping[str, object]) -> Rendering:
+        from .rendering import (
+            Rendering,  # imports pydantic, which is an extra: a report does without
+        )
+
+        return Rendering(self, context)
 
     def with_settings(self, **settings: Any) -> Benchmark:
         """The same with other values for some top-level keys."""
@@ -129,12 +98,12 @@ class Benchmark:
 
     @property
     def group(self) -> str:
-        """What shares ``BASE/extra``; its own name unless said."""
+        """What shares ``BASE/extra``; by default its own name."""
         return str(self.settings.get("group") or self.name)
 
     @property
     def install_group(self) -> str:
-        """What shares an environment; its group unless said."""
+        """What shares an environment; by default its group."""
         return str(self.settings.get("install_group") or self.group)
 
     @property
@@ -143,7 +112,7 @@ class Benchmark:
 
     @property
     def weight(self) -> float:
-        """What it counts in the suite's score; 1 unless said."""
+        """Its weight in the suite's score; by default 1."""
         return _number(self.settings.get("weight"), 1.0)
 
     @property
@@ -153,32 +122,32 @@ class Benchmark:
 
     @property
     def definition(self) -> Path | None:
-        """The folder of its definition, absolute; None where the suite says everything."""
+        """The folder of its definition, absolute; None where the suite's entry has all."""
         folder = self.settings.get("definition")
         return Path(folder) if isinstance(folder, str) else None
 
     @property
     def plan(self) -> Mapping[str, Any]:
-        """``method`` and its options; ``per_gpu`` unless said."""
+        """``method`` and its options; by default ``per_gpu``."""
         return {"method": "per_gpu", **(self.settings.get("plan") or {})}
 
 
-def _number(value: Any, otherwise: float) -> float:
-    """A number; ``otherwise`` for none, and for a template that nobody has filled."""
+def _number(value: Any, default: float) -> float:
+    """A number; ``default`` for none, and for a template that is not filled yet."""
     try:
-        return otherwise if value is None else float(value)
+        return default if value is None else float(value)
     except ValueError:
-        return otherwise
+        return default
 
 
 @dataclass(frozen=True)
 class Suite:
-    """What a suite's YAML says, with all that it includes."""
+    """A suite's YAML with all that it includes."""
 
     name: str
     """The file's, without its ending."""
     file: Path
     benchmarks: tuple[Benchmark, ...]
-    """In the order in which they stand there, those that are not enabled as well."""
+    """In the order in which they stand there, also those that are not enabled."""
     system: Mapping[str, Any] = field(default_factory=dict)
     """Nodes and options of the machines, as milabench's system file has them."""

@@ -10,7 +10,8 @@ from itertools import product
 from typing import Any
 
 from ..words import counted
-from .expressions import ExpressionError, compiled, number, read_number
+from .expressions import compiled, number, read_number
+from .problems import Mistake
 from .scope import Scope
 
 MOST = 100_000
@@ -33,11 +34,11 @@ def limited_count(sizes: Sequence[int], what: str) -> int:
     """How many combinations there are.
 
     Raises:
-        ExpressionError: more than anybody means.
+        Mistake: more than anybody means.
     """
     count = math.prod(sizes)
     if count > MOST:
-        raise ExpressionError(f"{what} of {count} combinations: more than {MOST} are not made")
+        raise Mistake(f"{what} of {count} combinations: more than {MOST} are not made")
     return count
 
 
@@ -48,14 +49,14 @@ def matrix(axes: Mapping[str, Any]) -> Iterator[Values]:
     each, which belong together.
 
     Raises:
-        ExpressionError: no values, or names that are none.
+        Mistake: no values, or names that are none.
     """
     if not axes:
-        raise ExpressionError("is empty: a matrix has names with lists of values, size: [1, 2]")
+        raise Mistake("is empty: a matrix has names with lists of values, size: [1, 2]")
     columns = [_column(str(key), values) for key, values in axes.items()]
     names = [name for column in columns for name in column[0]]
     if doubled := {name for name in names if names.count(name) > 1}:
-        raise ExpressionError(f"{', '.join(sorted(doubled))} stands there twice")
+        raise Mistake(f"{', '.join(sorted(doubled))} stands there twice")
     limited_count([len(rows) for _, rows in columns], "a matrix")
     for rows in product(*(rows for _, rows in columns)):
         yield dict(zip(names, (value for row in rows for value in row), strict=True))
@@ -65,17 +66,15 @@ def _column(key: str, values: Any) -> tuple[list[str], list[Sequence[Any]]]:
     names = [name.strip() for name in key.split(",")]
     for name in names:
         if not _KEY.fullmatch(name):
-            raise ExpressionError(f"{name!r} is no name: letters, digits, _ and - make one")
+            raise Mistake(f"{name!r} is no name: letters, digits, _ and - make one")
     listed = values if isinstance(values, list) else [values]
     if not listed:
-        raise ExpressionError(f"{key} has no values: a list with at least one is wanted")
+        raise Mistake(f"{key} has no values: a list with at least one is wanted")
     if len(names) == 1:
         return names, [[value] for value in listed]
     for row in listed:
         if not isinstance(row, list) or len(row) != len(names):
-            raise ExpressionError(
-                f"each value of {key} is a list of {counted(len(names), 'value')}"
-            )
+            raise Mistake(f"each value of {key} is a list of {counted(len(names), 'value')}")
     return names, listed
 
 
@@ -86,9 +85,7 @@ def excluded(values: Values, conditions: Sequence[Any], scope: Scope) -> bool:
             if unknown := [key for key in each if key not in values]:
                 from ..words import meant
 
-                raise ExpressionError(
-                    f"the matrix has no {unknown[0]}{meant(str(unknown[0]), values)}"
-                )
+                raise Mistake(f"the matrix has no {unknown[0]}{meant(str(unknown[0]), values)}")
             if all(values[key] == value for key, value in each.items()):
                 return True
         elif compiled(str(each)).value(scope):
@@ -100,20 +97,18 @@ def trials(study: Mapping[str, Any], name: str) -> list[Values]:
     """The values of each trial of a study; the same for the same study and name.
 
     Raises:
-        ExpressionError: a range without width or values, or no number of trials.
+        Mistake: a range without width or values, or no number of trials.
     """
     space: Mapping[str, Any] = study.get("space") or {}
     if not space:
-        raise ExpressionError("space is empty: it has names with lists or ranges of values")
+        raise Mistake("space is empty: it has names with lists or ranges of values")
     for key in space:
         if not _KEY.fullmatch(key):
-            raise ExpressionError(f"{key!r} is no name: letters, digits, _ and - make one")
+            raise Mistake(f"{key!r} is no name: letters, digits, _ and - make one")
     if study.get("method", "grid") == "random":
         return _drawn(study, space, name)
     if "trials" in study:
-        raise ExpressionError(
-            "a grid has as many trials as its space: trials belongs to method: random"
-        )
+        raise Mistake("a grid has as many trials as its space: trials belongs to method: random")
     axes = {key: _grid(key, each) for key, each in space.items()}
     limited_count([len(values) for values in axes.values()], "a grid")
     return list(combinations(axes))
@@ -121,7 +116,7 @@ def trials(study: Mapping[str, Any], name: str) -> list[Values]:
 
 def _drawn(study: Mapping[str, Any], space: Mapping[str, Any], name: str) -> list[Values]:
     if "trials" not in study:
-        raise ExpressionError("a random search says how many trials")
+        raise Mistake("a random search says how many trials")
     count = limited_count([int(number(study["trials"]))], "a search")
     made = []
     for trial in range(count):
@@ -142,11 +137,11 @@ class _Range:
         self.whole = isinstance(self.low, int) and isinstance(self.high, int)
         self.n = said.get("n")
         if self.high <= self.low:
-            raise ExpressionError(f"{key}: high ({self.high}) is not more than low ({self.low})")
+            raise Mistake(f"{key}: high ({self.high}) is not more than low ({self.low})")
         if self.log and self.low <= 0:
-            raise ExpressionError(f"{key}: a logarithmic range begins above 0, not at {self.low}")
+            raise Mistake(f"{key}: a logarithmic range begins above 0, not at {self.low}")
         if self.log and self.step is not None:
-            raise ExpressionError(f"{key}: a logarithmic range has no step; n says how many values")
+            raise Mistake(f"{key}: a logarithmic range has no step; n says how many values")
         if self.step is not None:
             self.whole = self.whole and isinstance(self.step, int)
 
@@ -173,14 +168,14 @@ class _Range:
 def _grid(key: str, said: Any) -> list[Any]:
     if isinstance(said, list):
         if not said:
-            raise ExpressionError(f"{key} has no values: a list with at least one is wanted")
+            raise Mistake(f"{key} has no values: a list with at least one is wanted")
         return [_plain(value) for value in said]
     found = _Range(key, said)
     if found.step is not None:
         limited_count([found.steps() + 1], "a range")
         return [found.step_at(index) for index in range(found.steps() + 1)]
     if found.n is None:
-        raise ExpressionError(f"{key}: a grid wants n (how many values) or step of a range")
+        raise Mistake(f"{key}: a grid wants n (how many values) or step of a range")
     count = limited_count([int(number(found.n))], "a range")
     return list(dict.fromkeys(found.at(index / (count - 1)) for index in range(count)))
 
@@ -189,7 +184,7 @@ def _draw(key: str, said: Any, share: float) -> Any:
     """A value of what is declared, by a number from 0 up to and without 1."""
     if isinstance(said, list):
         if not said:
-            raise ExpressionError(f"{key} has no values: a list with at least one is wanted")
+            raise Mistake(f"{key} has no values: a list with at least one is wanted")
         return _plain(said[int(share * len(said))])
     found = _Range(key, said)
     if found.step is not None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .expressions import ExpressionError, Reference
+from .expressions import Reference
 from .including import NAME, no_name
 from .multiplying import Values, suffix
 from .placeholders import Context
+from .problems import Mistake
 from .scope import Scope
 from .templates import NotKnownYet, template
 
@@ -39,7 +40,7 @@ class Naming:
         """The name of a benchmark with these values; ``trial``: its number in a search, as text.
 
         Raises:
-            ExpressionError: the pattern has no value, or one that is no name.
+            Mistake: the pattern has no value, or one that is no name.
         """
         if self.pattern is None:
             name = self.plain({**swept, **values})
@@ -48,17 +49,17 @@ class Naming:
             try:
                 name = str(scope.at(("name",), str(self.pattern)))
             except NotKnownYet as missing:
-                raise ExpressionError(
+                raise Mistake(
                     f"name: {{{missing.name}}} is not known when names are given"
                 ) from None
-            except ExpressionError as error:
-                raise ExpressionError(f"name: {error}") from None
+            except Mistake as error:
+                raise Mistake(f"name: {error}") from None
             untold = [each for each in self.varied if each in swept and each not in self.mentioned]
             name += suffix(swept, untold)
         if trial and not self.mentioned & {*values, "trial"}:
             name += f"-trial{trial}"
         if not NAME.fullmatch(name):
-            raise ExpressionError(no_name(name))
+            raise Mistake(no_name(name))
         return name
 
 
@@ -66,5 +67,5 @@ def references_of(pattern: str | None) -> list[Reference]:
     """The names in a pattern."""
     try:
         return [] if pattern is None else list(template(pattern).references)
-    except ExpressionError:  # said where the file was checked
+    except Mistake:  # said where the file was checked
         return []

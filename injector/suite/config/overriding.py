@@ -8,12 +8,10 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from ..words import meant
-from .expressions import ExpressionError
 from .keys import problems as problems_of
-from .merging import Layer
-from .model import Problem, SuiteError, Where
+from .layers import Layer
+from .problems import Mistake, Path, Problem, SuiteError, Where
 from .reading import parse
-from .scope import Path
 from .templates import template
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(?:[.-]\w+)*")
@@ -74,7 +72,7 @@ def _value(text: str, shown: str) -> Any:
 def _is_template(text: str) -> bool:
     try:
         return "{" in text and not template(text.strip()).constant
-    except ExpressionError:
+    except Mistake:
         return False
 
 

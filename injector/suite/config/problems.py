@@ -1,17 +1,56 @@
-"""Mistakes, collected: a suite tells all of them at once."""
+"""Mistakes in what a user wrote: their places, their texts, all of them together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from .expressions import ExpressionError
-from .model import Problem, SuiteError, Where
-from .scope import Path
+from ...errors import UserError
+
+Path = tuple[str | int, ...]
+"""The keys that lead to a value."""
 
 
-class Problems:
-    """Each mistake once, in the order in which they were met."""
+class Mistake(ValueError):
+    """A mistake whose place the caller knows; the text says what is wrong, and what would be right."""
+
+
+class Where(NamedTuple):
+    """A place in a YAML file."""
+
+    file: str
+    line: int
+    """From 1; 0 for what is in no file: ``--override a.b``."""
+    key: str = ""
+    """The keys that lead there, joined by dots: ``resnet50.argv.--lr``."""
+
+    def __str__(self) -> str:
+        at = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{at}: {self.key}" if self.key else at
+
+
+class Problem(NamedTuple):
+    """One mistake."""
+
+    where: Where | None
+    text: str
+    """What is wrong, and what would be right."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}" if self.where else self.text
+
+
+class SuiteError(UserError):
+    """All that is wrong with a suite, at once."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class ProblemList:
+    """Collects mistakes: each once, in the order in which they were met."""
 
     def __init__(self) -> None:
         self.found: dict[Problem, None] = {}
@@ -19,26 +58,25 @@ class Problems:
     def add(self, where: Where | None, text: str) -> None:
         self.found.setdefault(Problem(where, text))
 
-    def take(self, error: SuiteError) -> None:
-        for problem in error.problems:
-            self.found.setdefault(problem)
+    def extend(self, problems: Iterable[Problem]) -> None:
+        self.found.update(dict.fromkeys(problems))
+
+    def add_below(
+        self, places: Mapping[Path, Where], start: Path, found: Iterable[tuple[Path, str]]
+    ) -> None:
+        """Adds what is wrong at paths below ``start``."""
+        for path, text in found:
+            self.add(nearest_place(places, (*start, *path)), text)
 
     @contextmanager
-    def taken(self, where: Callable[[], Where | None] = lambda: None) -> Iterator[None]:
-        """Notes what goes wrong inside and goes on after it."""
+    def collecting(self, where: Where | None = None) -> Iterator[None]:
+        """Adds the mistakes that are raised inside, and goes on after it."""
         try:
             yield
         except SuiteError as error:
-            self.take(error)
-        except ExpressionError as error:
-            self.add(where(), str(error))
-
-    def findings(
-        self, found: Iterable[tuple[Path, str]], places: Mapping[Path, Where], start: Path
-    ) -> None:
-        """Notes findings below ``start``."""
-        for path, text in found:
-            self.add(located(places, (*start, *path)), text)
+            self.extend(error.problems)
+        except Mistake as error:
+            self.add(where, str(error))
 
     def check(self) -> None:
         """Raises SuiteError if there was any mistake; files in order, lines in order."""
@@ -53,8 +91,8 @@ class Problems:
             raise SuiteError(sorted(self.found, key=place))
 
 
-def located(places: Mapping[Path, Where], path: Path) -> Where | None:
-    """Where ``path`` was written, else where the nearest thing above it was."""
+def nearest_place(places: Mapping[Path, Where], path: Path) -> Where | None:
+    """Where ``path`` was written, else where the nearest key above it was."""
     for length in range(len(path), -1, -1):
         if at := places.get(path[:length]):
             rest = path[length:]

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from .model import Problem, SuiteError, Where
-from .scope import Path
+from .problems import Path, Problem, SuiteError, Where
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where PyYAML was built with it: ten times as fast."""

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..words import meant
-from .expressions import ExpressionError, Reference, limited, number
+from .expressions import Reference, limited, number
 from .placeholders import NAMES
+from .problems import Mistake, Path
 from .templates import NotKnownYet, template
-
-Path = tuple[str | int, ...]
 
 NOTHING: Any = object()
 PLAIN = (int, float, bool)
@@ -49,7 +48,7 @@ class Scope:
         """The references that are being resolved."""
 
     def at(self, path: Path, text: str) -> Any:
-        """The value of the template ``text`` that stands at ``path``; raises ExpressionError, NotKnownYet."""
+        """The value of the template ``text`` that stands at ``path``; raises Mistake, NotKnownYet."""
         before, self.path = self.path, path
         try:
             return template(text).value(self)
@@ -72,7 +71,7 @@ class Scope:
         key = f"{self.path[: -reference.up]}{name}" if reference.up else name
         if key in self.open:
             chain = " → ".join([*map(str, self.open[self.open.index(key) :]), key])
-            raise ExpressionError(f"goes round in a circle: {chain}")
+            raise Mistake(f"goes round in a circle: {chain}")
         self.open.append(key)
         try:
             path, value = self.look(reference)
@@ -117,7 +116,7 @@ class Scope:
             path = (*self.path[: max(above, 0)], *keys)
             value = _walk(self.settings, path)
             if above < 0 or value is NOTHING:
-                raise ExpressionError(f"there is no key at {reference}")
+                raise Mistake(f"there is no key at {reference}")
             return path, value
         for source in (self.values, self.variables):
             if (value := _walk(source, keys)) is not NOTHING:
@@ -131,7 +130,7 @@ class Scope:
         name = reference.name
         if _ENVIRONMENT.fullmatch(name) and name in os.environ:
             return (), os.environ[name].replace("{", "{{").replace("}", "}}")
-        raise ExpressionError(f"unknown name {name}{_hint(name, self.names())}")
+        raise Mistake(f"unknown name {name}{_hint(name, self.names())}")
 
     def given(self, keys: Path) -> Any:
         name = str(keys[0])
@@ -140,12 +139,12 @@ class Scope:
         except KeyError as missing:
             if self.complete:
                 what = missing.args[0]
-                raise ExpressionError(f"{{{name}}} has no value here: {what} is missing") from None
+                raise Mistake(f"{{{name}}} has no value here: {what} is missing") from None
             raise NotKnownYet(name) from None
         found = _walk(value, keys[1:]) if len(keys) > 1 else value
         if found is NOTHING:
             known = value if isinstance(value, Mapping) else ()
-            raise ExpressionError(f"{{{name}}} has no {keys[1]}{meant(str(keys[1]), known)}")
+            raise Mistake(f"{{{name}}} has no {keys[1]}{meant(str(keys[1]), known)}")
         return found
 
     def resolved(self, path: Path, value: Any) -> Any:
@@ -173,7 +172,7 @@ def _suspicious(text: str) -> bool:
 
 def _exactly(name: str, values: list[Any], wanted: int) -> list[Any]:
     if len(values) != wanted:
-        raise ExpressionError(f"{name}() wants {wanted} values, not {len(values)}")
+        raise Mistake(f"{name}() wants {wanted} values, not {len(values)}")
     return values
 
 

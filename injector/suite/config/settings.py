@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from .expressions import Expression, ExpressionError, Reference
+from .arguments import Note
+from .expressions import Expression, Reference
 from .fields import Finding, any_templates
 from .keys import parse, problems
-from .scope import Path, Scope
+from .problems import Mistake, Path
+from .scope import Scope
 from .templates import NotKnownYet, Template, template
-
-Note = Callable[[Path, str], None]
-"""Is called with the place of a mistake, and what it is."""
 
 
 @dataclass
@@ -173,10 +172,11 @@ class _Resolver:
         if text.text != value:
             try:
                 text = template(value)
-            except ExpressionError:
+            except Mistake:
                 return value
         found = self.text(text, path)
-        if found is not value and found != value and text.whole:
+        free = path[0] in ("argv", "env", "matrix") and isinstance(found, (str, int, float))
+        if text.whole and found is not value and found is not False and not free:
             self.whole[path] = value
         return found
 
@@ -186,7 +186,7 @@ class _Resolver:
             return text.value(self.scope) if self.last else text.partly(self.scope)
         except NotKnownYet as missing:
             self.note(path, f"{{{missing.name}}} is not known here")
-        except ExpressionError as error:
+        except Mistake as error:
             self.note(path, str(error))
         finally:
             self.scope.path = before
@@ -194,7 +194,7 @@ class _Resolver:
 
     def check(self, made: Any, above: Path) -> None:
         """Notes values of a wrong kind: a template may stand for any, now it is known which."""
-        whole = {p: text for p, text in self.whole.items() if p[0] not in ("matrix", "env")}
+        whole = self.whole
         if not whole:
             return
         for key in reversed(above):

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .expressions import Expression, ExpressionError, Names, Reference, compiled, number
+from .arguments import as_text
+from .expressions import Expression, Names, Reference, compiled, number
+from .problems import Mistake
 
 _STARTS = re.compile(r"\$?\{\s*(?:--)?[A-Za-z_.($]|\$\{")
 _BRACE = re.compile(r"\$?\{|\}\}")
@@ -74,7 +76,7 @@ class Template(NamedTuple):
         """Its value in ``scope``.
 
         Raises:
-            ExpressionError: a placeholder has none.
+            Mistake: a placeholder has none.
             NotKnownYet: a placeholder has none yet.
         """
         if self.whole:
@@ -82,14 +84,14 @@ class Template(NamedTuple):
         made = []
         for part in self.parts:
             value = part if type(part) is str else part.value(scope)  # type: ignore[union-attr]
-            made.append(value if type(value) is str else written(value))
+            made.append(value if type(value) is str else as_text(value))
         return "".join(made)
 
     def partly(self, scope: Names) -> Any:
         """A template for the same, in which what ``scope`` knows already stands as it is.
 
         Raises:
-            ExpressionError: a placeholder has no value.
+            Mistake: a placeholder has no value.
         """
         if self.whole or (self.text[-1:] == ")" and _CALL.fullmatch(self.text)):
             try:
@@ -106,7 +108,7 @@ class Template(NamedTuple):
             made += self.text[at : part.start]
             value = _now(part, scope)
             complete = complete and value is not LATER
-            kept = part.source if value is LATER else written(value)
+            kept = part.source if value is LATER else as_text(value)
             made, literal = made + kept, literal + kept
             at = part.start + len(part.source)
         made += self.text[at:]
@@ -129,32 +131,17 @@ def _looks_like_template(value: Any) -> bool:
     return "{" in value or ("(" in value and bool(_CALL.fullmatch(value)))
 
 
-def written(value: Any) -> str:
-    """A value inside a text.
-
-    Raises:
-        ExpressionError: null or a map has no such form.
-    """
-    if type(value) is int:
-        return str(value)
-    if value is None or isinstance(value, dict):
-        raise ExpressionError(f"{'null' if value is None else 'a map'} cannot stand inside a text")
-    if isinstance(value, list):
-        return ",".join(map(written, value))
-    return str(value)
-
-
 def formatted(value: Any, spec: str) -> str:
     """``value`` as ``spec`` says: ``03d``, ``.2e``, ``>8s``.
 
     Raises:
-        ExpressionError: it cannot be written so.
+        Mistake: it cannot be written so.
     """
     text = not spec[-1:].isdigit() and spec[-1:] == "s"
     try:
-        return format(written(value) if text else number(value), spec)
+        return format(as_text(value) if text else number(value), spec)
     except (ValueError, OverflowError) as error:
-        raise ExpressionError(f"{value!r} cannot be written as {spec!r}: {error}") from None
+        raise Mistake(f"{value!r} cannot be written as {spec!r}: {error}") from None
 
 
 @lru_cache(maxsize=65536)
@@ -162,7 +149,7 @@ def template(text: str) -> Template:
     """Read a text.
 
     Raises:
-        ExpressionError: one of its placeholders cannot be read.
+        Mistake: one of its placeholders cannot be read.
     """
     if "{" not in text and "(" not in text:
         return Template(text, (text,), False)
@@ -214,7 +201,7 @@ def _closing(text: str, at: int) -> int:
             if not depth:
                 return at
         at += 1
-    raise ExpressionError(
+    raise Mistake(
         f"no }} for the brace before {text[start : start + 20]!r}; a brace itself is {{{{"
     )
 
@@ -226,7 +213,7 @@ def _placeholder(source: str, start: int, inside: str) -> Part:
     if not colon or "'" in spec or '"' in spec:
         return Part(source, start, compiled(inside))
     if not _SPEC.fullmatch(spec) or not spec:
-        raise ExpressionError(
+        raise Mistake(
             f"{spec!r} in {source} is no format such as 03d or .2e; a brace itself is {{{{"
         )
     return Part(source, start, compiled(text), spec)
@@ -236,7 +223,7 @@ def _environment(name: str, otherwise: str | None) -> Expression:
     def value(scope: Names) -> str:
         found = os.environ.get(name, None if otherwise is None else otherwise.strip())
         if found is None:
-            raise ExpressionError(f"the environment has no {name}")
+            raise Mistake(f"the environment has no {name}")
         return found
 
     return Expression(name, value, ())

@@ -11,8 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..config.model import Benchmark, Problem, SuiteError
-from ..definitions import path_of
+from ..config.definitions import path_of
+from ..config.model import Benchmark
+from ..config.problems import Problem, SuiteError
 from . import folders, origins
 from .install_groups import python_of
 

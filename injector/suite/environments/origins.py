@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.model import Benchmark, Problem, SuiteError
-from ..definitions import path_of
+from ..config.definitions import path_of
+from ..config.model import Benchmark
+from ..config.problems import Problem, SuiteError
 from . import folders
 
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,\s-]+\])?==[A-Za-z0-9.!+_-]+")

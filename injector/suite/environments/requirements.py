@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..benchfile import ARCHITECTURES
-from ..config.model import Benchmark, Problem, SuiteError
-from ..definitions import path_of
+from ..config.definitions import path_of
+from ..config.model import Benchmark
+from ..config.problems import Problem, SuiteError
 from . import origins
 from .own_package import NAME
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..config.model import Benchmark, SuiteError
+from ..config.model import Benchmark
+from ..config.problems import SuiteError
 from . import data, install_groups, origins, sources
 from .context import placeholders, variables
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import definitions
-from ..config.model import Benchmark, Problem, SuiteError
+from ..config import definitions
+from ..config.model import Benchmark
+from ..config.problems import Problem, SuiteError
 from . import data, folders, install_groups, origins, own_package, requirements, sources
 from .commands import Failed, Say
 from .data import PrepareStep

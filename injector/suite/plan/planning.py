@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...store.place import clean_name
-from ..config.model import Benchmark, Problem, Suite, SuiteError
+from ..config.model import Benchmark, Suite
+from ..config.problems import Problem, SuiteError
 from ..environments.resources import Resources
 from ..words import meant
 from . import commands
@@ -186,7 +187,7 @@ class _Maker:
         settings = self.benchmark.filled(context)
         self.settings = self.settings or settings
         filled = replace(self.benchmark, settings=settings)
-        program = commands.program(filled, self.ground.python, self.benchmark.told(settings))
+        program = commands.program(filled, self.ground.python, self.benchmark.arguments(settings))
         folder = str(settings.get("folder") or self.ground.folder or out)
         self._check(filled, program, folder)
         words = self._words(filled, program, len(devices))

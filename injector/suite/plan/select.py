@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from ..config.model import Benchmark, Problem, Suite, SuiteError, Where
+from ..config.model import Benchmark, Suite
+from ..config.problems import Problem, SuiteError, Where
 from ..words import meant
 
 _TOKEN = re.compile(r"\s*(?:(?P<sign>[(),])|(?P<word>[^\s(),]+))")

@@ -9,7 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..config.model import Benchmark, Suite, Where
+from ..config.model import Benchmark, Suite
+from ..config.problems import Where
 from ..config.rules import FAILURE, rules_of
 from ..environments.install_groups import keeping
 from ..environments.resources import why_not_ready

@@ -11,7 +11,8 @@ import pytest
 from milabenchfolders import UNIX, config, folder, write
 
 from injector.compat import milabench
-from injector.suite.config.model import Benchmark, Suite, Where
+from injector.suite.config.model import Benchmark, Suite
+from injector.suite.config.problems import Where
 from injector.suite.plan.jobs import LeftOut
 from injector.suite.results import reading, table
 from injector.suite.results.outcome import UNFINISHED

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from injector.suite.config import load
-from injector.suite.config.model import SuiteError
+from injector.suite.config.problems import SuiteError
 
 MACHINE = {"arch": "cuda", "gpu_count": 8, "cpu_count": 64}
 JOB = {"base": "/b", "data": "/b/data/x", "out": "/o", "source": "/s", "device_count": 1}

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.suite.config.expressions import MOST_STEPS, ExpressionError, compiled
+from injector.suite.config.expressions import MOST_STEPS, compiled
+from injector.suite.config.problems import Mistake
 from injector.suite.config.scope import Scope
 
 SETTINGS = {
@@ -91,7 +92,7 @@ def test_what_an_expression_comes_to(text, expected):
 def test_a_reference_with_dots_before_it_begins_where_it_stands():
     assert value("..plan.n", ("requires_capabilities", 0)) == 2
     assert value(".n", ("plan", "method")) == 2
-    with pytest.raises(ExpressionError, match=r"there is no key at \.\.\.plan"):
+    with pytest.raises(Mistake, match=r"there is no key at \.\.\.plan"):
         value("...plan", ("plan", "n"))
 
 
@@ -144,7 +145,7 @@ def test_a_reference_with_dots_before_it_begins_where_it_stands():
     ],
 )
 def test_what_is_no_expression_or_has_no_value_says_why(text, said):
-    with pytest.raises(ExpressionError) as caught:
+    with pytest.raises(Mistake) as caught:
         value(text)
     assert said in str(caught.value)
 
@@ -158,7 +159,7 @@ def test_two_numbers_come_to_what_python_makes_of_them(a, b, sign):
     try:
         expected = eval(text)
     except ZeroDivisionError:
-        with pytest.raises(ExpressionError):
+        with pytest.raises(Mistake):
             value(text)
     else:
         assert value(text) == expected
@@ -172,7 +173,7 @@ words = st.sampled_from(f"1 2.5 't' gpu_count batch-size tags true min len {SIGN
 def test_any_row_of_words_is_an_expression_or_says_why_not(row):
     try:
         found = value(" ".join(row))
-    except ExpressionError as error:
+    except Mistake as error:
         assert str(error)
     else:
         assert not isinstance(found, float) or math.isfinite(found)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from injector.suite.config.model import Benchmark, SuiteError, Where
+from injector.suite.config.model import Benchmark
+from injector.suite.config.problems import SuiteError, Where
 
 
 def test_a_map_of_options_becomes_a_command_line(suites):
@@ -97,7 +98,7 @@ def test_references_between_keys(suites):
         "--up": 3,
         "--tags": ["a", "b"],
     }
-    assert made.told(filled) == made.argv(suites.context)
+    assert made.arguments(filled) == made.argv(suites.context)
 
 
 def test_filling_leaves_the_settings_and_people_s_texts_alone(suites):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from injector.suite.config import load
 from injector.suite.config.keys import EntryKeys
-from injector.suite.config.model import SuiteError
+from injector.suite.config.problems import SuiteError
 
 EVERYTHING = """\
 include: [base.yaml, bse.yaml]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injector.suite.config import reading
-from injector.suite.config.model import SuiteError
+from injector.suite.config.problems import SuiteError
 from injector.suite.config.reading import parse, read
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.suite.config.expressions import ExpressionError
+from injector.suite.config.problems import Mistake
 from injector.suite.config.scope import Scope
 from injector.suite.config.templates import template
 
@@ -86,7 +86,7 @@ def test_what_a_text_comes_to(text, expected):
     ],
 )
 def test_what_has_no_value_says_why(text, said):
-    with pytest.raises(ExpressionError) as caught:
+    with pytest.raises(Mistake) as caught:
         value(text)
     assert said in str(caught.value)
 
@@ -97,16 +97,16 @@ def test_the_environment_is_looked_up_last_and_only_in_its_own_way(monkeypatch):
     assert value("${env:BENCH_ROOT}") == "/bench{x}"
     assert value("${oc.env:BENCH_ROOT}") == "/bench{x}"
     assert value("${oc.env:NOWHERE_TO_BE,here}") == "here"
-    with pytest.raises(ExpressionError, match="has no NOWHERE_TO_BE"):
+    with pytest.raises(Mistake, match="has no NOWHERE_TO_BE"):
         value("${env:NOWHERE_TO_BE}")
 
 
 def test_a_circle_is_told_with_all_who_are_in_it():
     scope = Scope({"argv": {"--a": "{argv.--b}", "--b": "{argv.--a}"}}, {}, {})
-    with pytest.raises(ExpressionError, match=r"circle: argv.--b → argv.--a → argv.--b"):
+    with pytest.raises(Mistake, match=r"circle: argv.--b → argv.--a → argv.--b"):
         scope.at(("argv", "--a"), "{argv.--b}")
     scope = Scope({}, {"a": "${b}", "b": "${a}"}, {})
-    with pytest.raises(ExpressionError, match="circle: a → b → a"):
+    with pytest.raises(Mistake, match="circle: a → b → a"):
         template("{a}").value(scope)
 
 
@@ -161,7 +161,7 @@ def test_filling_in_two_steps_is_filling_in_one(row, n):
     text = "".join(row)
     try:
         at_once = template(text).value(Scope({"matrix": {"n": n}}, {}, CONTEXT))
-    except ExpressionError:
+    except Mistake:
         return
     between = template(text).partly(Scope({"matrix": {"n": n}}, {}))
     whole = Scope({"matrix": {"n": n}}, {}, CONTEXT)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from injector.suite.config.model import Benchmark, Where
+from injector.suite.config.model import Benchmark
+from injector.suite.config.problems import Where
 from injector.suite.environments.own_package import OwnPackage
 
 OWN_MAIN = "import sys; print('0.0.1')"

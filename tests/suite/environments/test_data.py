@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from suite_ground import benchmark, definition
 
-from injector.suite import config, definitions, shipped
-from injector.suite.config.model import SuiteError
+from injector.suite import config, shipped
+from injector.suite.config import definitions
+from injector.suite.config.problems import SuiteError
 from injector.suite.environments import context, data
 from injector.suite.environments.commands import Failed
 from injector.suite.environments.context import placeholders, variables

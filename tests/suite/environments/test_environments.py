@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from suite_ground import benchmark, own, wheel
 
-from injector.suite.config.model import SuiteError
+from injector.suite.config.problems import SuiteError
 from injector.suite.environments import commands, install_groups, installers, requirements
 from injector.suite.environments.commands import Failed
 from injector.suite.environments.install_groups import InstallGroup

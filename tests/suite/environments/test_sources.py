@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from suite_ground import Repository, benchmark, definition
 
-from injector.suite.config.model import SuiteError
+from injector.suite.config.problems import SuiteError
 from injector.suite.environments import git, origins, sources
 from injector.suite.environments.commands import CommandFailed, Failed
 

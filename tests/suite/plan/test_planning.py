@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from suite_runs import PATIENCE, last, nothing_left
 from suite_runs import plan as read_plan
 
-from injector.suite.config.model import Benchmark, Suite, SuiteError, Where
+from injector.suite.config.model import Benchmark, Suite
+from injector.suite.config.problems import SuiteError, Where
 from injector.suite.plan import commands
 from injector.suite.plan.jobs import Plan, Process
 from injector.suite.plan.machine import Device, Machine

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from injector.suite.config.model import Benchmark, Suite, SuiteError, Where
+from injector.suite.config.model import Benchmark, Suite
+from injector.suite.config.problems import SuiteError, Where
 from injector.suite.plan.select import chosen
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.errors import UserError
-from injector.suite.config.model import Benchmark, Suite, Where
+from injector.suite.config.model import Benchmark, Suite
+from injector.suite.config.problems import Where
 from injector.suite.plan import choosing, observations, sizer
 from injector.suite.plan.observations import MIB, Known, Limit, Observation, bytes_of
 from injector.suite.plan.sizer import Sizer

@@ -1,16 +1,19 @@
-"""One map laid over another."""
+"""What entries, parents and conditions set, laid over each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from .model import Where
-from .scope import Path
+from .expressions import compiled
+from .placeholders import Context
+from .problems import Mistake, Path, Where
+from .scope import Scope
+from .templates import NotKnownYet
 
 
 class Layer(NamedTuple):
-    """What is said of one benchmark, and where."""
+    """Settings of a benchmark, and where each of them was written."""
 
     data: dict[str, Any]
     places: Mapping[Path, Where]
@@ -18,7 +21,7 @@ class Layer(NamedTuple):
     def over(self, low: Layer, unite: bool = True) -> Layer:
         """This laid over ``low``; ``unite``: tags of both, as an heir has them.
 
-        Conditions of ``low`` do not set what is said here: it stands above them as well.
+        Conditions of ``low`` do not set what is set here: it is above them as well.
         """
         data = merged(_yielding(low.data, self.data), self.data)
         if unite and (tags := _tags(low.data, self.data)):
@@ -30,10 +33,10 @@ EMPTY = Layer({}, {})
 
 
 def _yielding(low: dict[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """``low``, whose ``when`` says nothing more of what ``high`` says itself."""
+    """``low``, whose ``when`` sets nothing that ``high`` sets itself."""
     if not isinstance(low.get("when"), dict):
         return low
-    return {**low, "when": {each: _without(said, high) for each, said in low["when"].items()}}
+    return {**low, "when": {each: _without(sets, high) for each, sets in low["when"].items()}}
 
 
 def _without(low: Any, high: Mapping[str, Any]) -> Any:
@@ -89,3 +92,34 @@ def pruned(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {key: pruned(each) for key, each in value.items() if each is not None}
+
+
+def apply_conditions(
+    settings: dict[str, Any],
+    variables: Mapping[str, Any],
+    facts: Context,
+    note: Callable[[Path, str], None],
+    complete: bool = False,
+) -> dict[str, Any]:
+    """``settings`` with what its ``when`` sets while a condition holds, one after the other.
+
+    A condition sees what those before it have set. One that needs a fact which is not known yet
+    stays, and so do all after it. ``complete``: no fact will be known later.
+    """
+    waiting = dict(settings.get("when") or {})
+    made = {key: value for key, value in settings.items() if key != "when"}
+    while waiting:
+        condition = next(iter(waiting))
+        scope = Scope(made, variables, facts, complete)
+        scope.path = ("when", condition)
+        try:
+            holds = bool(compiled(condition).value(scope))
+        except NotKnownYet:
+            return {**made, "when": waiting}
+        except Mistake as error:
+            note(("when", condition), str(error))
+            holds = False
+        sets = waiting.pop(condition)
+        if holds and sets:
+            made = Layer(sets, {}).over(Layer(made, {})).data
+    return made

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import benchfile, shipped
-from .config.model import Benchmark, Problem, SuiteError, Where
+from .. import benchfile, shipped
+from .problems import Problem, SuiteError, Where
+
+if TYPE_CHECKING:
+    from .model import Benchmark
 
 YAML, BENCHFILE = shipped.DEFINITION_FILES
 
