@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import Holes, owners
 from .columns import Ints
-from .intervals import Holes, owners
-from .marks import Marks
 from .steps import Steps
 from .tables import counted
+from .tracks import Marks
 
 _MOSTLY = 0.75
 """The part of the steps in which two sources that say the same do so."""

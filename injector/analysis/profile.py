@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .recorded import Statistics
-
 READING = ("io", "io.start")
 """The regions in which batches are made."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of one sample, in its own unit."""
+
+    n: int
+    mean: float
+    median: float
+    p95: float
+    std: float
+    """Of a sample (divided by n - 1); 0 for n < 2."""
+    min: float
+    max: float
 
 
 @dataclass(frozen=True)

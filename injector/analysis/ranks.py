@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .arrays import median_of, statistics_of
 from .profile import Straggler, Throughput, Track
-from .samples import median_of, statistics_of
 from .tables import Seconds
-from .tree import measured_from
-from .units import Unit
+from .traces import Unit
 
 EXPLAINS = 0.8
 """Of the others' wait, what the excess of one region has to cover to be its reason."""
@@ -33,7 +32,7 @@ class Rate(NamedTuple):
 
 def rate_of(unit: Unit, warmup: int) -> Rate:
     """Sums over the measured steps of one unit."""
-    first = measured_from(unit, warmup)
+    first = unit.measured_from(warmup)
     seconds = float(unit.table.seconds[first:].sum(dtype=np.float64))
     items, tokens = (
         None if each is None else float(each[first:].sum(dtype=np.float64))
@@ -77,7 +76,7 @@ def _sum(rates: list[Rate]) -> Rate:
 
 
 def _rates(unit: Unit, warmup: int, items: bool) -> Seconds:
-    first = measured_from(unit, warmup)
+    first = unit.measured_from(warmup)
     seconds = unit.table.seconds[first:]
     number = unit.items[first:] if items and unit.items is not None else np.float32(1)
     return np.where(seconds > 0, number / np.where(seconds > 0, seconds, 1), 0).astype(np.float32)
@@ -85,7 +84,7 @@ def _rates(unit: Unit, warmup: int, items: bool) -> Seconds:
 
 def track_of(unit: Unit, warmup: int) -> Track:
     """One rank of a loop."""
-    first = measured_from(unit, warmup)
+    first = unit.measured_from(warmup)
     return Track(
         process=unit.source.index,
         rank=unit.source.rank,

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..store.folder import Damage, Run, read_events
 from ..store.layout import SPANS_SUFFIX
+from .profile import Statistics
 
 Origin = Callable[[int, float], str]
 NO_TASK = ""
@@ -32,20 +33,6 @@ SEVERAL = 6
 """Lines, or trials, whose losses are told apart; more lines are of one thing."""
 
 _STRINGS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Of one sample, in its own unit."""
-
-    n: int
-    mean: float
-    median: float
-    p95: float
-    std: float
-    """Of a sample (divided by n - 1); 0 for n < 2."""
-    min: float
-    max: float
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""The runs of a folder, one line of facts each."""
+"""The runs of a folder, one line of facts each, and what is missing of a run's record."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, NamedTuple
 
-from ..store.folder import NotARunError, is_run, read_info
+from ..store.folder import NotARunError, Run, is_run, read_info
 from ..store.seal import flaws
 
 
@@ -106,3 +106,26 @@ def _changed(folder: str, name: str) -> float:
         return os.path.getmtime(os.path.join(folder, name))
     except OSError:
         return 0.0
+
+
+UNCOLLECTED = (
+    "there is no run.json: the run goes on, or its supervisor was killed, or the disk was full, or the "
+    "file was removed; how the program ended is not known"
+)
+
+
+def missing_of(run: Run) -> tuple[str, ...]:
+    """What was changed or removed in the run folder, then what could not be recorded; as sentences."""
+    lost = [
+        f"{process['lost']} records of process {process.get('pid')} on {process.get('host')} were lost"
+        + (f": {process['why']}" if process.get("why") else "")
+        for process in run.info.get("processes") or ()
+        if process.get("lost")
+    ]
+    return (*run.damage, *lost)
+
+
+def said_first(run: Run) -> tuple[str, ...]:
+    """:func:`missing_of`, and whether the run was ever collected."""
+    uncollected = (UNCOLLECTED,) if run.info.get("collected") is False else ()
+    return (*uncollected, *missing_of(run))

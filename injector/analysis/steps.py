@@ -1,4 +1,4 @@
-"""Steps: what they are made of before anything is measured in them."""
+"""Steps: what they are made of before anything is measured in them, and those that optimizers pace."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .arrays import Holes, counts, runs
 from .columns import Ints, Site
 from .profile import Place
+from .tracks import Lane, Marks
 
 
 class Pace(NamedTuple):
@@ -78,3 +80,160 @@ def joined(parts: list[Steps]) -> Steps:
 def pace_of(site: Site, paced_by: str) -> Pace:
     """The pace that the spans of ``site`` set."""
     return Pace(site.task or "train", paced_by, site.place, site.of, site.what)
+
+
+MANY = 64
+"""Optimizers beyond which those at one line count as one."""
+_LONG = 8
+"""Updates in a row by each of two optimizers that take turns as stages, not as parts of a step."""
+PAUSE = 5.0
+"""Median steps that what precedes an update, and is none of its work, lasts where it is no part of it."""
+
+
+def paced_by_updates(marks: Marks, free: Ints) -> Steps:
+    """The steps that the updates ``free`` (rows, in order) make."""
+    lane = marks.lane
+    if not len(free):
+        return no_steps()
+    key = _optimizer_keys(lane, free)
+    found = []
+    for group in _groups(key):
+        mine = np.isin(key, group)
+        found.append(_of_group(lane, free[mine], key[mine]))
+    steps = joined(found)
+    steps.start[1:] = steps.end[:-1]
+    return steps
+
+
+def _optimizer_keys(lane: Lane, rows: Ints) -> Ints:
+    """A number for each update by which optimizer is stepped where."""
+    sites = np.unique(lane.site[rows]).tolist()
+    made = {n: (lane.sites[n].of, lane.sites[n].place) for n in sites}
+    if len(set(made.values())) > MANY:
+        made = {n: (None, place) for n, (_, place) in made.items()}
+    numbers = list(dict.fromkeys(made.values()))
+    return lane.table(lambda site: numbers.index(made[site.number]) if site.number in made else -1)[
+        rows
+    ]
+
+
+def _groups(key: Ints) -> list[list[int]]:
+    """Which optimizers take turns within one loop."""
+    kinds = np.unique(key).tolist()
+    positions = {kind: np.flatnonzero(key == kind) for kind in kinds}
+    leader = {kind: kind for kind in kinds}
+    for i, a in enumerate(kinds):
+        for b in kinds[i + 1 :]:
+            if leader[a] != leader[b] and _alternate(positions[a], positions[b]):
+                old, new = leader[b], leader[a]
+                leader = {kind: new if to == old else to for kind, to in leader.items()}
+    return [[kind for kind in kinds if leader[kind] == top] for top in set(leader.values())]
+
+
+def _alternate(a: Ints, b: Ints) -> bool:
+    """Whether the updates at the positions ``a`` and ``b`` belong to the turns of one loop."""
+    if a[-1] < b[0] or b[-1] < a[0]:
+        return False
+    order = np.argsort(np.concatenate((a, b)), kind="stable")
+    who = (order >= len(a)).astype(np.int64)
+    first, length = runs(who)
+    return bool(min(np.median(length[who[first] == side]) for side in (0, 1)) <= _LONG)
+
+
+def _of_group(lane: Lane, rows: Ints, key: Ints) -> Steps:
+    """One loop's steps, by their ends; where they begin is found out later."""
+    kinds, first, number = np.unique(key, return_index=True, return_counts=True)
+    fewest = number == number.min()
+    closing = kinds[fewest][first[fewest].argmax()]
+    mine = key == closing
+    ends = np.flatnonzero(mine)
+    if len(kinds) > 1 and np.median(runs(key)[1][key[runs(key)[0]] == closing]) > 1:
+        ends = np.flatnonzero(mine & np.concatenate((key[1:] != closing, [True])))
+    end = lane.end[rows[ends]]
+    start = lane.start[rows[ends]]
+    updates = np.diff(np.concatenate(([-1], ends)))
+    site = lane.sites[int(lane.site[rows[ends[0]]])]
+    zeros = np.zeros(len(end), np.int64)
+    paces: list[Pace] = [pace_of(site, "optimizer")]
+    return Steps(start, end, zeros, zeros.copy(), updates, paces)
+
+
+def bounded(marks: Marks, steps: Steps, others: Steps, holes: Holes) -> Steps:
+    """``steps`` that begin where their own work does, where something else lies in between.
+
+    That is so for the first of a loop, after steps of ``others``, and where what precedes the first
+    part of a step lasts long and is more than usually precedes it: an agent plays its environment. A
+    turn that is only slow is a slow step.
+    """
+    if not len(steps):
+        return steps
+    lane = marks.lane
+    previous = np.concatenate(([np.iinfo(np.int64).min], steps.end[:-1]))
+    fresh = np.concatenate(([True], steps.pace[1:] != steps.pace[:-1]))
+    if len(others):
+        last = np.searchsorted(others.start, steps.end, side="left") - 1
+        limit = np.where(last >= 0, others.end[last], previous)
+        fresh |= limit > previous
+        previous = np.maximum(previous, limit)
+    start = np.maximum(steps.start, previous)
+    work = _work(marks, np.where(fresh, previous, start), steps.end, holes)
+    # What lies between an evaluation and a step's own work is part of neither.
+    fresh |= holes.within(start, work) > 0
+    start = np.where(fresh, work, start)
+    length = steps.end - start - holes.within(start, steps.end)
+    for number in range(len(steps.paces)):
+        mine = np.flatnonzero((steps.pace == number) & ~fresh)
+        if len(mine) < 3:
+            continue
+        lead = work[mine] - start[mine] - holes.within(start[mine], work[mine])
+        calls = counts(lane.start, start[mine], work[mine])
+        late = mine[(lead > PAUSE * np.median(length[mine])) & (calls > np.median(calls))]
+        start[late] = work[late]
+    return Steps(
+        np.minimum(start, lane_start(lane, marks, steps)),
+        steps.end,
+        steps.pace,
+        steps.fetches,
+        steps.updates,
+        steps.paces,
+    )
+
+
+def lane_start(lane: Lane, marks: Marks, steps: Steps) -> Ints:
+    """When the update that ends each step began: no step begins later."""
+    rows = marks.updates
+    found: Ints = lane.start[rows[np.searchsorted(lane.end[rows], steps.end)]]
+    return found
+
+
+def _work(marks: Marks, since: Ints, until: Ints, holes: Holes) -> Ints:
+    """Where in each interval the training's own work begins.
+
+    That is the call of a model which leads to the first backward, so that calls whose results are
+    only played with (an agent's) are no part of it.
+    """
+    lane = marks.lane
+    found: Ints = until.copy()
+    called = marks.trained if len(marks.trained) else marks.learnt
+    rows = np.sort(np.concatenate((called, marks.backward, marks.updates, marks.fetches,
+                                   lane.region("h2d"))))  # fmt: skip
+    start = lane.start[rows]
+    rows = rows[~holes.hold(start)]
+    start = lane.start[rows]
+    first = np.searchsorted(start, since)
+    some = first < len(rows)
+    found[some] = np.minimum(start[first[some]], until[some])
+    if not len(rows) or not len(marks.backward) or len(marks.trained):
+        return found
+    back = lane.start[marks.backward]
+    at = np.searchsorted(back, since)
+    some = at < len(back)
+    leads = np.where(some, back[np.minimum(at, len(back) - 1)], until)
+    leads = np.minimum(leads, until)
+    usual = np.median(leads - found)
+    # The first work that is about as far from its backward as usual.
+    close = np.searchsorted(start, leads - np.int64(2 * usual) - 1)
+    near = np.where(close < len(start), start[np.minimum(close, len(start) - 1)], until)
+    late = leads - found > 4 * usual
+    found[late] = np.clip(near, found, leads)[late]
+    return found

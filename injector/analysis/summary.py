@@ -16,10 +16,10 @@ from ..store import packed
 from ..store.folder import Run, write_info
 from ..store.layout import SPANS_SUFFIX
 from .machines import Machine, machines, memory_of
-from .missing import missing_of, said_first
 from .outcomes import sentences
 from .profile import Loop, Place, Profile, RankOutcome
 from .recorded import Recorded, recorded
+from .runs import missing_of, said_first
 
 RANKS = "ranks"
 """The kind of warning about ranks that died or hung."""

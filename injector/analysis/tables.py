@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store.layout import ITEMS_BITS, ITEMS_MASK, WAIT, gives
+from .arrays import Holes
 from .columns import SECOND, Flags, Ints, Site
-from .intervals import Holes
-from .lanes import Lane
-from .marks import STRUCTURE
 from .profile import READING, Place
 from .steps import Steps
+from .tracks import STRUCTURE, Lane
 
 Seconds = npt.NDArray[np.float32]
 """One a step. Ten million steps with a dozen regions have to fit into memory."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .arrays import Holes, among, counts, owners
 from .columns import SECOND, Ints, Site, Source
-from .evaluating import Passes
-from .intervals import Holes, among, counts, owners
+from .evaluation import Passes
 from .profile import Place, Stretch
 from .tables import counted
-from .units import Thread, Unit
+from .traces import Thread, Unit
 from .wording import line_of
 
 GAPS = 5

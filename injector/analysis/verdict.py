@@ -7,11 +7,12 @@ from dataclasses import replace
 from math import isfinite
 from typing import NamedTuple
 
-from . import advice
-from .advice import heaviest
-from .evidence import GROWTH, IN_WINDOW, Evidence, Shares
+from ..store.folder import Run
+from . import evidence as advice
+from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest
 from .profile import READING, Loop, Node, Verdict
 from .recorded import Series, number
+from .runs import missing_of
 from .wording import line_of
 
 WARNING, CRITICAL = 0.10, 0.20
@@ -294,6 +295,19 @@ def with_losses(verdict: Verdict, series: Sequence[Series]) -> Verdict:
         sentence=f"{verdict.sentence}; but {text}",
         besides=(text, *verdict.besides),
     )
+
+
+def qualified(verdict: Verdict, run: Run) -> Verdict:
+    """``verdict`` as it can be said of ``run``: of a record that is not whole, it is about what is left."""
+    if not missing_of(run):
+        return verdict
+    if verdict.kind == "none":
+        sentence = "what limits the run is not known: parts of its record are missing"
+    else:
+        sentence = (
+            f"{verdict.sentence}; parts of the record are missing, and this is about the rest"
+        )
+    return replace(verdict, sentence=sentence)
 
 
 # --- how sure it is, and what is larger -----------------------------------------------------------

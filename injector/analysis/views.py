@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,15 @@ import numpy as np
 from ..store.folder import Damage, Run, read_events
 from ..store.place import default_runs
 from . import monitored
+from .arrays import owners
+from .columns import SECOND, Ints, Rows, Site, Source, read_rows, sources
+from .loops import grouped
 from .query import Columns, View, Words, joined, length
 from .recorded import CONTEXT, number
 from .runs import Listed, listed, one
-from .spanviews import regions, steps
+from .tables import counted
+from .traces import Unit, threads_of, traces_of
+from .tracks import lookup
 
 VIEWS = ("steps", "regions", "values", "devices", "host", "events", "runs")
 
@@ -209,3 +214,115 @@ def _runs(run: Run, runs: str | None) -> Columns:
 
 def _listed(found: Sequence[Listed]) -> Columns:
     return {name: [getattr(each, name) for each in found] for name in Listed._fields}
+
+
+def steps(run: Run) -> Columns:
+    """Each step of each rank: ``start`` is unix seconds, ``seconds`` is without evaluation in it."""
+    loops = enumerate(grouped(traces_of(run)))
+    return _joined([_steps(loop, unit) for loop, units in loops for unit in units], _STEPS)
+
+
+_COUNTS = ("step", "start", "seconds", "items", "tokens", "waits", "measured")
+_STEPS = ("loop", "task", "process", "rank", "attempt", "host", *_COUNTS)
+
+
+def _steps(loop: int, unit: Unit) -> dict[str, Any]:
+    n = len(unit.start)
+    number = np.arange(n)
+    return {
+        "loop": np.full(n, loop),
+        "task": Words(np.zeros(n, np.int32), [unit.pace.task]),
+        **_who(unit.source, n),
+        "step": number,
+        "start": unit.start / SECOND,
+        "seconds": unit.table.seconds.astype(np.float64),
+        "items": _known(unit.items, n),
+        "tokens": _known(unit.tokens, n),
+        "waits": unit.waits.astype(np.float64),
+        "measured": number >= unit.measured_from(unit.warmup),
+    }
+
+
+def _known(column: Any, n: int) -> Any:
+    return np.full(n, np.nan) if column is None else column.astype(np.float64)
+
+
+def _who(source: Source, n: int) -> dict[str, Any]:
+    rank, attempt = (np.nan if x is None else float(x) for x in (source.rank, source.attempt))
+    return {
+        "process": np.full(n, source.index),
+        "rank": np.full(n, rank),
+        "attempt": np.full(n, attempt),
+        "host": Words(np.zeros(n, np.int32), [source.host]),
+    }
+
+
+def regions(run: Run) -> Columns:
+    """Each span: ``start`` is unix seconds; ``step`` is the step of its thread that it lies in."""
+    parts = [_regions(source) for source in sources(run) if source.has_spans()]
+    return _joined(parts, _REGIONS)
+
+
+_PAYLOADS = {"items": 1, "counted": 1, "bytes": 2}
+_TEXTS: dict[str, Callable[[Site], str | None]] = {
+    "region": lambda site: site.region,
+    "clock": lambda site: site.clock,
+    "phase": lambda site: site.phase,
+    "task": lambda site: site.task,
+    "what": lambda site: site.what,
+    "device": lambda site: site.device,
+    "file": lambda site: site.place.file if site.place else None,
+}
+_NUMBERS = ("line", "thread", "step", "start", "seconds", "items", "tokens", "bytes")
+_REGIONS = ("process", "rank", "attempt", "host", *_TEXTS, *_NUMBERS)
+
+
+def _regions(source: Source) -> dict[str, Any]:
+    rows = read_rows(source)
+    n = len(rows.start)
+    items, tokens = counted(rows.payload)
+    line = lookup(source.sites, lambda s: s.place.line if s.place else -1)[rows.site]
+    kind = lookup(source.sites, lambda site: _PAYLOADS.get(site.payload or "", 0))[rows.site]
+    return {
+        **_who(source, n),
+        **{name: _words(source, rows, text) for name, text in _TEXTS.items()},
+        "line": np.where(line >= 0, line, np.nan),
+        "thread": lookup(source.sites, lambda site: site.thread)[rows.site].astype(np.float64),
+        "step": _step_of(source, rows),
+        "start": rows.start / SECOND,
+        "seconds": (rows.end - rows.start) / SECOND,
+        "items": np.where((kind == 1) & (items > 0), items, np.nan),
+        "tokens": np.where((kind == 1) & (tokens > 0), tokens, np.nan),
+        "bytes": np.where(kind == 2, rows.payload, np.nan),
+    }
+
+
+def _words(source: Source, rows: Rows, of: Callable[[Site], str | None]) -> Words:
+    words = list(dict.fromkeys(word for s in source.sites.values() if (word := of(s)) is not None))
+    numbers: dict[str | None, int] = {word: code for code, word in enumerate(words)}
+    codes = lookup(source.sites, lambda site: numbers.get(of(site), -1), -1)
+    return Words(codes.astype(np.int32)[rows.site], words)
+
+
+def _step_of(source: Source, rows: Rows) -> Any:
+    """The step that each span lies in, of the loop of its own thread; NaN for none."""
+    found = np.full(len(rows.start), np.nan)
+    thread_of = lookup(source.sites, lambda site: site.thread)[rows.site]
+    for thread in threads_of(source, rows):
+        mine = np.flatnonzero(thread_of == thread.number)
+        for unit in thread.units:
+            step: Ints = owners(unit.start, unit.end, rows.start[mine])
+            inside = step >= 0
+            found[mine[inside]] = step[inside]
+    return found
+
+
+def _joined(parts: list[dict[str, Any]], names: tuple[str, ...]) -> Columns:
+    if not parts:
+        return {name: np.empty(0) for name in names}
+    found: Columns = {}
+    for name in names:
+        columns = [part[name] for part in parts]
+        joined = Words.joined(columns) if isinstance(columns[0], Words) else np.concatenate(columns)
+        found[name] = joined
+    return found

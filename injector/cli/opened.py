@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from ..analysis.missing import missing_of, said_first
+from ..analysis.runs import missing_of, said_first
 from ..bus.opening import collected, is_foreign
 from ..errors import UserError
 from ..store.folder import LAST, NotARunError, Run, find, is_run, newest_of, resolve

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ..analysis.course import course
 from ..analysis.summary import summarise
+from ..analysis.timeseries import course
 from ..errors import UserError
 from ..live.snapshot import Snapshot
 from ..live.state import State

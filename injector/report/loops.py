@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.profile import Loop, Throughput, Warmup
-from ..analysis.recorded import Statistics
+from ..analysis.profile import Loop, Statistics, Throughput, Warmup
 from . import ranks, tree
 from .layout import room
 from .text import (

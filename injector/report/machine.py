@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ..analysis.machines import Machine
+from ..analysis.machines import DeviceUsage, Machine
 from ..analysis.profile import Profile
 from ..analysis.summary import Summary
-from ..analysis.usage import DeviceUsage
 from .text import clean, figure, fit, joined, table
 
 PRESSED = 0.1

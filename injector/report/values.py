@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..analysis.recorded import Rate, Recorded, Series, Statistics, number
+from ..analysis.profile import Statistics
+from ..analysis.recorded import Rate, Recorded, Series, number
 from ..analysis.summary import Summary
 from .text import LIMIT, clean, duration, figure, fit, limited, short, table, wrapped
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from layouts import EPOCH, MS, Program, check, only, report
 
 from injector.analysis.columns import read_rows, sources
-from injector.analysis.lanes import Lane
 from injector.analysis.profile import Node
 from injector.analysis.profiling import profile
-from injector.analysis.spanviews import regions
-from injector.analysis.units import threads_of
+from injector.analysis.traces import threads_of
+from injector.analysis.tracks import Lane
+from injector.analysis.views import regions
 from injector.bus.collector import repair
 from injector.store.folder import NotARunError, Run, open_run
 

@@ -10,14 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.analysis.recorded import (
-    Recorded,
-    Statistics,
-    number,
-    percentile,
-    recorded,
-    statistics,
-)
+from injector.analysis.profile import Statistics
+from injector.analysis.recorded import Recorded, number, percentile, recorded, statistics
 from injector.store.folder import open_run
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)

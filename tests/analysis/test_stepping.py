@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from layouts import Program
 
-from injector.analysis.stepping import Stepping, stepping
+from injector.analysis.timeseries import Stepping, stepping
 from injector.store.folder import open_run
 
 

@@ -20,7 +20,7 @@ import pytest
 from injector.analysis import monitored
 from injector.analysis.query import Words
 from injector.analysis.recorded import recorded
-from injector.analysis.spanviews import regions
+from injector.analysis.views import regions
 from injector.store.folder import open_run
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]

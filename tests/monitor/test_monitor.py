@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from injector.analysis import hosts, monitored, usage
+from injector.analysis import hosts, machines, monitored
 from injector.monitor.start import Beside
 
 SLEEPER = "import sys; print(flush=True); sys.stdin.read()"
@@ -70,7 +70,7 @@ def test_it_samples_until_it_is_ended(folder, program):
     assert found.whole
     assert found.problems == []
     assert found.interval == 0.02
-    assert process.pid in {each.pid for each in usage.processes(found)}
+    assert process.pid in {each.pid for each in machines.processes_of(found)}
     times = [sample.time for sample in found.hosts]
     assert times == sorted(times)
     metrics = hosts.metrics(found)
@@ -95,7 +95,7 @@ def test_children_and_their_end_are_seen(folder, program):
         "print(flush=True); sys.stdin.readline(); child.communicate(); sys.stdin.read()"
     )
     monitor = Beside(folder, process.pid, 0.02)
-    wait_for(lambda: (found := seen(folder)) and len(usage.processes(found)) == 2)
+    wait_for(lambda: (found := seen(folder)) and len(machines.processes_of(found)) == 2)
     process.stdin.write(b"\n")
     process.stdin.flush()
     wait_for(lambda: len(seen(folder).trees[-1].data["processes"]) == 1)
@@ -108,7 +108,7 @@ def test_memory_that_a_program_takes_is_seen(folder, program):
     wait_for(
         lambda: (
             (found := seen(folder))
-            and any(each.peak_rss > 200_000_000 for each in usage.processes(found))
+            and any(each.peak_rss > 200_000_000 for each in machines.processes_of(found))
         )
     )
     monitor.end()
@@ -153,7 +153,7 @@ def test_devices_come_from_a_script(folder, program, tmp_path, monkeypatch):
     sampled(folder)
     monitor.end()
     found = seen(folder)
-    [device] = usage.devices(found)
+    [device] = machines.devices_of(found)
     assert (device.name, device.load, device.power) == ("A", 0.5, 100.0)
     assert device.peak_memory == 1 << 30
     assert device.pids == (42,)

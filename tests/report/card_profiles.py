@@ -10,6 +10,7 @@ from injector.analysis.profile import (
     Node,
     Place,
     Profile,
+    Statistics,
     Straggler,
     Stretch,
     Throughput,
@@ -17,7 +18,6 @@ from injector.analysis.profile import (
     Verdict,
     Warmup,
 )
-from injector.analysis.recorded import Statistics
 
 FETCH = Place("/home/me/train.py", 31, "main", "for x, y in loader:")
 FORWARD = Place("/home/me/train.py", 33, "main", "loss = F.cross_entropy(model(x), y)")

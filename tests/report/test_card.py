@@ -33,6 +33,7 @@ from injector.analysis.profile import (
     Node,
     Place,
     Profile,
+    Statistics,
     Straggler,
     Stretch,
     Throughput,
@@ -40,7 +41,6 @@ from injector.analysis.profile import (
     Verdict,
     Warmup,
 )
-from injector.analysis.recorded import Statistics
 from injector.analysis.summary import plain
 from injector.analysis.wording import line_of
 from injector.report import ranks, stretches, terminal, tree

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from threading import Thread
 
-from ...analysis.course import Course
+from ...analysis.timeseries import Course
 from ...errors import UserError
 from ...report.layout import show
 from ...report.live import as_json

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ...analysis import monitored
-from ...analysis.course import POINTS, Course, Line, course
+from ...analysis.timeseries import POINTS, Course, Line, course
 from ...store.folder import Run
 
 SUMMED = ("rate", "rss")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...analysis.missing import UNCOLLECTED
+from ...analysis.runs import UNCOLLECTED
 from ..config.rules import FAILURE
 from ..plan.jobs import LeftOut
 from ..run.journal import FINISHED

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from ...analysis.machines import Machine, machines
-from ...analysis.missing import missing_of
 from ...analysis.recorded import number
+from ...analysis.runs import missing_of
 from ...bus.opening import collected
 from ...store.folder import (
     LONGEST,
@@ -164,7 +164,7 @@ def read(folder: str, skip: int = 0) -> Record | None:
 
 
 def _read(run: Run, skip: int) -> Record:
-    from ...analysis.stepping import stepping
+    from ...analysis.timeseries import stepping
 
     info, seen = run.info, machines(run)
     limits = info.get("limits") or {}

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .between import Between, between_of
+from .arrays import Holes, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, Source
-from .evaluating import Passes
-from .intervals import Holes, owners
+from .evaluation import Passes
 from .items import contradicts, evaluated, fits
-from .marks import STRUCTURE
+from .making import Between, between_of
 from .profile import Evaluation, Node, Place
-from .samples import statistics_of
 from .tables import Seconds, counted
 from .timeline import Sum, between_them
-from .units import Thread, Unit
+from .traces import Thread, Unit
+from .tracks import STRUCTURE
 
 DATA = 4
 """Data sets that are told apart where passes over them begin at one line: a loader made anew is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.analysis import hosts, usage
+from injector.analysis import hosts, machines
 from injector.analysis.monitored import Monitored, Sample
 
 
@@ -111,7 +111,7 @@ def entry(pid, cpu, rss, **more):
 
 
 def test_processes_are_told_apart_and_followed():
-    found = usage.processes(
+    found = machines.processes_of(
         seen(
             trees=[
                 tree(0.0, entry(1, 0.0, 10, uss=5)),
@@ -129,7 +129,7 @@ def test_processes_are_told_apart_and_followed():
 
 def test_a_process_id_that_came_back_is_another_process():
     late = {**entry(1, 0.0, 10), "started": 9.0}
-    found = usage.processes(seen(trees=[tree(0.0, entry(1, 1.0, 10)), tree(10.0, late)]))
+    found = machines.processes_of(seen(trees=[tree(0.0, entry(1, 1.0, 10)), tree(10.0, late)]))
     assert [each.cpu for each in found] == [1.0, 0.0]
 
 
@@ -141,14 +141,14 @@ def test_energy_is_the_counters_growth_else_the_integral_of_power():
     counted = states({"energy": 5.0, "power": 1.0}, {"energy": 25.0, "power": 1.0})
     integrated = states({"power": 100.0}, {"power": 200.0}, {"power": 200.0})
     described = {"0": {"index": 0, "name": "A", "uuid": "u"}}
-    [first] = usage.devices(seen(devices=counted, described=described))
-    [second] = usage.devices(seen(devices=integrated, described=described))
+    [first] = machines.devices_of(seen(devices=counted, described=described))
+    [second] = machines.devices_of(seen(devices=integrated, described=described))
     assert (first.energy, second.energy) == (20.0, 350.0)
     assert second.power == pytest.approx(500 / 3)
 
 
 def test_reasons_for_slow_clocks_are_fractions_of_the_samples():
     told = states({"throttle": ["power cap"]}, {"throttle": []}, {"load": 1.0})
-    [found] = usage.devices(seen(devices=told, described={"0": {}}))
+    [found] = machines.devices_of(seen(devices=told, described={"0": {}}))
     assert found.throttled == {"power cap": 0.5}
     assert (found.load, found.energy, found.peak_memory) == (1.0, None, None)

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .columns import SECOND, Ints, Rows, Source
-from .evaluating import Passes, passes_of
-from .intervals import NOTHING, Holes, among, counts, owners
+from ..store.folder import Run
+from .arrays import NOTHING, Holes, among, counts, owners, warmup_of
+from .columns import SECOND, Ints, Rows, Source, read_rows, sources
+from .evaluation import Passes, passes_of
 from .items import items_of
-from .lanes import Lane, split
-from .marks import Marks
-from .samples import warmup_of
-from .steps import Pace, Steps, joined, no_steps, pace_of
+from .iterations import Turns
+from .steps import Pace, Steps, bounded, joined, no_steps, pace_of, paced_by_updates
 from .tables import Pieces, Seconds, Table, add_device, pieces_of, table_of
-from .turns import Turns
-from .updates import bounded, paced_by_updates
+from .tracks import Lane, Marks, split
 
 SAME_LINE = 3
 """Loops at one line that differ by what they work on stay apart up to so many: beyond, it is one loop
@@ -52,6 +50,10 @@ class Unit:
     def total(self) -> float:
         """Seconds of all its steps."""
         return float(self.table.seconds.sum(dtype=np.float64))
+
+    def measured_from(self, warmup: int) -> int:
+        """The first step that counts, where the loop's warm-up is ``warmup`` steps."""
+        return min(warmup, len(self.start) // 2)
 
 
 @dataclass
@@ -298,3 +300,14 @@ def _beside(unit: Unit, other: Thread) -> Seconds:
     rows, step = rows[step >= 0], step[step >= 0]
     seconds = (lane.end[rows] - lane.start[rows]) / SECOND
     return np.bincount(step, seconds, len(unit.start)).astype(np.float32)
+
+
+def traces_of(run: Run) -> list[Unit]:
+    """The loops of all processes of ``run``. Raises OSError, NotARunError."""
+    return [
+        unit
+        for source in sources(run)
+        if source.has_spans()
+        for thread in threads_of(source, read_rows(source))
+        for unit in thread.units
+    ]

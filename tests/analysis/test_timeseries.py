@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from layouts import EPOCH, Program
 
-from injector.analysis.course import POINTS, course, thinned
+from injector.analysis.timeseries import POINTS, course, thinned
 from injector.store.folder import open_run
 
 

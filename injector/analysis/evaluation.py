@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import Holes, counts, owners
 from .columns import Flags, Ints
-from .intervals import Holes, counts, owners
+from .iterations import Turns
 from .loaders import OPEN, Loaders, Stream
-from .marks import Marks
 from .steps import Steps
 from .tables import counted
-from .turns import Turns
+from .tracks import Marks
 
 _USUAL = 0.5
 """A model that only predicts in so many of the steps (a teacher, a target network) is part of them."""

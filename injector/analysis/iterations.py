@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .ahead import fetched_only, take_ahead
+from .arrays import counts
 from .columns import Flags, Ints
-from .intervals import counts
-from .lanes import Lane
-from .loaders import OPEN, Loaders, Stream, share_out
-from .marks import Marks
+from .loaders import OPEN, Loaders, Stream, fetched_only, share_out, take_ahead
 from .steps import Pace, Steps, joined, no_steps, pace_of
+from .tracks import Lane, Marks
 
 _ROUNDS = 8
 _NEARLY = 0.75
