@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from ..errors import UserError
-from ..report.machine import size
+from ..report.segments import size
 from ..store.packed import pack
 from .ending import failed
 from .opened import add_base, add_run, located, runs_in

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..analysis.summary import summarise
 from ..errors import UserError
-from ..report import data, terminal
+from ..report import formats, terminal
 from ..report.layout import show
 from ..store.folder import open_run
 from .ending import failed
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         with collected(open_run(path)) as run:
             summary = summarise(run)
             if options.json:
-                sys.stdout.write(data.render(summary))
+                sys.stdout.write(formats.summary_as_json(summary))
             else:
                 show(lambda: terminal.render(summary), sys.stdout)
             return exit_code(run)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..analysis.runs import Listed, listed
 from ..errors import UserError
-from ..report import listing
+from ..report import formats
 from ..report.formats import FORMATS, write
 from ..report.layout import show
 from ..store.folder import runs_folder
@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         found = _found(options)
         if options.format == "table" and options.output is None:
-            show(lambda: "\n".join([*listing.lines(found), ""]), sys.stdout)
+            show(lambda: "\n".join([*formats.runs(found), ""]), sys.stdout)
         else:
             columns = {name: [getattr(run, name) for run in found] for name in Listed._fields}
             write(columns, options.format, options.output)

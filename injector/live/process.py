@@ -12,9 +12,8 @@ from ..analysis.profile import Place
 from ..bus.endings import error_of
 from ..measure.pace import Lane
 from ..store.layout import ITEMS_MASK, WAIT, gives
-from .ahead import Ahead
-from .parts import Parts
-from .progress import WINDOW, Progress
+from .parts import WINDOW, Parts, Progress
+from .position import Ahead
 
 TRAIN, EVALUATION = "train", "evaluation"
 LENGTHS = 64

@@ -1,4 +1,4 @@
-"""A table of columns as text, CSV, JSON or Parquet."""
+"""Data for other programs: a summary as JSON, tables as text, CSV, JSON or Parquet; lists of runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from ..analysis.runs import Listed
+from ..analysis.summary import Summary, plain
 from ..errors import UserError
 from ..store.folder import replace_file
-from .layout import ENDLESS, laid_out, show
-from .text import crop
+from .layout import ENDLESS, laid_out, room, show
+from .terminal import signal_name
+from .text import clean, columns, crop, duration, table
 
 FORMATS = ("table", "csv", "json", "parquet")
 WIDEST = 80
@@ -115,3 +119,58 @@ def _write_file(path: str, content: bytes) -> None:
             replace_file(os.path.realpath(path), [content])
     except OSError as error:
         raise UserError(f"--output {path or repr(path)}: {error.strerror or error}") from None
+
+
+def summary_as_json(summary: Summary) -> str:
+    """``summary`` as it is: seconds, bytes, fractions, per second.
+
+    What JSON has no number for is ``"NaN"``, ``"Infinity"`` or ``"-Infinity"``, as in ``.data`` files.
+    """
+    return json.dumps(plain(summary), indent=1) + "\n"
+
+
+_FIGURES = 16
+"""Columns of the widest figure beside it."""
+HEADS = ("run", "started", "took", "exit", "processes", "lost", "verdict")
+
+
+def runs(runs: Iterable[Listed], now: float | None = None) -> list[str]:
+    """A table of ``runs``; the last column takes what a reader has to know of a broken one."""
+    now = time.time() if now is None else now
+    rows = [_row(run, now) for run in runs]
+    # A name that is cut could not be pasted.
+    least = min(max((columns(row[0]) for row in rows), default=0), room() - _FIGURES)
+    title, *heads = HEADS
+    made = table(title, [*heads[:-1], f"{heads[-1]}:"], rows, indent=0, least=least)
+    return made[:-1] or ["  ".join(HEADS)]
+
+
+def _row(run: Listed, now: float) -> tuple[str, ...]:
+    return (
+        clean(run.run),
+        ago(now - run.started) if run.started is not None else "",
+        duration(run.duration) if run.duration is not None else "",
+        _exit_of(run),
+        "" if run.processes is None else str(run.processes),
+        str(run.lost) if run.lost else "",
+        clean(run.problem or ", ".join(filter(None, (run.broken, run.verdict)))),
+    )
+
+
+def _exit_of(run: Listed) -> str:
+    if run.exit is None:
+        return "?"
+    if run.exit < 0:
+        return signal_name(-run.exit)
+    return "stopped" if run.stopped and run.exit == 0 else str(run.exit)
+
+
+def ago(seconds: float) -> str:
+    """``3 min ago``, ``2 h ago``, ``5 days ago``."""
+    if seconds < 60:
+        return "just now"
+    for limit, size, unit in ((3600, 60, "min"), (86_400, 3600, "h")):
+        if seconds < limit:
+            return f"{int(seconds // size)} {unit} ago"
+    days = int(seconds // 86_400)
+    return f"{days} day{'s' * (days != 1)} ago"

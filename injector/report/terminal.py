@@ -10,7 +10,7 @@ from ..analysis.outcomes import is_broken
 from ..analysis.profile import Profile, Track, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
-from . import loops, machine, probes, stretches, values
+from . import loops, segments, values
 from .text import LIMIT, bullets, clean, count, crop, duration, joined, labelled, wrapped
 
 _LISTED = 4
@@ -32,14 +32,14 @@ def render(summary: Summary) -> str:
         *_outcomes(summary),
         *(profile(summary.profile) if summary.profile else []),
         *(values.no_rates(summary) if not (summary.summary.rates or summary.profile) else []),
-        *machine.lines(summary),
+        *segments.machines(summary),
         *values.rates(summary),
         *values.losses(summary.summary),
         *values.values(summary.summary),
         *values.regions(summary.summary),
-        *probes.probes(summary),
+        *values.probes(summary),
         *_unmeasured(summary),
-        *probes.warnings(summary),
+        *values.warnings(summary),
         # A path that is cut could not be pasted.
         f"run: {clean(summary.run)}",
     ]
@@ -51,9 +51,9 @@ def profile(found: Profile) -> list[str]:
     return [
         *_verdict(found.verdict),
         *loops.lines(found.loops),
-        *stretches.evaluations(found.evaluations),
-        *stretches.outside(found.others, whole=not found.loops),
-        *stretches.wall(found.stretches, found.wall),
+        *segments.evaluations(found.evaluations),
+        *segments.outside(found.others, whole=not found.loops),
+        *segments.wall(found.stretches, found.wall),
     ]
 
 
@@ -215,6 +215,6 @@ def _verdict(found: Verdict) -> list[str]:
 
 def _unmeasured(summary: Summary) -> list[str]:
     """What could not be measured, and why."""
-    texts = list(summary.profile.unmeasured if summary.profile else probes.auto_missed(summary))
+    texts = list(summary.profile.unmeasured if summary.profile else values.auto_missed(summary))
     texts += [problem for each in summary.machines for problem in each.problems]
     return ["not measured", *bullets(texts), ""] if texts else []

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from injector.analysis.runs import listed
-from injector.report import listing
+from injector.report import formats
 from injector.store.folder import NotARunError
 
 
@@ -24,7 +24,7 @@ def test_the_oldest_comes_first(tmp_path):
     first, second = listed(str(tmp_path))
     assert (first.name, first.exit, first.processes) == ("a", -15, 2)
     assert (second.name, second.exit, second.duration) == ("b", 3, 65.0)
-    head, *rows = listing.lines([first, second], now=3 * 86_400.0)
+    head, *rows = formats.runs([first, second], now=3 * 86_400.0)
     assert head.split() == ["run", "started", "took", "exit", "processes", "lost", "verdict"]
     assert "SIGTERM" in rows[0]
     assert "2 days ago" in rows[0]
@@ -36,7 +36,7 @@ def test_what_cannot_be_read_says_why(tmp_path):
     (tmp_path / "new.1.2" / "run.json").write_text('{"schema": 999}')
     [found] = listed(str(tmp_path))
     assert "was written by a later injector" in found.problem
-    assert "written by" in listing.lines([found])[1] or "reads up to" in listing.lines([found])[1]
+    assert "written by" in formats.runs([found])[1] or "reads up to" in formats.runs([found])[1]
 
 
 def test_an_uncollected_run_and_a_broken_one_are_listed(tmp_path):
@@ -56,4 +56,4 @@ def test_no_such_folder(tmp_path):
     [(5, "just now"), (125, "2 min ago"), (7200, "2 h ago"), (90_000, "1 day ago")],
 )
 def test_how_long_ago(seconds, said):
-    assert listing.ago(seconds) == said
+    assert formats.ago(seconds) == said

@@ -43,7 +43,7 @@ from injector.analysis.profile import (
 )
 from injector.analysis.summary import plain
 from injector.analysis.wording import line_of
-from injector.report import ranks, stretches, terminal, tree
+from injector.report import loops, segments, terminal, tree
 from injector.report.layout import ENDLESS, WIDTH, laid_out
 from injector.report.text import bullets, columns
 
@@ -134,31 +134,31 @@ def test_many_ranks_show_the_ends_and_the_culprit() -> None:
         for rank in range(256)
     ]
     loop = replace(LOOP, tracks=tuple(tracks), straggler=Straggler(100, 0.3, "io", 0.01))
-    text = "\n".join(ranks.lines(loop))
+    text = "\n".join(loops.rank_table(loop))
     assert "rank 0 " in text and "rank 100 " in text and "rank 255 " in text
     assert "… and 239 ranks between these" in text
     assert "the others wait for rank 100, 30.0 % of a step; slow at io" in text
 
 
 def test_a_rank_is_longer_than_the_others_in_its_own_region() -> None:
-    rows = [text for text in ranks.lines(RANKS.loops[0]) if text.startswith("    rank ")]
+    rows = [text for text in loops.rank_table(RANKS.loops[0]) if text.startswith("    rank ")]
     assert [("io +6.8" in row) for row in rows] == [False, True, False]
 
 
 def test_the_stretches_add_up_to_the_run() -> None:
-    rows = stretches.wall(PLAIN.stretches, PLAIN.wall)[1:-1]
+    rows = segments.wall(PLAIN.stretches, PLAIN.wall)[1:-1]
     assert len(rows) == 8
     figures = [float(row[2:].replace("the run", "run").split()[1]) for row in rows]
     assert math.isclose(sum(figures[:-1]), figures[-1])
     assert "  not accounted for" not in "\n".join(rows)
-    rows = stretches.wall(PLAIN.stretches, PLAIN.wall + 1)
+    rows = segments.wall(PLAIN.stretches, PLAIN.wall + 1)
     assert any(row.split()[:4] == ["not", "accounted", "for", "1.00"] for row in rows)
 
 
 def test_many_stretches_are_joined_and_still_add_up() -> None:
     many = [Stretch("gap", 0.5 + n / 100, f"after line {n}") for n in range(100)]
     total = sum(each.seconds for each in many)
-    rows = stretches.wall(many, total)
+    rows = segments.wall(many, total)
     assert len(rows) == 15
     assert any(row.startswith("  shorter ones") for row in rows)
     assert not any("not accounted for" in row for row in rows)

@@ -19,7 +19,7 @@ from test_terminal import new_run, probe, rates, render
 from injector.analysis.runs import listed
 from injector.analysis.summary import summarise
 from injector.live.snapshot import RankRow, Snapshot
-from injector.report import listing
+from injector.report import formats
 from injector.report.final import snapshot
 from injector.report.layout import ENDLESS, laid_out, painted, show, width_of
 from injector.report.live import lines as live_lines
@@ -92,7 +92,7 @@ def test_no_line_of_a_report_is_wider_than_the_terminal(
         texts = render(run).splitlines()[:-1]  # the last is a path, to be pasted
         for silent in silents:
             texts += render(silent).splitlines()[:-1]
-        texts += listing.lines(listed(str(Path(run).parent)))
+        texts += formats.runs(listed(str(Path(run).parent)))
         texts += live_lines(snapshot(summarise(open_run(run))))
         for profile in SHAPES.values():
             texts += profile_lines(profile)
@@ -115,7 +115,7 @@ CODE = {"0", "1", "2", "3"}
 
 def test_nothing_is_cut_in_a_pipe(run: str) -> None:
     with laid_out(ENDLESS):
-        texts = [render(run), *listing.lines(listed(str(Path(run).parent)))]
+        texts = [render(run), *formats.runs(listed(str(Path(run).parent)))]
         texts += [text for profile in SHAPES.values() for text in profile_lines(profile)]
     assert "…" not in re.sub(r"\(…|, …", "", "\n".join(texts))
     assert LONG in texts[0]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from injector.live.snapshot import DeviceRow, HostRow, RankRow, Snapshot
 from injector.report import live
-from injector.report.screen import LEAST, Screen
+from injector.report.watching import LEAST, Screen
 
 
 def snapshot(**more):

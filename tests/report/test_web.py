@@ -11,8 +11,7 @@ from itertools import pairwise
 import pytest
 
 from injector.live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
-from injector.report.plots import KEPT, LINES, History, plots
-from injector.report.web import Page
+from injector.report.web import KEPT, LINES, History, Page, plots
 
 
 def snapshot(at=0.0, **more):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.live.ahead import Ahead, epochs
+from injector.live.position import Ahead, epochs
 
 OPTION = """
 from argparse import ArgumentParser
