@@ -172,22 +172,20 @@ def reading(loop: Loop, host: Host) -> tuple[str, ...]:
         )
     known = LOADER.fullmatch(what)
     what, workers = (known[1], int(known[2] or 0)) if known else (what, None)
-    ahead = "decode or transform once, ahead of time, and store what comes of it"
+    ahead = "decode or transform once in advance, and store the result"
     if host.full:
-        free = ("leave it the cores that other programs have",) if host.crowded else ()
-        cheaper = "what is done for an example has to become cheaper: faster decoding, fewer copies"
-        return (*free, f"the cores are full: {cheaper}", ahead)
+        free = ("free the cores that other programs use",) if host.crowded else ()
+        cheaper = "reduce the work per example: faster decoding, fewer copies"
+        return (*free, f"all cores are in use: {cheaper}", ahead)
     local = "read from local storage, in fewer and larger files"
     if gives(what):
-        first = (
-            f"let more threads or processes make batches ahead: training waits for them in {what}"
-        )
+        first = f"prepare batches in more threads or processes: training waits for them in {what}"
         return (first, ahead, local)
     if workers is None:
-        return (f"let {what} make batches ahead, in processes or threads", ahead, local)
+        return (f"prepare the batches of {what} in advance, in processes or threads", ahead, local)
     if workers and host.cores is not None and workers >= host.cores:
         return (
-            f"its {workers} workers have a core each: what they do has to become cheaper",
+            f"its {workers} workers have a core each: reduce the work per example",
             ahead,
             local,
         )
@@ -203,7 +201,7 @@ def moving(loop: Loop) -> tuple[str, ...]:
     node = heaviest(loop, "h2d")
     advice = (
         "pin the loader's memory (pin_memory=True) and copy with non_blocking=True",
-        "copy the next batch while this one is worked on; send smaller types and convert there",
+        "copy the next batch while this one is processed; send smaller types and convert on the device",
     )
     if node and node.nbytes and node.host.median > 0:
         rate = node.nbytes / node.host.median
@@ -231,30 +229,28 @@ OF_REGIONS = {
         "accumulate gradients over several batches (no_sync between), or take larger batches",
         "larger buckets, gradients in half precision, and a look at the network between the ranks",
     ),
-    "env": (
-        "let several environments step beside each other, in processes or as one that is vectorised",
-    ),
+    "env": ("run several environments in parallel, in processes or as one vectorised environment",),
     "wait": (
-        "look at what fills the queue or holds the lock: let it work ahead, or in more threads or "
+        "find what fills the queue or holds the lock, and let it work in advance, or in more threads or "
         "processes",
     ),
 }
 BESIDE = (
-    "look at what these lines do: logging, metrics, .item() and printing each step, "
+    "check what these lines do: logging, metrics, .item() and printing each step, "
     "transforms on the host",
-    'name it with injector.region("…") to see it apart',
+    'name it with injector.region("…") to measure it by itself',
 )
 MADE = (
-    "make the batch ahead of time: in a Dataset that a DataLoader with workers reads, or in a thread",
-    BESIDE[-1].replace("apart", "apart, or have it as io with ov.region in a voirfile"),
+    "make the batch in advance: in a Dataset that a DataLoader with workers reads, or in a thread",
+    BESIDE[-1].replace("by itself", "by itself, or record it as io with ov.region in a voirfile"),
 )
 KEPT = (
-    "look for what is kept from step to step: losses with their graphs (.item(), .detach()), "
+    "look for objects that are kept from step to step: losses with their graphs (.item(), .detach()), "
     "lists of outputs, caches",
 )
 UNNAMED = ("name the loop: ov.step or ov.loader in a voirfile, or injector.region in the program",)
 BOOSTING = ("fewer bins, leaves or rounds, more threads, a device, where the library has them",)
 UNDIVIDED = (
-    "name its parts: ov.region in a voirfile, or injector.region in the program; what compiled code "
-    "does inside of one call (a round of boosting, a tree) is not seen",
+    "name its parts: ov.region in a voirfile, or injector.region in the program; the inside "
+    "of one call of compiled code (a round of boosting, a tree) is not recorded",
 )

@@ -46,10 +46,10 @@ def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
         return found
     tokens = None if found is None else found.tokens
     if items is not None and drawn[0].max() == 1:
-        why = f"its loader drew 1 item at a time, and its model was called with {_usual(items)}"
+        why = f"its loader drew 1 item at a time, but its model was called with {_usual(items)}"
         return Items(None, tokens, why)
     if items is None and not _same(drawn[0], drawn[-1]):
-        return Items(None, tokens, "of its loaders, each drew another number of items")
+        return Items(None, tokens, "its loaders drew different numbers of items")
     return Items(drawn[0], tokens)
 
 
@@ -94,7 +94,7 @@ def _judged(marks: Marks, steps: Steps, holes: Holes, found: Items | None, known
             against = against or _usual(other)
     if not against:
         return found
-    why = f"its model was called with {_usual(found.items)}, its loss with {against}"
+    why = f"its model was called with {_usual(found.items)} items, its loss with {against}"
     return Items(None, found.tokens, why)
 
 
@@ -206,13 +206,13 @@ def evaluated(marks: Marks, calls: Ints) -> Ints:
 def _why(marks: Marks, steps: Steps) -> str:
     inside = owners(steps.start, steps.end, marks.lane.start[marks.learnt])
     if not (inside >= 0).any():
-        return "no call of a model was seen in its steps"
-    return "what its model was called with does not tell how many items it holds"
+        return "no call of a model was recorded in its steps"
+    return "the arguments of its model do not tell the number of items"
 
 
 def _items(items: Ints, tokens: Ints) -> Items:
     return Items(items if items.any() else None, tokens if tokens.any() else None,
-                 None if items.any() else "its batches tell tokens, and no items")  # fmt: skip
+                 None if items.any() else "its batches tell the number of tokens, not of items")  # fmt: skip
 
 
 def _of_steps(marks: Marks, steps: Steps) -> Items | None:

@@ -130,7 +130,7 @@ def _machine(seen: monitored.Monitored, info: Mapping[str, Any]) -> Machine:
     crowded = hosts.crowding(seen, found.cores, found.shortage.get("cpu", 0.0))
     if not crowded:
         return found
-    known = f"this program alone: {crowded}, and it may be faster without them"
+    known = f"other load: {crowded}; the program may be faster without it"
     return replace(found, problems=(*found.problems, known), crowded=crowded)
 
 

@@ -223,7 +223,7 @@ def _stretches(
     main: Findings | None, loops: list[list[Unit]], asked: int, times: tuple[int, int]
 ) -> tuple[Stretch, ...]:
     if main is None:
-        nothing = "no steps and no evaluation were seen"
+        nothing = "no steps and no evaluation were recorded"
         return (Stretch("the program", (times[1] - times[0]) / SECOND, nothing),)
     warmups = [
         min(warmup_steps(units, asked), len(unit.start) // 2)
@@ -259,9 +259,9 @@ def unmeasured_of(
     said += _missed(info)
     lost = sum(source.lost for source in sources)
     if lost:
-        said.append(f"{lost} records were lost: where they are missing, steps are longer or fewer")
+        said.append(f"{lost} records were lost: steps may be missing, or too long")
     if unknown:
-        said.append(f"{unknown} spans were left out: what they belong to was not recorded")
+        said.append(f"{unknown} spans were left out: their call site was not recorded")
     return tuple(dict.fromkeys(said))
 
 
@@ -279,8 +279,8 @@ def _unmeasured_devices(findings: list[Findings], loops: list[Loop]) -> list[str
     used = any(site.device not in (None, "cpu") for site in sites)
     if used and not any(site.region == TRANSFER for site in sites):
         said.append(
-            "transfers to devices: none were seen; what libraries move by themselves, `copy_` and tensors "
-            "made on the device are part of what is around them, unless a region h2d is asked for"
+            "transfers to devices: none were recorded; transfers made by libraries, `copy_` and tensors made "
+            "on the device are part of the region around them, unless a voirfile records h2d"
         )
     return said
 
@@ -303,8 +303,8 @@ def _losses(loops: list[Loop]) -> list[str]:
         if calls >= 1.5 * max(loop.updates_per_step, 1):
             where = f" at {line_of(loop.place)}" if loop.place else ""
             said.append(
-                f"the loss of a step{where}: {calls:.3g} calls of backward make one; where the program "
-                "divides its loss among them, the part is shown"
+                f"the loss of a step{where}: it calls backward {calls:.3g} times; if the program "
+                "divides its loss by that number, the divided loss is shown"
             )
     return said
 
@@ -323,7 +323,9 @@ def _missing_ranks(sources: list[Source], findings: list[Findings], loops: list[
     for loop in loops[:1]:
         said += _uneven(loop)
         if len({t.rank for t in loop.tracks} - {None}) > 1 and not _has(loop.tree, "comm"):
-            said.append("collectives: none were seen; waiting for other ranks is part of backward")
+            said.append(
+                "collectives: none were recorded; waiting for other ranks is part of backward"
+            )
     return said
 
 
@@ -343,7 +345,7 @@ def _uneven(loop: Loop) -> list[str]:
         most = max(single.values())
         said.append(
             f"ranks made different numbers of steps (rank {few}: {single[few]}, others up to "
-            f"{most}); they are compared over those that all made"
+            f"{most}); they are compared over the steps that all ranks made"
         )
     return said
 

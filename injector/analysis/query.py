@@ -76,7 +76,7 @@ def run_query(sql: str, views: Mapping[str, View]) -> dict[str, list[Any]]:
     try:
         sql.encode()
     except UnicodeError:
-        raise UserError("the query is no text in UTF-8") from None
+        raise UserError("the query is not valid UTF-8") from None
     connection = duckdb.connect(":memory:", config={"threads": "2"})
     try:
         _check(connection.extract_statements(_quoted(sql)))
@@ -103,7 +103,7 @@ def _check(statements: Sequence[Any]) -> None:
         raise UserError('the query is empty: try "select * from steps"')
     if len(statements) > 1:
         raise UserError(
-            f"the query has {len(statements)} statements, and one can be answered: ask them one by one"
+            f"the query has {len(statements)} statements, but only one can be run at a time"
         )
     kind = str(statements[0].type).rpartition(".")[2]
     if kind not in _READS:

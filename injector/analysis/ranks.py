@@ -60,7 +60,7 @@ def throughput_of(units: list[Unit], warmup: int, together: bool) -> Throughput:
         items=sum(items) if items and whole else None,
         tokens=sum(tokens) if tokens else None,
         rate=statistics_of(np.concatenate([_rates(unit, warmup, whole) for unit in units])),
-        why_no_items=None if items and whole else why or "not all ranks could tell them",
+        why_no_items=None if items and whole else why or "not all ranks recorded items",
     )
 
 

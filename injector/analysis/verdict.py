@@ -13,7 +13,7 @@ from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest
 from .profile import READING, Loop, Node, Verdict
 from .recorded import Series, number
 from .runs import missing_of
-from .wording import line_of
+from .wording import count, line_of
 
 WARNING, CRITICAL = 0.10, 0.20
 """Parts of a step from which something is worth a word; TraceML's."""
@@ -35,10 +35,12 @@ BOOSTING = ("boost", "grow", "leaves")
 COMPUTING = ("forward", "backward", "optimizer", "zero_grad", "clip_grad", "unscale", *BOOSTING)
 FITTING = ("fit", "grow", "candidate")
 """A region with those that lie in it, be it in other threads."""
-UNSEEN = "nothing was recorded inside of that fit: what one call of compiled code does is not seen"
-NOTHING_TRAINED = "no steps were seen: the program trained nothing that injector knows"
+UNSEEN = (
+    "nothing was recorded inside that fit: the inside of one call of compiled code is not recorded"
+)
+NOTHING_TRAINED = "no training steps were recorded: injector recognised no training in this program"
 _THRESHOLD = (
-    "named is what could save most: the whole of a region, or a third of what is computed; "
+    "the verdict names the largest possible saving: all of a region, or a third of computing; "
     "warning from 10 % of a step, critical from 20 %"
 )
 
@@ -127,7 +129,7 @@ def _region(evidence: Evidence, shares: Shares, name: str) -> Finding:
     elif name == "wait" and node is not None and node.what:
         does += f" in {node.what}"
         if node.what.rpartition(".")[2] == "sleep":  # for nothing that could come earlier
-            text = f"{_percent(share)} of a step is slept at {where}"
+            text = f"{_percent(share)} of a step is spent in sleep at {where}"
             return Finding("overhead-bound", share, text, tuple(facts), advice.BESIDE)
     text = f"{_percent(share)} of a step {does} at {where}"
     return Finding(_kind(name), share, text, tuple(facts), tries)
@@ -149,7 +151,7 @@ def _compute(evidence: Evidence, shares: Shares) -> Finding:
     largest = max(parts, key=lambda name: shares[name], default="forward")
     does = "forward, backward and optimizer"
     if largest in BOOSTING:
-        does = f"{largest}: what compiled code does in there is not seen"
+        does = f"{largest}: the inside of compiled code is not recorded"
         share = shares[largest]
     text = f"{_percent(share)} of a step is {does}"
     text_of = ", ".join(f"{n} {_percent(shares[n])}" for n in parts if shares[n] >= 0.005)
@@ -180,8 +182,8 @@ def _launch(evidence: Evidence, shares: Shares) -> Finding:
 def _straggler(evidence: Evidence) -> Finding:
     loop, found = evidence.loop, evidence.loop.straggler
     assert found is not None
-    slow = f", slow at {found.slow_at}" if found.slow_at else ""
-    text = f"the others wait for rank {found.rank} for {_percent(found.score)} of a step{slow}"
+    slow = f", slow in {found.slow_at}" if found.slow_at else ""
+    text = f"the other ranks wait for rank {found.rank} for {_percent(found.score)} of a step{slow}"
     facts = [
         f"rank {track.rank} waits {_time(track.waits)} of a step of {_time(track.step.median)}"
         for track in loop.tracks
@@ -217,7 +219,7 @@ def verdict_of(evidence: Evidence) -> Verdict:
         for name in order[1:]
         if name != "compute" and saved[name] >= WARNING
     ]
-    besides = [f"{each.kind} as well: {each.text}" for each in others]
+    besides = [f"also {each.kind}: {each.text}" for each in others]
     unsure = _doubts(evidence, saved, order)
     severity = "info"
     if order[0] != "compute":
@@ -228,19 +230,21 @@ def verdict_of(evidence: Evidence) -> Verdict:
         found = found._replace(kind="balanced", text=f"nothing stands out ({text})", advice=())
     if evidence.growth is not None:
         process, grown = evidence.growth
-        text = f"process {process} grew by {grown / GROWTH:.1f} GiB while it trained"
+        text = f"the memory of process {process} grew by {grown / GROWTH:.1f} GiB during training"
         if order[0] == "compute":
             besides.insert(0, f"{found.kind}: {found.text}")
             facts = ("its memory rose from each third of the steps to the next", *found.facts)
             found, severity = Finding("memory-growth", 0.0, text, facts, advice.KEPT), "warning"
         else:
-            besides.append(f"memory-growth as well: {text}")
-    measured = f"over {loop.step.n} measured steps, {loop.warmup.steps} of warm-up left out"
+            besides.append(f"also memory-growth: {text}")
+    measured = (
+        f"over {loop.step.n} measured steps, without {count(loop.warmup.steps, 'step')} of warm-up"
+    )
     sentence = f"{found.kind}: {found.text}"
     if dwarfs[0]:
         sentence += f"; but {dwarfs[0][0]}"
     if unsure:
-        sentence += f"; not sure: {unsure[0]}"
+        sentence += f"; uncertain: {unsure[0]}"
     confidence = _confidence(evidence, order[0], unsure)
     return Verdict(found.kind, severity, sentence, (*found.facts, measured), _THRESHOLD,
                    found.advice, confidence, (*dwarfs[0], *dwarfs[1], *besides))  # fmt: skip
@@ -251,7 +255,9 @@ def _undivided(loop: Loop, dwarfs: tuple[tuple[str, ...], tuple[str, ...]]) -> V
     sentence = (
         f"none: a step takes {_time(loop.step.median)}, and nothing was recorded inside of it"
     )
-    fact = f"over {loop.step.n} measured steps, {loop.warmup.steps} of warm-up left out"
+    fact = (
+        f"over {loop.step.n} measured steps, without {count(loop.warmup.steps, 'step')} of warm-up"
+    )
     return Verdict(
         "none", "info", sentence, (fact,), "", advice.UNDIVIDED, "", (*dwarfs[0], *dwarfs[1])
     )
@@ -287,7 +293,7 @@ def with_losses(verdict: Verdict, series: Sequence[Series]) -> Verdict:
     last = number(worst.last)
     text = f"{worst.odd} of {worst.n} losses ({worst.name}) are not finite"
     if last is None or not isfinite(last):
-        text += ", the last one too: what is computed is of no use"
+        text += ", including the last one: the result of this training is useless"
     severity = "warning" if verdict.severity == "info" else verdict.severity
     return replace(
         verdict,
@@ -304,9 +310,7 @@ def qualified(verdict: Verdict, run: Run) -> Verdict:
     if verdict.kind == "none":
         sentence = "what limits the run is not known: parts of its record are missing"
     else:
-        sentence = (
-            f"{verdict.sentence}; parts of the record are missing, and this is about the rest"
-        )
+        sentence = f"{verdict.sentence}; parts of the record are missing, and the verdict is about the rest"
     return replace(verdict, sentence=sentence)
 
 
@@ -323,7 +327,7 @@ def _confidence(evidence: Evidence, name: str, doubts: Sequence[str]) -> str:
     if doubts:
         return "low: " + "; ".join([*doubts, *([crowded] if crowded else [])])
     same = sum(_largest(evidence, window) == name for window in evidence.windows)
-    parts = f"it is so in {same} of {len(evidence.windows)} parts of the run"
+    parts = f"the same in {same} of {len(evidence.windows)} parts of the run"
     return f"medium: {parts}, but {crowded}" if crowded else f"high: {parts}"
 
 
@@ -337,11 +341,10 @@ def _doubts(evidence: Evidence, saved: Shares, order: Sequence[str]) -> list[str
     same = names.count(order[0])
     if same < AGREE * len(names):
         other = max({*names} - {order[0]}, key=names.count)
-        doubts.append(
-            f"it is so in {same} of {len(names)} parts of the run, and {_kind(other)} in {names.count(other)}"
-        )
+        rest = f"{_kind(other)} in {names.count(other)}"
+        doubts.append(f"the same in only {same} of {len(names)} parts of the run, {rest}")
     elif order[0] != "compute" and len(order) > 1 and saved[order[1]] >= NEAR * saved[order[0]]:
-        doubts.append(f"{_kind(order[1])} comes close")
+        doubts.append(f"{_kind(order[1])} is nearly as large")
     return doubts
 
 
@@ -353,15 +356,13 @@ def _steps_apart(evidence: Evidence) -> list[str]:
     warmup = loop.warmup
     if wall and warmup.slowest > max(10 * loop.step.median, DWARFS * wall):
         part = _percent(warmup.slowest / wall)
-        found.append(
-            f"one step of the warm-up takes {_time(warmup.slowest)}, {part} of the run{likely}"
-        )
+        found.append(f"one warm-up step takes {_time(warmup.slowest)}, {part} of the run{likely}")
     if loop.exceptional:
         one = loop.exceptional
         which = "1 step takes" if one.steps == 1 else f"{one.steps} steps take"
         reason = likely if one.mostly in COMPUTING else ""
         found.append(f"{which} {_time(one.seconds)}, {_percent(one.part)} of the loop's time, "
-                     f"mostly {one.mostly}{reason}; no share counts it")  # fmt: skip
+                     f"mostly {one.mostly}{reason}; all shares exclude it")  # fmt: skip
     return found
 
 
@@ -375,10 +376,12 @@ def _stretches(evidence: Evidence) -> list[str]:
         sums.pop(name, None)
     outside = [node for node in evidence.others if node.name not in READING][:1]
     if outside and wall and outside[0].share > max(training / wall, DWARFS):
-        return [f"outside of steps {_spent(outside[0])}; training {_percent(training / wall)}"]
+        return [
+            f"outside of steps {_spent(outside[0])}; training takes {_percent(training / wall)}"
+        ]
     return [
-        f"{name} takes {_time(seconds)}, {_percent(seconds / wall)} of the run, "
-        f"training {_percent(training / wall)}"
+        f"{name} takes {_time(seconds)}, {_percent(seconds / wall)} of the run; "
+        f"training takes {_percent(training / wall)}"
         for name, seconds in sums.items()
         if wall and seconds > max(training, DWARFS * wall)
     ]

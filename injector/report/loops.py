@@ -130,26 +130,27 @@ def _throughput(loop: Loop) -> list[str]:
 def _no_items(found: Throughput) -> list[str]:
     if found.items is not None:
         return []
-    return labelled("items", [f"not known: {found.why_no_items or 'nobody said'}"], width=12)
+    why = f": {found.why_no_items}" if found.why_no_items else ""
+    return labelled("items", [f"not known{why}"], width=12)
 
 
 def _warmup(warmup: Warmup) -> list[str]:
     if not warmup.steps:
         return []
     text = f"{count(warmup.steps, 'step')}, {duration(warmup.seconds)}"
-    text += f", the slowest {duration(warmup.slowest)}; in none of these figures"
+    text += f", the slowest {duration(warmup.slowest)}; excluded from all figures"
     if warmup.asked:
         text += f" ({warmup.asked} by --skip)"
     return labelled("warm-up", [text], width=12)
 
 
 def _exceptional(loop: Loop) -> str:
-    """Which steps the shares leave out."""
+    """Which steps the shares exclude."""
     found = loop.exceptional
     if found is None:
         return ""
     which = f"{count(found.steps, 'step')} of {duration(found.seconds)}"
-    return f"shares leave out {which}, most of it {clean(found.mostly)}"
+    return f"shares exclude {which}, mostly {clean(found.mostly)}"
 
 
 def _spread(loop: Loop) -> list[str]:
@@ -271,8 +272,10 @@ def _longest(track: Track, tracks: Sequence[Track]) -> str:
 def _named(straggler: Straggler | None) -> list[str]:
     if straggler is None or not straggler.score >= _NAMED:
         return []
-    text = f"the others wait for rank {straggler.rank}, {percent(straggler.score)} of a step"
+    text = (
+        f"the other ranks wait for rank {straggler.rank} for {percent(straggler.score)} of a step"
+    )
     if straggler.slow_at:
         excess = short(straggler.excess)
-        text += f"; slow at {clean(straggler.slow_at)}, {excess} over their median"
+        text += f"; it is slow in {clean(straggler.slow_at)}, {excess} above their median"
     return labelled("", [text], indent=4, width=0)

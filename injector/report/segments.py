@@ -91,7 +91,7 @@ def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:
         return found
     kept = [one for one in found if id(one) not in small]
     rest = [one.seconds for one in found if id(one) in small]
-    return [*kept, Stretch(_SHORTER, sum(rest), count(len(rest), "stretch"))]
+    return [*kept, Stretch(_SHORTER, sum(rest), count(len(rest), "segment"))]
 
 
 def evaluations(found: Sequence[Evaluation]) -> list[str]:
@@ -117,7 +117,7 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
     for one in found[:LIMIT]:
         if one.warmup:
             text = f"warm-up at {line_of(one.place)}: the first batch took {duration(one.warmup)}"
-            shown += wrapped(f"{text}, not in items/s", 2)
+            shown += wrapped(f"{text}, excluded from items/s", 2)
     return shown
 
 
@@ -227,10 +227,10 @@ def _energy(machine: Machine, profile: Profile | None) -> list[str]:
     """Of the whole run, over the items that were trained on."""
     if machine.energy is None:
         return []
-    words = f"  energy  {figure(machine.energy / 1e3)} kJ of the devices in the run"
+    words = f"  energy  {figure(machine.energy / 1e3)} kJ used by the devices"
     items = trained_items(profile)
     if items:
-        words += f" · {figure(machine.energy / items)} J an item that was trained on"
+        words += f" · {figure(machine.energy / items)} J per item of training"
     return [words]
 
 

@@ -61,7 +61,7 @@ def profile(found: Profile) -> list[str]:
 
 
 def _missing(summary: Summary) -> list[str]:
-    more = ["all that follows, the verdict too, is about what is left"]
+    more = ["everything below, including the verdict, is about the rest"]
     return as_missing(summary.missing, more if summary.incomplete else [])
 
 
@@ -158,7 +158,7 @@ def _exit(summary: Summary) -> str:
         return exit_code(-int(ended["signal"]))
     if ended.get("code") is None:
         return "exit not known"
-    stopped = "stopped as asked, " if summary.stopped else ""
+    stopped = "stopped on request, " if summary.stopped else ""
     return stopped + exit_code(int(ended["code"]))
 
 
@@ -188,7 +188,9 @@ def _outcomes(summary: Summary) -> list[str]:
         texts.append(f"… and {len(found) - _SENTENCES} more")
     broken = is_broken(summary.broken)
     if broken:
-        texts.append("all that follows, the verdict too, is about what was recorded until then")
+        texts.append(
+            "everything below, including the verdict, is about what was recorded until then"
+        )
     else:
         texts.append("steps of different attempts are kept apart: each is a loop of its own")
     return [*labelled("broken" if broken else "restarted", texts, indent=0, width=11), ""]

@@ -57,7 +57,7 @@ def lines(tree: Node, depth: int = _DEEP, left_out: str = "") -> list[str]:
     """A table of ``tree``: its first row is the step, 100 %, which the regions below add up to.
 
     A region has one row; where several lines have it, they stand below with a row each.
-    ``left_out`` says which steps the shares leave out.
+    ``left_out`` says which steps the shares exclude.
     """
     # Where the step is paced is said above the table.
     rows = [_Row(fit(clean(tree.name), _NAME), "", tree, tree.share), *_rows(tree, "", depth)]

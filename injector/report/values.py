@@ -61,7 +61,7 @@ def no_rates(summary: Summary) -> list[str]:
     if ours and not summary.processes:
         why = "no Python process of the program recorded anything"
     elif ours and not summary.probes and not summary.misses:
-        why = "nothing asked for any: no probe was set"
+        why = "no probe was set"
     elif ours and not any(probe["fired"] for probe in summary.probes):
         why = "no probe fired"
     elif summary.summary.events.get("data"):
@@ -73,13 +73,13 @@ def no_rates(summary: Summary) -> list[str]:
 
 def _not_trained(summary: Summary) -> str:
     """Of a program that nobody asked about, why its libraries tell nothing."""
-    asked = "no voirfile asked for any"
+    asked = "no voirfile records rates"
     if summary.automatic is None:
         return f"no rates were recorded: {asked}"
     libraries = [str(each.get("library")) for each in summary.automatic]
     if libraries:
         return f"nothing was trained with {fit(', '.join(libraries), 30)}, and {asked}"
-    return f"no library was imported that trains, and {asked}"
+    return f"no training library was imported, and {asked}"
 
 
 def losses(summary: Recorded) -> list[str]:

@@ -45,7 +45,7 @@ def test_a_slow_pass_in_the_middle_of_a_step(tmp_path: Path) -> None:
     [evaluation] = found.evaluations
     assert (evaluation.passes, evaluation.batches) == (4, 20)
     # What a step waits for is 1 of 8 ms; the 50 ms of validation do not count.
-    assert "input-bound as well: 12 % of a step waits at train.py:10" in found.verdict.besides
+    assert "also input-bound: 12 % of a step waits at train.py:10" in found.verdict.besides
 
 
 def test_a_pass_that_is_left_early(tmp_path: Path) -> None:

@@ -465,7 +465,9 @@ def test_no_step(tmp_path: Path) -> None:
         p.wait(3)
     found = report(tmp_path / "r", p)
     assert not found.loops and not found.evaluations
-    assert found.verdict.kind == "none" and "no steps were seen" in found.verdict.sentence
+    assert (
+        found.verdict.kind == "none" and "no training steps were recorded" in found.verdict.sentence
+    )
     assert [node.name for node in found.others] == ["io"]
 
 

@@ -62,5 +62,5 @@ def test_a_loss_that_may_be_divided_is_said_to_be(tmp_path: Path, parts: int) ->
             p.update()
     found = report(tmp_path / "r", p)
     said = [text for text in found.unmeasured if "loss" in text]
-    assert len(said) == (parts > 1) and all("4 calls of backward" in text for text in said)
+    assert len(said) == (parts > 1) and all("calls backward 4 times" in text for text in said)
     assert p.now > 40 * MS

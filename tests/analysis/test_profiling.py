@@ -56,7 +56,7 @@ def test_holes_torn_ends_and_sites_that_nobody_knows(tmp_path: Path) -> None:
     assert found
     check(found)
     assert only(found).steps == 20 and only(found).step.max == ms(8e-3)
-    assert "3 spans were left out: what they belong to was not recorded" in found.unmeasured
+    assert "3 spans were left out: their call site was not recorded" in found.unmeasured
 
 
 def test_a_run_that_nobody_collected(tmp_path: Path) -> None:

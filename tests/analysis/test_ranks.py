@@ -33,7 +33,7 @@ def test_a_straggler_is_named_with_what_it_is_slow_at(tmp_path: Path) -> None:
     assert straggler and (straggler.rank, straggler.slow_at) == (2, "io")
     assert straggler.score == ms(4.9 / 13, rel=1e-4) and straggler.excess == ms(4.9e-3, rel=1e-4)
     assert (found.verdict.kind, found.verdict.severity) == ("straggler", "critical")
-    assert "rank 2 for 38 % of a step, slow at io" in found.verdict.sentence
+    assert "rank 2 for 38 % of a step, slow in io" in found.verdict.sentence
     # Four ranks of 8 items each, in the same 13 ms.
     assert loop.throughput.items == ms(4 * 8 / 13e-3, rel=1e-4)
     assert loop.throughput.steps == ms(1 / 13e-3, rel=1e-4)
@@ -52,7 +52,7 @@ def test_a_straggler_without_collectives(tmp_path: Path) -> None:
     found = report(tmp_path / "r", *programs)
     straggler = only(found).straggler
     assert straggler and (straggler.rank, straggler.slow_at) == (1, "forward")
-    assert any("collectives: none were seen" in text for text in found.unmeasured)
+    assert any("collectives: none were recorded" in text for text in found.unmeasured)
 
 
 def test_communication_bound(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_input_bound(tmp_path: Path) -> None:
     assert (verdict.kind, verdict.severity) == ("input-bound", "critical")
     assert verdict.sentence == "input-bound: 67 % of a step waits at train.py:10"
     assert "20 %" in verdict.threshold and "MNIST" in verdict.advice[0]
-    assert verdict.confidence == "high: it is so in 6 of 6 parts of the run"
+    assert verdict.confidence == "high: the same in 6 of 6 parts of the run"
     assert "median 14 ms" in verdict.evidence[1]
 
 
@@ -68,12 +68,10 @@ def test_one_slow_step_makes_no_verdict(tmp_path: Path) -> None:
     assert loop.exceptional and (loop.exceptional.steps, loop.exceptional.mostly) == (1, "other")
     assert loop.tree.share == ms(1) and sum(c.share for c in loop.tree.children) == ms(1)
     slow, pause = found.verdict.besides[:2]
-    assert slow.startswith("one step of the warm-up takes 6.0 s")
-    assert pause.startswith("1 step takes 507 ms") and "no share counts it" in pause
+    assert slow.startswith("one warm-up step takes 6.0 s")
+    assert pause.startswith("1 step takes 507 ms") and "all shares exclude it" in pause
     assert slow in found.verdict.sentence
-    assert "shares leave out 1 step of 507 ms, most of it other" in "\n".join(
-        terminal.profile(found)
-    )
+    assert "shares exclude 1 step of 507 ms, mostly other" in "\n".join(terminal.profile(found))
 
 
 def test_what_comes_back_is_no_exception(tmp_path: Path) -> None:
@@ -90,8 +88,8 @@ def test_a_program_that_changes_is_not_sure(tmp_path: Path) -> None:
         p.turn(io=20 if step < 80 else 0.1)
     verdict = report(tmp_path / "r", p).verdict
     assert verdict.kind == "input-bound" and verdict.severity == "warning"
-    why = "it is so in 7 of 16 parts of the run, and compute-bound in 9"
-    assert verdict.sentence.endswith(f"not sure: {why}") and verdict.confidence == f"low: {why}"
+    why = "the same in only 7 of 16 parts of the run, compute-bound in 9"
+    assert verdict.sentence.endswith(f"uncertain: {why}") and verdict.confidence == f"low: {why}"
 
 
 def test_a_few_steps_make_nothing_critical(tmp_path: Path) -> None:
@@ -100,7 +98,7 @@ def test_a_few_steps_make_nothing_critical(tmp_path: Path) -> None:
         p.turn(io=50)
     verdict = report(tmp_path / "r", p).verdict
     assert (verdict.kind, verdict.severity) == ("input-bound", "warning")
-    assert verdict.sentence.endswith("not sure: only 7 steps were measured")
+    assert verdict.sentence.endswith("uncertain: only 7 steps were measured")
 
 
 def test_blocked(tmp_path: Path) -> None:
@@ -157,7 +155,7 @@ def test_estimators_alone(tmp_path: Path) -> None:
     assert verdict.sentence == "8.1 s, 45 %: fit of RandomForestClassifier, train.py:10"
     predicted, unseen = verdict.evidence
     assert predicted == "900 ms, 5 %: predict of RandomForestClassifier, train.py:11"
-    assert unseen.startswith("nothing was recorded inside of that fit")
+    assert unseen.startswith("nothing was recorded inside that fit")
 
 
 def test_trees_in_threads_are_a_part_of_the_fit(tmp_path: Path) -> None:
@@ -179,7 +177,7 @@ def test_compiled_boosting_is_computed(tmp_path: Path, name: str) -> None:
             p.wait(1)
     verdict = report(tmp_path / "r", p).verdict
     assert verdict.kind == "compute-bound" and verdict.severity == "info"
-    assert f"is {name}: what compiled code does in there is not seen" in verdict.sentence
+    assert f"is {name}: the inside of compiled code is not recorded" in verdict.sentence
     assert "compiled model" not in " ".join(verdict.advice)
 
 
@@ -338,7 +336,9 @@ def test_transfers_that_nobody_sees(
         if device:
             p.row("forward", start, start + MS, clock="device", device=device, of=1, phase="train")
     found = report(tmp_path / "r", p)
-    texts = [text for text in found.unmeasured if "transfers to devices: none were seen" in text]
+    texts = [
+        text for text in found.unmeasured if "transfers to devices: none were recorded" in text
+    ]
     assert len(texts) == said
 
 
@@ -371,7 +371,7 @@ def test_what_could_not_be_measured(tmp_path: Path) -> None:
     said = found.unmeasured
     assert "device time: no device clock was recorded; all times are the host's" in said
     assert (
-        "items per second: no call of a model was seen in its steps; rates are steps per second"
+        "items per second: no call of a model was recorded in its steps; rates are steps per second"
         in said
     )
     assert "ranks 1, 2 of 3 recorded nothing" in said

@@ -145,7 +145,7 @@ def check(shape: Shape, found: Profile) -> None:
         kind = KINDS[name]
         if part >= 0.105 and name != "compute" and kind != verdict.kind:
             text = f"{100 * part:.0f} %"
-            assert any(b.startswith(kind) and text in b for b in verdict.besides), words
+            assert any(b.startswith(f"also {kind}: ") and text in b for b in verdict.besides), words
     _check_severity(shape, verdict, most, loop, words)
     _check_advice(shape, verdict, words)
     _check_dwarfs(shape, verdict, loop, words)
@@ -154,7 +154,7 @@ def check(shape: Shape, found: Profile) -> None:
 def _check_severity(shape: Shape, verdict: Verdict, most: float, loop: Loop, words: str) -> None:
     level = verdict.confidence.partition(":")[0]
     assert level in ("high", "medium", "low"), words
-    assert (level == "low") == ("not sure: " in verdict.sentence), words
+    assert (level == "low") == ("uncertain: " in verdict.sentence), words
     if loop.step.n < 16:
         assert level == "low" and f"only {loop.step.n} step" in verdict.confidence, words
     assert shape.crowded == (CROWDED in verdict.confidence), words
@@ -190,7 +190,7 @@ def _check_dwarfs(shape: Shape, verdict: Verdict, loop: Loop, words: str) -> Non
     if not shape.start and not shape.first:
         assert "start-up" not in besides and "one step" not in besides, words
     if loop.exceptional:
-        assert "no share counts it" in besides, words
+        assert "all shares exclude it" in besides, words
 
 
 @pytest.mark.parametrize("seed", range(6))

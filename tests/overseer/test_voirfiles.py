@@ -336,7 +336,7 @@ def test_stopping_is_success_even_with_a_bare_except(how, inject):
     )
     assert (run.exit, run.out) == (0, "cleaned\n"), run.err
     assert run.record["stopped"] is True
-    assert "stopped as asked" in run.err
+    assert "stopped on request" in run.err
 
 
 @pytest.mark.parametrize("raised", ["injector", "voir.phase"])

@@ -137,7 +137,7 @@ def test_many_ranks_show_the_ends_and_the_culprit() -> None:
     text = "\n".join(loops.rank_table(loop))
     assert "rank 0 " in text and "rank 100 " in text and "rank 255 " in text
     assert "… and 239 ranks between these" in text
-    assert "the others wait for rank 100, 30.0 % of a step; slow at io" in text
+    assert "the other ranks wait for rank 100 for 30.0 % of a step; it is slow in io" in text
 
 
 def test_a_rank_is_longer_than_the_others_in_its_own_region() -> None:

@@ -112,14 +112,14 @@ def test_how_it_ended(tmp_path: Path, options: dict[str, Any], said: str) -> Non
 
 
 def test_a_deliberate_stop(tmp_path: Path) -> None:
-    assert "  stopped as asked, exit 0 · " in render(new_run(tmp_path, [("stop", {})]))
+    assert "  stopped on request, exit 0 · " in render(new_run(tmp_path, [("stop", {})]))
 
 
 @pytest.mark.parametrize(
     ("events", "why"),
     [
         ([], "no Python process of the program recorded anything"),
-        ([("phase", {"name": "init"})], "nothing asked for any: no probe was set"),
+        ([("phase", {"name": "init"})], "no probe was set"),
         ([("probe", probe("s")), ("fired", {"s": 0})], "no probe fired"),
         ([("probe", probe("s")), ("fired", {"s": 2})], "no probe gave anything"),
         ([("probe", probe("s")), ("fired", {"s": 2}), ("data", {"a": 1})], "no probe gave a rate"),
@@ -131,7 +131,7 @@ def test_no_rates(tmp_path: Path, events: list[tuple[str, Any]], why: str) -> No
 
 
 def test_no_voirfile(tmp_path: Path) -> None:
-    assert "no voirfile asked for any" in render(new_run(tmp_path, []))
+    assert "no voirfile records rates" in render(new_run(tmp_path, []))
 
 
 def test_ranks(tmp_path: Path) -> None:

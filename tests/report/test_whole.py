@@ -83,8 +83,8 @@ def test_what_libraries_lack_is_not_measured(
 @pytest.mark.parametrize(
     ("automatic", "why"),
     [
-        ([], "no library was imported that trains, and no voirfile asked for any"),
-        ([{"library": "torch"}], "nothing was trained with torch, and no voirfile asked for any"),
+        ([], "no training library was imported, and no voirfile records rates"),
+        ([{"library": "torch"}], "nothing was trained with torch, and no voirfile records rates"),
     ],
 )
 def test_a_program_that_trains_nothing(

@@ -99,7 +99,7 @@ def test_trees_of_a_forest_in_threads(tmp_path):
 def test_what_one_call_of_compiled_code_does_is_said_to_be_unseen(tmp_path):
     said = " ".join(run(tmp_path, PROGRAM, "machine").err.split())
     assert "fit of SVC" in said
-    assert "nothing was recorded inside of that fit" in said
+    assert "nothing was recorded inside that fit" in said
 
 
 def test_a_network(tmp_path):
