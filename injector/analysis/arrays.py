@@ -11,7 +11,7 @@ from .columns import Flags, Ints
 from .profile import Statistics
 
 
-class Holes:
+class ExcludedIntervals:
     """Pieces of time that do not count, and how much of any interval they take."""
 
     def __init__(self, start: Ints, end: Ints) -> None:
@@ -50,7 +50,7 @@ class Holes:
         return (last > 0) & (moment < self.end[last - 1])
 
 
-NOTHING = Holes(np.empty(0, np.int64), np.empty(0, np.int64))
+NOTHING = ExcludedIntervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def counts(moments: Ints, start: Ints, end: Ints) -> Ints:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..store import packed
 from ..store.folder import Damage, Run, check_schema, read_records
 from ..store.layout import SPANS_SUFFIX
-from .profile import Place
+from .profile import SourceLine
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -32,7 +32,7 @@ class Site:
     region: str
     clock: str = "host"
     thread: int = 0
-    place: Place | None = None
+    place: SourceLine | None = None
     of: int | None = None
     what: str | None = None
     phase: str | None = None
@@ -199,10 +199,10 @@ def _site(data: dict[str, Any]) -> Site | None:
     )
 
 
-def _place(data: object) -> Place | None:
+def _place(data: object) -> SourceLine | None:
     if not isinstance(data, dict) or _text(data.get("file")) is None:
         return None
-    return Place(
+    return SourceLine(
         file=data["file"],
         line=_integer(data.get("line")) or 0,
         function=_text(data.get("function")) or "",
@@ -211,7 +211,7 @@ def _place(data: object) -> Place | None:
 
 
 def read_rows(source: Source) -> Rows:
-    """The spans of ``source``, without holes, torn ends and what makes no sense. Raises OSError."""
+    """The spans of ``source``, without gaps, truncated ends and damaged rows. Raises OSError."""
     room = packed.count(source.spans_path)
     start, end, payload = (np.empty(room, np.int64) for _ in range(3))
     site = np.empty(room, np.int32)

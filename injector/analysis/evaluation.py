@@ -1,4 +1,4 @@
-"""When a lane evaluates: passes over other data in which nothing is trained."""
+"""When a track evaluates: passes over other data in which nothing is trained."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Holes, counts, owners
+from .arrays import ExcludedIntervals, counts, owners
 from .columns import Flags, Ints
-from .iterations import Turns
+from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
-from .steps import Steps
+from .steps import TrackSteps
 from .tables import counted
-from .tracks import Marks
+from .tracks import Landmarks
 
 _USUAL = 0.5
 """A model that only predicts in so many of the steps (a teacher, a target network) is part of them."""
@@ -37,8 +37,8 @@ class Passes:
         """Those of the given flags."""
         return Passes(self.start[which], self.end[which], self.site[which])
 
-    def holes(self) -> Holes:
-        return Holes(self.start, self.end)
+    def excluded(self) -> ExcludedIntervals:
+        return ExcludedIntervals(self.start, self.end)
 
 
 @dataclass
@@ -56,131 +56,131 @@ class _Atoms:
     """Of which pass over which loader; -1 for none."""
 
 
-def passes_of(marks: Marks, turns: Turns, steps: Steps) -> Passes:
-    """Where ``marks``' lane evaluates, given the steps as far as they are known."""
+def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps) -> Passes:
+    """Where ``marks``' track evaluates, given the steps as far as they are known."""
     spans = marks.passes
-    lane = marks.lane
+    track = marks.track
     atoms = [
-        _Atoms(lane.start[spans], lane.end[spans], lane.site[spans].astype(np.int64),
+        _Atoms(track.start[spans], track.end[spans], track.site[spans].astype(np.int64),
                np.zeros(len(spans), np.int64), np.ones(len(spans), np.bool_),
                np.full(len(spans), -1, np.int64))
     ]  # fmt: skip
     if len(marks.forward):
-        atoms += _by_loader(marks, turns)
+        atoms += _by_loader(marks, iterations)
         atoms.append(_by_model(marks, steps))
-    passes = _joined(_together(atoms), _training(marks, turns))
-    return passes.take(~_played(marks, turns, passes))
+    passes = _joined(_together(atoms), _training(marks, iterations))
+    return passes.take(~_played(marks, iterations, passes))
 
 
-def _training(marks: Marks, turns: Turns) -> Ints:
+def _training(marks: Landmarks, iterations: LoaderIterations) -> Ints:
     """The moments at which something is trained, which ends any pass."""
-    lane = marks.lane
+    track = marks.track
     rows = np.concatenate((marks.updates, marks.backward))
-    pacing = lane.start[turns.pacing]
-    for start, end in turns.tried:
+    pacing = track.start[iterations.pacing]
+    for start, end in iterations.tried:
         pacing = pacing[owners(start, end, pacing) < 0]
-    return np.sort(np.concatenate((lane.start[rows], pacing)))
+    return np.sort(np.concatenate((track.start[rows], pacing)))
 
 
-def _played(marks: Marks, turns: Turns, passes: Passes) -> Flags:
-    """Which of ``passes`` are an agent's turns in its environment, and no evaluation.
+def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> Flags:
+    """Which of ``passes`` are an agent's iterations in its environment, and no evaluation.
 
     Such a model is called on what few environments show, without a loader, and before it is trained
     for the first time: it learns from what it has seen there, in larger batches.
     """
-    lane = marks.lane
+    track = marks.track
     found = np.zeros(len(passes), np.bool_)
-    if not (len(turns.free) and len(passes) and len(marks.learnt)):
+    if not (len(iterations.free) and len(passes) and len(marks.learnt)):
         return found
-    trained, _ = counted(lane.payload[marks.learnt])
+    trained, _ = counted(track.payload[marks.learnt])
     if not len(trained):
         return found
     usual = np.median(trained)
-    moments = lane.start[turns.free]
-    calls = lane.start[marks.tried]
+    moments = track.start[iterations.free]
+    calls = track.start[marks.tried]
     for site in np.unique(passes.site).tolist():
         mine = np.flatnonzero(passes.site == site)
-        if lane.sites[site].region != "forward" or passes.start[mine[0]] > moments[0]:
+        if track.sites[site].region != "forward" or passes.start[mine[0]] > moments[0]:
             continue
         first, last = np.searchsorted(calls, (passes.start[mine], passes.end[mine]))
         seen = np.concatenate([marks.tried[a:b] for a, b in zip(first, last, strict=True)])
-        sizes, _ = counted(lane.payload[seen])
+        sizes, _ = counted(track.payload[seen])
         if len(sizes) and np.median(sizes) < usual:
             found[mine] = passes.start[mine] < moments[-1]
     return found
 
 
-def _by_loader(marks: Marks, turns: Turns) -> list[_Atoms]:
-    """The turns of loaders that nothing is trained with."""
+def _by_loader(marks: Landmarks, iterations: LoaderIterations) -> list[_Atoms]:
+    """The iterations of loaders that nothing is trained with."""
     found = []
-    lane = marks.lane
-    for start, end in turns.tried:
-        rows = marks.fetches[np.searchsorted(lane.start[marks.fetches], start)]
-        found.append(_turn_atoms(marks, rows, start, end))
-    if len(marks.fetches) == len(turns.pacing):
+    track = marks.track
+    for start, end in iterations.tried:
+        rows = marks.fetches[np.searchsorted(track.start[marks.fetches], start)]
+        found.append(_iteration_atoms(marks, rows, start, end))
+    if len(marks.fetches) == len(iterations.pacing):
         return found
-    pacing = lane.start[turns.pacing]
+    pacing = track.start[iterations.pacing]
     streams = Loaders(marks).streams([])
     first = np.array([stream.start[0] for stream in streams])
-    begun = np.sort(np.concatenate((first, lane.start[marks.starts])))
+    begun = np.sort(np.concatenate((first, track.start[marks.starts])))
     for stream in streams:
-        at = int(np.searchsorted(turns.pacing, stream.rows[0]))
-        if at < len(turns.pacing) and turns.pacing[at] == stream.rows[0]:
+        at = int(np.searchsorted(iterations.pacing, stream.rows[0]))
+        if at < len(iterations.pacing) and iterations.pacing[at] == stream.rows[0]:
             continue
         found.append(_of_stream(marks, stream, pacing, begun))
     return found
 
 
-def _of_stream(marks: Marks, stream: Stream, pacing: Ints, begun: Ints) -> _Atoms:
-    """Its turns that evaluate; ``begun`` are the moments at which any loader begins."""
-    lane = marks.lane
+def _of_stream(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -> _Atoms:
+    """Its iterations that evaluate; ``begun`` are the moments at which any loader begins."""
+    track = marks.track
     following = np.concatenate((pacing, [OPEN]))[np.searchsorted(pacing, stream.start)]
     close = np.minimum(stream.close, following)
     # A loop that is left has ended where another one begins; a batch that is not used is none.
     another = np.concatenate((begun, [OPEN]))[np.searchsorted(begun, stream.start, side="right")]
-    fetched = lane.start[stream.rows]
+    fetched = track.start[stream.rows]
     anew = counts(begun, fetched, np.concatenate((stream.begin[1:] + 1, [OPEN]))) > 0
     anew &= np.concatenate((stream.begin[1:] < fetched[1:], [True]))
-    anew &= ~np.isin(stream.close, lane.start[marks.ends])
+    anew &= ~np.isin(stream.close, track.start[marks.ends])
     close = np.where(stream.left | anew, np.minimum(close, another), close)
-    busy = np.sort(np.concatenate((lane.start[marks.backward], lane.start[marks.updates])))
+    busy = np.sort(np.concatenate((track.start[marks.backward], track.start[marks.updates])))
     trains = counts(busy, stream.start, close) > 0
-    first = np.searchsorted(lane.start[marks.forward], stream.start)
+    first = np.searchsorted(track.start[marks.forward], stream.start)
     some = first < len(marks.forward)
     row = marks.forward[np.minimum(first, len(marks.forward) - 1)]
-    called = some & (lane.start[row] < close)
+    called = some & (track.start[row] < close)
     only_tries = called & np.isin(row, marks.tried)
     # A loader inside of a step: what its batches lead to goes into the backward of that step.
     later = np.concatenate((busy, [OPEN]))[np.searchsorted(busy, stream.start)]
     feeds = np.isin(row, marks.trained) & (later < following) & (len(pacing) > 0)
     kept = only_tries | (called & ~trains & ~feeds)
     end = _ahead(marks, stream, called, kept, begun, busy)
-    return _turn_atoms(
+    return _iteration_atoms(
         marks, stream.rows[kept], stream.start[kept], close[kept], stream.begin[kept], end[kept]
     )
 
 
 def _ahead(
-    marks: Marks, stream: Stream, called: Flags, kept: Flags, begun: Ints, busy: Ints
+    marks: Landmarks, stream: Stream, called: Flags, kept: Flags, begun: Ints, busy: Ints
 ) -> Ints:
     """Of a loader that is one batch ahead, when the call with the last batch ends, after it ran dry.
 
     Has its first fetch, which no call follows before the next one, ``kept``.
     """
-    lane, n = marks.lane, len(stream.start)
+    track, n = marks.track, len(stream.start)
     end = np.zeros(n, np.int64)
     fresh = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
     final = np.concatenate((fresh[1:], [True]))
-    tried = lane.start[marks.tried]
-    others = np.sort(np.concatenate((begun, busy, lane.start[marks.fetches], [OPEN])))
+    tried = track.start[marks.tried]
+    others = np.sort(np.concatenate((begun, busy, track.start[marks.fetches], [OPEN])))
     following = others[np.searchsorted(others, stream.close)]
     late = (
         final & ~stream.left & (stream.close < OPEN) & (counts(tried, stream.close, following) > 0)
     )
-    first = np.flatnonzero(fresh)[np.cumsum(fresh) - 1]  # of each turn's epoch
+    first = np.flatnonzero(fresh)[np.cumsum(fresh) - 1]  # of each iteration's epoch
     late &= ~called[first]
     at = np.flatnonzero(late)
-    end[at] = lane.end[marks.tried[np.searchsorted(tried, following[at]) - 1]]
+    end[at] = track.end[marks.tried[np.searchsorted(tried, following[at]) - 1]]
     kept[at] = True
     whole = np.flatnonzero(fresh & ~called & ~kept)
     whole = whole[whole + 1 < n]
@@ -188,8 +188,8 @@ def _ahead(
     return end
 
 
-def _turn_atoms(
-    marks: Marks,
+def _iteration_atoms(
+    marks: Landmarks,
     rows: Ints,
     start: Ints,
     close: Ints,
@@ -200,31 +200,31 @@ def _turn_atoms(
 
     The first fetch of a pass also waits for the loader to start, from ``begin``.
     """
-    lane = marks.lane
-    ends = lane.start[marks.ends]
+    track = marks.track
+    ends = track.start[marks.ends]
     at = np.searchsorted(ends, close)
     dry = at < len(ends)
     row = marks.ends[np.minimum(at, len(ends) - 1)] if len(ends) else rows
-    dry &= lane.start[row] == close if len(ends) else False
-    busy = np.sort(np.concatenate((lane.start[marks.backward], lane.start[marks.updates])))
+    dry &= track.start[row] == close if len(ends) else False
+    busy = np.sort(np.concatenate((track.start[marks.backward], track.start[marks.updates])))
     stop = np.minimum(close, np.concatenate((busy, [OPEN]))[np.searchsorted(busy, start)])
-    forward = lane.start[marks.forward]
+    forward = track.start[marks.forward]
     last = np.maximum(np.searchsorted(forward, stop) - 1, 0)
-    end = np.where(dry, lane.end[row], lane.end[marks.forward[last]])
-    end = np.maximum(end, lane.end[rows])
+    end = np.where(dry, track.end[row], track.end[marks.forward[last]])
+    end = np.maximum(end, track.end[rows])
     if until is not None:
         end = np.maximum(end, until)
-    site = lane.site[rows].astype(np.int64)
+    site = track.site[rows].astype(np.int64)
     return _Atoms(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry,
                   _passes_over(marks, rows))  # fmt: skip
 
 
-def _passes_over(marks: Marks, rows: Ints) -> Ints:
+def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
     """For each fetch a number of its loader, and below it how often that had begun and run dry before."""
-    lane = marks.lane
-    names = list({(site.of, site.place): None for site in lane.sites.values()})
-    name = lane.table(lambda site: names.index((site.of, site.place)))
-    of = lane.table(lambda site: -1 if site.of is None else site.of)
+    track = marks.track
+    names = list({(site.of, site.place): None for site in track.sites.values()})
+    name = track.table(lambda site: names.index((site.of, site.place)))
+    of = track.table(lambda site: -1 if site.of is None else site.of)
     moved = np.sort(np.concatenate((marks.starts, marks.ends)))
     again = np.zeros(len(rows), np.int64)
     for each in np.unique(of[rows]).tolist():
@@ -234,18 +234,18 @@ def _passes_over(marks: Marks, rows: Ints) -> Ints:
     return found
 
 
-def _by_model(marks: Marks, steps: Steps) -> _Atoms:
+def _by_model(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     """Calls of models that are not trained at that moment.
 
     A model that only predicts in most steps is a part of them, unless it is the one that is trained, and
     all that tells it to evaluate does so.
     """
-    lane, rows = marks.lane, marks.tried
+    track, rows = marks.track, marks.tried
     if len(rows) and len(steps):
-        of = lane.table(lambda site: -1 if site.of is None else site.of)
+        of = track.table(lambda site: -1 if site.of is None else site.of)
         itself = np.isin(of[rows], of[marks.trained])
-        itself &= lane.table(lambda site: site.phase == "eval")[rows] == 1
-        owner = owners(steps.start, steps.end, lane.start[rows])
+        itself &= track.table(lambda site: site.phase == "eval")[rows] == 1
+        owner = owners(steps.start, steps.end, track.start[rows])
         kept = np.ones(len(rows), np.bool_)
         for each in np.unique(of[rows[~itself]]).tolist():
             mine = (of[rows] == each) & ~itself
@@ -254,8 +254,8 @@ def _by_model(marks: Marks, steps: Steps) -> _Atoms:
                 kept &= ~mine
         rows = rows[kept]
     none = np.zeros(len(rows), np.bool_)
-    site = lane.site[rows].astype(np.int64)
-    return _Atoms(lane.start[rows], lane.end[rows], site, np.full(len(rows), 2, np.int64), none,
+    site = track.site[rows].astype(np.int64)
+    return _Atoms(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), none,
                   np.full(len(rows), -1, np.int64))  # fmt: skip
 
 

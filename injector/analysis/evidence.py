@@ -12,10 +12,10 @@ import numpy as np
 
 from ..store.layout import gives
 from .arrays import exceptional, median_of
-from .machines import Machine
-from .making import Between
-from .profile import READING, Loop, Node, Stretch
-from .traces import Unit
+from .machines import HostUsage
+from .making import LargestGap
+from .profile import READING, Node, TimeSegment, TrainingLoop
+from .traces import LoopTrace
 
 WINDOWS, IN_WINDOW = 16, 8
 """Into how many parts a loop is cut at most, and of how many steps each is at least."""
@@ -47,31 +47,31 @@ class Host(NamedTuple):
 class Evidence:
     """What a verdict is made of."""
 
-    loop: Loop
+    loop: TrainingLoop
     windows: list[Shares]
     """Of the parts of the run, in order."""
     busy: float | None = None
     """The typical part of a step in which the device works; None without a device clock."""
-    between: Between | None = None
+    between: LargestGap | None = None
     growth: tuple[int, float] | None = None
     """Which process grew, and by how many bytes."""
-    stretches: Sequence[Stretch] = ()
+    segments: Sequence[TimeSegment] = ()
     others: Sequence[Node] = ()
     """Regions outside of steps."""
     wall: float = 0.0
     host: Host = field(default_factory=Host)
 
 
-def windows_of(units: list[Unit], warmup: int) -> list[Shares]:
+def windows_of(traces: list[LoopTrace], warmup: int) -> list[Shares]:
     """The same over parts of the measured steps, all ranks together."""
-    count = min(len(unit.start) - unit.measured_from(warmup) for unit in units)
+    count = min(len(trace.start) - trace.measured_from(warmup) for trace in traces)
     count = max(1, min(WINDOWS, count // IN_WINDOW))
     sums: list[dict[str, float]] = [{} for _ in range(count)]
-    for unit in units:
-        first = unit.measured_from(warmup)
-        kept = ~exceptional(unit.table.seconds[first:])
+    for trace in traces:
+        first = trace.measured_from(warmup)
+        kept = ~exceptional(trace.table.seconds[first:])
         edges = np.linspace(0, len(kept), count + 1).astype(int)[:-1]
-        for name, seconds in unit.table.regions().items():
+        for name, seconds in trace.table.regions().items():
             parts = np.add.reduceat(seconds[first:] * kept, edges, dtype=np.float64)
             name = "io" if name in READING else name
             for window, part in zip(sums, parts.tolist(), strict=True):
@@ -84,41 +84,41 @@ def windows_of(units: list[Unit], warmup: int) -> list[Shares]:
     ]
 
 
-def busy_of(units: list[Unit], warmup: int) -> float | None:
+def busy_of(traces: list[LoopTrace], warmup: int) -> float | None:
     """The part of the median step in which devices work."""
     found = []
-    for unit in units:
-        busy = unit.table.busy()
+    for trace in traces:
+        busy = trace.table.busy()
         if busy is not None:
-            first = unit.measured_from(warmup)
-            whole = unit.table.seconds[first:]
+            first = trace.measured_from(warmup)
+            whole = trace.table.seconds[first:]
             found.append(median_of(busy[first:][whole > 0] / whole[whole > 0]))
     return float(np.mean(found)) if found else None
 
 
-def growth_of(memory: Memory, units: list[Unit]) -> tuple[int, float] | None:
+def growth_of(memory: Memory, traces: list[LoopTrace]) -> tuple[int, float] | None:
     """The process whose memory grew most through three bands of the loop, beyond doubt."""
     worst: tuple[int, float] | None = None
-    for unit in units:
-        if len(unit.start) < LEAST_STEPS or unit.source.index not in memory:
+    for trace in traces:
+        if len(trace.start) < LEAST_STEPS or trace.source.index not in memory:
             continue
-        times, values = (np.asarray(each, np.float64) for each in memory[unit.source.index])
-        edges = [float(unit.start[i * (len(unit.start) - 1) // 3]) / 1e9 for i in range(3)]
-        edges.append(float(unit.end[-1]) / 1e9)
+        times, values = (np.asarray(each, np.float64) for each in memory[trace.source.index])
+        edges = [float(trace.start[i * (len(trace.start) - 1) // 3]) / 1e9 for i in range(3)]
+        edges.append(float(trace.end[-1]) / 1e9)
         bands = [values[(times >= a) & (times <= b)] for a, b in pairwise(edges)]
         if any(not len(band) for band in bands):
             continue
         low, middle, high = (float(np.median(band)) for band in bands)
         if low < middle < high and high - low >= GROWTH and (not worst or high - low > worst[1]):
-            worst = unit.source.index, high - low
+            worst = trace.source.index, high - low
     return worst
 
 
-def host_of(watched: Sequence[Machine], units: list[Unit]) -> Host:
+def host_of(watched: Sequence[HostUsage], traces: list[LoopTrace]) -> Host:
     """What the monitors saw of the hosts of a loop while it ran."""
-    names = {unit.source.host for unit in units}
-    begin = min(int(unit.start[0]) for unit in units) / 1e9
-    end = max(int(unit.end[-1]) for unit in units) / 1e9
+    names = {trace.source.host for trace in traces}
+    begin = min(int(trace.start[0]) for trace in traces) / 1e9
+    end = max(int(trace.end[-1]) for trace in traces) / 1e9
     mine = [machine for machine in watched if machine.host in names]
     return Host(
         cores=min((machine.total_cores for machine in mine if machine.total_cores), default=None),
@@ -127,7 +127,7 @@ def host_of(watched: Sequence[Machine], units: list[Unit]) -> Host:
     )
 
 
-def _is_full(machine: Machine, begin: float, end: float) -> bool:
+def _is_full(machine: HostUsage, begin: float, end: float) -> bool:
     during = [load for time, load in machine.load if begin <= time <= end + 1]
     if during and sum(during) / len(during) >= FULL:
         return True
@@ -149,19 +149,19 @@ def nodes(node: Node, name: str) -> list[Node]:
     return found
 
 
-def heaviest(loop: Loop, *names: str) -> Node | None:
+def heaviest(loop: TrainingLoop, *names: str) -> Node | None:
     """The region of one of these names that takes most of a step."""
     found = [node for name in names for node in nodes(loop.tree, name)]
     return max(found, key=lambda node: node.share, default=None)
 
 
-def is_compiled(loop: Loop) -> bool:
+def is_compiled(loop: TrainingLoop) -> bool:
     """Whether the model that takes most of a step was compiled, as far as that is seen."""
     node = heaviest(loop, "forward")
     return bool(node and node.what and any(mark in node.what for mark in COMPILED))
 
 
-def reading(loop: Loop, host: Host) -> tuple[str, ...]:
+def reading(loop: TrainingLoop, host: Host) -> tuple[str, ...]:
     """For ``io``."""
     node = heaviest(loop, "io", "io.start")
     what = node.what if node and node.what else "the loader"
@@ -196,7 +196,7 @@ def reading(loop: Loop, host: Host) -> tuple[str, ...]:
     return (first, ahead, local)
 
 
-def moving(loop: Loop) -> tuple[str, ...]:
+def moving(loop: TrainingLoop) -> tuple[str, ...]:
     """For ``h2d``."""
     node = heaviest(loop, "h2d")
     advice = (
@@ -209,14 +209,14 @@ def moving(loop: Loop) -> tuple[str, ...]:
     return advice
 
 
-def computing(loop: Loop, part: str) -> tuple[str, ...]:
+def computing(loop: TrainingLoop, part: str) -> tuple[str, ...]:
     """For what is computed, most of it in the region ``part``."""
     if is_compiled(loop):
         return (f"{part} is the largest part: lower precision, a faster device",)
     return (f"{part} is the largest part: lower precision, a compiled model, a faster device",)
 
 
-def launching(loop: Loop) -> tuple[str, ...]:
+def launching(loop: TrainingLoop) -> tuple[str, ...]:
     """For a device that waits until the host has launched something."""
     fewer = "larger batches; fused or foreach optimizers; fewer small operators"
     if is_compiled(loop):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import Holes, owners
+from .arrays import ExcludedIntervals, owners
 from .columns import Ints
-from .steps import Steps
+from .steps import TrackSteps
 from .tables import counted
-from .tracks import Marks
+from .tracks import Landmarks
 
 _MOSTLY = 0.75
 """The part of the steps in which two sources that say the same do so."""
@@ -23,7 +23,7 @@ class Items:
         self.items, self.tokens, self.why = items, tokens, why
 
 
-def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
+def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> Items:
     """What ``steps`` say themselves, else what their loader drew, else what their models were called with.
 
     A model that was called with as much as was drawn says it of each step: a loader may be ahead.
@@ -34,13 +34,13 @@ def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
             return said
     models = _of_models(marks)
     groups = [models, marks.learnt, marks.tried]
-    if (owners(steps.start, steps.end, marks.lane.start[marks.trained]) >= 0).any():
+    if (owners(steps.start, steps.end, marks.track.start[marks.trained]) >= 0).any():
         # What a loss is called with says nothing of a model that cannot tell: one observation is no batch.
         groups = [models]
-    found, known = _called(marks, steps, holes, groups)
-    drawn = _drawn(marks, steps, holes)
+    found, known = _called(marks, steps, excluded, groups)
+    drawn = _drawn(marks, steps, excluded)
     if not drawn:
-        return _judged(marks, steps, holes, found, known)
+        return _judged(marks, steps, excluded, found, known)
     items = None if found is None or found.items is None else found.items
     if found is not None and items is not None and any(_same(items, each) for each in drawn):
         return found
@@ -54,36 +54,42 @@ def items_of(marks: Marks, steps: Steps, holes: Holes) -> Items:
 
 
 def _called(
-    marks: Marks, steps: Steps, holes: Holes, groups: list[Ints]
+    marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals, groups: list[Ints]
 ) -> tuple[Items | None, Ints]:
     """What the first of ``groups`` of calls that says anything tells, and its rows; None if none does."""
-    lane = marks.lane
+    track = marks.track
     # A model may be trained in its mode for evaluation, or be wrapped in something that is.
     for calls in groups:
-        rows = calls[lane.payload[calls] > 0]
-        if len(holes):
-            rows = rows[~holes.hold(lane.start[rows])]
-        step = owners(steps.start, steps.end, lane.start[rows])
+        rows = calls[track.payload[calls] > 0]
+        if len(excluded):
+            rows = rows[~excluded.hold(track.start[rows])]
+        step = owners(steps.start, steps.end, track.start[rows])
         rows, step = rows[step >= 0], step[step >= 0]
         if len(rows):
-            items, tokens = counted(lane.payload[rows])
+            items, tokens = counted(track.payload[rows])
             return _items(_summed(marks, steps, rows, step, items),
                           _summed(marks, steps, rows, step, tokens)), rows  # fmt: skip
     return None, marks.learnt[:0]
 
 
-def _judged(marks: Marks, steps: Steps, holes: Holes, found: Items | None, known: Ints) -> Items:
+def _judged(
+    marks: Landmarks,
+    steps: TrackSteps,
+    excluded: ExcludedIntervals,
+    found: Items | None,
+    known: Ints,
+) -> Items:
     """What models were called with, where no loss speaks against it."""
     if found is None:
         return Items(None, None, _why(marks, steps))
     if found.items is None:
         return found
-    lane = marks.lane
-    others = marks.learnt[~np.isin(lane.site[marks.learnt], np.unique(lane.site[known]))]
-    others = others[lane.table(lambda site: site.phase is None)[others] == 1]
+    track = marks.track
+    others = marks.learnt[~np.isin(track.site[marks.learnt], np.unique(track.site[known]))]
+    others = others[track.table(lambda site: site.phase is None)[others] == 1]
     against = 0
-    for site in np.unique(lane.site[others]).tolist():
-        loss, _ = _called(marks, steps, holes, [others[lane.site[others] == site]])
+    for site in np.unique(track.site[others]).tolist():
+        loss, _ = _called(marks, steps, excluded, [others[track.site[others] == site]])
         if loss is None or loss.items is None:
             continue
         both = (loss.items > 0) & (found.items > 0)
@@ -121,22 +127,22 @@ def _same(one: Ints, other: Ints) -> bool:
     return bool(np.mean(one[both] == other[both]) >= _MOSTLY or (near and len(one) >= _MANY))
 
 
-def _drawn(marks: Marks, steps: Steps, holes: Holes) -> list[Ints]:
+def _drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> list[Ints]:
     """The items of the batches of each step: of its loader's as many as were used, of all of them, and
     of all loaders together. Nothing where a loader does not know them.
     """
-    lane = marks.lane
+    track = marks.track
     rows = marks.fetches
-    if len(holes):
-        rows = rows[~holes.hold(lane.start[rows])]
-    step = owners(steps.start, steps.end, lane.start[rows])
+    if len(excluded):
+        rows = rows[~excluded.hold(track.start[rows])]
+    step = owners(steps.start, steps.end, track.start[rows])
     rows, step = rows[step >= 0], step[step >= 0]
     if not len(rows):
         return []
-    loader = lane.table(lambda site: -1 if site.of is None else site.of)[rows]
+    loader = track.table(lambda site: -1 if site.of is None else site.of)[rows]
     first = np.searchsorted(step, np.arange(len(steps)))
     leading = np.bincount(loader[first[first < len(rows)]] + 1).argmax() - 1
-    items = counted(lane.payload[rows])[0]
+    items = counted(track.payload[rows])[0]
     mine = loader == leading
     number = np.bincount(step[mine], minlength=len(steps))
     if not items.all() or np.mean(number > 0) < 0.5:
@@ -156,15 +162,15 @@ def _drawn(marks: Marks, steps: Steps, holes: Holes) -> list[Ints]:
     return [some if (some > 0).all() else whole, whole, every]
 
 
-def _work(marks: Marks, steps: Steps, fetches: int) -> Ints:
+def _work(marks: Landmarks, steps: TrackSteps, fetches: int) -> Ints:
     """For how many batches each step called its model, or its backward: of ``fetches``, at best."""
-    lane, calls = marks.lane, _of_models(marks)
+    track, calls = marks.track, _of_models(marks)
     found = []
     for rows in (
         marks.backward,
-        *(calls[lane.site[calls] == n] for n in np.unique(lane.site[calls])),
+        *(calls[track.site[calls] == n] for n in np.unique(track.site[calls])),
     ):
-        inside = owners(steps.start, steps.end, lane.start[rows])
+        inside = owners(steps.start, steps.end, track.start[rows])
         found.append(np.bincount(inside[inside >= 0], minlength=len(steps)))
     exact = [each for each in found if each.sum() == fetches]
     most: Ints = (exact or [np.max(found, axis=0)])[0]
@@ -177,34 +183,34 @@ def _shared(items: Ints, number: Ints) -> Ints:
     return np.diff(total)
 
 
-def _of_models(marks: Marks) -> Ints:
+def _of_models(marks: Landmarks) -> Ints:
     """The calls of models, without those of what has no mode, where the same probe saw one that has.
 
     What a loss is called with need not be what a model was: it may count each token.
     """
-    sites = marks.lane.sites.values()
+    sites = marks.track.sites.values()
     learning = {site.asked for site in sites if site.region == "forward" and site.phase == "train"}
-    beside = marks.lane.table(lambda site: site.phase is None and site.asked in learning) == 1
+    beside = marks.track.table(lambda site: site.phase is None and site.asked in learning) == 1
     return marks.learnt[~beside[marks.learnt]] if len(marks.learnt) else marks.learnt
 
 
-def evaluated(marks: Marks, calls: Ints) -> Ints:
+def evaluated(marks: Landmarks, calls: Ints) -> Ints:
     """Of ``calls`` in an evaluation those of models, as :func:`_of_models` has it.
 
     A loss has no mode: without gradients it is seen to predict, as a model that was left in its mode for
     training is.
     """
-    lane = marks.lane
-    sites = lane.sites
-    trained = {sites[n].of for n in np.unique(lane.site[marks.trained]).tolist()}
+    track = marks.track
+    sites = track.sites
+    trained = {sites[n].of for n in np.unique(track.site[marks.trained]).tolist()}
     known = {n for n, site in sites.items() if site.phase == "eval" or site.of in trained}
-    probes = {sites[n].asked for n in np.unique(lane.site[calls]).tolist() if n in known}
+    probes = {sites[n].asked for n in np.unique(track.site[calls]).tolist() if n in known}
     beside = [n for n, site in sites.items() if n not in known and site.asked in probes]
-    return calls[~np.isin(lane.site[calls], beside)]
+    return calls[~np.isin(track.site[calls], beside)]
 
 
-def _why(marks: Marks, steps: Steps) -> str:
-    inside = owners(steps.start, steps.end, marks.lane.start[marks.learnt])
+def _why(marks: Landmarks, steps: TrackSteps) -> str:
+    inside = owners(steps.start, steps.end, marks.track.start[marks.learnt])
     if not (inside >= 0).any():
         return "no call of a model was recorded in its steps"
     return "the arguments of its model do not tell the number of items"
@@ -215,48 +221,48 @@ def _items(items: Ints, tokens: Ints) -> Items:
                  None if items.any() else "its batches tell the number of tokens, not of items")  # fmt: skip
 
 
-def _of_steps(marks: Marks, steps: Steps) -> Items | None:
-    lane = marks.lane
+def _of_steps(marks: Landmarks, steps: TrackSteps) -> Items | None:
+    track = marks.track
     rows = marks.steps
-    step = owners(steps.start, steps.end, lane.start[rows])
+    step = owners(steps.start, steps.end, track.start[rows])
     items, tokens = (
         np.bincount(step[step >= 0], each[step >= 0], len(steps)).astype(np.int64)
-        for each in counted(lane.payload[rows])
+        for each in counted(track.payload[rows])
     )
-    if all(lane.sites[site].payload == "counted" for site in np.unique(lane.site[rows]).tolist()):
+    if all(track.sites[site].payload == "counted" for site in np.unique(track.site[rows]).tolist()):
         # Counted by the shape of what a loader gave, which itself may say how many it drew.
         inner = np.flatnonzero(
-            lane.flags(lambda site: site.region == "io" and site.payload == "items")
+            track.flags(lambda site: site.region == "io" and site.payload == "items")
         )
-        owner = owners(steps.start, steps.end, lane.start[inner])
-        drawn = counted(lane.payload[inner[owner >= 0]])[0]
+        owner = owners(steps.start, steps.end, track.start[inner])
+        drawn = counted(track.payload[inner[owner >= 0]])[0]
         sums = np.bincount(owner[owner >= 0], drawn, len(steps)).astype(np.int64)
         items = sums if (sums > 0).all() else items
     return _items(items, tokens) if items.any() or tokens.any() else None
 
 
-def _summed(marks: Marks, steps: Steps, rows: Ints, step: Ints, number: Ints) -> Ints:
+def _summed(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints, number: Ints) -> Ints:
     """The items of each step's model, whatever else it was called for.
 
     A model that sees its batch several times between a fetch and a backward has worked on one batch;
     a batch that is cut into pieces, each with a backward of its own, counts whole; the batch on which
     one of several optimizers works once more does not count twice.
     """
-    lane = marks.lane
-    names = list(dict.fromkeys((site.of, site.place) for site in lane.sites.values()))
-    model = lane.table(lambda site: names.index((site.of, site.place)))[rows]
+    track = marks.track
+    names = list(dict.fromkeys((site.of, site.place) for site in track.sites.values()))
+    model = track.table(lambda site: names.index((site.of, site.place)))[rows]
     if not (step[1:] == step[:-1]).any():
         return _most(model, step, number, len(steps))
-    backward = lane.start[marks.backward]
-    updates, updated = lane.start[marks.updates], lane.end[marks.updates]
+    backward = track.start[marks.backward]
+    updates, updated = track.start[marks.updates], track.end[marks.updates]
     # The batches of a step: with several loaders, or a fetch ahead, one a step or as it says.
     batch = _batches(marks, steps, rows, step)
-    turn = np.searchsorted(updated, lane.start[rows], side="right")
-    piece = np.searchsorted(backward, lane.start[rows])
-    inside = owners(updates, updated, lane.start[rows]) >= 0
+    iteration = np.searchsorted(updated, track.start[rows], side="right")
+    piece = np.searchsorted(backward, track.start[rows])
+    inside = owners(updates, updated, track.start[rows]) >= 0
     piece = np.where(inside, -1, piece)  # an optimizer calls its closure again on the same batch
-    order = np.lexsort((rows, piece, turn, batch, step, model))
-    keys = [each[order] for each in (model, step, batch, turn, piece)]
+    order = np.lexsort((rows, piece, iteration, batch, step, model))
+    keys = [each[order] for each in (model, step, batch, iteration, piece)]
     kept, value = _heads(keys), number[order]
     value, keys = value[kept], [each[kept] for each in keys[:4]]
     first = _heads(keys)  # sum over pieces, of one update
@@ -266,17 +272,17 @@ def _summed(marks: Marks, steps: Steps, rows: Ints, step: Ints, number: Ints) ->
     return _most(keys[0], keys[1], value, len(steps))
 
 
-def _batches(marks: Marks, steps: Steps, rows: Ints, step: Ints) -> Ints:
+def _batches(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints) -> Ints:
     """Which fetch of the pacing loader each call of a model follows, where a step has several."""
-    lane = marks.lane
+    track = marks.track
     if not (steps.fetches > 1).any():
         return np.zeros(len(rows), np.int64)
-    fetches = lane.start[marks.fetches]
+    fetches = track.start[marks.fetches]
     owner = owners(steps.start, steps.end, fetches)
-    loader = lane.site[marks.fetches]
+    loader = track.site[marks.fetches]
     leading = loader[np.searchsorted(fetches, steps.start).clip(max=len(fetches) - 1)]
     pacing = fetches[(owner >= 0) & (loader == leading[owner])]
-    found: Ints = np.searchsorted(pacing, lane.start[rows], side="right")
+    found: Ints = np.searchsorted(pacing, track.start[rows], side="right")
     return found
 
 

@@ -1,4 +1,4 @@
-"""From the turns of loaders to steps: which turns make one, and where each begins and ends."""
+"""Steps out of the iterations of loaders: which iterations make one step, and where it begins and ends."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import numpy as np
 from .arrays import counts
 from .columns import Flags, Ints
 from .loaders import OPEN, Loaders, Stream, fetched_only, share_out, take_ahead
-from .steps import Pace, Steps, joined, no_steps, pace_of
-from .tracks import Lane, Marks
+from .steps import Pacing, TrackSteps, joined, no_steps, pace_of
+from .tracks import Landmarks, Track
 
 _ROUNDS = 8
 _NEARLY = 0.75
 """Fraction of the steps that have equally many batches where that is the program's way."""
 
 
-class Turns:
-    """The steps that loaders pace in a lane."""
+class LoaderIterations:
+    """The steps that loaders pace in a track."""
 
-    def __init__(self, marks: Marks) -> None:
+    def __init__(self, marks: Landmarks) -> None:
         self.marks = marks
         self.steps = no_steps()
         self.free = marks.updates
-        """The updates that belong to no turn."""
+        """The updates that belong to no iteration."""
         self.pacing: Ints = marks.fetches[:0]
         """The fetches of the loaders that pace."""
         self.tried: list[tuple[Ints, Ints]] = []
-        """Turns of such loaders in which something was evaluated: starts and ends."""
+        """LoaderIterations of such loaders in which something was evaluated: starts and ends."""
         if len(marks.fetches) and len(marks.updates):
             self._find(Loaders(marks))
 
@@ -43,9 +43,9 @@ class Turns:
             merged = [group for group in merged if not group & (a | b)] + [a | b]
         self.steps = joined([part for part in parts if len(part)])
 
-    def _divide(self, streams: list[Stream]) -> list[Steps]:
-        lane, updates = self.marks.lane, self.marks.updates
-        best, turns = share_out(streams, lane, updates)
+    def _divide(self, streams: list[Stream]) -> list[TrackSteps]:
+        track, updates = self.marks.track, self.marks.updates
+        best, iterations = share_out(streams, track, updates)
         self.tried, pacing, found = [], [], []
         driving = [each.start for n, each in enumerate(streams) if (best == n).any()]
         fetches = np.sort(np.concatenate(driving)) if driving else self.marks.fetches[:0]
@@ -53,27 +53,29 @@ class Turns:
             if not (best == number).any():
                 found.append(no_steps())
                 continue
-            _take_leftovers(stream, lane, self.marks, best, number, turns[number])
+            _take_leftovers(stream, track, self.marks, best, number, iterations[number])
             pacing.append(stream.rows)
-            turns[number] = take_ahead(stream, self.marks, best, number, turns[number], fetches)
-            found.append(self._of_stream(stream, turns[number], best == number, best == -1))
+            iterations[number] = take_ahead(
+                stream, self.marks, best, number, iterations[number], fetches
+            )
+            found.append(self._of_stream(stream, iterations[number], best == number, best == -1))
         self.free = updates[best == -1]
         self.pacing = np.sort(np.concatenate(pacing)) if pacing else self.marks.fetches[:0]
         return found
 
-    def _of_stream(self, stream: Stream, turn: Ints, mine: Flags, free: Flags) -> Steps:
-        lane, updates = self.marks.lane, self.marks.updates
-        mine = mine & (turn >= 0)
-        number = np.bincount(turn[mine], minlength=len(stream.start))
+    def _of_stream(self, stream: Stream, iteration: Ints, mine: Flags, free: Flags) -> TrackSteps:
+        track, updates = self.marks.track, self.marks.updates
+        mine = mine & (iteration >= 0)
+        number = np.bincount(iteration[mine], minlength=len(stream.start))
         last_update = np.zeros(len(stream.start), np.int64)
-        last_update[turn[mine]] = lane.end[updates[mine]]  # in order: the last one stays
+        last_update[iteration[mine]] = track.end[updates[mine]]  # in order: the last one stays
         # What comes after a loop that was left early is none of its last step.
         early = (stream.close == OPEN) | (stream.left & (number > 0))
         close = np.where(early, np.maximum(last_update, stream.start), stream.close)
-        # A turn that nothing ended, and whose later updates are paced by something else.
-        others = updates[(turn >= 0) & free]
+        # A iteration that nothing ended, and whose later updates are paced by something else.
+        others = updates[(iteration >= 0) & free]
         if len(others):
-            cut = counts(lane.start[others], last_update, close) > 0
+            cut = counts(track.start[others], last_update, close) > 0
             close = np.where(cut & (number > 0), last_update, close)
         tried = self._evaluating(stream.start, close, number)
         self.tried.append((stream.start[tried], close[tried]))
@@ -81,21 +83,21 @@ class Turns:
         return _join(stream, close, number, ~tried, ahead, self._paces(stream))
 
     def _evaluating(self, start: Ints, close: Ints, updates: Ints) -> Flags:
-        """The turns that only evaluate: the same loop is used for both."""
-        marks, lane = self.marks, self.marks.lane
+        """The iterations that only evaluate: the same loop is used for both."""
+        marks, track = self.marks, self.marks.track
         if not len(marks.tried):
             return np.zeros(len(start), np.bool_)
-        here = counts(lane.start[marks.tried], start, close) > 0
-        trains = counts(lane.start[marks.backward], start, close) > 0
-        learns = counts(lane.start[marks.trained], start, close) > 0
+        here = counts(track.start[marks.tried], start, close) > 0
+        trains = counts(track.start[marks.backward], start, close) > 0
+        learns = counts(track.start[marks.trained], start, close) > 0
         only: Flags = (updates == 0) & here & ~trains & ~learns
         return only
 
-    def _paces(self, stream: Stream) -> tuple[Ints, list[Pace]]:
-        """For each turn what paces it: fetches at several lines by turns are one loop."""
-        lane = self.marks.lane
-        sites, which = np.unique(lane.site[stream.rows], return_inverse=True)
-        paces = [pace_of(lane.sites[site], "loader") for site in sites.tolist()]
+    def _paces(self, stream: Stream) -> tuple[Ints, list[Pacing]]:
+        """For each iteration what paces it: fetches at several lines by turns are one loop."""
+        track = self.marks.track
+        sites, which = np.unique(track.site[stream.rows], return_inverse=True)
+        paces = [pace_of(track.sites[site], "loader") for site in sites.tolist()]
         if len(sites) == 1:
             return which, paces
         number = np.bincount(which)
@@ -111,28 +113,28 @@ class Turns:
 
 
 def _take_leftovers(
-    stream: Stream, lane: Lane, marks: Marks, best: Ints, number: int, turn: Ints
+    stream: Stream, track: Track, marks: Landmarks, best: Ints, number: int, iteration: Ints
 ) -> None:
-    """Give the last turns before a loader ran dry the update that follows their loop.
+    """Give the last iterations before a loader ran dry the update that follows their loop.
 
-    Changes ``best``, ``turn`` and the turns of ``stream``.
+    Changes ``best``, ``iteration`` and the iterations of ``stream``.
     """
     free = np.flatnonzero(best == -1)
     if not len(free):
         return
     updates = marks.updates[free]
-    moments = lane.start[updates]
+    moments = track.start[updates]
     last = np.searchsorted(stream.start, moments, side="right") - 1
-    held = np.bincount(turn[(best == number) & (turn >= 0)], minlength=len(stream.start))
+    held = np.bincount(iteration[(best == number) & (iteration >= 0)], minlength=len(stream.start))
     after = (last >= 0) & (held[last] == 0) & (moments >= stream.close[last])
     if len(marks.backward):
-        after &= counts(lane.start[marks.backward], stream.start, stream.close)[last] > 0
+        after &= counts(track.start[marks.backward], stream.start, stream.close)[last] > 0
     fresh = np.concatenate(([True], last[1:] != last[:-1]))
     for each in np.flatnonzero(after & fresh).tolist():
         at = last[each]
         if stream.close[at] != OPEN and held.any():
-            best[free[each]], turn[free[each]] = number, at
-            stream.close[at] = lane.end[updates[each]]
+            best[free[each]], iteration[free[each]] = number, at
+            stream.close[at] = track.end[updates[each]]
 
 
 def _join(
@@ -141,33 +143,35 @@ def _join(
     number: Ints,
     usable: Flags,
     ahead: Flags,
-    paces: tuple[Ints, list[Pace]],
-) -> Steps:
-    """Steps of one turn or more each: an update belongs to all the batches since the last one.
+    paces: tuple[Ints, list[Pacing]],
+) -> TrackSteps:
+    """Steps of one iteration or more each: an update belongs to all the batches since the last one.
 
-    ``ahead`` are the turns that only fetched, for the next one.
+    ``ahead`` are the iterations that only fetched, for the next one.
     """
-    turns = np.flatnonzero(usable)
-    trained = np.flatnonzero(number[turns] > 0)
+    iterations = np.flatnonzero(usable)
+    trained = np.flatnonzero(number[iterations] > 0)
     if not len(trained):
         return no_steps()
-    ends = turns[trained]
-    group = np.searchsorted(trained, np.arange(len(turns)))  # the step each turn belongs to
+    ends = iterations[trained]
+    group = np.searchsorted(
+        trained, np.arange(len(iterations))
+    )  # the step each iteration belongs to
     kept = group < len(trained)
-    turns, group = turns[kept], group[kept]
-    if len(turns) > len(trained):
-        same = stream.epoch[turns] == stream.epoch[ends][group]
-        batches = ~ahead[turns]
+    iterations, group = iterations[kept], group[kept]
+    if len(iterations) > len(trained):
+        same = stream.epoch[iterations] == stream.epoch[ends][group]
+        batches = ~ahead[iterations]
         whole = np.bincount(group[batches], minlength=len(trained))
         alike = np.bincount(group[same & batches], minlength=len(trained))
         usual = np.median(whole if _steady(whole) and not _steady(alike) else alike)
         # What was left of an epoch goes on in the next one where the update comes that much earlier.
         across = (alike < usual) & (whole <= usual)
         kept = same | across[group]
-        turns, group = turns[kept], group[kept]
-    size = _sizes(stream, turns, group)
-    first = turns[np.searchsorted(group, np.arange(len(trained)))]
-    return Steps(
+        iterations, group = iterations[kept], group[kept]
+    size = _sizes(stream, iterations, group)
+    first = iterations[np.searchsorted(group, np.arange(len(trained)))]
+    return TrackSteps(
         stream.start[first], close[ends], paces[0][ends], size, number[ends], paces[1]
     )  # fmt: skip
 
@@ -177,12 +181,12 @@ def _steady(number: Ints) -> bool:
     return bool(np.mean(number == np.median(number)) >= _NEARLY)
 
 
-def _sizes(stream: Stream, turns: Ints, group: Ints) -> Ints:
+def _sizes(stream: Stream, iterations: Ints, group: Ints) -> Ints:
     """How many fetches each step has."""
-    return np.bincount(group, stream.fetched[turns]).astype(np.int64)
+    return np.bincount(group, stream.fetched[iterations]).astype(np.int64)
 
 
-def _entangled(parts: list[Steps]) -> tuple[int, int] | None:
+def _entangled(parts: list[TrackSteps]) -> tuple[int, int] | None:
     """Two streams whose steps overlap again and again."""
     filled = [number for number, part in enumerate(parts) if len(part)]
     if len(filled) < 2:

@@ -7,33 +7,33 @@ from dataclasses import replace
 import numpy as np
 
 from .arrays import exceptional, statistics_of
-from .profile import Exceptional, Loop, Node, Statistics, Warmup
-from .ranks import straggler_of, throughput_of, track_of
+from .profile import Exceptional, Node, Statistics, TrainingLoop, Warmup
+from .ranks import loop_rank_of, straggler_of, throughput_of
 from .tables import Path, Seconds
-from .traces import Unit
+from .traces import LoopTrace
 
 
-def grouped(all_units: list[Unit], jobs: bool = True) -> list[list[Unit]]:
-    """The units of each loop in the order of ranks; the loop that took longest first.
+def grouped(all_traces: list[LoopTrace], jobs: bool = True) -> list[list[LoopTrace]]:
+    """The traces of each loop in the order of ranks; the loop that took longest first.
 
     What a launcher starts again is another loop: its steps did not come after those of the first attempt.
     Processes that are no ranks of one job (the trials of a study) have a loop each, unless ``jobs`` is
     False.
     """
-    job = _jobs(all_units) if jobs else {}
-    found: dict[object, list[Unit]] = {}
-    for unit in all_units:
-        which = job.get(unit.source.index)
-        found.setdefault((unit.key, unit.source.attempt, which), []).append(unit)
-    for units in found.values():
-        units.sort(key=lambda unit: (unit.source.rank is None, unit.source.rank or 0,
-                                     unit.source.index))  # fmt: skip
-    return sorted(found.values(), key=lambda units: -max(unit.total for unit in units))
+    job = _jobs(all_traces) if jobs else {}
+    found: dict[object, list[LoopTrace]] = {}
+    for trace in all_traces:
+        which = job.get(trace.source.index)
+        found.setdefault((trace.key, trace.source.attempt, which), []).append(trace)
+    for traces in found.values():
+        traces.sort(key=lambda trace: (trace.source.rank is None, trace.source.rank or 0,
+                                     trace.source.index))  # fmt: skip
+    return sorted(found.values(), key=lambda traces: -max(trace.total for trace in traces))
 
 
-def _jobs(units: list[Unit]) -> dict[int, str]:
+def _jobs(traces: list[LoopTrace]) -> dict[int, str]:
     """By process, which of several jobs it works on: one where every rank comes again is the next one."""
-    sources = {unit.source.index: unit.source for unit in units}
+    sources = {trace.source.index: trace.source for trace in traces}
     found = {index: f"process {index}" for index, each in sources.items() if not each.is_rank}
     ranks: dict[object, dict[int | None, list[int]]] = {}
     for index in sorted(sources.keys() - found.keys()):
@@ -48,28 +48,28 @@ def _jobs(units: list[Unit]) -> dict[int, str]:
     return found
 
 
-def labels(loops: list[list[Unit]]) -> list[str | None]:
+def labels(loops: list[list[LoopTrace]]) -> list[str | None]:
     """Of each loop in which of several jobs it is; None for all where there is one job."""
-    job = _jobs([unit for units in loops for unit in units])
-    found = [job[units[0].source.index] for units in loops]
+    job = _jobs([trace for traces in loops for trace in traces])
+    found = [job[traces[0].source.index] for traces in loops]
     return [*found] if len(set(found)) > 1 else [None] * len(found)
 
 
-def warmup_steps(units: list[Unit], asked: int) -> int:
+def warmup_steps(traces: list[LoopTrace], asked: int) -> int:
     """The steps at the begin of a loop that no rank counts."""
-    return max(asked, *(unit.warmup for unit in units))
+    return max(asked, *(trace.warmup for trace in traces))
 
 
-def loop_of(units: list[Unit], asked: int, where: str | None) -> Loop:
+def loop_of(traces: list[LoopTrace], asked: int, where: str | None) -> TrainingLoop:
     """A loop over all its ranks."""
-    steps = warmup_steps(units, asked)
-    longest = max(units, key=lambda unit: len(unit.start))
+    steps = warmup_steps(traces, asked)
+    longest = max(traces, key=lambda trace: len(trace.start))
     kept = longest.measured_from(steps)
     first = longest.table.seconds[:kept]
-    tree = tree_of(units, steps, where)
-    together = len({unit.source.rank for unit in units} - {None}) > 1
-    items, tokens = (_per_step(units, steps, name) for name in ("items", "tokens"))
-    return Loop(
+    tree = tree_of(traces, steps, where)
+    together = len({trace.source.rank for trace in traces} - {None}) > 1
+    items, tokens = (_per_step(traces, steps, name) for name in ("items", "tokens"))
+    return TrainingLoop(
         task=longest.pace.task,
         paced_by=longest.pace.paced_by,
         place=longest.pace.place,
@@ -78,71 +78,71 @@ def loop_of(units: list[Unit], asked: int, where: str | None) -> Loop:
                       float(first.max()) if kept else 0.0, min(asked, kept)),
         step=tree.host,
         tree=tree,
-        throughput=throughput_of(units, steps, together),
+        throughput=throughput_of(traces, steps, together),
         items_per_step=items,
         tokens_per_step=tokens,
         fetches_per_step=longest.fetches,
         updates_per_step=longest.updates,
-        tracks=tuple(track_of(unit, steps) for unit in units),
-        straggler=straggler_of(units, steps),
+        ranks=tuple(loop_rank_of(trace, steps) for trace in traces),
+        straggler=straggler_of(traces, steps),
         exceptional=exceptional_of(longest, steps),
     )  # fmt: skip
 
 
-def numbered(found: list[Loop], loops: list[list[Unit]]) -> list[Loop]:
+def numbered(found: list[TrainingLoop], loops: list[list[LoopTrace]]) -> list[TrainingLoop]:
     """The loops ``found`` of ``loops``, each with its job and its attempt where there are several."""
     named = zip(found, labels(loops), strict=True)
     found = [replace(loop, job=job) for loop, job in named]
-    attempts = [units[0].source.attempt for units in loops]
+    attempts = [traces[0].source.attempt for traces in loops]
     if len(set(attempts)) < 2:
         return found
     return [replace(loop, attempt=at) for loop, at in zip(found, attempts, strict=True)]
 
 
-def _per_step(units: list[Unit], warmup: int, name: str) -> float | None:
+def _per_step(traces: list[LoopTrace], warmup: int, name: str) -> float | None:
     """On average, of one rank."""
     total = steps = 0.0
-    for unit in units:
-        column = unit.items if name == "items" else unit.tokens
+    for trace in traces:
+        column = trace.items if name == "items" else trace.tokens
         if column is not None:
-            first = unit.measured_from(warmup)
+            first = trace.measured_from(warmup)
             total += float(column[first:].sum(dtype=np.float64))
             steps += len(column) - first
     return total / steps if steps and total else None
 
 
-def tree_of(units: list[Unit], warmup: int, where: str | None) -> Node:
+def tree_of(traces: list[LoopTrace], warmup: int, where: str | None) -> Node:
     """The step of a loop. ``where`` says in words between which lines most of ``other`` lies."""
-    return _Tree(units, warmup).node((), where)
+    return _Tree(traces, warmup).node((), where)
 
 
-def exceptional_of(unit: Unit, warmup: int) -> Exceptional | None:
-    """The measured steps of ``unit`` that no share counts."""
-    first = unit.measured_from(warmup)
-    seconds = unit.table.seconds[first:]
+def exceptional_of(trace: LoopTrace, warmup: int) -> Exceptional | None:
+    """The measured steps of ``trace`` that no share counts."""
+    first = trace.measured_from(warmup)
+    seconds = trace.table.seconds[first:]
     which = exceptional(seconds)
     if not which.any():
         return None
-    spent = {name: float(each[first:][which].sum()) for name, each in unit.table.regions().items()}
+    spent = {name: float(each[first:][which].sum()) for name, each in trace.table.regions().items()}
     total = float(seconds[which].sum(dtype=np.float64))
     part = total / float(seconds.sum(dtype=np.float64))
     return Exceptional(int(which.sum()), total, part, max(spent, key=lambda name: spent[name]))
 
 
 class _Tree:
-    def __init__(self, units: list[Unit], warmup: int) -> None:
-        self.units = units
-        self.first = [unit.measured_from(warmup) for unit in units]
-        self.paths = list(dict.fromkeys(path for unit in units for path in unit.table.columns))
+    def __init__(self, traces: list[LoopTrace], warmup: int) -> None:
+        self.traces = traces
+        self.first = [trace.measured_from(warmup) for trace in traces]
+        self.paths = list(dict.fromkeys(path for trace in traces for path in trace.table.columns))
         whole = self.each(())
         self.usual = ~np.concatenate([exceptional(each) for each in whole])
         self.total = float(np.concatenate(whole)[self.usual].sum(dtype=np.float64))
 
     def each(self, path: Path, own: bool = False) -> list[Seconds]:
-        """The seconds of each unit's measured steps, without the regions inside if ``own``."""
+        """The seconds of each trace's measured steps, without the regions inside if ``own``."""
         found = []
-        for unit, first in zip(self.units, self.first, strict=True):
-            table = unit.table
+        for trace, first in zip(self.traces, self.first, strict=True):
+            table = trace.table
             if path and path not in table.columns:
                 seconds = np.zeros(len(table.seconds), np.float32)
             elif own:
@@ -163,12 +163,14 @@ class _Tree:
         children = [self.node(each) for each in inner]
         if children:
             children.append(self._rest(path, where))
-        columns = [unit.table.columns[path] for unit in self.units if path in unit.table.columns]
+        columns = [
+            trace.table.columns[path] for trace in self.traces if path in trace.table.columns
+        ]
         what = sorted(frozenset().union(*(column.what for column in columns)))
         known = [column.nbytes for column in columns if column.nbytes is not None]
         return Node(
             name=path[-1][0] if path else "step",
-            place=path[-1][1] if path else self.units[0].pace.place,
+            place=path[-1][1] if path else self.traces[0].pace.place,
             host=statistics_of(seconds),
             share=self.share(seconds),
             calls=float(np.mean([column.calls for column in columns])) if path else 1.0,
@@ -186,8 +188,8 @@ class _Tree:
             paths = [path for path in inner if path[-1][0] == name]
             nodes = [node for node in children if node.name == name]
             if len(paths) > 1:
-                units = zip(*map(self.each, paths), strict=True)
-                seconds = np.concatenate([np.sum(each, axis=0) for each in units])
+                traces = zip(*map(self.each, paths), strict=True)
+                seconds = np.concatenate([np.sum(each, axis=0) for each in traces])
                 found.append(
                     Node(
                         name,
@@ -208,10 +210,10 @@ class _Tree:
     def _device(self, *paths: Path) -> Statistics | None:
         """Of several paths, their sums."""
         found = []
-        for unit, first in zip(self.units, self.first, strict=True):
-            columns = [unit.table.columns.get(path) for path in paths]
+        for trace, first in zip(self.traces, self.first, strict=True):
+            columns = [trace.table.columns.get(path) for path in paths]
             known = [column.device for column in columns if column and column.device is not None]
-            if paths == ((),) and (busy := unit.table.busy()) is not None:
+            if paths == ((),) and (busy := trace.table.busy()) is not None:
                 known = [busy]
             if known:
                 found.append(np.sum(known, axis=0)[first:])

@@ -62,7 +62,7 @@ class DeviceUsage:
 
 
 @dataclass(frozen=True)
-class Machine:
+class HostUsage:
     """One host as its monitor saw it."""
 
     host: str
@@ -108,14 +108,14 @@ class Machine:
         return sum(process.cpu for process in self.processes) / (max(times) - min(times))
 
 
-def machines(run: Run) -> list[Machine]:
+def machines(run: Run) -> list[HostUsage]:
     """Each host that was watched. Raises OSError; NotARunError for records of a later version."""
     return [_machine(seen, run.info) for seen in monitored.read(run.content)]
 
 
-def _machine(seen: monitored.Monitored, info: Mapping[str, Any]) -> Machine:
+def _machine(seen: monitored.Monitored, info: Mapping[str, Any]) -> HostUsage:
     devices = tuple(devices_of(seen))
-    found = Machine(
+    found = HostUsage(
         seen.host,
         len(seen.hosts),
         hosts.metrics(seen),
@@ -145,7 +145,7 @@ def _ranks(pids: Sequence[int], host: str, info: Mapping[str, Any]) -> tuple[int
     return tuple(sorted(found))
 
 
-def memory_of(found: Sequence[Machine], info: Mapping[str, Any]) -> Memory:
+def memory_of(found: Sequence[HostUsage], info: Mapping[str, Any]) -> Memory:
     """Unix seconds and resident bytes of each process of run.json that was watched, by its index."""
     memory: Memory = {}
     for index, process in enumerate(info.get("processes") or ()):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import exceptional
-from .profile import Place
-from .traces import Thread, Unit
+from .profile import SourceLine
+from .traces import LoopTrace, Thread
 from .wording import line_of
 
 SAMPLE = 20_000
@@ -21,7 +21,7 @@ MOST = 0.5
 UNKNOWN = "an unknown line"
 
 
-class Between(NamedTuple):
+class LargestGap(NamedTuple):
     """Two lines between which most of a step's ``other`` passes."""
 
     text: str
@@ -37,21 +37,21 @@ class Between(NamedTuple):
         return self.share >= MOST
 
 
-def between_of(thread: Thread, unit: Unit) -> Between | None:
-    """Of the steps of ``unit``; None where everything is covered, or nothing is."""
-    lane, pieces, holes = thread.lane, thread.pieces, thread.passes.holes()
+def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
+    """Of the steps of ``trace``; None where everything is covered, or nothing is."""
+    track, pieces, excluded = thread.track, thread.pieces, thread.passes.excluded()
     top = np.array([len(path) == 1 for path in pieces.paths], np.bool_)
     if not top.any():
         return None
-    middle = len(unit.start) // 2
+    middle = len(trace.start) // 2
     sample = slice(max(0, middle - SAMPLE), middle + SAMPLE)
-    first, last = np.searchsorted(lane.start, (unit.start[sample][0], unit.end[sample][-1]))
+    first, last = np.searchsorted(track.start, (trace.start[sample][0], trace.end[sample][-1]))
     row = np.arange(first, last)
     step, path = pieces.step_of[row], pieces.path[row]
-    steps = np.searchsorted(thread.steps.start, unit.start[sample])
-    warmup = unit.measured_from(unit.warmup)
-    counted = np.zeros(len(unit.start), np.bool_)
-    counted[warmup:] = ~exceptional(unit.table.seconds[warmup:])
+    steps = np.searchsorted(thread.steps.start, trace.start[sample])
+    warmup = trace.measured_from(trace.warmup)
+    counted = np.zeros(len(trace.start), np.bool_)
+    counted[warmup:] = ~exceptional(trace.table.seconds[warmup:])
     mine = np.zeros(len(thread.steps) + 1, np.bool_)
     mine[steps[counted[sample]]] = True
     kept = mine[step] & (path >= 0)
@@ -61,38 +61,38 @@ def between_of(thread: Thread, unit: Unit) -> Between | None:
         return None
     begin = np.concatenate(([True], step[1:] != step[:-1]))
     final = np.concatenate((begin[1:], [True]))
-    start = np.concatenate((thread.steps.start[step[begin]], lane.end[row]))
+    start = np.concatenate((thread.steps.start[step[begin]], track.end[row]))
     end = np.empty(len(row), np.int64)
-    end[:-1] = lane.start[row[1:]]
+    end[:-1] = track.start[row[1:]]
     end[final] = thread.steps.end[step[final]]
-    end = np.concatenate((lane.start[row[begin]], end))
-    site = lane.site[row].astype(np.int64)
+    end = np.concatenate((track.start[row[begin]], end))
+    site = track.site[row].astype(np.int64)
     one = np.concatenate((np.zeros(int(begin.sum()), np.int64), site))
     two = np.empty(len(row), np.int64)
     two[:-1] = site[1:]
     two[final] = 0
     two = np.concatenate((site[begin], two))
-    length = np.maximum(end - start - holes.within(start, end), 0)
+    length = np.maximum(end - start - excluded.within(start, end), 0)
     width = 1 + int(site.max())
     sums = np.bincount(one * width + two, length)
     if not sums.sum():
         return None
     best = int(sums.argmax())
-    return _told(thread, unit, best // width, best % width, float(sums[best] / sums.sum()))
+    return _told(thread, trace, best // width, best % width, float(sums[best] / sums.sum()))
 
 
-def _told(thread: Thread, unit: Unit, one: int, two: int, share: float) -> Between:
-    sites = thread.lane.sites
+def _told(thread: Thread, trace: LoopTrace, one: int, two: int, share: float) -> LargestGap:
+    sites = thread.track.sites
     names = [
         f"{line_of(sites[each].place, UNKNOWN)} ({sites[each].region})" if each else edge
         for each, edge in ((one, "the step's begin"), (two, "the step's end"))
     ]
     text = f"between {names[0]} and {names[1]}"
-    if unit.pace.paced_by == "loader":
+    if trace.pace.paced_by == "loader":
         if not two:
-            text = f"between {names[0]} and {line_of(unit.pace.place, UNKNOWN)} (the next fetch)"
-        return Between(text, share)
-    begin, end = (sites[each].place if each else unit.pace.place for each in (one, two))
+            text = f"between {names[0]} and {line_of(trace.pace.place, UNKNOWN)} (the next fetch)"
+        return LargestGap(text, share)
+    begin, end = (sites[each].place if each else trace.pace.place for each in (one, two))
     batch: list[int] = []
     if begin and end and share >= MOST:
         calls = {s.place for s in sites.values() if s.region == "forward" and s.phase == "train"}
@@ -100,7 +100,7 @@ def _told(thread: Thread, unit: Unit, one: int, two: int, share: float) -> Betwe
     if batch:
         lines = ", ".join(map(str, batch))
         text += f", where {f'lines {lines} make' if len(batch) > 1 else f'line {lines} makes'} the batch"
-    return Between(text, share, tuple(batch))
+    return LargestGap(text, share, tuple(batch))
 
 
 LONGEST = 2_000_000
@@ -110,7 +110,7 @@ _SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def making(begin: Place, end: Place, calls: Iterable[Place]) -> list[int]:
+def making(begin: SourceLine, end: SourceLine, calls: Iterable[SourceLine]) -> list[int]:
     """The lines that a loop passes between ``begin`` and ``end`` and that make arguments of a model.
 
     ``calls`` are the lines where models are called. What comes of a model is no batch, and neither is
@@ -200,7 +200,7 @@ def _parsed(file: str) -> tuple[ast.Module, list[str]] | None:
         return None
 
 
-def _is_there(lines: list[str], place: Place) -> bool:
+def _is_there(lines: list[str], place: SourceLine) -> bool:
     return 0 < place.line <= len(lines) and lines[place.line - 1].strip() == place.text
 
 
@@ -279,7 +279,7 @@ def _results(assigned: list[_Assignment], models: list[int]) -> set[str]:
 
 
 def _passes(loop: ast.AST, begin: int, line: int, end: int) -> bool:
-    """Whether a loop that goes on from one line to another passes ``line``, perhaps in its next turn."""
+    """Whether a loop that goes on from one line to another passes ``line``, perhaps in its next iteration."""
     if begin < end:
         return begin < line <= end
     return _holds(loop, line) and (line > begin or line <= end)

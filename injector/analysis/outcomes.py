@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from .profile import Place, RankOutcome
+from .profile import RankOutcome, SourceLine
 from .wording import duration, line_of, short
 
 SECOND = 1_000_000_000
@@ -34,12 +34,12 @@ MARGIN = SECOND // 2
 """Before the end of a run, in which its processes may already have been ended with it."""
 
 
-class Call(NamedTuple):
+class RegionCall(NamedTuple):
     """A region that a process is in, or was in last."""
 
     region: str
     what: str | None
-    place: Place | None
+    place: SourceLine | None
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class LastSpan(NamedTuple):
     began: int
     """Unix nanoseconds, as ``ended``."""
     ended: int
-    call: Call
+    call: RegionCall
 
 
 @dataclass
@@ -81,7 +81,7 @@ class RankProcess:
     in_order: bool = False
     """Whether it recorded its end, or became another program (``exec``), whose record is another one."""
     last: LastSpan | None = None
-    opened: tuple[Call, ...] = ()
+    opened: tuple[RegionCall, ...] = ()
     """The calls that it is in now, or was in at its end, of those that are seen while they are open."""
     steps: int = 0
     usual: float = 0.0
@@ -133,12 +133,12 @@ class RankProcess:
         return max(LEAST, TIMES * self.usual)
 
     @property
-    def collective(self) -> Call | None:
+    def collective(self) -> RegionCall | None:
         """The collective that it is in, or was in at its end."""
         return next((call for call in self.opened if call.region == WAITING), None)
 
     @property
-    def waited(self) -> tuple[Call, float] | None:
+    def waited(self) -> tuple[RegionCall, float] | None:
         """The collective in which it waits for long, or did until its end, and for how many seconds."""
         if self.last is None:
             return None
@@ -401,5 +401,5 @@ def _calls(one: RankOutcome) -> str:
     return " and ".join(_call(name, place) for name, place in one.inside)
 
 
-def _call(name: str, place: Place | None) -> str:
+def _call(name: str, place: SourceLine | None) -> str:
     return f"{name} at {line_of(place)}" if place else name

@@ -23,7 +23,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLine:
     """A line of the program."""
 
     file: str
@@ -42,7 +42,7 @@ class Node:
     """
 
     name: str
-    place: Place | None
+    place: SourceLine | None
     host: Statistics
     """Seconds of the host in a step, over the measured steps; a step without the region counts 0."""
     share: float
@@ -93,7 +93,7 @@ class Throughput:
 
 
 @dataclass(frozen=True)
-class Track:
+class LoopRank:
     """One rank in one loop."""
 
     process: int
@@ -147,13 +147,13 @@ class Exceptional:
 
 
 @dataclass(frozen=True)
-class Loop:
+class TrainingLoop:
     """A training loop over all its ranks."""
 
     task: str
     paced_by: str
     """``"loader"``, ``"optimizer"`` or ``"step"`` (said so by a voirfile)."""
-    place: Place | None
+    place: SourceLine | None
     """The line that paces it."""
     steps: int
     """Steps recorded on each rank (the most of any), warm-up included."""
@@ -167,7 +167,7 @@ class Loop:
     tokens_per_step: float | None
     fetches_per_step: float
     updates_per_step: float
-    tracks: tuple[Track, ...]
+    ranks: tuple[LoopRank, ...]
     straggler: Straggler | None = None
     exceptional: Exceptional | None = None
     attempt: int | None = None
@@ -180,7 +180,7 @@ class Loop:
 class Evaluation:
     """The passes in which nothing was trained."""
 
-    place: Place | None
+    place: SourceLine | None
     passes: int
     batches: int
     seconds: float
@@ -197,7 +197,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TimeSegment:
     """A part of the run's wall time."""
 
     name: str
@@ -205,7 +205,7 @@ class Stretch:
     where there is neither a step nor an evaluation."""
     seconds: float
     note: str = ""
-    place: Place | None = None
+    place: SourceLine | None = None
 
 
 @dataclass(frozen=True)
@@ -227,8 +227,8 @@ class RankOutcome:
     """Seconds of its median step."""
     last: str
     """The last region that it came out of, empty if there was none; and where."""
-    place: Place | None
-    inside: tuple[tuple[str, Place | None], ...]
+    place: SourceLine | None
+    inside: tuple[tuple[str, SourceLine | None], ...]
     """What it never came out of, as far as that is seen: ``"comm (all_reduce)"``, and where."""
     seconds: float
     """How long it had been silent, or had waited, when it ended."""
@@ -270,10 +270,10 @@ class Verdict:
 class Profile:
     """Everything that a report says of the spans of a run."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[TrainingLoop, ...]
     """The one that took longest first."""
     evaluations: tuple[Evaluation, ...]
-    stretches: tuple[Stretch, ...]
+    segments: tuple[TimeSegment, ...]
     """In order; they add up to ``wall``."""
     wall: float
     """Seconds of the run."""

@@ -14,13 +14,13 @@ from .arrays import median_of
 from .columns import SECOND, Rows, Site, Source, read_rows, sources
 from .evidence import Evidence, Memory, busy_of, growth_of, host_of, windows_of
 from .loops import grouped, labels, loop_of, numbered, warmup_steps
-from .machines import Machine
-from .outcomes import Call, LastSpan, RankProcess, number_attempts, outcomes_of, own
-from .profile import Loop, Node, Profile, RankOutcome, Stretch
-from .recorded import Series
-from .timeline import among_attempts, stretches_of
-from .traces import Unit, threads_of
-from .tracksummary import Findings, findings_of, first_of, others_of
+from .machines import HostUsage
+from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcomes_of, own
+from .profile import Node, Profile, RankOutcome, TimeSegment, TrainingLoop
+from .recorded import ValueSeries
+from .timeline import among_attempts, segments_of
+from .traces import LoopTrace, threads_of
+from .tracksummary import TrackSummary, first_of, others_of, track_summary
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
 from .wording import line_of
 
@@ -31,8 +31,8 @@ _AT_ONCE = 2
 def profile(
     run: Run,
     memory: Memory | None = None,
-    watched: Sequence[Machine] = (),
-    series: Sequence[Series] = (),
+    watched: Sequence[HostUsage] = (),
+    series: Sequence[ValueSeries] = (),
 ) -> Profile | None:
     """What the spans of ``run`` say; None where it recorded none.
 
@@ -45,51 +45,51 @@ def profile(
     recording = [source for source in found if source.has_spans()]
     if not recording:
         return None
-    findings: list[Findings] = []
+    summaries: list[TrackSummary] = []
     ends: dict[int, LastSpan] = {}
     unknown = last = 0
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for source, (made, more, end) in zip(recording, pool.map(_read, recording), strict=True):
-            findings += made
+            summaries += made
             unknown += more
             if end is not None:
                 ends[source.index] = end
                 last = max(last, end.ended)
-    loops = grouped([unit for each in findings for unit in each.units])
+    loops = grouped([trace for each in summaries for trace in each.traces])
     asked = _asked(run)
-    where = {id(u): at for each in findings for u, at in zip(each.units, each.where, strict=True)}
-    texts = [at.text if (at := where[id(units[0])]) and at.is_most else None for units in loops]
-    told = [loop_of(units, asked, text) for units, text in zip(loops, texts, strict=True)]
+    where = {id(u): at for each in summaries for u, at in zip(each.traces, each.where, strict=True)}
+    texts = [at.text if (at := where[id(traces[0])]) and at.is_most else None for traces in loops]
+    told = [loop_of(traces, asked, text) for traces, text in zip(loops, texts, strict=True)]
     told = numbered(told, loops)
-    ranks = ranks_of(run.info, found, ends, [u for each in findings for u in each.units])
+    ranks = ranks_of(run.info, found, ends, [u for each in summaries for u in each.traces])
     times = _times(run, found, last)
-    stretches = _stretches(_main(findings, loops), loops, asked, times)
+    segments = _segments(_main(summaries, loops), loops, asked, times)
     wall = (times[1] - times[0]) / SECOND
-    others = others_of(findings, wall)
+    others = others_of(summaries, wall)
     verdict = nothing_trained(others)
     if told:
-        units, warmup = loops[0], warmup_steps(loops[0], asked)
+        traces, warmup = loops[0], warmup_steps(loops[0], asked)
         verdict = verdict_of(
             Evidence(
                 loop=told[0],
-                windows=windows_of(units, warmup),
-                busy=busy_of(units, warmup),
-                between=where[id(units[0])],
-                growth=growth_of(memory or {}, units),
-                stretches=stretches,
+                windows=windows_of(traces, warmup),
+                busy=busy_of(traces, warmup),
+                between=where[id(traces[0])],
+                growth=growth_of(memory or {}, traces),
+                segments=segments,
                 wall=wall,
                 others=others,
-                host=host_of(watched, units),
+                host=host_of(watched, traces),
             )
         )
     return Profile(
         loops=tuple(told),
-        evaluations=tuple(one for each in first_of(findings) for one in each.evaluations),
-        stretches=stretches,
+        evaluations=tuple(one for each in first_of(summaries) for one in each.evaluations),
+        segments=segments,
         wall=wall,
         verdict=with_losses(qualified(verdict, run), series if told else ()),
         others=others,
-        unmeasured=unmeasured_of(run.info, found, findings, told, unknown),
+        unmeasured=unmeasured_of(run.info, found, summaries, told, unknown),
         outcomes=outcomes_of(run.info, ranks),
     )
 
@@ -99,13 +99,13 @@ def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:
     return outcomes_of(run.info, ranks_of(run.info, sources(run), {}, []))
 
 
-def _read(source: Source) -> tuple[list[Findings], int, LastSpan | None]:
-    """What the lanes of a process show; rows that nothing explains; the last span."""
+def _read(source: Source) -> tuple[list[TrackSummary], int, LastSpan | None]:
+    """What the tracks of a process show; rows that nothing explains; the last span."""
     rows = read_rows(source)
     last = _last_span(source, rows)
     threads = threads_of(source, rows)
-    idle = not any(thread.units for thread in threads)
-    return [findings_of(each, idle or bool(each.units)) for each in threads], rows.unknown, last
+    idle = not any(thread.traces for thread in threads)
+    return [track_summary(each, idle or bool(each.traces)) for each in threads], rows.unknown, last
 
 
 def _last_span(source: Source, rows: Rows) -> LastSpan | None:
@@ -118,19 +118,19 @@ def _last_span(source: Source, rows: Rows) -> LastSpan | None:
     return LastSpan(int(rows.start[last]), int(rows.end[last]), call)
 
 
-def _call(site: Site) -> Call:
-    return Call(site.region, site.what, site.place)
+def _call(site: Site) -> RegionCall:
+    return RegionCall(site.region, site.what, site.place)
 
 
 def ranks_of(
     info: Mapping[str, Any],
     sources: Sequence[Source],
     ends: Mapping[int, LastSpan],
-    units: Sequence[Unit],
+    traces: Sequence[LoopTrace],
 ) -> list[RankProcess]:
     """The ranks of a run in the order in which they began; none of a run that was not collected.
 
-    ``ends``: by index of the process, its last span; ``units``: the loops of all processes.
+    ``ends``: by index of the process, its last span; ``traces``: the loops of all processes.
     """
     facts = info.get("processes")
     if not isinstance(facts, list) or len(facts) != len(sources):
@@ -164,9 +164,9 @@ def ranks_of(
         if each.last is not None:
             opened = (source.sites.get(number) for number in packed.opened(source.spans_path))
             each.opened = tuple(_call(site) for site in opened if site is not None)
-        mine = [unit for unit in units if unit.source is source]
+        mine = [trace for trace in traces if trace.source is source]
         if mine:
-            latest = max(mine, key=lambda unit: int(unit.end[-1]))
+            latest = max(mine, key=lambda trace: int(trace.end[-1]))
             each.steps, each.usual = len(latest.start), median_of(latest.table.seconds)
     number_attempts(found)
     return found
@@ -210,33 +210,33 @@ def _times(run: Run, found: list[Source], last: int) -> tuple[int, int]:
     return began, ended
 
 
-def _main(findings: list[Findings], loops: list[list[Unit]]) -> Findings | None:
-    """The lane whose time is divided: of the longest loop, the first rank's."""
+def _main(summaries: list[TrackSummary], loops: list[list[LoopTrace]]) -> TrackSummary | None:
+    """The track whose time is divided: of the longest loop, the first rank's."""
     if loops:
-        unit = loops[0][0]
-        return next(each for each in findings if any(u is unit for u in each.units))
-    having = [each for each in findings if len(each.passes)]
+        trace = loops[0][0]
+        return next(each for each in summaries if any(u is trace for u in each.traces))
+    having = [each for each in summaries if len(each.passes)]
     return min(having, key=lambda f: (f.source.rank or 0, f.source.index), default=None)
 
 
-def _stretches(
-    main: Findings | None, loops: list[list[Unit]], asked: int, times: tuple[int, int]
-) -> tuple[Stretch, ...]:
+def _segments(
+    main: TrackSummary | None, loops: list[list[LoopTrace]], asked: int, times: tuple[int, int]
+) -> tuple[TimeSegment, ...]:
     if main is None:
         nothing = "no steps and no evaluation were recorded"
-        return (Stretch("the program", (times[1] - times[0]) / SECOND, nothing),)
+        return (TimeSegment("the program", (times[1] - times[0]) / SECOND, nothing),)
     warmups = [
-        min(warmup_steps(units, asked), len(unit.start) // 2)
-        for unit in main.units
-        for units in loops
-        if any(u is unit for u in units)
+        min(warmup_steps(traces, asked), len(trace.start) // 2)
+        for trace in main.traces
+        for traces in loops
+        if any(u is trace for u in traces)
     ]
-    found = stretches_of(main.units, main.passes, main.between, main.span, times, warmups)
-    attempts = {unit.source.attempt or 0 for units in loops for unit in units}
+    found = segments_of(main.traces, main.passes, main.between, main.span, times, warmups)
+    attempts = {trace.source.attempt or 0 for traces in loops for trace in traces}
     if len(attempts) > 1:
         later = max(attempts) > (main.source.attempt or 0)
     elif len(set(labels(loops))) > 1:
-        later = any(unit.end[-1] > main.span[1] for units in loops for unit in units)
+        later = any(trace.end[-1] > main.span[1] for traces in loops for trace in traces)
     else:
         return found
     return among_attempts(found, main.source, main.span[1], times, later)
@@ -249,13 +249,13 @@ TRANSFER = "h2d"
 def unmeasured_of(
     info: dict[str, Any],
     sources: list[Source],
-    findings: list[Findings],
-    loops: list[Loop],
+    summaries: list[TrackSummary],
+    loops: list[TrainingLoop],
     unknown: int,
 ) -> tuple[str, ...]:
     """Everything a reader has to know before trusting the numbers."""
-    said = [*_unmeasured_devices(findings, loops), *_items(loops), *_losses(loops)]
-    said += _missing_ranks(sources, findings, loops)
+    said = [*_unmeasured_devices(summaries, loops), *_items(loops), *_losses(loops)]
+    said += _missing_ranks(sources, summaries, loops)
     said += _missed(info)
     lost = sum(source.lost for source in sources)
     if lost:
@@ -265,12 +265,12 @@ def unmeasured_of(
     return tuple(dict.fromkeys(said))
 
 
-def _unmeasured_devices(findings: list[Findings], loops: list[Loop]) -> list[str]:
+def _unmeasured_devices(summaries: list[TrackSummary], loops: list[TrainingLoop]) -> list[str]:
     if not loops:
         return []
     sites = [
         site
-        for source in {id(each.source): each.source for each in findings}.values()
+        for source in {id(each.source): each.source for each in summaries}.values()
         for site in source.sites.values()
     ]
     said = []
@@ -285,7 +285,7 @@ def _unmeasured_devices(findings: list[Findings], loops: list[Loop]) -> list[str
     return said
 
 
-def _items(loops: list[Loop]) -> list[str]:
+def _items(loops: list[TrainingLoop]) -> list[str]:
     return [
         f"items per second: {loop.throughput.why_no_items}; rates are steps per second"
         for loop in loops
@@ -293,7 +293,7 @@ def _items(loops: list[Loop]) -> list[str]:
     ]
 
 
-def _losses(loops: list[Loop]) -> list[str]:
+def _losses(loops: list[TrainingLoop]) -> list[str]:
     """Where gradients are accumulated, what backward starts from may be a part of what is meant."""
     said = []
     for loop in loops:
@@ -309,7 +309,9 @@ def _losses(loops: list[Loop]) -> list[str]:
     return said
 
 
-def _missing_ranks(sources: list[Source], findings: list[Findings], loops: list[Loop]) -> list[str]:
+def _missing_ranks(
+    sources: list[Source], summaries: list[TrackSummary], loops: list[TrainingLoop]
+) -> list[str]:
     known = {source.rank for source in sources if source.rank is not None}
     world = max((source.world or 0 for source in sources), default=0)
     said = []
@@ -317,23 +319,23 @@ def _missing_ranks(sources: list[Source], findings: list[Findings], loops: list[
         said.append(f"{_some('rank', absent)} of {world} recorded nothing")
     if not loops:
         return said
-    stepping = {track.rank for loop in loops for track in loop.tracks}
+    stepping = {each.rank for loop in loops for each in loop.ranks}
     if idle := sorted(known - stepping):
         said.append(f"{_some('rank', idle)} made no steps")
     for loop in loops[:1]:
         said += _uneven(loop)
-        if len({t.rank for t in loop.tracks} - {None}) > 1 and not _has(loop.tree, "comm"):
+        if len({t.rank for t in loop.ranks} - {None}) > 1 and not _has(loop.tree, "comm"):
             said.append(
                 "collectives: none were recorded; waiting for other ranks is part of backward"
             )
     return said
 
 
-def _uneven(loop: Loop) -> list[str]:
+def _uneven(loop: TrainingLoop) -> list[str]:
     by_rank: dict[int, list[int]] = {}
-    for track in loop.tracks:
-        if track.rank is not None:
-            by_rank.setdefault(track.rank, []).append(track.steps)
+    for each in loop.ranks:
+        if each.rank is not None:
+            by_rank.setdefault(each.rank, []).append(each.steps)
     said = [
         f"rank {rank} was started {len(steps)} times: its processes are shown one by one"
         for rank, steps in by_rank.items()

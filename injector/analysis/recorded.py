@@ -51,7 +51,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Series:
+class ValueSeries:
     """The values of one name within a task, in the order of time. Units are the program's."""
 
     bench: str
@@ -72,7 +72,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Region:
+class TimedRegion:
     """How long the calls of a region took; the statistics are in seconds of the host."""
 
     bench: str
@@ -86,8 +86,8 @@ class Recorded:
     """What the ``.data`` files of a run say."""
 
     rates: list[Rate]
-    series: list[Series]
-    regions: list[Region]
+    series: list[ValueSeries]
+    regions: list[TimedRegion]
     events: dict[str, int]
     """How many events there are of each name."""
     benches: dict[str, dict[str, Any]]
@@ -164,7 +164,7 @@ class _Sample:
             self.odd += 1
 
 
-class _Reader:
+class _EventReader:
     """Sorts the events of a run into samples.
 
     ``origin(process, time)`` is what is added to the name of a loss that backward starts from.
@@ -213,7 +213,7 @@ def recorded(run: Run) -> Recorded:
         origin = _origin(run)
     except Exception:  # the profile is made of the same files, and says what is wrong with them
         origin = None
-    reader, damage = _Reader(origin), Damage()
+    reader, damage = _EventReader(origin), Damage()
     for bench, event, data in read_events(run, damage):
         reader.take(bench if len(run.data_files) > 1 else "", event, data)
     rates = (_rate(key, samples) for key, samples in reader.rates.items())
@@ -228,7 +228,7 @@ def recorded(run: Run) -> Recorded:
     )
 
 
-def _once(found: list[Series]) -> list[Series]:
+def _once(found: list[ValueSeries]) -> list[ValueSeries]:
     """``found`` without the loss that backward starts from where a voirfile gives the same values."""
     task, name = BACKWARD
     given = [one for one in found if one.is_loss and not (one.task == task and _is(name, one.name))]
@@ -256,14 +256,14 @@ def _rate(key: tuple[str, str, str], samples: dict[int, _Sample]) -> Rate | None
     return Rate(*key, overall, several, sum(sample.odd for sample in samples.values()))
 
 
-def _series(key: tuple[str, str, str], sample: _Sample) -> Series:
+def _series(key: tuple[str, str, str], sample: _Sample) -> ValueSeries:
     found = statistics(sample.values)
-    return Series(*key, sample.count, sample.first, sample.last, found, sample.odd)
+    return ValueSeries(*key, sample.count, sample.first, sample.last, found, sample.odd)
 
 
-def _region(key: tuple[str, str], sample: _Sample) -> Region | None:
+def _region(key: tuple[str, str], sample: _Sample) -> TimedRegion | None:
     found = statistics(sample.values)
-    return Region(*key, fsum(sample.values), found) if found else None
+    return TimedRegion(*key, fsum(sample.values), found) if found else None
 
 
 # --- which thing a loss is of ---------------------------------------------------------------------

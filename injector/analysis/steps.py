@@ -7,25 +7,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Holes, counts, runs
+from .arrays import ExcludedIntervals, counts, runs
 from .columns import Ints, Site
-from .profile import Place
-from .tracks import Lane, Marks
+from .profile import SourceLine
+from .tracks import Landmarks, Track
 
 
-class Pace(NamedTuple):
+class Pacing(NamedTuple):
     """What makes steps of one loop: a loader, an optimizer, or a voirfile's word."""
 
     task: str
     paced_by: str
-    place: Place | None
+    place: SourceLine | None
     of: int | None = None
     what: str | None = None
 
 
 @dataclass
-class Steps:
-    """The steps of one lane in order; none overlaps another."""
+class TrackSteps:
+    """The steps of one track in order; none overlaps another."""
 
     start: Ints
     end: Ints
@@ -33,14 +33,14 @@ class Steps:
     """Which of ``paces``."""
     fetches: Ints
     updates: Ints
-    paces: list[Pace] = field(default_factory=list)
+    paces: list[Pacing] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.start)
 
-    def take(self, which: Ints) -> Steps:
+    def take(self, which: Ints) -> TrackSteps:
         """Those of the given numbers, or flags."""
-        return Steps(
+        return TrackSteps(
             self.start[which],
             self.end[which],
             self.pace[which],
@@ -50,13 +50,13 @@ class Steps:
         )
 
 
-def no_steps() -> Steps:
+def no_steps() -> TrackSteps:
     """None at all."""
     none = np.empty(0, np.int64)
-    return Steps(none, none, none, none, none, [])
+    return TrackSteps(none, none, none, none, none, [])
 
 
-def joined(parts: list[Steps]) -> Steps:
+def joined(parts: list[TrackSteps]) -> TrackSteps:
     """All of ``parts`` in the order of time, each ended where the next begins at the latest."""
     parts = [part for part in parts if len(part)]
     if not parts:
@@ -70,16 +70,16 @@ def joined(parts: list[Steps]) -> Steps:
         np.concatenate([part.updates for part in parts]),
     )
     paces = [each for part in parts for each in part.paces]
-    whole = Steps(start, end, pace, fetches, updates, paces)
+    whole = TrackSteps(start, end, pace, fetches, updates, paces)
     if len(parts) > 1:
         whole = whole.take(np.lexsort((whole.end, whole.start)))
     whole.end[:-1] = np.minimum(whole.end[:-1], whole.start[1:])
     return whole
 
 
-def pace_of(site: Site, paced_by: str) -> Pace:
+def pace_of(site: Site, paced_by: str) -> Pacing:
     """The pace that the spans of ``site`` set."""
-    return Pace(site.task or "train", paced_by, site.place, site.of, site.what)
+    return Pacing(site.task or "train", paced_by, site.place, site.of, site.what)
 
 
 MANY = 64
@@ -90,31 +90,31 @@ PAUSE = 5.0
 """Median steps that what precedes an update, and is none of its work, lasts where it is no part of it."""
 
 
-def paced_by_updates(marks: Marks, free: Ints) -> Steps:
+def paced_by_updates(marks: Landmarks, free: Ints) -> TrackSteps:
     """The steps that the updates ``free`` (rows, in order) make."""
-    lane = marks.lane
+    track = marks.track
     if not len(free):
         return no_steps()
-    key = _optimizer_keys(lane, free)
+    key = _optimizer_keys(track, free)
     found = []
     for group in _groups(key):
         mine = np.isin(key, group)
-        found.append(_of_group(lane, free[mine], key[mine]))
+        found.append(_of_group(track, free[mine], key[mine]))
     steps = joined(found)
     steps.start[1:] = steps.end[:-1]
     return steps
 
 
-def _optimizer_keys(lane: Lane, rows: Ints) -> Ints:
+def _optimizer_keys(track: Track, rows: Ints) -> Ints:
     """A number for each update by which optimizer is stepped where."""
-    sites = np.unique(lane.site[rows]).tolist()
-    made = {n: (lane.sites[n].of, lane.sites[n].place) for n in sites}
+    sites = np.unique(track.site[rows]).tolist()
+    made = {n: (track.sites[n].of, track.sites[n].place) for n in sites}
     if len(set(made.values())) > MANY:
         made = {n: (None, place) for n, (_, place) in made.items()}
     numbers = list(dict.fromkeys(made.values()))
-    return lane.table(lambda site: numbers.index(made[site.number]) if site.number in made else -1)[
-        rows
-    ]
+    return track.table(
+        lambda site: numbers.index(made[site.number]) if site.number in made else -1
+    )[rows]
 
 
 def _groups(key: Ints) -> list[list[int]]:
@@ -131,7 +131,7 @@ def _groups(key: Ints) -> list[list[int]]:
 
 
 def _alternate(a: Ints, b: Ints) -> bool:
-    """Whether the updates at the positions ``a`` and ``b`` belong to the turns of one loop."""
+    """Whether the updates at the positions ``a`` and ``b`` belong to the iterations of one loop."""
     if a[-1] < b[0] or b[-1] < a[0]:
         return False
     order = np.argsort(np.concatenate((a, b)), kind="stable")
@@ -140,7 +140,7 @@ def _alternate(a: Ints, b: Ints) -> bool:
     return bool(min(np.median(length[who[first] == side]) for side in (0, 1)) <= _LONG)
 
 
-def _of_group(lane: Lane, rows: Ints, key: Ints) -> Steps:
+def _of_group(track: Track, rows: Ints, key: Ints) -> TrackSteps:
     """One loop's steps, by their ends; where they begin is found out later."""
     kinds, first, number = np.unique(key, return_index=True, return_counts=True)
     fewest = number == number.min()
@@ -149,25 +149,27 @@ def _of_group(lane: Lane, rows: Ints, key: Ints) -> Steps:
     ends = np.flatnonzero(mine)
     if len(kinds) > 1 and np.median(runs(key)[1][key[runs(key)[0]] == closing]) > 1:
         ends = np.flatnonzero(mine & np.concatenate((key[1:] != closing, [True])))
-    end = lane.end[rows[ends]]
-    start = lane.start[rows[ends]]
+    end = track.end[rows[ends]]
+    start = track.start[rows[ends]]
     updates = np.diff(np.concatenate(([-1], ends)))
-    site = lane.sites[int(lane.site[rows[ends[0]]])]
+    site = track.sites[int(track.site[rows[ends[0]]])]
     zeros = np.zeros(len(end), np.int64)
-    paces: list[Pace] = [pace_of(site, "optimizer")]
-    return Steps(start, end, zeros, zeros.copy(), updates, paces)
+    paces: list[Pacing] = [pace_of(site, "optimizer")]
+    return TrackSteps(start, end, zeros, zeros.copy(), updates, paces)
 
 
-def bounded(marks: Marks, steps: Steps, others: Steps, holes: Holes) -> Steps:
+def bounded(
+    marks: Landmarks, steps: TrackSteps, others: TrackSteps, excluded: ExcludedIntervals
+) -> TrackSteps:
     """``steps`` that begin where their own work does, where something else lies in between.
 
     That is so for the first of a loop, after steps of ``others``, and where what precedes the first
     part of a step lasts long and is more than usually precedes it: an agent plays its environment. A
-    turn that is only slow is a slow step.
+    iteration that is only slow is a slow step.
     """
     if not len(steps):
         return steps
-    lane = marks.lane
+    track = marks.track
     previous = np.concatenate(([np.iinfo(np.int64).min], steps.end[:-1]))
     fresh = np.concatenate(([True], steps.pace[1:] != steps.pace[:-1]))
     if len(others):
@@ -176,21 +178,21 @@ def bounded(marks: Marks, steps: Steps, others: Steps, holes: Holes) -> Steps:
         fresh |= limit > previous
         previous = np.maximum(previous, limit)
     start = np.maximum(steps.start, previous)
-    work = _work(marks, np.where(fresh, previous, start), steps.end, holes)
+    work = _work(marks, np.where(fresh, previous, start), steps.end, excluded)
     # What lies between an evaluation and a step's own work is part of neither.
-    fresh |= holes.within(start, work) > 0
+    fresh |= excluded.within(start, work) > 0
     start = np.where(fresh, work, start)
-    length = steps.end - start - holes.within(start, steps.end)
+    length = steps.end - start - excluded.within(start, steps.end)
     for number in range(len(steps.paces)):
         mine = np.flatnonzero((steps.pace == number) & ~fresh)
         if len(mine) < 3:
             continue
-        lead = work[mine] - start[mine] - holes.within(start[mine], work[mine])
-        calls = counts(lane.start, start[mine], work[mine])
+        lead = work[mine] - start[mine] - excluded.within(start[mine], work[mine])
+        calls = counts(track.start, start[mine], work[mine])
         late = mine[(lead > PAUSE * np.median(length[mine])) & (calls > np.median(calls))]
         start[late] = work[late]
-    return Steps(
-        np.minimum(start, lane_start(lane, marks, steps)),
+    return TrackSteps(
+        np.minimum(start, lane_start(track, marks, steps)),
         steps.end,
         steps.pace,
         steps.fetches,
@@ -199,33 +201,33 @@ def bounded(marks: Marks, steps: Steps, others: Steps, holes: Holes) -> Steps:
     )
 
 
-def lane_start(lane: Lane, marks: Marks, steps: Steps) -> Ints:
+def lane_start(track: Track, marks: Landmarks, steps: TrackSteps) -> Ints:
     """When the update that ends each step began: no step begins later."""
     rows = marks.updates
-    found: Ints = lane.start[rows[np.searchsorted(lane.end[rows], steps.end)]]
+    found: Ints = track.start[rows[np.searchsorted(track.end[rows], steps.end)]]
     return found
 
 
-def _work(marks: Marks, since: Ints, until: Ints, holes: Holes) -> Ints:
+def _work(marks: Landmarks, since: Ints, until: Ints, excluded: ExcludedIntervals) -> Ints:
     """Where in each interval the training's own work begins.
 
     That is the call of a model which leads to the first backward, so that calls whose results are
     only played with (an agent's) are no part of it.
     """
-    lane = marks.lane
+    track = marks.track
     found: Ints = until.copy()
     called = marks.trained if len(marks.trained) else marks.learnt
     rows = np.sort(np.concatenate((called, marks.backward, marks.updates, marks.fetches,
-                                   lane.region("h2d"))))  # fmt: skip
-    start = lane.start[rows]
-    rows = rows[~holes.hold(start)]
-    start = lane.start[rows]
+                                   track.region("h2d"))))  # fmt: skip
+    start = track.start[rows]
+    rows = rows[~excluded.hold(start)]
+    start = track.start[rows]
     first = np.searchsorted(start, since)
     some = first < len(rows)
     found[some] = np.minimum(start[first[some]], until[some])
     if not len(rows) or not len(marks.backward) or len(marks.trained):
         return found
-    back = lane.start[marks.backward]
+    back = track.start[marks.backward]
     at = np.searchsorted(back, since)
     some = at < len(back)
     leads = np.where(some, back[np.minimum(at, len(back) - 1)], until)

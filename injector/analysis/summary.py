@@ -15,9 +15,9 @@ from typing import Any
 from ..store import packed
 from ..store.folder import Run, write_info
 from ..store.layout import SPANS_SUFFIX
-from .machines import Machine, machines, memory_of
+from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
-from .profile import Loop, Place, Profile, RankOutcome
+from .profile import Profile, RankOutcome, SourceLine, TrainingLoop
 from .recorded import Recorded, recorded
 from .runs import missing_of, said_first
 
@@ -51,7 +51,7 @@ class Summary:
     """What its spans say; None where it has none."""
     broken: tuple[RankOutcome, ...]
     """Ranks that died, hung or waited for those; attempt by attempt, the cause first."""
-    machines: tuple[Machine, ...]
+    machines: tuple[HostUsage, ...]
     summary: Recorded
     """What its events say: rates, losses and other values, regions."""
     warnings: tuple[Mapping[str, Any], ...]
@@ -92,7 +92,7 @@ def summarise(run: Run, keep: bool = False) -> Summary:
     ``run.json`` not be written.
     """
     events = recorded(run)
-    seen: list[Machine] = []
+    seen: list[HostUsage] = []
     profile: Profile | None = None
     broken: tuple[RankOutcome, ...] = ()
     problem = ""
@@ -147,7 +147,7 @@ def has_spans(folder: str) -> bool:
 
 
 def _profile(
-    run: Run, seen: list[Machine], events: Recorded
+    run: Run, seen: list[HostUsage], events: Recorded
 ) -> tuple[Profile | None, tuple[RankOutcome, ...]]:
     """What the spans say, and what became of the ranks."""
     if has_spans(run.content):
@@ -201,7 +201,7 @@ def _broken(one: RankOutcome) -> dict[str, Any]:
     }
 
 
-def _region(name: str, place: Place | None) -> dict[str, Any]:
+def _region(name: str, place: SourceLine | None) -> dict[str, Any]:
     return {
         "region": name,
         "file": place.file if place else None,
@@ -209,13 +209,13 @@ def _region(name: str, place: Place | None) -> dict[str, Any]:
     }
 
 
-def _training(loop: Loop) -> dict[str, Any]:
+def _training(loop: TrainingLoop) -> dict[str, Any]:
     """Seconds and per second; null for what is not known."""
     speed = loop.throughput
     return {
         "task": loop.task,
         "attempt": loop.attempt,
-        "ranks": len(loop.tracks),
+        "ranks": len(loop.ranks),
         "steps": loop.steps,
         "warmup": loop.warmup.steps,
         "step": _known(loop.step.median),

@@ -1,4 +1,4 @@
-"""What each step of a lane spent in each region, as columns."""
+"""What each step of a track spent in each region, as columns."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store.layout import ITEMS_BITS, ITEMS_MASK, WAIT, gives
-from .arrays import Holes
+from .arrays import ExcludedIntervals
 from .columns import SECOND, Flags, Ints, Site
-from .profile import READING, Place
-from .steps import Steps
-from .tracks import STRUCTURE, Lane
+from .profile import READING, SourceLine
+from .steps import TrackSteps
+from .tracks import STRUCTURE, Track
 
 Seconds = npt.NDArray[np.float32]
 """One a step. Ten million steps with a dozen regions have to fit into memory."""
-Path = tuple[tuple[str, Place | None], ...]
+Path = tuple[tuple[str, SourceLine | None], ...]
 """A region by its line, inside another, …, inside the step."""
 LINES = 6
 """Lines of one region that are told apart."""
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass
 class Table:
-    """All regions of all steps of one lane."""
+    """All regions of all steps of one track."""
 
     seconds: Seconds
     """Of each step, without what is cut out of it."""
@@ -91,10 +91,10 @@ class Pieces:
     whole: Flags
     """Whether the piece counts as a call: of a span that lies in two steps, only the larger one does."""
     path: Ints
-    """For every row of the lane, the number of its path; -1 for what is no part of a step."""
+    """For every row of the track, the number of its path; -1 for what is no part of a step."""
     paths: list[Path]
     step_of: Ints
-    """For every row of the lane, the step that it counts in; -1 for none."""
+    """For every row of the track, the step that it counts in; -1 for none."""
 
     def of_steps(self, which: Ints, n: int) -> Pieces:
         """Those of some of the ``n`` steps, which are numbered anew."""
@@ -113,19 +113,19 @@ class Pieces:
         )
 
 
-def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
-    """Which spans of ``lane`` lie in which of ``steps``."""
-    first = np.searchsorted(lane.start, steps.start)
-    last = np.searchsorted(lane.start, steps.end)
-    owner = _owners(first, last, len(lane))
-    apart = lane.flags(lambda site: site.region in STRUCTURE)
-    if len(holes):
-        apart = apart | holes.hold(lane.start)
-    apart = _without_itself(lane, apart)
+def pieces_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals) -> Pieces:
+    """Which spans of ``track`` lie in which of ``steps``."""
+    first = np.searchsorted(track.start, steps.start)
+    last = np.searchsorted(track.start, steps.end)
+    owner = _owners(first, last, len(track))
+    apart = track.flags(lambda site: site.region in STRUCTURE)
+    if len(excluded):
+        apart = apart | excluded.hold(track.start)
+    apart = _without_itself(track, apart)
     part = (owner >= 0) & ~apart
     # Where the owner is -1 this looks at any step: part has decided already.
-    inside = part & (lane.end <= steps.end[owner]) if len(steps) else part
-    row, step, start, end = np.arange(len(lane)), owner, lane.start, lane.end
+    inside = part & (track.end <= steps.end[owner]) if len(steps) else part
+    row, step, start, end = np.arange(len(track)), owner, track.start, track.end
     step_of = owner
     if not inside.all():
         row, step_of = np.flatnonzero(inside), np.where(inside, owner, -1)
@@ -133,34 +133,34 @@ def pieces_of(lane: Lane, steps: Steps, holes: Holes) -> Pieces:
     whole = np.ones(len(row), np.bool_)
     odd = np.flatnonzero(~(inside | apart))
     if len(odd) and len(steps):
-        extra = _split(lane, steps, owner, odd)
+        extra = _split(track, steps, owner, odd)
         row, step = np.concatenate((row, extra[0])), np.concatenate((step, extra[1]))
         start, end = np.concatenate((start, extra[2])), np.concatenate((end, extra[3]))
         whole = np.concatenate((whole, extra[4]))
         step_of[extra[0][extra[4]]] = extra[1][extra[4]]
-    if lane.rest is not None:
-        whole = whole & ~lane.rest[row]
+    if track.rest is not None:
+        whole = whole & ~track.rest[row]
     length = end - start
-    if len(holes):
-        length = length - holes.within(start, end)
-    path, paths = _paths(lane, step_of >= 0, _batches(lane, steps, owner))
+    if len(excluded):
+        length = length - excluded.within(start, end)
+    path, paths = _paths(track, step_of >= 0, _batches(track, steps, owner))
     return Pieces(row, step, length / SECOND, whole, path, paths, step_of)
 
 
-def _without_itself(lane: Lane, apart: Flags) -> Flags:
+def _without_itself(track: Track, apart: Flags) -> Flags:
     """``apart``, and what lies directly in a span of the same region and line: it is that span's.
 
     A loader that a voirfile names waits for one that a shipped voirfile watches; a function calls itself.
     What is waited for within a region is that region's, too.
     """
-    inner = np.flatnonzero(lane.parent >= 0)
+    inner = np.flatnonzero(track.parent >= 0)
     if not len(inner):
         return apart
-    names = list({(site.region, site.place): None for site in lane.sites.values()})
-    name = lane.table(lambda site: names.index((site.region, site.place)))
-    named = lane.flags(lambda site: site.region not in STRUCTURE)
-    blocked = lane.flags(lambda site: site.region == WAIT)
-    outer = lane.parent[inner]
+    names = list({(site.region, site.place): None for site in track.sites.values()})
+    name = track.table(lambda site: names.index((site.region, site.place)))
+    named = track.flags(lambda site: site.region not in STRUCTURE)
+    blocked = track.flags(lambda site: site.region == WAIT)
+    outer = track.parent[inner]
     same = inner[(name[inner] == name[outer]) | (blocked[inner] & named[outer])]
     if not len(same):
         return apart
@@ -169,21 +169,21 @@ def _without_itself(lane: Lane, apart: Flags) -> Flags:
     return apart
 
 
-def _batches(lane: Lane, steps: Steps, owner: Ints) -> frozenset[int]:
+def _batches(track: Track, steps: TrackSteps, owner: Ints) -> frozenset[int]:
     """The sites of waits for the batch of a step: they give something before the model is called."""
-    rows = lane.where(lambda site: site.region == WAIT and gives(site.what))
+    rows = track.where(lambda site: site.region == WAIT and gives(site.what))
     rows = rows[owner[rows] >= 0]
     if not len(rows):
         return frozenset()
-    calls = lane.where(lambda site: site.region in ("forward", "backward"))
+    calls = track.where(lambda site: site.region in ("forward", "backward"))
     calls = calls[owner[calls] >= 0]
     begun = steps.end.copy()
     step, first = np.unique(owner[calls], return_index=True)
-    begun[step] = lane.start[calls[first]]
-    number = 1 + max(lane.sites)
-    seconds = (lane.end[rows] - lane.start[rows]).astype(np.float64)
-    early = seconds * (lane.start[rows] < begun[owner[rows]])
-    total, before = (np.bincount(lane.site[rows], each, number) for each in (seconds, early))
+    begun[step] = track.start[calls[first]]
+    number = 1 + max(track.sites)
+    seconds = (track.end[rows] - track.start[rows]).astype(np.float64)
+    early = seconds * (track.start[rows] < begun[owner[rows]])
+    total, before = (np.bincount(track.site[rows], each, number) for each in (seconds, early))
     return frozenset(np.flatnonzero((total > 0) & (before >= _MOSTLY * total)).tolist())
 
 
@@ -198,13 +198,13 @@ def _owners(first: Ints, last: Ints, n: int) -> Ints:
 
 
 def _split(
-    lane: Lane, steps: Steps, owner: Ints, odd: Ints
+    track: Track, steps: TrackSteps, owner: Ints, odd: Ints
 ) -> tuple[Ints, Ints, Ints, Ints, Flags]:
     """The pieces of spans that lie in two neighbouring steps, or reach out of one.
 
     Not those around a whole step: an epoch, a ``fit``.
     """
-    start, end = lane.start[odd], lane.end[odd]
+    start, end = track.start[odd], track.end[odd]
     following = np.searchsorted(steps.start, start)
     some = following < len(steps)
     around = some & (steps.end[np.minimum(following, len(steps) - 1)] <= end)
@@ -227,23 +227,23 @@ def _split(
     )
 
 
-def _paths(lane: Lane, part: Flags, batches: frozenset[int]) -> tuple[Ints, list[Path]]:
+def _paths(track: Track, part: Flags, batches: frozenset[int]) -> tuple[Ints, list[Path]]:
     """A number for the path of each row; rows that are no parts are passed through."""
     called = {
         number: ("io" if number in batches else region, place)
-        for number, (region, place) in _names(lane, part).items()
+        for number, (region, place) in _names(track, part).items()
     }
     names = list(dict.fromkeys(called.values()))
-    code = lane.table(lambda site: names.index(called[site.number]))
-    deepest = int(lane.depth.max()) if len(lane) else 0
+    code = track.table(lambda site: names.index(called[site.number]))
+    deepest = int(track.depth.max()) if len(track) else 0
     if not deepest:  # nothing lies in anything
         return np.where(part, code, -1), [(name,) for name in names]
-    path = np.full(len(lane), -1, np.int64)
+    path = np.full(len(track), -1, np.int64)
     paths: list[Path] = []
-    above = np.full(len(lane), -1, np.int64)  # the path that what lies in a row is inside of
+    above = np.full(len(track), -1, np.int64)  # the path that what lies in a row is inside of
     for level in range(deepest + 1):
-        rows = np.flatnonzero(lane.depth == level)
-        parent = lane.parent[rows]
+        rows = np.flatnonzero(track.depth == level)
+        parent = track.parent[rows]
         inside = np.where(parent >= 0, above[parent], -1)
         mine = part[rows]
         key = (inside[mine] + 1) * len(names) + code[rows[mine]]
@@ -260,7 +260,7 @@ def _paths(lane: Lane, part: Flags, batches: frozenset[int]) -> tuple[Ints, list
     return path, paths
 
 
-def _path(outer: Path, name: tuple[str, Place | None]) -> Path:
+def _path(outer: Path, name: tuple[str, SourceLine | None]) -> Path:
     """``name`` inside ``outer``. A module that a loader calls is none that learns."""
     region, place = name
     return (*outer, ("transform" if region == "forward" and _reads(outer) else region, place))
@@ -271,17 +271,17 @@ def _reads(path: Path) -> bool:
     return any(region in READING for region, _ in path)
 
 
-def _names(lane: Lane, part: Flags) -> dict[int, tuple[str, Place | None]]:
+def _names(track: Track, part: Flags) -> dict[int, tuple[str, SourceLine | None]]:
     """What the spans of each site are shown as: of a region at many lines, the longest apart."""
-    sites = lane.sites.values()
+    sites = track.sites.values()
     lines = Counter(region for region, _ in {(site.region, site.place) for site in sites})
     if all(number <= LINES for number in lines.values()):
         return {site.number: (site.region, site.place) for site in sites}
-    number = 1 + max(lane.sites, default=0)
-    length = np.where(part, lane.end - lane.start, 0)
-    total = np.bincount(lane.site, length, number)
-    weights: dict[str, dict[Place | None, float]] = {}
-    for site in lane.sites.values():
+    number = 1 + max(track.sites, default=0)
+    length = np.where(part, track.end - track.start, 0)
+    total = np.bincount(track.site, length, number)
+    weights: dict[str, dict[SourceLine | None, float]] = {}
+    for site in track.sites.values():
         mine = weights.setdefault(site.region, {})
         mine[site.place] = mine.get(site.place, 0.0) + float(total[site.number])
     kept = {
@@ -290,27 +290,27 @@ def _names(lane: Lane, part: Flags) -> dict[int, tuple[str, Place | None]]:
     }  # fmt: skip
     return {
         n: (site.region, site.place if site.place in kept[site.region] else None)
-        for n, site in lane.sites.items()
+        for n, site in track.sites.items()
     }
 
 
-def table_of(lane: Lane, steps: Steps, holes: Holes, pieces: Pieces) -> Table:
+def table_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals, pieces: Pieces) -> Table:
     """The columns of ``steps``."""
     n = len(steps)
     length = steps.end - steps.start
-    if len(holes):
-        length = length - holes.within(steps.start, steps.end)
+    if len(excluded):
+        length = length - excluded.within(steps.start, steps.end)
     table = Table((length / SECOND).astype(np.float32))
     path = pieces.path[pieces.row]
-    payload = lane.payload
+    payload = track.payload
     for number, made in sorted(enumerate(pieces.paths), key=lambda each: len(each[1])):
         mine = np.flatnonzero(path == number)
         if not len(mine):
             continue
         rows = pieces.row[mine]
         seconds = np.bincount(pieces.step[mine], pieces.seconds[mine], n).astype(np.float32)
-        used = np.flatnonzero(np.bincount(lane.site[rows])).tolist()
-        sites = [lane.sites[site] for site in used]
+        used = np.flatnonzero(np.bincount(track.site[rows])).tolist()
+        sites = [track.sites[site] for site in used]
         nbytes = None
         if any(site.payload == "bytes" for site in sites):
             nbytes = float(payload[rows[pieces.whole[mine]]].sum()) / n
@@ -323,10 +323,10 @@ def table_of(lane: Lane, steps: Steps, holes: Holes, pieces: Pieces) -> Table:
     return table
 
 
-def add_device(table: Table, lane: Lane, pieces: Pieces, device: Lane, thread: int) -> None:
+def add_device(table: Table, track: Track, pieces: Pieces, device: Track, thread: int) -> None:
     """Put the spans of a device beside those of the host that caused them."""
     hosts = {
-        _cause(site): number for number, site in lane.sites.items() if site.clock == "host"
+        _cause(site): number for number, site in track.sites.items() if site.clock == "host"
     }  # fmt: skip
     n = len(table.seconds)
     for number in np.unique(device.site).tolist():
@@ -334,14 +334,14 @@ def add_device(table: Table, lane: Lane, pieces: Pieces, device: Lane, thread: i
         host = hosts.get(_cause(site))
         if host is None or site.thread != thread:
             continue
-        rows = np.flatnonzero(lane.site == host)
-        if lane.rest is not None:
-            rows = rows[~lane.rest[rows]]
+        rows = np.flatnonzero(track.site == host)
+        if track.rest is not None:
+            rows = rows[~track.rest[rows]]
         mine = np.flatnonzero(device.site == number)
         if not len(rows):
             continue
         if len(rows) != len(mine):  # some were lost: by time, as good as that tells
-            began = np.searchsorted(lane.start[rows], device.start[mine], side="right") - 1
+            began = np.searchsorted(track.start[rows], device.start[mine], side="right") - 1
             rows = rows[np.maximum(began, 0)]
         step = pieces.step_of[rows]
         seconds = (device.end[mine] - device.start[mine]) / SECOND

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .arrays import Holes, among, counts, owners
+from .arrays import ExcludedIntervals, among, counts, owners
 from .columns import SECOND, Ints, Site, Source
 from .evaluation import Passes
-from .profile import Place, Stretch
+from .profile import SourceLine, TimeSegment
 from .tables import counted
-from .traces import Thread, Unit
+from .traces import LoopTrace, Thread
 from .wording import line_of
 
 GAPS = 5
@@ -24,42 +24,42 @@ class Sum:
 
     name: str
     note: str
-    place: Place | None
+    place: SourceLine | None
     first: int
     """When the first of them began, unix nanoseconds."""
     ns: int = 0
     times: int = 0
 
 
-def stretches_of(
-    units: list[Unit],
+def segments_of(
+    traces: list[LoopTrace],
     passes: Passes,
     between: list[Sum],
     span: tuple[int, int],
     run: tuple[int, int],
     warmups: list[int],
-) -> tuple[Stretch, ...]:
-    """The time of the ``run`` (its begin and end, unix nanoseconds) as one lane spent it.
+) -> tuple[TimeSegment, ...]:
+    """The time of the ``run`` (its begin and end, unix nanoseconds) as one track spent it.
 
     ``span`` is when its first step or evaluation began and its last one ended; ``between`` what
-    :func:`between_them` found; ``warmups`` how many steps of each unit are warm-up.
+    :func:`between_them` found; ``warmups`` how many steps of each trace are warm-up.
     """
-    holes = passes.holes()
+    excluded = passes.excluded()
     found = list(between)
-    for unit, warmup in zip(units, warmups, strict=True):
-        found += _training(unit, holes, warmup)
+    for trace, warmup in zip(traces, warmups, strict=True):
+        found += _training(trace, excluded, warmup)
     found.sort(key=lambda each: each.first)
-    inner = [Stretch(each.name, each.ns / SECOND, each.note, each.place) for each in found]
+    inner = [TimeSegment(each.name, each.ns / SECOND, each.note, each.place) for each in found]
     return (
-        Stretch("start-up", (span[0] - run[0]) / SECOND, "before the first step or evaluation"),
+        TimeSegment("start-up", (span[0] - run[0]) / SECOND, "before the first step or evaluation"),
         *(each for each in inner if each.seconds > 0),
-        Stretch("shutdown", (run[1] - span[1]) / SECOND, "after the last step or evaluation"),
+        TimeSegment("shutdown", (run[1] - span[1]) / SECOND, "after the last step or evaluation"),
     )  # fmt: skip
 
 
 def among_attempts(
-    found: tuple[Stretch, ...], source: Source, last: int, run: tuple[int, int], later: bool
-) -> tuple[Stretch, ...]:
+    found: tuple[TimeSegment, ...], source: Source, last: int, run: tuple[int, int], later: bool
+) -> tuple[TimeSegment, ...]:
     """``found``, of a process ``source`` that is one of several attempts and made its last step at ``last``.
 
     What the others took is not its start-up, nor its shutdown; ``later`` says whether some came later.
@@ -71,19 +71,19 @@ def among_attempts(
     after = max((run[1] - max(source.ended or 0, last)) / SECOND, 0.0) if later else 0.0
     begin, *inner, end = found
     parts = (
-        Stretch(others, before, f"before {who}"),
+        TimeSegment(others, before, f"before {who}"),
         replace(begin, seconds=begin.seconds - before),
         *inner,
         replace(end, seconds=end.seconds - after),
-        Stretch(others, after, f"after {who}"),
+        TimeSegment(others, after, f"after {who}"),
     )
     return tuple(part for part in parts if part.seconds)
 
 
 def between_them(thread: Thread) -> tuple[list[Sum], tuple[int, int]]:
-    """What a lane did that was no step, and from when to when it did either."""
+    """What a track did outside of steps, and when its first step or evaluation began and the last ended."""
     steps, passes = thread.steps, thread.passes
-    covered = Holes(np.concatenate((steps.start, passes.start)),
+    covered = ExcludedIntervals(np.concatenate((steps.start, passes.start)),
                     np.concatenate((steps.end, passes.end)))  # fmt: skip
     if not len(covered):
         return [], (0, 0)
@@ -91,27 +91,27 @@ def between_them(thread: Thread) -> tuple[list[Sum], tuple[int, int]]:
     return [*_evaluation(thread), *_gaps(thread, covered)], span
 
 
-def _training(unit: Unit, holes: Holes, warmup: int) -> list[Sum]:
-    length = unit.end - unit.start - holes.within(unit.start, unit.end)
+def _training(trace: LoopTrace, excluded: ExcludedIntervals, warmup: int) -> list[Sum]:
+    length = trace.end - trace.start - excluded.within(trace.start, trace.end)
     found = []
     if warmup:
         note = f"{warmup} {'step' if warmup == 1 else 'steps'}"
-        found.append(Sum("warm-up", note, unit.pace.place, int(unit.start[0]),
+        found.append(Sum("warm-up", note, trace.pace.place, int(trace.start[0]),
                           int(length[:warmup].sum())))  # fmt: skip
     if len(length) > warmup:
         number = len(length) - warmup
         note = f"{number} {'step' if number == 1 else 'steps'}"
-        found.append(Sum("training", note, unit.pace.place, int(unit.start[warmup]),
+        found.append(Sum("training", note, trace.pace.place, int(trace.start[warmup]),
                           int(length[warmup:].sum())))  # fmt: skip
     return found
 
 
 def _evaluation(thread: Thread) -> list[Sum]:
-    found: dict[Place | None, Sum] = {}
+    found: dict[SourceLine | None, Sum] = {}
     passes = thread.passes
     for site in np.unique(passes.site).tolist():
         mine = passes.site == site
-        place = thread.lane.sites[site].place
+        place = thread.track.sites[site].place
         each = found.setdefault(place, Sum("evaluation", "", place, int(passes.start[mine][0])))
         each.first = min(each.first, int(passes.start[mine][0]))
         each.ns += int((passes.end[mine] - passes.start[mine]).sum())
@@ -121,27 +121,27 @@ def _evaluation(thread: Thread) -> list[Sum]:
     return list(found.values())
 
 
-def _gaps(thread: Thread, covered: Holes) -> list[Sum]:
+def _gaps(thread: Thread, covered: ExcludedIntervals) -> list[Sum]:
     """Time between steps and evaluations that is neither, by the lines around it."""
     start, end = covered.end[:-1], covered.start[1:]
     if not len(start):
         return []
-    lane = thread.lane
-    before = np.maximum(np.searchsorted(lane.start, start, side="left") - 1, 0)
-    after = np.minimum(np.searchsorted(lane.start, end, side="left"), len(lane) - 1)
-    calls = counts(lane.start[_playing(thread)], start, end) > 0
+    track = thread.track
+    before = np.maximum(np.searchsorted(track.start, start, side="left") - 1, 0)
+    after = np.minimum(np.searchsorted(track.start, end, side="left"), len(track) - 1)
+    calls = counts(track.start[_playing(thread)], start, end) > 0
     loose = {i for i, pace in enumerate(thread.steps.paces) if pace.paced_by == "optimizer"}
     following = np.searchsorted(thread.steps.start, end)
     paced = among(thread.steps.pace, loose)
     played = calls & np.concatenate((paced, [False]))[following]
-    kind = np.stack((lane.site[before].astype(np.int64), lane.site[after].astype(np.int64),
+    kind = np.stack((track.site[before].astype(np.int64), track.site[after].astype(np.int64),
                      played.astype(np.int64)), axis=1)  # fmt: skip
     kinds, which = np.unique(kind, axis=0, return_inverse=True)
     which = which.reshape(-1)
     sums: list[Sum] = []
     for number, (one, two, rollout) in enumerate(kinds.tolist()):
         mine = which == number
-        sites = lane.sites[one], lane.sites[two]
+        sites = track.sites[one], track.sites[two]
         note = f"rollout, {_between(*sites)}" if rollout else _between(*sites)
         sums.append(Sum("gap", note, sites[0].place, int(start[mine][0]),
                          int((end[mine] - start[mine]).sum()), int(mine.sum())))  # fmt: skip
@@ -159,16 +159,16 @@ def _playing(thread: Thread) -> Ints:
 
     It plays before it is trained for the first time, and sees less in one call than it is trained with.
     """
-    lane, marks = thread.lane, thread.marks
-    found = [lane.region("env")]
+    track, marks = thread.track, thread.marks
+    found = [track.region("env")]
     trained = marks.trained if len(marks.trained) else marks.learnt
-    usual = np.median(counted(lane.payload[trained])[0]) if len(trained) else 0
-    first = lane.start[marks.updates[0]] if len(marks.updates) else 0
-    for site in np.unique(lane.site[marks.forward]).tolist():
-        rows = marks.forward[lane.site[marks.forward] == site]
-        outside = owners(thread.steps.start, thread.steps.end, lane.start[rows]) < 0
-        seen = np.median(counted(lane.payload[rows])[0])
-        if lane.start[rows[0]] < first and seen < usual and outside.mean() > 0.5:
+    usual = np.median(counted(track.payload[trained])[0]) if len(trained) else 0
+    first = track.start[marks.updates[0]] if len(marks.updates) else 0
+    for site in np.unique(track.site[marks.forward]).tolist():
+        rows = marks.forward[track.site[marks.forward] == site]
+        outside = owners(thread.steps.start, thread.steps.end, track.start[rows]) < 0
+        seen = np.median(counted(track.payload[rows])[0])
+        if track.start[rows[0]] < first and seen < usual and outside.mean() > 0.5:
             found.append(rows)
     return np.sort(np.concatenate(found))
 

@@ -13,7 +13,7 @@ from . import monitored
 from .columns import SECOND, sources
 from .loops import grouped, labels
 from .recorded import number
-from .traces import Unit, traces_of
+from .traces import LoopTrace, traces_of
 
 Column = npt.NDArray[np.float64]
 
@@ -52,17 +52,17 @@ def stepping(run: Run, skip: int = 0) -> Stepping | None:
     warm-up: ``skip`` decides, so that ``--skip K --stop N`` gives N rates. Raises OSError, and
     NotARunError for records of a later version.
     """
-    units = traces_of(run)
-    if not units:
+    traces = traces_of(run)
+    if not traces:
         return None
-    longest = grouped(units, jobs=False)[0]
-    lanes = _ranks_of(longest)
-    count = min(len(lane.seconds) for lane in lanes)
-    seconds = np.stack([lane.seconds[skip:count] for lane in lanes])
+    longest = grouped(traces, jobs=False)[0]
+    tracks = _ranks_of(longest)
+    count = min(len(track.seconds) for track in tracks)
+    seconds = np.stack([track.seconds[skip:count] for track in tracks])
     items = None
-    if all(lane.items is not None for lane in lanes):
-        items = np.stack([lane.items[skip:count] for lane in lanes if lane.items is not None])
-    together = len({unit.source.rank for unit in longest} - {None}) > 1
+    if all(track.items is not None for track in tracks):
+        items = np.stack([track.items[skip:count] for track in tracks if track.items is not None])
+    together = len({trace.source.rank for trace in longest} - {None}) > 1
     return Stepping(
         task=longest[0].pace.task,
         paced_by=longest[0].pace.paced_by,
@@ -70,7 +70,7 @@ def stepping(run: Run, skip: int = 0) -> Stepping | None:
         rates=tuple(_rates_of_steps(seconds, items, together).tolist()),
         seconds=float(seconds.mean()) if seconds.size else 0.0,
         items=float(items.sum(0).mean()) if items is not None and items.size else None,
-        ranks=len(lanes),
+        ranks=len(tracks),
         world=max((source.world for source in sources(run) if source.world), default=None),
     )
 
@@ -89,28 +89,28 @@ def _rates_of_steps(seconds: Column, items: Column | None, together: bool) -> Co
     return np.median(steps, axis=0) if together else steps.sum(0)
 
 
-def _ranks_of(units: list[Unit]) -> list[_Steps]:
+def _ranks_of(traces: list[LoopTrace]) -> list[_Steps]:
     """The steps of each rank: what was started again, or follows in time, goes on where that ended."""
-    ranks: dict[object, list[Unit]] = {}
-    for unit in sorted(units, key=lambda unit: int(unit.start[0])):
-        rank = unit.source.rank
-        ranks.setdefault(_free(ranks, unit) if rank is None else rank, []).append(unit)
+    ranks: dict[object, list[LoopTrace]] = {}
+    for trace in sorted(traces, key=lambda trace: int(trace.start[0])):
+        rank = trace.source.rank
+        ranks.setdefault(_free(ranks, trace) if rank is None else rank, []).append(trace)
     return [_joined_steps(of_rank) for of_rank in ranks.values()]
 
 
-def _free(ranks: dict[object, list[Unit]], unit: Unit) -> object:
-    """Where ``unit``, which has no rank, can follow: processes side by side have a lane each."""
+def _free(ranks: dict[object, list[LoopTrace]], trace: LoopTrace) -> object:
+    """Where ``trace``, which has no rank, can follow: processes side by side are ranks of their own."""
     for name, others in ranks.items():
-        if isinstance(name, tuple) and int(others[-1].end[-1]) <= int(unit.start[0]):
+        if isinstance(name, tuple) and int(others[-1].end[-1]) <= int(trace.start[0]):
             return name
     return "none", len(ranks)
 
 
-def _joined_steps(units: list[Unit]) -> _Steps:
-    items = [unit.items for unit in units if unit.items is not None]
+def _joined_steps(traces: list[LoopTrace]) -> _Steps:
+    items = [trace.items for trace in traces if trace.items is not None]
     return _Steps(
-        np.concatenate([unit.table.seconds for unit in units]).astype(np.float64),
-        np.concatenate(items).astype(np.float64) if len(items) == len(units) else None,
+        np.concatenate([trace.table.seconds for trace in traces]).astype(np.float64),
+        np.concatenate(items).astype(np.float64) if len(items) == len(traces) else None,
     )
 
 
@@ -119,21 +119,21 @@ STEPS = 4
 """Steps that a point stands for, at least."""
 Line = list[tuple[float, float]]
 """Seconds since the run began, and a value."""
-Course = dict[str, dict[str, Line]]
+TimeSeries = dict[str, dict[str, Line]]
 """By ``rate step loss load memory power cpu rss``, and by what it is of: a task, rank, device, host."""
 
 
-def course(run: Run) -> Course:
+def course(run: Run) -> TimeSeries:
     """What was recorded of ``run`` over its time; fractions, bytes, watts, seconds, items per second.
 
     Where the items of a step cannot be told, rates are in steps per second. Raises OSError.
     """
     found = traces_of(run)
     began = _began(run, found)
-    made: Course = {"rate": {}, "step": {}}
+    made: TimeSeries = {"rate": {}, "step": {}}
     loops = grouped(found)
-    for units, job in zip(loops, labels(loops), strict=True):
-        for key, name, line in _loop(units, began):
+    for traces, job in zip(loops, labels(loops), strict=True):
+        for key, name, line in _loop(traces, began):
             name = f"{name}, {job}" if job and key == "rate" else name
             made[key].setdefault(name, []).extend(line)
     made["loss"] = {name: thinned(line) for name, line in _losses(run, began).items()}
@@ -142,38 +142,38 @@ def course(run: Run) -> Course:
     return {key: _in_order(lines) for key, lines in made.items()}
 
 
-def _began(run: Run, units: Sequence[Unit]) -> float:
+def _began(run: Run, traces: Sequence[LoopTrace]) -> float:
     started = number(run.info.get("started"))
     if started is not None:
         return started
-    return min((float(unit.start[0]) / SECOND for unit in units), default=0.0)
+    return min((float(trace.start[0]) / SECOND for trace in traces), default=0.0)
 
 
 def _in_order(lines: Mapping[str, Line]) -> dict[str, Line]:
     return {name: sorted(line) for name, line in lines.items() if line}
 
 
-def _loop(units: list[Unit], began: float) -> Iterable[tuple[str, str, Line]]:
+def _loop(traces: list[LoopTrace], began: float) -> Iterable[tuple[str, str, Line]]:
     """A loop's rate over all its ranks, and the time of each rank's steps."""
-    first = min(int(unit.start[0]) for unit in units)
-    last = max(int(unit.end[-1]) for unit in units)
-    most = max(len(unit.start) for unit in units)
+    first = min(int(trace.start[0]) for trace in traces)
+    last = max(int(trace.end[-1]) for trace in traces)
+    most = max(len(trace.start) for trace in traces)
     # A few steps in each: else what is seen is where the edges fall between them.
     edges = np.linspace(first, last, 1 + min(POINTS, max(1, most // STEPS)))
     width = (edges[1] - edges[0]) / SECOND
     middle = ((edges[:-1] + edges[1:]) / 2 / SECOND - began).tolist()
     if width <= 0:
         return
-    counted = all(unit.items is not None for unit in units)
+    counted = all(trace.items is not None for trace in traces)
     total = np.zeros(len(middle))
-    for unit in units:
-        where = np.clip(np.searchsorted(edges, unit.end, side="left") - 1, 0, len(middle) - 1)
-        amount = unit.items if counted else None
+    for trace in traces:
+        where = np.clip(np.searchsorted(edges, trace.end, side="left") - 1, 0, len(middle) - 1)
+        amount = trace.items if counted else None
         total += np.bincount(where, amount, len(middle))
-        yield "step", _who(unit), _means(middle, where, unit.table.seconds)
-    together = len({unit.source.rank for unit in units} - {None}) > 1
-    share = len(units) if together and not counted else 1
-    task = units[0].pace.task
+        yield "step", _who(trace), _means(middle, where, trace.table.seconds)
+    together = len({trace.source.rank for trace in traces} - {None}) > 1
+    share = len(traces) if together and not counted else 1
+    task = traces[0].pace.task
     yield (
         "rate",
         task,
@@ -187,9 +187,9 @@ def _means(middle: list[float], where: Any, values: Any) -> Line:
     return [(middle[at], float(total[at] / count[at])) for at in np.flatnonzero(count).tolist()]
 
 
-def _who(unit: Unit) -> str:
-    rank = unit.source.rank
-    return f"process {unit.source.pid}" if rank is None else f"rank {rank}"
+def _who(trace: LoopTrace) -> str:
+    rank = trace.source.rank
+    return f"process {trace.source.pid}" if rank is None else f"rank {rank}"
 
 
 def _losses(run: Run, began: float) -> dict[str, Line]:
@@ -216,7 +216,7 @@ def thinned(line: Line) -> Line:
     return [line[at] for at in kept]
 
 
-def _monitored(made: Course, seen: monitored.Monitored, began: float) -> None:
+def _monitored(made: TimeSeries, seen: monitored.Monitored, began: float) -> None:
     """The samples of one host and its devices."""
     cpu: Line = []
     before: list[list[float]] | None = None

@@ -1,4 +1,4 @@
-"""One loop on one lane: what is later put together over ranks."""
+"""One loop on one track: what is later put together over ranks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store.folder import Run
-from .arrays import NOTHING, Holes, among, counts, owners, warmup_of
+from .arrays import NOTHING, ExcludedIntervals, among, counts, owners, warmup_of
 from .columns import SECOND, Ints, Rows, Source, read_rows, sources
 from .evaluation import Passes, passes_of
 from .items import items_of
-from .iterations import Turns
-from .steps import Pace, Steps, bounded, joined, no_steps, pace_of, paced_by_updates
+from .iterations import LoaderIterations
+from .steps import Pacing, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
 from .tables import Pieces, Seconds, Table, add_device, pieces_of, table_of
-from .tracks import Lane, Marks, split
+from .tracks import Landmarks, Track, split
 
 SAME_LINE = 3
 """Loops at one line that differ by what they work on stay apart up to so many: beyond, it is one loop
@@ -27,11 +27,11 @@ Key = tuple[str, str, str | None, int, int]
 
 
 @dataclass
-class Unit:
-    """One loop on one lane."""
+class LoopTrace:
+    """One loop on one track."""
 
     key: Key
-    pace: Pace
+    pace: Pacing
     source: Source
     device: str | None
     start: Ints
@@ -58,23 +58,23 @@ class Unit:
 
 @dataclass
 class Thread:
-    """A lane of the host, with what was found in it."""
+    """A track of the host, with what was found in it."""
 
     source: Source
     number: int
-    lane: Lane
-    marks: Marks
-    steps: Steps
+    track: Track
+    marks: Landmarks
+    steps: TrackSteps
     passes: Passes
     pieces: Pieces
-    units: list[Unit]
+    traces: list[LoopTrace]
 
 
 def threads_of(source: Source, rows: Rows) -> list[Thread]:
-    """The lanes of one process."""
-    lanes = {int(key): lane for key, lane in split(rows, source.sites, "host").items()}
+    """The tracks of one process."""
+    tracks = {int(key): track for key, track in split(rows, source.sites, "host").items()}
     devices = split(rows, source.sites, "device")
-    marks = {key: Marks(lane) for key, lane in lanes.items()}
+    marks = {key: Landmarks(track) for key, track in tracks.items()}
     if not any(each.optimizes for each in marks.values()):
         for each in marks.values():
             each.without_optimizers()
@@ -82,7 +82,7 @@ def threads_of(source: Source, rows: Rows) -> list[Thread]:
     everywhere = _everywhere(list(said.values()))
     found = [
         _thread(source, key, marks[key], said[key], everywhere, list(devices.values()))
-        for key in lanes
+        for key in tracks
     ]
     _add_waits(found)
     return found
@@ -91,62 +91,64 @@ def threads_of(source: Source, rows: Rows) -> list[Thread]:
 def _thread(
     source: Source,
     number: int,
-    marks: Marks,
-    said: Steps,
-    everywhere: Holes,
-    devices: list[Lane],
+    marks: Landmarks,
+    said: TrackSteps,
+    everywhere: ExcludedIntervals,
+    devices: list[Track],
 ) -> Thread:
-    """``said`` are the explicit steps of this lane, ``everywhere`` those of the whole process."""
-    lane = marks.lane
+    """``said`` are the explicit steps of this track, ``everywhere`` those of the whole process."""
+    track = marks.track
     steps, passes = _stages(marks, said, everywhere) if len(everywhere) else _found(marks)
-    holes = passes.holes()
-    pieces = pieces_of(lane, steps, holes)
-    thread = Thread(source, number, lane, marks, steps, passes, pieces, [])
+    excluded = passes.excluded()
+    pieces = pieces_of(track, steps, excluded)
+    thread = Thread(source, number, track, marks, steps, passes, pieces, [])
     if len(steps):
         name = next(iter(sorted({s.device for s in source.sites.values() if s.device})), None)
-        thread.units = _units(thread, devices, holes, name)
+        thread.traces = _traces_of(thread, devices, excluded, name)
     return thread
 
 
-def _everywhere(said: list[Steps]) -> Holes:
+def _everywhere(said: list[TrackSteps]) -> ExcludedIntervals:
     filled = [steps for steps in said if len(steps)]
     if not filled:
         return NOTHING
-    return Holes(
+    return ExcludedIntervals(
         np.concatenate([steps.start for steps in filled]),
         np.concatenate([steps.end for steps in filled]),
     )
 
 
-def _said(marks: Marks) -> Steps:
-    """The explicit steps of a lane."""
-    lane, rows = marks.lane, marks.steps
+def _said(marks: Landmarks) -> TrackSteps:
+    """The explicit steps of a track."""
+    track, rows = marks.track, marks.steps
     if not len(rows):
         return no_steps()
-    sites, which = np.unique(lane.site[rows], return_inverse=True)
-    paces = [pace_of(lane.sites[site], "step") for site in sites.tolist()]
-    start, end = lane.start[rows], lane.end[rows]
-    count = [_inside(lane.start[each], start, end) for each in (marks.fetches, marks.updates)]
-    return joined([Steps(start, end.copy(), which, count[0], count[1], paces)])
+    sites, which = np.unique(track.site[rows], return_inverse=True)
+    paces = [pace_of(track.sites[site], "step") for site in sites.tolist()]
+    start, end = track.start[rows], track.end[rows]
+    count = [_inside(track.start[each], start, end) for each in (marks.fetches, marks.updates)]
+    return joined([TrackSteps(start, end.copy(), which, count[0], count[1], paces)])
 
 
-def _stages(marks: Marks, said: Steps, everywhere: Holes) -> tuple[Steps, Passes]:
+def _stages(
+    marks: Landmarks, said: TrackSteps, everywhere: ExcludedIntervals
+) -> tuple[TrackSteps, Passes]:
     """Explicit steps, and those of loops beside them, of which nobody says what a step is."""
-    turns = Turns(marks)
+    iterations = LoaderIterations(marks)
     steps = said
-    if everywhere.hold(marks.lane.start[marks.updates]).all():
+    if everywhere.hold(marks.track.start[marks.updates]).all():
         others = no_steps()
     else:
-        others = _apart(marks, _of_turns(marks, turns, said)[0], everywhere)
+        others = _apart(marks, _of_iterations(marks, iterations, said)[0], everywhere)
     if len(others):
         steps = joined([said, others])
-    elif not len(turns.steps):
-        fetches = marks.lane.start[marks.fetches]
-        turns.pacing = marks.fetches[owners(steps.start, steps.end, fetches) >= 0]
-    return steps, passes_of(marks, turns, steps)
+    elif not len(iterations.steps):
+        fetches = marks.track.start[marks.fetches]
+        iterations.pacing = marks.fetches[owners(steps.start, steps.end, fetches) >= 0]
+    return steps, passes_of(marks, iterations, steps)
 
 
-def _apart(marks: Marks, steps: Steps, said: Holes) -> Steps:
+def _apart(marks: Landmarks, steps: TrackSteps, said: ExcludedIntervals) -> TrackSteps:
     """Of ``steps``, those of loops that are stages of their own.
 
     Where explicit steps lie in the steps of a loop, they say what a step of it is; but what comes
@@ -162,8 +164,8 @@ def _apart(marks: Marks, steps: Steps, said: Holes) -> Steps:
     following = np.searchsorted(said.start, steps.start)
     limit = np.concatenate((said.start, steps.end[-1:]))[following]
     steps.end = np.minimum(steps.end, limit)
-    lane = marks.lane
-    whole = counts(lane.start[marks.updates], steps.start, steps.end) > 0
+    track = marks.track
+    whole = counts(track.start[marks.updates], steps.start, steps.end) > 0
     return steps.take(np.flatnonzero(whole & (said.within(steps.start, steps.end) == 0)))
 
 
@@ -172,35 +174,39 @@ def _inside(moments: Ints, start: Ints, end: Ints) -> Ints:
     return found
 
 
-def _found(marks: Marks) -> tuple[Steps, Passes]:
-    return _of_turns(marks, Turns(marks), no_steps())
+def _found(marks: Landmarks) -> tuple[TrackSteps, Passes]:
+    return _of_iterations(marks, LoaderIterations(marks), no_steps())
 
 
-def _of_turns(marks: Marks, turns: Turns, said: Steps) -> tuple[Steps, Passes]:
+def _of_iterations(
+    marks: Landmarks, iterations: LoaderIterations, said: TrackSteps
+) -> tuple[TrackSteps, Passes]:
     """Steps that loaders pace, and those that updates pace, between the ones that are ``said``."""
-    loose = paced_by_updates(marks, turns.free)
-    paced = joined([said, turns.steps])
+    loose = paced_by_updates(marks, iterations.free)
+    paced = joined([said, iterations.steps])
     rough = bounded(marks, loose, paced, NOTHING) if len(loose) else no_steps()
-    passes = passes_of(marks, turns, joined([turns.steps, rough]))
-    holes = passes.holes()
-    if len(loose) and len(holes):
-        rough = bounded(marks, loose, paced, holes)
-    return joined([turns.steps, rough]), passes
+    passes = passes_of(marks, iterations, joined([iterations.steps, rough]))
+    excluded = passes.excluded()
+    if len(loose) and len(excluded):
+        rough = bounded(marks, loose, paced, excluded)
+    return joined([iterations.steps, rough]), passes
 
 
-def _units(thread: Thread, devices: list[Lane], holes: Holes, device: str | None) -> list[Unit]:
+def _traces_of(
+    thread: Thread, devices: list[Track], excluded: ExcludedIntervals, device: str | None
+) -> list[LoopTrace]:
     steps = thread.steps
     keys = _keys(steps, _optimizers(thread.marks, steps))
-    units = []
+    traces = []
     for key in dict.fromkeys(keys):
         mine = np.flatnonzero(among(steps.pace, [i for i, k in enumerate(keys) if k == key]))
         if not len(mine):
             continue
-        table = _table(thread, mine, devices, holes)
+        table = _table(thread, mine, devices, excluded)
         # Each loop by itself: what one says of its items is nothing that another's model was called with.
-        found = items_of(thread.marks, _of(steps, mine), holes)
-        units.append(
-            Unit(
+        found = items_of(thread.marks, _of(steps, mine), excluded)
+        traces.append(
+            LoopTrace(
                 key=key,
                 pace=steps.paces[int(steps.pace[mine[0]])],
                 source=thread.source,
@@ -217,25 +223,25 @@ def _units(thread: Thread, devices: list[Lane], holes: Holes, device: str | None
                 warmup=warmup_of(table.seconds),
             )
         )
-    return units
+    return traces
 
 
-def _table(thread: Thread, mine: Ints, devices: list[Lane], holes: Holes) -> Table:
+def _table(thread: Thread, mine: Ints, devices: list[Track], excluded: ExcludedIntervals) -> Table:
     """The columns of the steps ``mine``."""
     steps, pieces = thread.steps, thread.pieces
     if len(mine) < len(steps):
         pieces = pieces.of_steps(mine, len(steps))
-    table = table_of(thread.lane, _of(steps, mine), holes, pieces)
+    table = table_of(thread.track, _of(steps, mine), excluded, pieces)
     for device in devices:
-        add_device(table, thread.lane, pieces, device, thread.number)
+        add_device(table, thread.track, pieces, device, thread.number)
     return table
 
 
-def _of(steps: Steps, mine: Ints) -> Steps:
+def _of(steps: TrackSteps, mine: Ints) -> TrackSteps:
     return steps.take(mine) if len(mine) < len(steps) else steps
 
 
-def _keys(steps: Steps, optimizers: list[frozenset[int]]) -> list[Key]:
+def _keys(steps: TrackSteps, optimizers: list[frozenset[int]]) -> list[Key]:
     """The loop that each pace belongs to, named alike on every rank.
 
     At one line, what is paced by different objects is one loop where the same optimizers are stepped:
@@ -267,15 +273,15 @@ def _keys(steps: Steps, optimizers: list[frozenset[int]]) -> list[Key]:
     ]
 
 
-def _optimizers(marks: Marks, steps: Steps) -> list[frozenset[int]]:
+def _optimizers(marks: Landmarks, steps: TrackSteps) -> list[frozenset[int]]:
     """For each pace which optimizers are stepped in its steps."""
-    lane, rows = marks.lane, marks.updates
-    step = owners(steps.start, steps.end, lane.start[rows])
+    track, rows = marks.track, marks.updates
+    step = owners(steps.start, steps.end, track.start[rows])
     rows, pace = rows[step >= 0], steps.pace[step[step >= 0]]
-    width = 1 + max(lane.sites, default=0)
+    width = 1 + max(track.sites, default=0)
     found: list[set[int]] = [set() for _ in steps.paces]
-    for both in np.flatnonzero(np.bincount(pace * width + lane.site[rows])).tolist():
-        of = lane.sites[both % width].of
+    for both in np.flatnonzero(np.bincount(pace * width + track.site[rows])).tolist():
+        of = track.sites[both % width].of
         if of is not None:
             found[both // width].add(of)
     return [frozenset(each) for each in found]
@@ -284,30 +290,30 @@ def _optimizers(marks: Marks, steps: Steps) -> list[frozenset[int]]:
 def _add_waits(threads: list[Thread]) -> None:
     """What each step waits for other ranks, as far as collectives tell, in whatever thread."""
     for thread in threads:
-        for unit in thread.units:
-            names = unit.table.regions()
+        for trace in thread.traces:
+            names = trace.table.regions()
             if "comm" in names:
-                unit.waits = unit.waits + names["comm"]
+                trace.waits = trace.waits + names["comm"]
             for other in threads:
                 if other is not thread:
-                    unit.waits = unit.waits + _beside(unit, other)
+                    trace.waits = trace.waits + _beside(trace, other)
 
 
-def _beside(unit: Unit, other: Thread) -> Seconds:
-    rows = other.marks.lane.region("comm")
-    lane = other.lane
-    step = owners(unit.start, unit.end, lane.start[rows])
+def _beside(trace: LoopTrace, other: Thread) -> Seconds:
+    rows = other.marks.track.region("comm")
+    track = other.track
+    step = owners(trace.start, trace.end, track.start[rows])
     rows, step = rows[step >= 0], step[step >= 0]
-    seconds = (lane.end[rows] - lane.start[rows]) / SECOND
-    return np.bincount(step, seconds, len(unit.start)).astype(np.float32)
+    seconds = (track.end[rows] - track.start[rows]) / SECOND
+    return np.bincount(step, seconds, len(trace.start)).astype(np.float32)
 
 
-def traces_of(run: Run) -> list[Unit]:
+def traces_of(run: Run) -> list[LoopTrace]:
     """The loops of all processes of ``run``. Raises OSError, NotARunError."""
     return [
-        unit
+        trace
         for source in sources(run)
         if source.has_spans()
         for thread in threads_of(source, read_rows(source))
-        for unit in thread.units
+        for trace in thread.traces
     ]

@@ -1,6 +1,6 @@
 """The spans of one thread, or of one device, as a forest: which lies in which.
 
-All of it is vectorised: a lane may hold tens of millions of spans.
+All of it is vectorised: a track may hold tens of millions of spans.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CUTS = 32
 """Rounds in which spans that overlap without enclosing each other are brought into order."""
 
 
-class Lane:
+class Track:
     """Spans in the order of their start, whatever encloses others before them.
 
     A span that begins in another but outlasts it (a region that ends elsewhere, coroutines that take
-    turns) is divided where the other ends: a part lies in it, the rest beside it. So nothing is counted
+    iterations) is divided where the other ends: a part lies in it, the rest beside it. So nothing is counted
     twice, and nothing is lost. What makes steps, and the spans of a device, are cut there instead.
     """
 
@@ -177,28 +177,28 @@ def _parents(depth: Numbers) -> Ints:
     return parent
 
 
-def split(rows: Rows, sites: dict[int, Site], clock: str) -> dict[int | str, Lane]:
-    """The lanes of one clock: of the host by thread, of devices by device."""
+def split(rows: Rows, sites: dict[int, Site], clock: str) -> dict[int | str, Track]:
+    """The tracks of one clock: of the host by thread, of devices by device."""
     keys: dict[int | str, list[int]] = {}
     for number, site in sites.items():
         if site.clock == clock:
             key = site.thread if clock == "host" else site.device or ""
             keys.setdefault(key, []).append(number)
-    lanes: dict[int | str, Lane] = {}
+    tracks: dict[int | str, Track] = {}
     for key in sorted(keys, key=str):
-        lane = _lane(rows, sites, keys[key])
-        if len(lane):
-            lanes[key] = lane
-    return lanes
+        track = _track_of(rows, sites, keys[key])
+        if len(track):
+            tracks[key] = track
+    return tracks
 
 
-def _lane(rows: Rows, sites: dict[int, Site], numbers: list[int]) -> Lane:
+def _track_of(rows: Rows, sites: dict[int, Site], numbers: list[int]) -> Track:
     belongs = np.zeros(1 + max(sites, default=0), np.bool_)
     belongs[numbers] = True
     mine: Flags = belongs[rows.site]
     if mine.all():
-        return Lane(sites, rows.start, rows.end, rows.payload, rows.site)
-    return Lane(sites, rows.start[mine], rows.end[mine], rows.payload[mine], rows.site[mine])
+        return Track(sites, rows.start, rows.end, rows.payload, rows.site)
+    return Track(sites, rows.start[mine], rows.end[mine], rows.payload[mine], rows.site[mine])
 
 
 EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "valid", "validation"})
@@ -215,24 +215,24 @@ def evaluates(site: Site) -> bool:
     return site.phase == "eval" or (site.task or "").lower() in EVALUATING
 
 
-class Marks:
-    """Rows of a lane by what they mean, each in order of time and none inside another of its kind."""
+class Landmarks:
+    """Rows of a track by what they mean, each in order of time and none inside another of its kind."""
 
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
-        self.steps = lane.outermost(
-            lane.where(lambda site: site.region == "step" and not evaluates(site))
+    def __init__(self, track: Track) -> None:
+        self.track = track
+        self.steps = track.outermost(
+            track.where(lambda site: site.region == "step" and not evaluates(site))
         )
-        self.passes = lane.outermost(lane.where(_is_pass))
-        self.fetches = lane.region("io")
-        self.ends = lane.region("io.end")
-        self.starts = lane.region("io.start")
+        self.passes = track.outermost(track.where(_is_pass))
+        self.fetches = track.region("io")
+        self.ends = track.region("io.end")
+        self.starts = track.region("io.start")
         # A module that is called while a batch is made transforms it.
-        forward = _not_inside(lane, lane.region("forward"), self.fetches)
-        self.backward = _not_inside(lane, lane.region("backward"), forward)
+        forward = _not_inside(track, track.region("forward"), self.fetches)
+        self.backward = _not_inside(track, track.region("backward"), forward)
         """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
-        evaluating = lane.table(lambda site: site.phase in TRYING) == 1 if len(forward) else None
-        training = lane.table(lambda site: site.phase == "train") == 1 if len(forward) else None
+        evaluating = track.table(lambda site: site.phase in TRYING) == 1 if len(forward) else None
+        training = track.table(lambda site: site.phase == "train") == 1 if len(forward) else None
         empty = forward[:0]
         self.forward = forward
         self.tried = empty if evaluating is None else forward[evaluating[forward]]
@@ -250,23 +250,23 @@ class Marks:
     @property
     def optimizes(self) -> bool:
         """Whether an optimizer was stepped, for whatever purpose."""
-        return len(self.lane.region("optimizer")) > 0
+        return len(self.track.region("optimizer")) > 0
 
     def _updates(self) -> Ints:
-        lane = self.lane
-        rows = lane.outermost(
-            lane.where(lambda site: site.region == "optimizer" and not evaluates(site))
+        track = self.track
+        rows = track.outermost(
+            track.where(lambda site: site.region == "optimizer" and not evaluates(site))
         )
         # What is updated within an evaluation (a probe on frozen features) is no step of the training.
-        return _not_inside(lane, rows, self.passes)
+        return _not_inside(track, rows, self.passes)
 
 
-def _not_inside(lane: Lane, rows: Ints, of: Ints) -> Ints:
+def _not_inside(track: Track, rows: Ints, of: Ints) -> Ints:
     """Of ``rows``, those that lie in none of ``of``, which do not overlap."""
     if not len(of) or not len(rows):
         return rows
-    last = lane.start[of].searchsorted(lane.start[rows], side="right") - 1
-    return rows[(last < 0) | (lane.end[rows] > lane.end[of[last]])]
+    last = track.start[of].searchsorted(track.start[rows], side="right") - 1
+    return rows[(last < 0) | (track.end[rows] > track.end[of[last]])]
 
 
 def _is_pass(site: Site) -> bool:

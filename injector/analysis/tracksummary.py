@@ -1,4 +1,4 @@
-"""What is kept of a lane once its spans are let go: those of all ranks do not fit into memory."""
+"""What is kept of a track once its spans are let go: those of all ranks do not fit into memory."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Holes, owners, statistics_of
+from .arrays import ExcludedIntervals, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, Source
 from .evaluation import Passes
 from .items import contradicts, evaluated, fits
-from .making import Between, between_of
-from .profile import Evaluation, Node, Place
+from .making import LargestGap, largest_gap
+from .profile import Evaluation, Node, SourceLine
 from .tables import Seconds, counted
 from .timeline import Sum, between_them
-from .traces import Thread, Unit
+from .traces import LoopTrace, Thread
 from .tracks import STRUCTURE
 
 DATA = 4
@@ -23,18 +23,18 @@ FEW, SLOW, WORTH = 4, 10, 0.1
 """Calls, times the usual one, and part of all, from which on an evaluation's first call is its warm-up."""
 OTHERS = 12
 """Regions outside of steps that are told apart."""
-Outside = dict[tuple[str, Place | None, str | None], Seconds]
+Outside = dict[tuple[str, SourceLine | None, str | None], Seconds]
 """By region, line and what it works on: the seconds of each call."""
 
 
 @dataclass
-class Findings:
-    """One lane."""
+class TrackSummary:
+    """One track."""
 
     source: Source
-    units: list[Unit]
-    where: list[Between | None]
-    """For each unit, where most of its steps' ``other`` lies."""
+    traces: list[LoopTrace]
+    where: list[LargestGap | None]
+    """For each trace, where most of its steps' ``other`` lies."""
     passes: Passes
     evaluations: list[Evaluation]
     between: list[Sum]
@@ -42,13 +42,13 @@ class Findings:
     outside: Outside
 
 
-def findings_of(thread: Thread, main: bool) -> Findings:
-    """Of one lane; ``main`` says whether its process trains in it, or nowhere."""
+def track_summary(thread: Thread, main: bool) -> TrackSummary:
+    """Of one track; ``main`` says whether its process trains in it, or nowhere."""
     between, span = between_them(thread)
-    return Findings(
+    return TrackSummary(
         source=thread.source,
-        units=thread.units,
-        where=[between_of(thread, unit) for unit in thread.units],
+        traces=thread.traces,
+        where=[largest_gap(thread, trace) for trace in thread.traces],
         passes=thread.passes,
         evaluations=_evaluations(thread) if len(thread.passes) else [],
         between=between,
@@ -57,22 +57,22 @@ def findings_of(thread: Thread, main: bool) -> Findings:
     )
 
 
-def first_of(findings: list[Findings]) -> list[Findings]:
-    """The lanes of the first rank that evaluates."""
-    having = [each for each in findings if len(each.passes)]
+def first_of(summaries: list[TrackSummary]) -> list[TrackSummary]:
+    """The tracks of the first rank that evaluates."""
+    having = [each for each in summaries if len(each.passes)]
     first = min(having, key=lambda f: (f.source.rank or 0, f.source.index), default=None)
     return [each for each in having if first is not None and each.source is first.source]
 
 
 def _evaluations(thread: Thread) -> list[Evaluation]:
     """One for each line that passes begin at, and for each data set there, unless these are many."""
-    sites, passes = thread.lane.sites, thread.passes.site.tolist()
-    data: dict[Place | None, list[int | None]] = {}
+    sites, passes = thread.track.sites, thread.passes.site.tolist()
+    data: dict[SourceLine | None, list[int | None]] = {}
     for number in dict.fromkeys(passes):
         mine = data.setdefault(sites[number].place, [])
         if sites[number].of not in mine:
             mine.append(sites[number].of)
-    found: dict[tuple[Place | None, int | None], list[int]] = {}
+    found: dict[tuple[SourceLine | None, int | None], list[int]] = {}
     for number, site in enumerate(passes):
         place, several = sites[site].place, data[sites[site].place]
         apart = 1 < len(several) <= DATA and sites[site].region in ("io", "step")
@@ -81,15 +81,17 @@ def _evaluations(thread: Thread) -> list[Evaluation]:
     return [_evaluation(thread, *key, np.array(each)) for key, each in found.items()]
 
 
-def _evaluation(thread: Thread, place: Place | None, data: int | None, which: Ints) -> Evaluation:
-    lane, marks = thread.lane, thread.marks
+def _evaluation(
+    thread: Thread, place: SourceLine | None, data: int | None, which: Ints
+) -> Evaluation:
+    track, marks = thread.track, thread.marks
     start, end = thread.passes.start[which], thread.passes.end[which]
-    inside = owners(start, end, lane.start) >= 0
+    inside = owners(start, end, track.start) >= 0
     seconds = float((end - start).sum()) / SECOND
     fetches = marks.fetches[inside[marks.fetches]]
     calls = marks.forward[inside[marks.forward]]
     items, batches = _items(thread, calls, fetches)
-    warmup = _compiling(lane.end[calls] - lane.start[calls])
+    warmup = _compiling(track.end[calls] - track.start[calls])
     measured, share = seconds - warmup, 1 - 1 / (len(fetches) or batches) if warmup else 1.0
     return Evaluation(
         place=place,
@@ -115,11 +117,11 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     """What was drawn for the calls ``rows``, else the items of the model that saw most, one call a fetch;
     and how often that one was called. As for steps, None where two sources contradict each other.
     """
-    lane, losses = thread.lane, rows
+    track, losses = thread.track, rows
     rows = evaluated(thread.marks, rows)
     losses = np.setdiff1d(losses, rows)
-    items = counted(lane.payload[rows])[0]
-    model = lane.table(lambda site: -1 if site.of is None else site.of)[rows]
+    items = counted(track.payload[rows])[0]
+    model = track.table(lambda site: -1 if site.of is None else site.of)[rows]
     # One of a loader that is a batch ahead comes after it ran dry.
     begun = np.sort(np.concatenate((thread.marks.fetches, thread.marks.ends)))
     batch = np.searchsorted(begun, rows)
@@ -135,15 +137,15 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
         first = np.concatenate(([True], one[1:] != one[:-1])) if len(fetches) else np.True_
         found = int((items[mine] * first).sum())
         whole = bool((items[mine] > 0).all())  # else it is known of some of its batches only
-        if whole and not _is_contradicted(lane.payload, rows[mine], losses):
+        if whole and not _is_contradicted(track.payload, rows[mine], losses):
             best = max(best, found)
         calls = max(calls, int(mine.sum()))
     before.append((best, calls))
     calls = sum(number for _, number in before)
     best = sum(found for found, _ in before) if all(found for found, _ in before) else 0
-    drawn = counted(lane.payload[fetches])[0]
+    drawn = counted(track.payload[fetches])[0]
     if len(drawn) and drawn.all():
-        loader = lane.table(lambda site: -1 if site.of is None else site.of)[fetches]
+        loader = track.table(lambda site: -1 if site.of is None else site.of)[fetches]
         used = np.isin(fetches, begun[batch[batch > 0] - 1])
         ahead = np.isin(thread.marks.ends, begun[batch[batch > 0] - 1]).any()
         leading = (used | ahead) & (loader == loader[0])
@@ -164,47 +166,47 @@ def _is_contradicted(payload: Ints, calls: Ints, losses: Ints) -> bool:
 
 
 def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
-    lane = thread.lane
-    structure = lane.flags(lambda site: site.region in STRUCTURE)
-    rows = lane.outermost(np.flatnonzero(inside & ~structure))
-    lengths = (lane.end[rows] - lane.start[rows]) / SECOND
+    track = thread.track
+    structure = track.flags(lambda site: site.region in STRUCTURE)
+    rows = track.outermost(np.flatnonzero(inside & ~structure))
+    lengths = (track.end[rows] - track.start[rows]) / SECOND
     found: dict[str, float] = {}
-    for site in np.unique(lane.site[rows]).tolist():
-        name = lane.sites[site].region
-        found[name] = found.get(name, 0.0) + float(lengths[lane.site[rows] == site].sum())
+    for site in np.unique(track.site[rows]).tolist():
+        name = track.sites[site].region
+        found[name] = found.get(name, 0.0) + float(lengths[track.site[rows] == site].sum())
     found["other"] = max(0.0, seconds - sum(found.values()))
     return found
 
 
 def _outside(thread: Thread, main: bool) -> Outside:
     """Spans in no step and no evaluation, without the steps and evaluations that lie in them."""
-    lane, steps, passes = thread.lane, thread.steps, thread.passes
-    inner = Holes(np.concatenate((steps.start, passes.start)),
+    track, steps, passes = thread.track, thread.steps, thread.passes
+    inner = ExcludedIntervals(np.concatenate((steps.start, passes.start)),
                   np.concatenate((steps.end, passes.end)))  # fmt: skip
-    length = lane.end - lane.start - inner.within(lane.start, lane.end)
-    outside = ~lane.flags(lambda site: site.region in STRUCTURE - {"epoch"})
+    length = track.end - track.start - inner.within(track.start, track.end)
+    outside = ~track.flags(lambda site: site.region in STRUCTURE - {"epoch"})
     outside[thread.pieces.row] = False
-    outside &= ~thread.passes.holes().hold(lane.start)
+    outside &= ~thread.passes.excluded().hold(track.start)
     # What a step's own span of the same name and line holds is no part of the step, and not outside.
-    step = owners(thread.steps.start, thread.steps.end, lane.start)
+    step = owners(thread.steps.start, thread.steps.end, track.start)
     if len(thread.steps):
-        outside &= (step < 0) | (lane.end > thread.steps.end[step])
+        outside &= (step < 0) | (track.end > thread.steps.end[step])
     rows = np.flatnonzero(outside)
-    found: dict[tuple[str, Place | None, str | None], list[Floats]] = {}
-    for site in np.unique(lane.site[rows]).tolist():
-        one = lane.sites[site]
-        mine = rows[lane.site[rows] == site]
+    found: dict[tuple[str, SourceLine | None, str | None], list[Floats]] = {}
+    for site in np.unique(track.site[rows]).tolist():
+        one = track.sites[site]
+        mine = rows[track.site[rows] == site]
         key = (one.region, one.place, one.what or (None if main else "in another thread"))
         found.setdefault(key, []).append(length[mine] / SECOND)
     return {key: np.concatenate(parts).astype(np.float32) for key, parts in found.items()}
 
 
-def others_of(findings: list[Findings], wall: float) -> tuple[Node, ...]:
+def others_of(summaries: list[TrackSummary], wall: float) -> tuple[Node, ...]:
     """Regions in no step and no evaluation, by name and line, over the whole run."""
-    keys = list(dict.fromkeys(key for each in findings for key in each.outside))
+    keys = list(dict.fromkeys(key for each in summaries for key in each.outside))
     nodes = []
     for key in keys:
-        seconds = np.concatenate([each.outside[key] for each in findings if key in each.outside])
+        seconds = np.concatenate([each.outside[key] for each in summaries if key in each.outside])
         share = float(seconds.sum(dtype=np.float64)) / wall if wall else 0.0
         name, place, what = key
         nodes.append(

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from ..store.folder import Run
 from . import evidence as advice
 from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest
-from .profile import READING, Loop, Node, Verdict
-from .recorded import Series, number
+from .profile import READING, Node, TrainingLoop, Verdict
+from .recorded import ValueSeries, number
 from .runs import missing_of
 from .wording import count, line_of
 
@@ -56,7 +56,7 @@ def savings(evidence: Evidence, shares: Shares) -> dict[str, float]:
     if loop.straggler is not None:
         found["straggler"] = loop.straggler.score
         # What the others wait is no communication; without collectives it is a part of backward.
-        ranks = max(len(loop.tracks), 2)
+        ranks = max(len(loop.ranks), 2)
         waited = loop.straggler.score * (ranks - 1) / ranks
         if "comm" in found:
             found["comm"] = max(found["comm"] - waited, 0.0)
@@ -72,7 +72,7 @@ def savings(evidence: Evidence, shares: Shares) -> dict[str, float]:
     return {**found, "compute": computed * COMPUTE}
 
 
-class Finding(NamedTuple):
+class Bottleneck(NamedTuple):
     """A verdict's kind with what it says."""
 
     kind: str
@@ -99,7 +99,7 @@ def _kind(name: str) -> str:
     return _DOES[name][0] if name in _DOES else f"{'overhead' if name == 'other' else name}-bound"
 
 
-def finding(evidence: Evidence, shares: Shares, name: str) -> Finding:
+def bottleneck(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
     """What there is to say of one of the :func:`savings`."""
     if name == "compute":
         return _compute(evidence, shares)
@@ -110,7 +110,7 @@ def finding(evidence: Evidence, shares: Shares, name: str) -> Finding:
     return _region(evidence, shares, name)
 
 
-def _region(evidence: Evidence, shares: Shares, name: str) -> Finding:
+def _region(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
     loop, share = evidence.loop, shares[name]
     facts = [f"{name} takes {_percent(share)} of a step, whose median is {_time(loop.step.median)}"]
     if name == "other":
@@ -130,22 +130,22 @@ def _region(evidence: Evidence, shares: Shares, name: str) -> Finding:
         does += f" in {node.what}"
         if node.what.rpartition(".")[2] == "sleep":  # for nothing that could come earlier
             text = f"{_percent(share)} of a step is spent in sleep at {where}"
-            return Finding("overhead-bound", share, text, tuple(facts), advice.BESIDE)
+            return Bottleneck("overhead-bound", share, text, tuple(facts), advice.BESIDE)
     text = f"{_percent(share)} of a step {does} at {where}"
-    return Finding(_kind(name), share, text, tuple(facts), tries)
+    return Bottleneck(_kind(name), share, text, tuple(facts), tries)
 
 
-def _overhead(evidence: Evidence, share: float, facts: list[str]) -> Finding:
+def _overhead(evidence: Evidence, share: float, facts: list[str]) -> Bottleneck:
     text, between = f"{_percent(share)} of a step is in no region", evidence.between
     if between:
         facts.append(f"{_percent(between.share)} of that passes {between.text}")
         if between.is_most:
             text += f", mostly {between.text}"
     tries = advice.MADE if between and between.batch else advice.BESIDE
-    return Finding("overhead-bound", share, text, tuple(facts), tries)
+    return Bottleneck("overhead-bound", share, text, tuple(facts), tries)
 
 
-def _compute(evidence: Evidence, shares: Shares) -> Finding:
+def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
     parts = [name for name in COMPUTING if name in shares]
     share = sum(shares[name] for name in parts)
     largest = max(parts, key=lambda name: shares[name], default="forward")
@@ -162,10 +162,10 @@ def _compute(evidence: Evidence, shares: Shares) -> Finding:
             text = f"the device works in {_percent(evidence.busy)} of a step"
     boosted = largest in BOOSTING
     tries = advice.BOOSTING if boosted else advice.computing(evidence.loop, largest)
-    return Finding("compute-bound", share, text, tuple(facts), tries)
+    return Bottleneck("compute-bound", share, text, tuple(facts), tries)
 
 
-def _launch(evidence: Evidence, shares: Shares) -> Finding:
+def _launch(evidence: Evidence, shares: Shares) -> Bottleneck:
     computed = sum(shares.get(name, 0.0) for name in COMPUTING)
     busy = evidence.busy or 0.0
     text = (
@@ -176,29 +176,29 @@ def _launch(evidence: Evidence, shares: Shares) -> Finding:
         f"device busy {_percent(busy)} of a step, whose median is {_time(evidence.loop.step.median)}",
         f"host in forward, backward and optimizer {_percent(computed)}",
     )
-    return Finding("launch-bound", computed - busy, text, facts, advice.launching(evidence.loop))
+    return Bottleneck("launch-bound", computed - busy, text, facts, advice.launching(evidence.loop))
 
 
-def _straggler(evidence: Evidence) -> Finding:
+def _straggler(evidence: Evidence) -> Bottleneck:
     loop, found = evidence.loop, evidence.loop.straggler
     assert found is not None
     slow = f", slow in {found.slow_at}" if found.slow_at else ""
     text = f"the other ranks wait for rank {found.rank} for {_percent(found.score)} of a step{slow}"
     facts = [
-        f"rank {track.rank} waits {_time(track.waits)} of a step of {_time(track.step.median)}"
-        for track in loop.tracks
+        f"rank {each.rank} waits {_time(each.waits)} of a step of {_time(each.step.median)}"
+        for each in loop.ranks
     ][:8]
     if found.slow_at:
         facts.append(
             f"rank {found.rank} takes {_time(found.excess)} longer than the others in {found.slow_at}"
         )
-    culprit = next((t for t in loop.tracks if t.rank == found.rank), None)
+    culprit = next((t for t in loop.ranks if t.rank == found.rank), None)
     at = f" ({culprit.host}{', ' + culprit.device if culprit.device else ''})" if culprit else ""
     tries = (
         f"look at rank {found.rank}{at}: its share of the data, its device's clocks and "
         "temperature, other programs on its host",
     )
-    return Finding("straggler", found.score, text, tuple(facts), tries)
+    return Bottleneck("straggler", found.score, text, tuple(facts), tries)
 
 
 # --- the verdict ----------------------------------------------------------------------------------
@@ -207,15 +207,15 @@ def _straggler(evidence: Evidence) -> Finding:
 def verdict_of(evidence: Evidence) -> Verdict:
     """What could be saved most of, how sure that is, and what is larger still."""
     loop = evidence.loop
-    dwarfs = tuple(_steps_apart(evidence)), tuple(_stretches(evidence))
+    dwarfs = tuple(_steps_apart(evidence)), tuple(_segments(evidence))
     if not loop.tree.children:
         return _undivided(loop, dwarfs)
     shares = loop.tree.shares()
     saved = savings(evidence, shares)
     order = sorted(saved, key=lambda name: -saved[name])
-    found = finding(evidence, shares, order[0])
+    found = bottleneck(evidence, shares, order[0])
     others = [
-        finding(evidence, shares, name)
+        bottleneck(evidence, shares, name)
         for name in order[1:]
         if name != "compute" and saved[name] >= WARNING
     ]
@@ -234,7 +234,7 @@ def verdict_of(evidence: Evidence) -> Verdict:
         if order[0] == "compute":
             besides.insert(0, f"{found.kind}: {found.text}")
             facts = ("its memory rose from each third of the steps to the next", *found.facts)
-            found, severity = Finding("memory-growth", 0.0, text, facts, advice.KEPT), "warning"
+            found, severity = Bottleneck("memory-growth", 0.0, text, facts, advice.KEPT), "warning"
         else:
             besides.append(f"also memory-growth: {text}")
     measured = (
@@ -250,7 +250,7 @@ def verdict_of(evidence: Evidence) -> Verdict:
                    found.advice, confidence, (*dwarfs[0], *dwarfs[1], *besides))  # fmt: skip
 
 
-def _undivided(loop: Loop, dwarfs: tuple[tuple[str, ...], tuple[str, ...]]) -> Verdict:
+def _undivided(loop: TrainingLoop, dwarfs: tuple[tuple[str, ...], tuple[str, ...]]) -> Verdict:
     """Steps in which nothing was recorded say how long they took, and no more."""
     sentence = (
         f"none: a step takes {_time(loop.step.median)}, and nothing was recorded inside of it"
@@ -284,7 +284,7 @@ def _spent(node: Node) -> str:
     return f"{_time(node.host.mean * node.host.n)}, {_percent(node.share)}: {what}{where}"
 
 
-def with_losses(verdict: Verdict, series: Sequence[Series]) -> Verdict:
+def with_losses(verdict: Verdict, series: Sequence[ValueSeries]) -> Verdict:
     """The same, with what has to be known of losses that are not finite."""
     odd = [each for each in series if each.is_loss and each.odd]
     if not odd:
@@ -334,7 +334,7 @@ def _confidence(evidence: Evidence, name: str, doubts: Sequence[str]) -> str:
 def _doubts(evidence: Evidence, saved: Shares, order: Sequence[str]) -> list[str]:
     """Why the verdict is not sure."""
     doubts = []
-    measured = evidence.loop.step.n // max(1, len(evidence.loop.tracks))
+    measured = evidence.loop.step.n // max(1, len(evidence.loop.ranks))
     if measured < ENOUGH:
         doubts.append(f"only {measured} {'step was' if measured == 1 else 'steps were'} measured")
     names = [_largest(evidence, window) for window in evidence.windows]
@@ -366,10 +366,10 @@ def _steps_apart(evidence: Evidence) -> list[str]:
     return found
 
 
-def _stretches(evidence: Evidence) -> list[str]:
+def _segments(evidence: Evidence) -> list[str]:
     """What takes longer than training does: regions outside of steps, or whatever it is."""
     sums: dict[str, float] = {}
-    for each in evidence.stretches:
+    for each in evidence.segments:
         sums[each.name] = sums.get(each.name, 0.0) + each.seconds
     training, wall = sums.pop("training", 0.0), evidence.wall
     for name in ("warm-up", "other attempts", "other processes"):

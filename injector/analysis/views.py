@@ -20,7 +20,7 @@ from .query import Columns, View, Words, joined, length
 from .recorded import CONTEXT, number
 from .runs import Listed, listed, one
 from .tables import counted
-from .traces import Unit, threads_of, traces_of
+from .traces import LoopTrace, threads_of, traces_of
 from .tracks import lookup
 
 VIEWS = ("steps", "regions", "values", "devices", "host", "events", "runs")
@@ -219,27 +219,27 @@ def _listed(found: Sequence[Listed]) -> Columns:
 def steps(run: Run) -> Columns:
     """Each step of each rank: ``start`` is unix seconds, ``seconds`` is without evaluation in it."""
     loops = enumerate(grouped(traces_of(run)))
-    return _joined([_steps(loop, unit) for loop, units in loops for unit in units], _STEPS)
+    return _joined([_steps(loop, trace) for loop, traces in loops for trace in traces], _STEPS)
 
 
 _COUNTS = ("step", "start", "seconds", "items", "tokens", "waits", "measured")
 _STEPS = ("loop", "task", "process", "rank", "attempt", "host", *_COUNTS)
 
 
-def _steps(loop: int, unit: Unit) -> dict[str, Any]:
-    n = len(unit.start)
+def _steps(loop: int, trace: LoopTrace) -> dict[str, Any]:
+    n = len(trace.start)
     number = np.arange(n)
     return {
         "loop": np.full(n, loop),
-        "task": Words(np.zeros(n, np.int32), [unit.pace.task]),
-        **_who(unit.source, n),
+        "task": Words(np.zeros(n, np.int32), [trace.pace.task]),
+        **_who(trace.source, n),
         "step": number,
-        "start": unit.start / SECOND,
-        "seconds": unit.table.seconds.astype(np.float64),
-        "items": _known(unit.items, n),
-        "tokens": _known(unit.tokens, n),
-        "waits": unit.waits.astype(np.float64),
-        "measured": number >= unit.measured_from(unit.warmup),
+        "start": trace.start / SECOND,
+        "seconds": trace.table.seconds.astype(np.float64),
+        "items": _known(trace.items, n),
+        "tokens": _known(trace.tokens, n),
+        "waits": trace.waits.astype(np.float64),
+        "measured": number >= trace.measured_from(trace.warmup),
     }
 
 
@@ -310,8 +310,8 @@ def _step_of(source: Source, rows: Rows) -> Any:
     thread_of = lookup(source.sites, lambda site: site.thread)[rows.site]
     for thread in threads_of(source, rows):
         mine = np.flatnonzero(thread_of == thread.number)
-        for unit in thread.units:
-            step: Ints = owners(unit.start, unit.end, rows.start[mine])
+        for trace in thread.traces:
+            step: Ints = owners(trace.start, trace.end, rows.start[mine])
             inside = step >= 0
             found[mine[inside]] = step[inside]
     return found

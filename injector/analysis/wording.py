@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from .profile import Place
+from .profile import SourceLine
 
 UNKNOWN = "–"
 _PACKAGES = ("/site-packages/", "/dist-packages/")
@@ -77,7 +77,7 @@ def _hidden(code: int) -> str:
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else " "
 
 
-def line_of(place: Place | None, unknown: str = "") -> str:
+def line_of(place: SourceLine | None, unknown: str = "") -> str:
     """``train.py:31``; of an installed library, its path from the package on. ``unknown`` for no place."""
     if place is None:
         return unknown
@@ -89,7 +89,7 @@ def line_of(place: Place | None, unknown: str = "") -> str:
     return f"{clean(path.rpartition('/')[2])}:{place.line}"
 
 
-def code_line(place: Place | None) -> str:
+def code_line(place: SourceLine | None) -> str:
     """``train.py:31  for x, y in loader:``."""
     if place is None:
         return ""

@@ -165,7 +165,7 @@ class Mark(NamedTuple):
     items: int
 
 
-class Pace(NamedTuple):
+class TaskRate(NamedTuple):
     """What a task gets through in a second, and how long a step of it takes."""
 
     steps: float
@@ -173,7 +173,7 @@ class Pace(NamedTuple):
     step: float
 
 
-class Progress:
+class TaskProgress:
     """Steps and items of one task of one process. Moments are nanoseconds of its monotonic clock."""
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ class Progress:
         self.latest = 0
         """When it began, and when it last went on."""
         self._marks: deque[Mark] = deque()
-        self._before: Pace | None = None
+        self._before: TaskRate | None = None
         self._paused = False
 
     def went_on(self, start: int, end: int) -> None:
@@ -214,7 +214,7 @@ class Progress:
         while len(self._marks) > 2 and self._marks[1].seconds < now - WINDOW:
             self._marks.popleft()
 
-    def pace(self) -> Pace | None:
+    def pace(self) -> TaskRate | None:
         """Its pace in the window; None before there is one."""
         if len(self._marks) < 2:
             return self._before
@@ -223,12 +223,12 @@ class Progress:
         if not steps:
             return None
         items = (last.items - first.items) / seconds if self.items else None
-        return Pace(steps / seconds, items, seconds / steps)
+        return TaskRate(steps / seconds, items, seconds / steps)
 
-    def overall(self) -> Pace | None:
+    def overall(self) -> TaskRate | None:
         """Its pace since it began."""
         seconds = (self.latest - self.first) / 1e9
         if seconds <= 0 or not self.first or not self.steps:
             return None
         items = self.items / seconds if self.items else None
-        return Pace(self.steps / seconds, items, seconds / self.steps)
+        return TaskRate(self.steps / seconds, items, seconds / self.steps)

@@ -20,7 +20,7 @@ MOST_TEXT = 1_000_000
 Whose = tuple[object, str]
 
 
-class Course(NamedTuple):
+class LoopPosition(NamedTuple):
     """Where a loop is, and what is left of it."""
 
     text: str
@@ -62,7 +62,7 @@ class Ahead:
         self._had[whose] = self._fetched.pop(whose, 0)
         self._passes[whose] = self._passes.get(whose, 0) + 1
 
-    def course(self, argv: Sequence[str]) -> Course | None:
+    def course(self, argv: Sequence[str]) -> LoopPosition | None:
         """Of the loop that fetched most batches; None where nothing is known of its length."""
         if not self._all:
             return None
@@ -78,9 +78,9 @@ class Ahead:
         place = self._places[whose] or {}
         passes = epochs(str(place.get("file")), int(place.get("line") or 0), tuple(argv))
         if passes is None or done + (batch > 0) > passes:
-            return Course(f"batch {batch} of {length}", None, every)
+            return LoopPosition(f"batch {batch} of {length}", None, every)
         text = f"epoch {min(done + 1, passes)} of {passes}, batch {batch} of {length}"
-        return Course(text, (passes - done) * length - batch, every)
+        return LoopPosition(text, (passes - done) * length - batch, every)
 
 
 # --- passes, as the program's text has them -------------------------------------------------------

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Any, NamedTuple
 
-from ..analysis.outcomes import Call, LastSpan, RankProcess
-from ..analysis.profile import Place
+from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
+from ..analysis.profile import SourceLine
 from ..bus.endings import error_of
 from ..measure.pace import Lane
 from ..store.layout import ITEMS_MASK, WAIT, gives
-from .parts import WINDOW, Parts, Progress
+from .parts import WINDOW, Parts, TaskProgress
 from .position import Ahead
 
 TRAIN, EVALUATION = "train", "evaluation"
@@ -31,7 +31,7 @@ class Sums(NamedTuple):
     regions: dict[str, int]
 
 
-class Kind:
+class SiteKind:
     """What the spans of one site have in common."""
 
     __slots__ = (
@@ -62,17 +62,17 @@ class Kind:
         self.paces = self.task == TRAIN and self.region in PACING
 
     @property
-    def call(self) -> Call:
+    def call(self) -> RegionCall:
         """What a process that is in such a span is in."""
         data = self.site.get("place")
         place = None
         if isinstance(data, dict):
             line = data.get("line")
-            place = Place(str(data.get("file")), line if isinstance(line, int) else 0, "", "")
-        return Call(self.region, self.site.get("what"), place)
+            place = SourceLine(str(data.get("file")), line if isinstance(line, int) else 0, "", "")
+        return RegionCall(self.region, self.site.get("what"), place)
 
 
-class Process:
+class LiveProcess:
     """One process: who it is, its tasks, its regions. Moments are nanoseconds of its monotonic clock."""
 
     def __init__(self, name: str) -> None:
@@ -92,10 +92,10 @@ class Process:
         self.evaluating = False
         self.latest = self.began = 0
         """When its last span ended, and when that had begun."""
-        self.last: Kind | None = None
+        self.last: SiteKind | None = None
         """What that span was."""
-        self.tasks: dict[str, Progress] = {}
-        self._kinds: dict[int, Kind] = {}
+        self.tasks: dict[str, TaskProgress] = {}
+        self._kinds: dict[int, SiteKind] = {}
         self._lanes: dict[int, Lane] = {}
         self._parts: dict[int, Parts] = {}
         self._trained: set[object] = set()
@@ -131,7 +131,7 @@ class Process:
         elif event == "site":
             self.device = data.get("device") or self.device
             if data.get("clock") != "device":
-                self._kinds[data.get("site", 0)] = Kind(data)
+                self._kinds[data.get("site", 0)] = SiteKind(data)
         elif event == "ahead":
             self.ahead.told(data.get("of"), data.get("batches"))
         elif event == "error":
@@ -163,7 +163,7 @@ class Process:
             self.latest, self.began = latest, began
             self.last, self.evaluating = kind, kind.evaluates
 
-    def _span(self, start: int, end: int, payload: int, kind: Kind) -> None:
+    def _span(self, start: int, end: int, payload: int, kind: SiteKind) -> None:
         if kind.region == "step":
             self._explicit_step(start, end, payload & ITEMS_MASK, kind.task)
         else:
@@ -177,7 +177,7 @@ class Process:
         if kind.paces:
             self._paced(kind, start, end)
 
-    def _part(self, start: int, end: int, kind: Kind) -> None:
+    def _part(self, start: int, end: int, kind: SiteKind) -> None:
         """Of which region the time of a step is."""
         parts = self._parts.get(kind.thread)
         if parts is None:
@@ -194,10 +194,10 @@ class Process:
         else:
             parts.span(start, end, kind.region, kind.whose, kind.gives)
 
-    def _progress(self, task: str) -> Progress:
+    def _progress(self, task: str) -> TaskProgress:
         progress = self.tasks.get(task)
         if progress is None:
-            progress = self.tasks[task] = Progress()
+            progress = self.tasks[task] = TaskProgress()
         return progress
 
     def _explicit_step(self, start: int, end: int, items: int, task: str) -> None:
@@ -211,7 +211,7 @@ class Process:
         if task != TRAIN:  # these are counted as they pace the loop
             progress.steps += 1
 
-    def _forward(self, progress: Progress, kind: Kind, items: int) -> None:
+    def _forward(self, progress: TaskProgress, kind: SiteKind, items: int) -> None:
         """Items are those that loaders drew, else of the model that saw most; batches that are only
         evaluated are its calls.
 
@@ -240,7 +240,7 @@ class Process:
         if kind.task not in self._explicit and kind.evaluates:
             progress.steps = max(progress.steps, seen[0])
 
-    def _count(self, progress: Progress, kind: Kind, called: int) -> None:
+    def _count(self, progress: TaskProgress, kind: SiteKind, called: int) -> None:
         """Set the items of a task: those its models were ``called`` with where as many were drawn."""
         if kind.task in self._explicit:
             return
@@ -253,7 +253,7 @@ class Process:
         else:
             progress.items = last
 
-    def _paced(self, kind: Kind, start: int, end: int) -> None:
+    def _paced(self, kind: SiteKind, start: int, end: int) -> None:
         """Count training steps as they are told apart while a program runs."""
         lane = self._lanes.get(kind.thread)
         if lane is None:
@@ -282,7 +282,7 @@ class Process:
         self.gone = True
         self.code = code if code is not None else self.code
 
-    def call(self, number: int) -> Call | None:
+    def call(self, number: int) -> RegionCall | None:
         """What the site of that number stands for."""
         kind = self._kinds.get(number)
         return None if kind is None else kind.call
@@ -317,7 +317,7 @@ class Process:
     # -- what it comes to
 
     @property
-    def shown(self) -> dict[str, Progress]:
+    def shown(self) -> dict[str, TaskProgress]:
         """Its tasks. Where a voirfile marks the steps of some, nothing is training but what it marks."""
         marked = self._explicit - {EVALUATION}
         if not marked or TRAIN in marked:
@@ -325,13 +325,13 @@ class Process:
         return {name: progress for name, progress in self.tasks.items() if name != TRAIN}
 
     @property
-    def main(self) -> Progress:
+    def main(self) -> TaskProgress:
         """What it is there for: training, else the task with most steps."""
         shown = self.shown
         if TRAIN in shown:
             return shown[TRAIN]
         others = [progress for name, progress in shown.items() if name != EVALUATION]
-        return max(others or shown.values(), key=lambda each: each.steps, default=Progress())
+        return max(others or shown.values(), key=lambda each: each.steps, default=TaskProgress())
 
     @property
     def steps(self) -> int:

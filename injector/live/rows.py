@@ -6,17 +6,24 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..analysis.outcomes import Call, RankProcess, number_attempts, outcome_now, own, predicate
+from ..analysis.outcomes import (
+    RankProcess,
+    RegionCall,
+    number_attempts,
+    outcome_now,
+    own,
+    predicate,
+)
 from ..bus import spans
-from .parts import Progress
-from .process import EVALUATION, TRAIN, Process
+from .parts import TaskProgress
+from .process import EVALUATION, TRAIN, LiveProcess
 from .snapshot import Speed, TaskRow
 
 
-class Row(NamedTuple):
+class ProcessState(NamedTuple):
     """One process that has a row."""
 
-    process: Process
+    process: LiveProcess
     attempt: int
     state: str
     notes: tuple[str, ...]
@@ -25,7 +32,7 @@ class Row(NamedTuple):
 class _Known(NamedTuple):
     """A process, and what is known of it as a rank."""
 
-    process: Process
+    process: LiveProcess
     rank: RankProcess
 
     @property
@@ -33,7 +40,9 @@ class _Known(NamedTuple):
         return self.rank.attempt or 0
 
 
-def rows_of(raw: str, processes: Sequence[Process], now: float, over: bool) -> list[Row]:
+def rows_of(
+    raw: str, processes: Sequence[LiveProcess], now: float, over: bool
+) -> list[ProcessState]:
     """The processes that have a row, of each rank that of the latest attempt, in the order of ranks.
 
     ``raw`` is the folder of their files, ``now`` is unix seconds, ``over`` says that the run has ended.
@@ -51,11 +60,11 @@ def rows_of(raw: str, processes: Sequence[Process], now: float, over: bool) -> l
     for attempts in rows:
         state, note = _state(attempts[-1], latest)
         notes = (*([note] if note else []), *map(_earlier, attempts[:-1]))
-        found.append(Row(attempts[-1].process, attempts[-1].attempt, state, notes))
+        found.append(ProcessState(attempts[-1].process, attempts[-1].attempt, state, notes))
     return sorted(found, key=_order)
 
 
-def _order(row: Row) -> tuple[bool, int, int]:
+def _order(row: ProcessState) -> tuple[bool, int, int]:
     process = row.process
     return process.rank is None, process.rank or 0, process.facts.get("pid") or 0
 
@@ -105,7 +114,7 @@ def _state(known: _Known, ranks: Sequence[RankProcess]) -> tuple[str, str]:
     return ("evaluating" if process.evaluating else "training"), ""
 
 
-def _opened(raw: str, process: Process) -> tuple[Call, ...]:
+def _opened(raw: str, process: LiveProcess) -> tuple[RegionCall, ...]:
     """What it is in."""
     try:
         numbers = spans.opened(os.path.join(raw, process.name + spans.SUFFIX))
@@ -128,7 +137,7 @@ GONE = ("ended", "died")
 class Member:
     """One rank of the job, with its state."""
 
-    def __init__(self, process: Process, state: str) -> None:
+    def __init__(self, process: LiveProcess, state: str) -> None:
         self.process = process
         self.there = state not in GONE
         self.busy = state in ("training", "evaluating")
@@ -176,12 +185,12 @@ def _is_at(member: Member, name: str) -> bool:
     return member.busy and shown[name].latest >= latest > 0
 
 
-def speeds(process: Process) -> dict[str, Speed]:
+def speeds(process: LiveProcess) -> dict[str, Speed]:
     """Each task of one rank."""
     return {name: _speed(progress) for name, progress in process.shown.items()}
 
 
-def _speed(progress: Progress) -> Speed:
+def _speed(progress: TaskProgress) -> Speed:
     pace, overall = progress.pace(), progress.overall()
     counted = bool(progress.items)
     return Speed(

@@ -11,9 +11,9 @@ from typing import Any
 from ..bus import series
 from .follow import Follower, Record, Spans
 from .parts import WINDOW
-from .position import Course
-from .process import Process
-from .rows import GONE, Member, Row, rows_of, speeds, task_rows
+from .position import LoopPosition
+from .process import LiveProcess
+from .rows import GONE, Member, ProcessState, rows_of, speeds, task_rows
 from .snapshot import DeviceRow, HostRow, RankRow, Snapshot
 
 PATIENCE = 60.0
@@ -28,8 +28,8 @@ class State:
         self.goal = goal
         self._raw = os.path.join(folder, "raw")
         self._follower = Follower(folder)
-        self._processes: dict[str, Process] = {}
-        self._monitors: dict[str, Monitor] = {}
+        self._processes: dict[str, LiveProcess] = {}
+        self._monitors: dict[str, MonitorState] = {}
         self._exited: list[tuple[object, object, int]] = []
         self._subscribers: list[Callable[[Snapshot], None]] = []
         self.ended = False
@@ -61,7 +61,7 @@ class State:
                 some = True
                 self._process(found.process).spans(found.rows)
             elif found.monitor:
-                self._monitors.setdefault(found.process, Monitor(found.process)).take(found)
+                self._monitors.setdefault(found.process, MonitorState(found.process)).take(found)
             else:
                 self._told(found)
         for process in self._processes.values():
@@ -70,9 +70,9 @@ class State:
         self._last_values()
         return some
 
-    def _process(self, name: str) -> Process:
+    def _process(self, name: str) -> LiveProcess:
         if name not in self._processes:
-            self._processes[name] = Process(name)
+            self._processes[name] = LiveProcess(name)
         return self._processes[name]
 
     def _told(self, record: Record) -> None:
@@ -86,7 +86,7 @@ class State:
 
     def _endings(self) -> None:
         """Who has ended, as others saw it."""
-        numbers: dict[tuple[object, object], list[Process]] = {}
+        numbers: dict[tuple[object, object], list[LiveProcess]] = {}
         for process in self._processes.values():
             key = process.facts.get("host"), process.facts.get("pid")
             numbers.setdefault(key, []).append(process)
@@ -139,7 +139,7 @@ class State:
         )
 
     def _left(
-        self, standing: list[Row], rows: list[RankRow], course: Course | None
+        self, standing: list[ProcessState], rows: list[RankRow], course: LoopPosition | None
     ) -> float | None:
         """Seconds at the window's speed, or where there is none yet, at that of the whole loop."""
         paces = [row.step for row in rows if row.step is not None]
@@ -155,7 +155,7 @@ class State:
         # Several batches may make a step.
         return course.left * step * steps / max(course.batches, 1)
 
-    def _course(self, standing: list[Row]) -> Course | None:
+    def _course(self, standing: list[ProcessState]) -> LoopPosition | None:
         """Of the first rank: the others go with it."""
         if not standing or self.ended:
             return None
@@ -186,7 +186,7 @@ class State:
         return "stuck"
 
 
-def _row(standing: Row) -> RankRow:
+def _row(standing: ProcessState) -> RankRow:
     process = standing.process
     pace = process.main.pace() if standing.state in ("training", "evaluating", "ended") else None
     counted = bool(process.main.items)
@@ -230,7 +230,7 @@ def last_values(raw: str, process: str) -> dict[str, float]:
         number += 1
 
 
-class Monitor:
+class MonitorState:
     """What one monitor has told so far."""
 
     def __init__(self, name: str) -> None:

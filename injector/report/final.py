@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..analysis.machines import Machine
-from ..analysis.profile import Loop, Profile, Track
+from ..analysis.machines import HostUsage
+from ..analysis.profile import LoopRank, Profile, TrainingLoop
 from ..analysis.recorded import Recorded, number
 from ..analysis.summary import Summary
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRow
@@ -54,7 +54,7 @@ def _goal(limits: object) -> int | None:
     return int(stop + (limits.get("skip") or 0))
 
 
-def _unit(loop: Loop | None) -> str:
+def _unit(loop: TrainingLoop | None) -> str:
     return "steps/s" if loop is None or loop.throughput.items is None else "items/s"
 
 
@@ -62,7 +62,7 @@ def _speed(items: float | None, steps: float) -> float:
     return steps if items is None else items
 
 
-def _regions(loop: Loop) -> dict[str, float]:
+def _regions(loop: TrainingLoop) -> dict[str, float]:
     """The parts of a step by name, each without those inside it, as its verdict and a live view have them."""
     shares = loop.tree.shares()
     return {name: share for name, share in shares.items() if name != "other" and share}
@@ -90,7 +90,7 @@ def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
     found = [
         TaskRow(
             task=name_of(loop) + ("" if loop.attempt is None else f", attempt {loop.attempt}"),
-            ranks=len({track.rank for track in loop.tracks}),
+            ranks=len({track.rank for track in loop.ranks}),
             steps=loop.steps,
             unit=_unit(loop),
             rate=None,
@@ -108,12 +108,12 @@ def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
     return tuple(found)
 
 
-def _ranks(summary: Summary, loops: Sequence[Loop]) -> Iterable[RankRow]:
+def _ranks(summary: Summary, loops: Sequence[TrainingLoop]) -> Iterable[RankRow]:
     """A row for each process of the last attempt, at the loop that it spent most time in."""
     last = max((loop.attempt or 0 for loop in loops), default=0)
-    tracks: dict[int, list[tuple[Loop, Track]]] = {}
+    tracks: dict[int, list[tuple[TrainingLoop, LoopRank]]] = {}
     for loop in loops:
-        for track in loop.tracks:
+        for track in loop.ranks:
             if (loop.attempt or 0) == last:
                 tracks.setdefault(track.process, []).append((loop, track))
     losses = [value for name, value in _values(summary.summary).items() if "loss" in name.lower()]
@@ -138,22 +138,22 @@ def _ranks(summary: Summary, loops: Sequence[Loop]) -> Iterable[RankRow]:
         )
 
 
-def _order(track: Track) -> tuple[bool, int, int]:
+def _order(track: LoopRank) -> tuple[bool, int, int]:
     return track.rank is None, track.rank or 0, track.process
 
 
-def _shares(track: Track) -> dict[str, float]:
+def _shares(track: LoopRank) -> dict[str, float]:
     """Of the median step of one rank."""
     step = track.step.median
     return {name: s / step for name, s in track.regions.items() if step > 0 and name != "other"}
 
 
-def _task(track: Track) -> Speed:
+def _task(track: LoopRank) -> Speed:
     rate = _speed(track.throughput.items, track.throughput.steps)
     return Speed(track.steps, 0, None, track.step.median, rate)
 
 
-def _devices(watched: Iterable[Machine]) -> Iterable[DeviceRow]:
+def _devices(watched: Iterable[HostUsage]) -> Iterable[DeviceRow]:
     """Means and peaks of the whole run."""
     for machine in watched:
         for each in machine.devices:
@@ -174,7 +174,7 @@ def _devices(watched: Iterable[Machine]) -> Iterable[DeviceRow]:
             )
 
 
-def _host(machine: Machine) -> HostRow:
+def _host(machine: HostUsage) -> HostRow:
     """The mean of its processors, the most memory."""
     metrics: dict[str, Any] = machine.metrics
     cpu, memory = (

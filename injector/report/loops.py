@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..analysis.profile import Loop, Statistics, Straggler, Throughput, Track, Warmup
+from ..analysis.profile import LoopRank, Statistics, Straggler, Throughput, TrainingLoop, Warmup
 from ..analysis.recorded import percentile
 from . import tree
 from .layout import room
 from .text import (
     LIMIT,
     UNKNOWN,
-    Unit,
+    TimeUnit,
     amount,
     clean,
     code_line,
@@ -36,7 +36,7 @@ _TREES = 2
 """Further loops shown with their trees, at most."""
 
 
-def lines(loops: Sequence[Loop]) -> list[str]:
+def lines(loops: Sequence[TrainingLoop]) -> list[str]:
     """The longest loop whole; others with a short tree, or a row each when they are small."""
     if not loops:
         return []
@@ -48,12 +48,12 @@ def lines(loops: Sequence[Loop]) -> list[str]:
     return found + _rows([other for other in others if other not in large])
 
 
-def seconds(loop: Loop) -> float:
+def seconds(loop: TrainingLoop) -> float:
     """Seconds of the measured steps of all ranks."""
     return loop.step.mean * loop.step.n
 
 
-def whole(loop: Loop) -> list[str]:
+def whole(loop: TrainingLoop) -> list[str]:
     """Everything about ``loop``."""
     return [
         *_heading(loop),
@@ -66,7 +66,7 @@ def whole(loop: Loop) -> list[str]:
     ]
 
 
-def brief(loop: Loop) -> list[str]:
+def brief(loop: TrainingLoop) -> list[str]:
     """A further loop: its throughput and the regions directly below its step."""
     return [
         *_heading(loop),
@@ -78,14 +78,14 @@ def brief(loop: Loop) -> list[str]:
     ]
 
 
-def name(loop: Loop) -> str:
+def name(loop: TrainingLoop) -> str:
     """What the loop is called."""
     task = clean(loop.task).strip() or "train"
     return f"{task}, {loop.job}" if loop.job else task
 
 
-def _heading(loop: Loop) -> list[str]:
-    each = f" on each of {len(loop.tracks)} ranks" if len(loop.tracks) > 1 else ""
+def _heading(loop: TrainingLoop) -> list[str]:
+    each = f" on each of {len(loop.ranks)} ranks" if len(loop.ranks) > 1 else ""
     task = crop(name(loop), 60)
     if loop.attempt is not None:
         task += f", attempt {loop.attempt}"
@@ -98,7 +98,7 @@ def _heading(loop: Loop) -> list[str]:
     return [*found[:-1], crop(f"{found[-1]}  {code}", room())]
 
 
-def _paced(loop: Loop) -> str:
+def _paced(loop: TrainingLoop) -> str:
     """What a step is; of several updates or batches, how many."""
     updates = amount(round(loop.updates_per_step, 1))
     if loop.paced_by == "optimizer":
@@ -112,14 +112,14 @@ def _paced(loop: Loop) -> str:
     return text if updates in ("0", "1") else f"{text}, {updates} updates in each,"
 
 
-def _throughput(loop: Loop) -> list[str]:
+def _throughput(loop: TrainingLoop) -> list[str]:
     found = loop.throughput
     facts = [f"{figure(found.steps)} steps/s"]
     if found.tokens is not None:
         facts.insert(0, f"{figure(found.tokens)} tokens/s")
     if found.items is not None:
         facts.insert(0, f"{figure(found.items)} items/s")
-    each = "a step and rank" if len(loop.tracks) > 1 else "a step"
+    each = "a step and rank" if len(loop.ranks) > 1 else "a step"
     sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
     parts = [f"{amount(size)} {thing}" for size, thing in sizes if size]
     if parts:
@@ -144,7 +144,7 @@ def _warmup(warmup: Warmup) -> list[str]:
     return labelled("warm-up", [text], width=12)
 
 
-def _exceptional(loop: Loop) -> str:
+def _exceptional(loop: TrainingLoop) -> str:
     """Which steps the shares exclude."""
     found = loop.exceptional
     if found is None:
@@ -153,8 +153,8 @@ def _exceptional(loop: Loop) -> str:
     return f"shares exclude {which}, mostly {clean(found.mostly)}"
 
 
-def _spread(loop: Loop) -> list[str]:
-    unit = Unit(loop.step.median)
+def _spread(loop: TrainingLoop) -> list[str]:
+    unit = TimeUnit(loop.step.median)
     rate = loop.throughput.rate
     rows = [[f"step, {unit.name}", *map(unit, _cells(loop.step))]]
     if rate is not None:
@@ -168,13 +168,13 @@ def _cells(found: Statistics) -> tuple[float, ...]:
     return found.median, found.mean, found.std, found.min, found.p95, found.max
 
 
-def _rows(loops: Sequence[Loop]) -> list[str]:
+def _rows(loops: Sequence[TrainingLoop]) -> list[str]:
     rows = [_row(loop) for loop in loops]
     heads = ["steps", "step", "steps/s", "items/s", "mostly", ""]
     return limited(table("other loops", heads, rows[:LIMIT]), len(rows))
 
 
-def _row(loop: Loop) -> list[str]:
+def _row(loop: TrainingLoop) -> list[str]:
     items = loop.throughput.items
     most = max(loop.tree.children, key=lambda child: child.share, default=None)
     attempt = "" if loop.attempt is None else f", attempt {loop.attempt}"
@@ -195,9 +195,9 @@ _NAMED = 0.1
 """Of a step: the score from which the verdict warns of a rank. Someone always waits least."""
 
 
-def rank_table(loop: Loop) -> list[str]:
+def rank_table(loop: TrainingLoop) -> list[str]:
     """The table of the ranks of ``loop``; nothing when there is one."""
-    tracks = loop.tracks
+    tracks = loop.ranks
     if len(tracks) < 2:
         return []
     shown = _chosen(loop)
@@ -213,11 +213,11 @@ def rank_table(loop: Loop) -> list[str]:
     return [*found, *_named(loop.straggler), ""]
 
 
-def _rank_columns(loop: Loop) -> list[tuple[str, Callable[[Track], str]]]:
+def _rank_columns(loop: TrainingLoop) -> list[tuple[str, Callable[[LoopRank], str]]]:
     """Head and cell of the columns that say something."""
-    tracks = loop.tracks
-    unit = Unit(loop.step.median)
-    found: list[tuple[str, Callable[[Track], str]]] = []
+    tracks = loop.ranks
+    unit = TimeUnit(loop.step.median)
+    found: list[tuple[str, Callable[[LoopRank], str]]] = []
     if len({track.host for track in tracks}) > 1:
         found.append(("host", lambda track: fit(track.host, 16)))
     if any(track.device for track in tracks):
@@ -240,13 +240,13 @@ def _figure(value: float | None) -> str:
     return UNKNOWN if value is None else figure(value)
 
 
-def who(track: Track) -> str:
+def who(track: LoopRank) -> str:
     """``rank 3``, else the index of the process."""
     return f"process {track.process}" if track.rank is None else f"rank {track.rank}"
 
 
-def _chosen(loop: Loop) -> list[Track]:
-    tracks = list(loop.tracks)
+def _chosen(loop: TrainingLoop) -> list[LoopRank]:
+    tracks = list(loop.ranks)
     if len(tracks) <= _SHOWN:
         return tracks
     order = sorted(range(len(tracks)), key=lambda at: tracks[at].step.median)
@@ -257,7 +257,7 @@ def _chosen(loop: Loop) -> list[Track]:
     return [tracks[at] for at in sorted(kept)]
 
 
-def _longest(track: Track, tracks: Sequence[Track]) -> str:
+def _longest(track: LoopRank, tracks: Sequence[LoopRank]) -> str:
     """The region in which this rank exceeds the median of the others most."""
     most, where = 0.0, ""
     for region, seconds in track.regions.items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from ..analysis.machines import DeviceUsage, Machine
-from ..analysis.profile import Evaluation, Node, Place, Profile, Stretch
+from ..analysis.machines import DeviceUsage, HostUsage
+from ..analysis.profile import Evaluation, Node, Profile, SourceLine, TimeSegment
 from ..analysis.summary import Summary
 from .layout import BARS, room
 from .text import (
     LIMIT,
-    Unit,
+    TimeUnit,
     bar,
     clean,
     code_line,
@@ -40,15 +40,15 @@ _WORTH = 0.001
 """Of the run: what is shorter has no row of its own."""
 
 
-def wall(stretches: Sequence[Stretch], total: float) -> list[str]:
-    """The stretches, those alike taken together, adding up to ``total`` seconds."""
-    if not stretches:
+def wall(segments: Sequence[TimeSegment], total: float) -> list[str]:
+    """The segments, those alike taken together, adding up to ``total`` seconds."""
+    if not segments:
         return []
-    rows = _together(stretches, total)
+    rows = _together(segments, total)
     rest = total - sum(row.seconds for row in rows)
-    unit = Unit(total)
+    unit = TimeUnit(total)
     if isfinite(rest) and abs(rest) * unit.scale >= 0.5 * 10**-unit.decimals:
-        rows.append(Stretch("not accounted for", rest))
+        rows.append(TimeSegment("not accounted for", rest))
     nothing = (unit(0.0), unit(-0.0))
     rows = [row for row in rows if row.name not in _LOOSE or unit(row.seconds) not in nothing]
     cells = [line for row in rows for line in _rows(row, total, unit)]
@@ -57,7 +57,7 @@ def wall(stretches: Sequence[Stretch], total: float) -> list[str]:
     return table("wall time", [unit.name, "share", *bars, ""], cells)
 
 
-def _rows(row: Stretch, total: float, unit: Unit) -> list[list[str]]:
+def _rows(row: TimeSegment, total: float, unit: TimeUnit) -> list[list[str]]:
     """A row of the table; more of them where the note is long."""
     share = row.seconds / total if total > 0 else 0.0
     first, *rest = _where(row) or [""]
@@ -66,7 +66,7 @@ def _rows(row: Stretch, total: float, unit: Unit) -> list[list[str]]:
     return [cells, *(["", "", "", *([""] if bars else []), more] for more in rest[:4])]
 
 
-def _where(row: Stretch) -> list[str]:
+def _where(row: TimeSegment) -> list[str]:
     """The note, wrapped, with the place, once; without a note the line of the program."""
     note, place = clean(row.note), line_of(row.place)
     if not note or row.name == _SHORTER:
@@ -75,13 +75,13 @@ def _where(row: Stretch) -> list[str]:
     return wrap(note if place in note else f"{note}, {place}", min(_NOTE, max(spare, 16)))
 
 
-def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:
+def _together(segments: Sequence[TimeSegment], total: float) -> list[TimeSegment]:
     """One for each name, note and place, in the order of their first; the small ones joined."""
-    sums: dict[tuple[str, str, Place | None], float] = {}
-    for each in stretches:
+    sums: dict[tuple[str, str, SourceLine | None], float] = {}
+    for each in segments:
         key = (each.name, each.note, each.place)
         sums[key] = sums.get(key, 0.0) + each.seconds
-    found = [Stretch(name, spent, note, place) for (name, note, place), spent in sums.items()]
+    found = [TimeSegment(name, spent, note, place) for (name, note, place), spent in sums.items()]
     # A sum that is NaN sorts as if it were none.
     order = sorted(found, key=lambda one: -one.seconds if isfinite(one.seconds) else 0.0)
     small = {id(one) for one in found if one.name == "gap" and abs(one.seconds) < total * _WORTH}
@@ -91,7 +91,7 @@ def _together(stretches: Sequence[Stretch], total: float) -> list[Stretch]:
         return found
     kept = [one for one in found if id(one) not in small]
     rest = [one.seconds for one in found if id(one) in small]
-    return [*kept, Stretch(_SHORTER, sum(rest), count(len(rest), "segment"))]
+    return [*kept, TimeSegment(_SHORTER, sum(rest), count(len(rest), "segment"))]
 
 
 def evaluations(found: Sequence[Evaluation]) -> list[str]:
@@ -155,7 +155,7 @@ def machines(summary: Summary) -> list[str]:
     return [*found, ""] if found else []
 
 
-def _host(machine: Machine) -> list[str]:
+def _host(machine: HostUsage) -> list[str]:
     metrics = machine.metrics
     host = []
     if "cpu_avg_utilization_pct" in metrics:
@@ -185,7 +185,7 @@ def _host(machine: Machine) -> list[str]:
     ]
 
 
-def _shortage(machine: Machine) -> list[tuple[str, float]]:
+def _shortage(machine: HostUsage) -> list[tuple[str, float]]:
     return [(name, part) for name, part in machine.shortage.items() if part >= PRESSED]
 
 
@@ -197,7 +197,7 @@ def size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def _devices(machine: Machine) -> list[str]:
+def _devices(machine: HostUsage) -> list[str]:
     rows = [_device(device, machine.ranks.get(device.number, ())) for device in machine.devices]
     heads = ["load", "peak", "memory", "of", "°C", "W", "kJ", ""]
     return table("devices", heads, rows)[:-1] if rows else []
@@ -223,7 +223,7 @@ def _load(part: float | None) -> str:
     return "" if part is None else f"{100 * part:.0f} %"
 
 
-def _energy(machine: Machine, profile: Profile | None) -> list[str]:
+def _energy(machine: HostUsage, profile: Profile | None) -> list[str]:
     """Of the whole run, over the items that were trained on."""
     if machine.energy is None:
         return []
@@ -239,5 +239,5 @@ def trained_items(profile: Profile | None) -> float:
     return sum(
         (loop.items_per_step or 0.0) * track.steps
         for loop in (profile.loops if profile else ())
-        for track in loop.tracks
+        for track in loop.ranks
     )

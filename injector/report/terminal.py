@@ -7,7 +7,7 @@ from signal import Signals
 from typing import Any
 
 from ..analysis.outcomes import is_broken
-from ..analysis.profile import Profile, Track, Verdict
+from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from . import loops, segments, values
@@ -53,7 +53,7 @@ def profile(found: Profile) -> list[str]:
         *loops.lines(found.loops),
         *segments.evaluations(found.evaluations),
         *segments.outside(found.others, whole=not found.loops),
-        *segments.wall(found.stretches, found.wall),
+        *segments.wall(found.segments, found.wall),
     ]
 
 
@@ -100,7 +100,7 @@ def ending(summary: Summary) -> list[str]:
 
 
 def _machine(host: str | None, found: Profile) -> list[str]:
-    tracks = [track for loop in found.loops for track in loop.tracks]
+    tracks = [track for loop in found.loops for track in loop.ranks]
     ranks = {track.rank for track in tracks if track.rank is not None}
     hosts = _distinct(track.host for track in tracks) or _distinct([str(host or "")])
     devices = _distinct(_device(track, len(hosts) > 1) for track in tracks)
@@ -111,7 +111,7 @@ def _machine(host: str | None, found: Profile) -> list[str]:
     ]
 
 
-def _device(track: Track, several: bool) -> str:
+def _device(track: LoopRank, several: bool) -> str:
     device = track.device or ""
     return f"{track.host} {device}" if device and several else device
 

@@ -23,7 +23,7 @@ from .layout import piped, prose, room
 __all__ = [
     "LIMIT",
     "UNKNOWN",
-    "Unit",
+    "TimeUnit",
     "amount",
     "bar",
     "bullets",
@@ -56,7 +56,7 @@ _FULL = "█"
 _PARTS = " ▏▎▍▌▋▊▉"
 
 
-class Unit:
+class TimeUnit:
     """One unit and one number of decimals for a column of seconds, so that its sums can be seen."""
 
     def __init__(self, largest: float) -> None:

@@ -9,7 +9,7 @@ from ..analysis.profile import Node
 from .layout import BARS, room
 from .text import (
     UNKNOWN,
-    Unit,
+    TimeUnit,
     bar,
     clean,
     code_line,
@@ -62,7 +62,7 @@ def lines(tree: Node, depth: int = _DEEP, left_out: str = "") -> list[str]:
     # Where the step is paced is said above the table.
     rows = [_Row(fit(clean(tree.name), _NAME), "", tree, tree.share), *_rows(tree, "", depth)]
     nodes = [row.node for row in rows if row.node is not None]
-    unit = Unit(max((node.host.median for node in nodes), default=0.0))
+    unit = TimeUnit(max((node.host.median for node in nodes), default=0.0))
     device = any(node.device is not None for node in nodes)
     moved = any(node.nbytes for node in nodes)
     bars = (_NARROW if device or moved else _BAR) if room() >= BARS else 0
@@ -139,7 +139,7 @@ def _left_over(tree: Node) -> list[str]:
     return []
 
 
-def _cells(row: _Row, unit: Unit, device: bool, moved: bool, bars: int) -> list[str]:
+def _cells(row: _Row, unit: TimeUnit, device: bool, moved: bool, bars: int) -> list[str]:
     share = [percent(row.share), *([left(bar(row.share, bars), bars)] if bars else [])]
     node = row.node
     if node is None:

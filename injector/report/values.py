@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..analysis.profile import Statistics
-from ..analysis.recorded import Rate, Recorded, Series, number
+from ..analysis.recorded import Rate, Recorded, ValueSeries, number
 from ..analysis.summary import RANKS, Summary
 from .layout import room
 from .text import (
@@ -35,7 +35,7 @@ def rates(summary: Summary) -> list[str]:
     return table("rates", ["n", "mean", "median", "p95", "std", ""], rows)
 
 
-def _named(what: Rate | Series) -> str:
+def _named(what: Rate | ValueSeries) -> str:
     return "  ".join(part for part in (what.bench, what.task) if part) or "(no task)"
 
 
@@ -107,7 +107,7 @@ def values(summary: Recorded) -> list[str]:
     return limited(table("values", ["n", "mean", "median", "last", ""], rows[:LIMIT]), len(rows))
 
 
-def _label(series: Series) -> str:
+def _label(series: ValueSeries) -> str:
     task = "" if not (series.bench or series.task) else f"{_named(series)} "
     return task + clean(series.name)
 

@@ -121,7 +121,7 @@ Point = tuple[float, float]
 Lines = dict[str, list[Point]]
 
 
-class Kind(NamedTuple):
+class PlotKind(NamedTuple):
     """One plot. What is recorded is multiplied by ``scale`` to be in ``unit``."""
 
     title: str
@@ -132,14 +132,14 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "rate": Kind("throughput", "", 1.0, True),
-    "step": Kind("time of a step", "ms", 1e3, True),
-    "loss": Kind("loss", "", 1.0, False),
-    "load": Kind("load of devices", "%", 100.0, True),
-    "memory": Kind("memory of devices", "GB", 1e-9, True),
-    "power": Kind("power of devices", "W", 1.0, True),
-    "cpu": Kind("processors of hosts", "%", 100.0, True),
-    "rss": Kind("memory of the program", "GB", 1e-9, True),
+    "rate": PlotKind("throughput", "", 1.0, True),
+    "step": PlotKind("time of a step", "ms", 1e3, True),
+    "loss": PlotKind("loss", "", 1.0, False),
+    "load": PlotKind("load of devices", "%", 100.0, True),
+    "memory": PlotKind("memory of devices", "GB", 1e-9, True),
+    "power": PlotKind("power of devices", "W", 1.0, True),
+    "cpu": PlotKind("processors of hosts", "%", 100.0, True),
+    "rss": PlotKind("memory of the program", "GB", 1e-9, True),
 }
 """In the order in which they are shown."""
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from injector.analysis.profile import Loop, Node, Profile
+from injector.analysis.profile import Node, Profile, TrainingLoop
 from injector.analysis.profiling import profile
 from injector.store.folder import open_run
 
@@ -161,12 +161,12 @@ def report(
 
 def check(found: Profile) -> None:
     """What holds for every profile: nothing disappears, nothing counts twice."""
-    assert abs(sum(each.seconds for each in found.stretches) - found.wall) < 1e-6
-    assert all(each.seconds >= 0 for each in found.stretches)
+    assert abs(sum(each.seconds for each in found.segments) - found.wall) < 1e-6
+    assert all(each.seconds >= 0 for each in found.segments)
     for loop in found.loops:
         _check(loop.tree)
         assert loop.tree.host == loop.step
-        assert loop.steps >= loop.step.n / max(1, len(loop.tracks))
+        assert loop.steps >= loop.step.n / max(1, len(loop.ranks))
 
 
 def _check(node: Node) -> None:
@@ -179,13 +179,13 @@ def _check(node: Node) -> None:
         _check(child)
 
 
-def only(found: Profile) -> Loop:
+def only(found: Profile) -> TrainingLoop:
     """The one loop there is."""
     [loop] = found.loops
     return loop
 
 
-def regions(loop: Loop) -> dict[str, float]:
+def regions(loop: TrainingLoop) -> dict[str, float]:
     """Median milliseconds of the regions of a step, by name."""
     sums: dict[str, float] = {}
     for node in loop.tree.children:
@@ -195,4 +195,4 @@ def regions(loop: Loop) -> dict[str, float]:
 
 def stretch(found: Profile, name: str) -> float:
     """Milliseconds of all stretches of a name."""
-    return round(sum(each.seconds for each in found.stretches if each.name == name) * 1e3, 3)
+    return round(sum(each.seconds for each in found.segments if each.name == name) * 1e3, 3)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from layouts import Program, only, report
 
-from injector.analysis.profile import Loop
+from injector.analysis.profile import TrainingLoop
 
 
 def said(folder: Path, p: Program) -> tuple[float | None, str | None]:
-    loop: Loop = only(report(folder, p))
+    loop: TrainingLoop = only(report(folder, p))
     return loop.items_per_step, loop.throughput.why_no_items
 
 

@@ -310,7 +310,7 @@ def test_an_agent_plays_between_bursts_of_updates(tmp_path: Path, phase: str | N
     loop = only(found)
     assert (loop.steps, loop.step.max) == (100, ms(7e-3))
     assert stretch(found, "gap") > 4 * 100 and not found.evaluations
-    assert any(s.note.startswith("rollout") for s in found.stretches)
+    assert any(s.note.startswith("rollout") for s in found.segments)
 
 
 def test_a_teacher_is_part_of_the_step(tmp_path: Path) -> None:
@@ -504,7 +504,7 @@ def test_threads_that_train_side_by_side(tmp_path: Path) -> None:
     p.rows.sort(key=lambda row: row[1])
     found = report(tmp_path / "r", p)
     loop = only(found)
-    assert [track.steps for track in loop.tracks] == [10, 10] and loop.step.max == ms(8e-3)
+    assert [track.steps for track in loop.ranks] == [10, 10] and loop.step.max == ms(8e-3)
     assert [(n.name, n.what) for n in found.others] == [("decode", "in another thread")]
 
 
@@ -801,4 +801,4 @@ def test_only_an_agent_makes_a_gap_a_rollout(tmp_path: Path, plays: bool, size: 
         for _ in range(20):
             p.train()
     found = report(tmp_path / "r", p)
-    assert any(s.note.startswith("rollout") for s in found.stretches) is plays
+    assert any(s.note.startswith("rollout") for s in found.segments) is plays

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from injector.analysis.making import making
-from injector.analysis.profile import Place
+from injector.analysis.profile import SourceLine
 
 PROGRAMS = {
     "function": """
@@ -145,10 +145,10 @@ def test_the_lines_that_make_the_batch(name: str, tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     file.write_text(textwrap.dedent(PROGRAMS[name]))
     lines = file.read_text().splitlines()
-    marks: dict[str, list[Place]] = {"begin": [], "end": [], "model": [], "made": []}
+    marks: dict[str, list[SourceLine]] = {"begin": [], "end": [], "model": [], "made": []}
     for number, line in enumerate(lines, 1):
         for mark in line.partition("#")[2].split():
-            marks[mark].append(Place(str(file), number, "", line.strip()))
+            marks[mark].append(SourceLine(str(file), number, "", line.strip()))
     [begin], [end] = marks["begin"], marks["end"]
     assert making(begin, end, marks["model"]) == [place.line for place in marks["made"]]
     assert making(begin, end, []) == []

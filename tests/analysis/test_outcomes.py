@@ -11,9 +11,9 @@ from layouts import EPOCH, Program
 
 from injector.analysis.outcomes import (
     SECOND,
-    Call,
     LastSpan,
     RankProcess,
+    RegionCall,
     is_broken,
     outcomes_of,
     sentences,
@@ -22,8 +22,8 @@ from injector.analysis.profiling import profile
 from injector.store.folder import open_run
 
 TERM, KILL = -15, -9
-UPDATE = Call("optimizer", None, None)
-REDUCE = Call("comm", "all_reduce", None)
+UPDATE = RegionCall("optimizer", None, None)
+REDUCE = RegionCall("comm", "all_reduce", None)
 
 
 def member(
@@ -34,7 +34,7 @@ def member(
     code: int | None = None,
     said: float | None = None,
     error: str = "",
-    inside: tuple[Call, ...] = (),
+    inside: tuple[RegionCall, ...] = (),
     torn: float | None = None,
     attempt: int = 0,
     steps: int = 12,
@@ -274,13 +274,13 @@ def test_attempts_that_a_launcher_numbers_are_loops_of_their_own(tmp_path: Path)
     again = [rank(n, 20, pid=20 + n, attempt=1, origin=9_000_000_000) for n in range(2)]
     first = [rank(n, 7, attempt=0) for n in range(2)]
     made = profiled(tmp_path, *first, *again, p11=KILLED)
-    assert [(loop.attempt, loop.steps, len(loop.tracks)) for loop in made.loops] == [
+    assert [(loop.attempt, loop.steps, len(loop.ranks)) for loop in made.loops] == [
         (1, 20, 2),
         (0, 7, 2),
     ]
     assert [(fate.rank, fate.attempt, fate.restarted) for fate in made.outcomes] == [(1, 0, 1)]
-    assert made.stretches[0].name == "other attempts"
-    assert sum(each.seconds for each in made.stretches) == pytest.approx(made.wall)
+    assert made.segments[0].name == "other attempts"
+    assert sum(each.seconds for each in made.segments) == pytest.approx(made.wall)
 
 
 def test_attempts_that_nobody_numbers(tmp_path: Path) -> None:

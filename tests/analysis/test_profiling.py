@@ -15,7 +15,7 @@ from injector.analysis.columns import read_rows, sources
 from injector.analysis.profile import Node
 from injector.analysis.profiling import profile
 from injector.analysis.traces import threads_of
-from injector.analysis.tracks import Lane
+from injector.analysis.tracks import Track
 from injector.analysis.views import regions
 from injector.bus.collector import repair
 from injector.store.folder import NotARunError, Run, open_run
@@ -80,24 +80,24 @@ def test_clocks_of_one_host_are_tied_once(tmp_path: Path) -> None:
     assert found.wall == ms(3.08)
 
 
-def forest(spans: list[tuple[int, int]]) -> Lane:
+def forest(spans: list[tuple[int, int]]) -> Track:
     order = sorted(range(len(spans)), key=lambda i: (spans[i][1], -spans[i][0]))
     start, end = (np.array([spans[i][side] for i in order], np.int64) for side in (0, 1))
-    return Lane({}, start, end, np.zeros(len(spans), np.int64), np.ones(len(spans), np.int32))
+    return Track({}, start, end, np.zeros(len(spans), np.int64), np.ones(len(spans), np.int32))
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=25))
 def test_any_spans_become_a_forest(made: list[tuple[int, int]]) -> None:
-    lane = forest([(start, start + length) for start, length in made])
-    for i in range(len(lane)):
-        j = int(lane.parent[i])
+    track = forest([(start, start + length) for start, length in made])
+    for i in range(len(track)):
+        j = int(track.parent[i])
         assert j < i
         if j >= 0:
-            assert lane.start[j] <= lane.start[i] <= lane.end[i] <= lane.end[j]
-    for parent in set(lane.parent.tolist()):
-        children = np.flatnonzero(lane.parent == parent)
+            assert track.start[j] <= track.start[i] <= track.end[i] <= track.end[j]
+    for parent in set(track.parent.tolist()):
+        children = np.flatnonzero(track.parent == parent)
         if parent >= 0:
-            assert (lane.end[children[:-1]] <= lane.start[children[1:]]).all()
+            assert (track.end[children[:-1]] <= track.start[children[1:]]).all()
 
 
 actions = st.sampled_from(
@@ -146,7 +146,7 @@ def test_everything_adds_up(made: list[tuple[str, int]]) -> None:
             assert (steps.end >= steps.start).all()
             assert (steps.start[1:] >= steps.end[:-1]).all()
             assert (thread.passes.start[1:] >= thread.passes.end[:-1]).all()
-            updates = marks.lane.start[marks.updates]
+            updates = marks.track.start[marks.updates]
             held = np.array([((steps.start <= u) & (u < steps.end)).sum() for u in updates])
             assert (held <= 1).all() and steps.updates.sum() <= len(updates) + len(marks.steps)
 

@@ -27,8 +27,8 @@ def rank(number: int, slow: float = 0, comm: float = 5, steps: int = 30, **more:
 def test_a_straggler_is_named_with_what_it_is_slow_at(tmp_path: Path) -> None:
     found = report(tmp_path / "r", rank(0), rank(1), rank(2, slow=4.9, comm=0.1), rank(3))
     loop = only(found)
-    assert (loop.steps, [track.steps for track in loop.tracks]) == (30, [30] * 4)
-    assert [track.waits for track in loop.tracks] == [ms(5e-3), ms(5e-3), ms(0.1e-3), ms(5e-3)]
+    assert (loop.steps, [track.steps for track in loop.ranks]) == (30, [30] * 4)
+    assert [track.waits for track in loop.ranks] == [ms(5e-3), ms(5e-3), ms(0.1e-3), ms(5e-3)]
     straggler = loop.straggler
     assert straggler and (straggler.rank, straggler.slow_at) == (2, "io")
     assert straggler.score == ms(4.9 / 13, rel=1e-4) and straggler.excess == ms(4.9e-3, rel=1e-4)
@@ -65,7 +65,7 @@ def test_communication_bound(tmp_path: Path) -> None:
 def test_ranks_with_unequal_numbers_of_steps(tmp_path: Path) -> None:
     found = report(tmp_path / "r", rank(0), rank(1, steps=7), rank(2), rank(3))
     loop = only(found)
-    assert [track.steps for track in loop.tracks] == [30, 7, 30, 30] and loop.steps == 30
+    assert [track.steps for track in loop.ranks] == [30, 7, 30, 30] and loop.steps == 30
     assert any("rank 1: 7, others up to 30" in text for text in found.unmeasured)
 
 
@@ -73,7 +73,7 @@ def test_a_rank_that_was_restarted(tmp_path: Path) -> None:
     again = rank(1, steps=20, pid=9, origin=6_000_000_000)
     found = report(tmp_path / "r", rank(0), rank(1, steps=7), again)
     loop = only(found)
-    assert [(track.rank, track.steps) for track in loop.tracks] == [(0, 30), (1, 7), (1, 20)]
+    assert [(track.rank, track.steps) for track in loop.ranks] == [(0, 30), (1, 7), (1, 20)]
     assert loop.throughput.items == ms(2 * 8 / 13e-3, rel=1e-4)
     assert any("rank 1 was started 2 times" in text for text in found.unmeasured)
 
@@ -83,7 +83,7 @@ def test_a_rank_that_is_told_late(tmp_path: Path) -> None:
     p.rank = None
     p.records.append(("rank", {"rank": 3, "world": 4, "local": 3}))
     found = report(tmp_path / "r", p)
-    assert only(found).tracks[0].rank == 3
+    assert only(found).ranks[0].rank == 3
     assert "ranks 0, 1, 2 of 4 recorded nothing" in found.unmeasured
 
 
@@ -99,7 +99,7 @@ def test_processes_of_their_own(tmp_path: Path, world: int | None) -> None:
         programs.append(p)
     found = report(tmp_path / "r", *programs)
     assert [loop.steps for loop in found.loops] == sorted(steps, reverse=True)
-    assert [len(loop.tracks) for loop in found.loops] == [1] * 4
+    assert [len(loop.ranks) for loop in found.loops] == [1] * 4
     assert {loop.job for loop in found.loops} == {f"process {n}" for n in range(4)}
     assert all(loop.throughput.steps == ms(125, rel=1e-3) for loop in found.loops)
     text = "\n".join(lines(found))
@@ -114,7 +114,7 @@ def test_a_process_that_was_before_is_no_start_up(tmp_path: Path) -> None:
         for _ in range(number):
             p.turn()
     found = report(tmp_path / "r", *programs)
-    first = found.stretches[0]
+    first = found.segments[0]
     assert (first.name, first.note) == ("other processes", "before process 1")
 
 
@@ -127,11 +127,11 @@ def test_jobs_of_several_ranks_follow_each_other(tmp_path: Path) -> None:
         for _ in range(10 + 20 * (n // 2)):
             programs[-1].turn()
     found = report(tmp_path / "r", *programs)
-    assert [(loop.job, loop.steps, len(loop.tracks)) for loop in found.loops] == [
+    assert [(loop.job, loop.steps, len(loop.ranks)) for loop in found.loops] == [
         ("job 1", 30, 2), ("job 0", 10, 2),
     ]  # fmt: skip
     again = only(report(tmp_path / "again", *programs[:3]))
-    assert again.job is None and len(again.tracks) == 3
+    assert again.job is None and len(again.ranks) == 3
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,7 @@ def test_device_clocks(tmp_path: Path, device: float, kind: str) -> None:
     assert loop.tree.device and loop.tree.device.median == ms(7e-3 * device / 4)
     forward = next(n for n in loop.tree.children if n.name == "forward")
     assert forward.device and forward.device.median == ms(2e-3 * device / 4)
-    assert loop.tracks[0].device == "cuda:0"
+    assert loop.ranks[0].device == "cuda:0"
     assert not any("device clock" in text for text in found.unmeasured)
 
 

@@ -12,10 +12,10 @@ import pytest
 from layouts import EPOCH, Program, only, report
 
 from injector.analysis import verdict as verdicts
-from injector.analysis.machines import Machine
-from injector.analysis.profile import Loop, Profile, Verdict
+from injector.analysis.machines import HostUsage
+from injector.analysis.profile import Profile, TrainingLoop, Verdict
 from injector.analysis.profiling import profile
-from injector.analysis.recorded import Series
+from injector.analysis.recorded import ValueSeries
 from injector.store.folder import open_run
 
 REGIONS = ("io", "h2d", "forward", "backward", "optimizer", "comm", "wait", "other")
@@ -107,16 +107,16 @@ def told(shape: Shape, folder: Path) -> Profile:
     load = tuple((EPOCH + i * 0.01, 0.99 if shape.full else 0.5) for i in range(20_000))
     facts: dict[str, Any] = {key: {} for key in ("metrics", "shortage", "container", "ranks")}
     facts.update(processes=(), devices=(), problems=())
-    machine = Machine(
+    machine = HostUsage(
         "h", 9, load=load, total_cores=8, crowded=CROWDED if shape.crowded else "", **facts
     )
     found = profile(open_run(str(folder)), None, [machine])
     assert found is not None
-    series = [Series("", "train", "loss", 50, 1.0, "NaN", None, 20)] if shape.nan else []
+    series = [ValueSeries("", "train", "loss", 50, 1.0, "NaN", None, 20)] if shape.nan else []
     return replace(found, verdict=verdicts.with_losses(found.verdict, series))
 
 
-def saved(loop: Loop) -> dict[str, float]:
+def saved(loop: TrainingLoop) -> dict[str, float]:
     """What each region could save, from the table as it is shown."""
     shares = dict.fromkeys(REGIONS, 0.0)
     for child in loop.tree.children:
@@ -151,7 +151,9 @@ def check(shape: Shape, found: Profile) -> None:
     _check_dwarfs(shape, verdict, loop, words)
 
 
-def _check_severity(shape: Shape, verdict: Verdict, most: float, loop: Loop, words: str) -> None:
+def _check_severity(
+    shape: Shape, verdict: Verdict, most: float, loop: TrainingLoop, words: str
+) -> None:
     level = verdict.confidence.partition(":")[0]
     assert level in ("high", "medium", "low"), words
     assert (level == "low") == ("uncertain: " in verdict.sentence), words
@@ -179,7 +181,7 @@ def _check_advice(shape: Shape, verdict: Verdict, words: str) -> None:
     assert verdict.advice or verdict.kind == "balanced", words
 
 
-def _check_dwarfs(shape: Shape, verdict: Verdict, loop: Loop, words: str) -> None:
+def _check_dwarfs(shape: Shape, verdict: Verdict, loop: TrainingLoop, words: str) -> None:
     besides = " ".join(verdict.besides)
     assert shape.nan == ("20 of 50 losses (loss) are not finite" in verdict.sentence), words
     if shape.first > shape.start:

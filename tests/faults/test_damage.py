@@ -290,12 +290,11 @@ def test_what_was_lost_of_one_process_is_not_another_s(folders, tmp_path, capsys
         path.unlink()
     assert report.main(["--json", str(folder)]) == 1
     found = json.loads(capsys.readouterr().out)
-    tracks = [track for loop in found["profile"]["loops"] for track in loop["tracks"]]
+    tracks = [track for loop in found["profile"]["loops"] for track in loop["ranks"]]
     assert [track["process"] for track in tracks] == [1]
     assert (
         abs(
-            sum(each["seconds"] for each in found["profile"]["stretches"])
-            - found["profile"]["wall"]
+            sum(each["seconds"] for each in found["profile"]["segments"]) - found["profile"]["wall"]
         )
         < 1e-3
     )

@@ -102,7 +102,7 @@ def run(tmp_path):
         stops = [event["data"] for event in events if event["event"] == "stop"]
         [loop] = profile(open_run(str(folder))).loops
         tracks = {stop.get("process", 0): stop["steps"] for stop in stops}
-        assert {track.process: track.steps for track in loop.tracks} == tracks
+        assert {track.process: track.steps for track in loop.ranks} == tracks
         return done, [(stop["steps"], stop["why"]) for stop in stops], folder
 
     return go

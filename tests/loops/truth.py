@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from injector.analysis.profile import Loop, Node, Profile
+from injector.analysis.profile import Node, Profile, TrainingLoop
 from injector.analysis.profiling import profile
 from injector.store.folder import open_run
 
@@ -121,16 +121,16 @@ def problems(ran: Ran, case: Case) -> Problems:
     return wrong
 
 
-def _ordered(loops: tuple[Loop, ...]) -> list[Loop]:
+def _ordered(loops: tuple[TrainingLoop, ...]) -> list[TrainingLoop]:
     # Which of two took longer may depend on the machine; which has more steps does not.
     return sorted(loops, key=lambda loop: -loop.steps)
 
 
-def _steps(wrong: Problems, loop: Loop, truth: dict[str, Any], ran: Ran) -> None:
+def _steps(wrong: Problems, loop: TrainingLoop, truth: dict[str, Any], ran: Ran) -> None:
     ranks = ran.truth.get("ranks", 1)
     tracks = truth.get("tracks", ranks * [truth["steps"]])
     wrong.same("steps", loop.steps, truth["steps"])
-    wrong.same("steps of the tracks", sorted(each.steps for each in loop.tracks), sorted(tracks))
+    wrong.same("steps of the tracks", sorted(each.steps for each in loop.ranks), sorted(tracks))
     measured = sum(tracks) - len(tracks) * loop.warmup.steps
     wrong.same("measured steps", loop.step.n, measured)
     wrong.between("warm-up", ran.truth.get("warmup", 0), loop.warmup.steps, truth["steps"] // 2)
@@ -150,7 +150,7 @@ def _steps(wrong: Problems, loop: Loop, truth: dict[str, Any], ran: Ran) -> None
     wrong.between("seconds of all steps", low, total, high)
 
 
-def _items(wrong: Problems, loop: Loop, truth: dict[str, Any]) -> None:
+def _items(wrong: Problems, loop: TrainingLoop, truth: dict[str, Any]) -> None:
     items = truth["items"]
     if items == "unknown":
         wrong.same("items", loop.items_per_step, None)
@@ -159,14 +159,14 @@ def _items(wrong: Problems, loop: Loop, truth: dict[str, Any]) -> None:
     elif items:
         measured = items[loop.warmup.steps :]
         wrong.near("items per step", loop.items_per_step, sum(measured) / len(measured))
-        if len(loop.tracks) == 1:
+        if len(loop.ranks) == 1:
             rate = sum(measured) / len(measured) / loop.step.mean
             wrong.near("items per second", loop.throughput.items, rate)
     if "tokens" in truth:
         wrong.near("tokens per step", loop.tokens_per_step, truth["tokens"])
 
 
-def _regions(wrong: Problems, loop: Loop, truth: dict[str, Any]) -> None:
+def _regions(wrong: Problems, loop: TrainingLoop, truth: dict[str, Any]) -> None:
     """A region lasts at least as long as its naps; parts add up to what they are parts of."""
     found: dict[str, float] = defaultdict(float)
     for node, above in _nodes(loop.tree):
@@ -189,7 +189,9 @@ def _nodes(node: Node, above: tuple[str, ...] = ()):
         yield from _nodes(child, (*above, node.name))
 
 
-def _lines(wrong: Problems, loop: Loop, truth: dict[str, Any], marks: dict[str, set[int]]) -> None:
+def _lines(
+    wrong: Problems, loop: TrainingLoop, truth: dict[str, Any], marks: dict[str, set[int]]
+) -> None:
     suffix = truth.get("mark", "")
     for line in marks[told] if (told := truth.get("other")) else ():
         where = loop.tree.children[-1].what or ""
@@ -227,18 +229,18 @@ def _evaluation(wrong: Problems, ran: Ran) -> None:
 def _wall(wrong: Problems, ran: Ran) -> None:
     """Everything adds up to the run."""
     found: dict[str, float] = defaultdict(float)
-    for stretch in ran.profile.stretches:
+    for stretch in ran.profile.segments:
         found[stretch.name] += stretch.seconds
         wrong.between(f"a stretch of {stretch.name}", 0.0, stretch.seconds, ran.profile.wall)
-    wrong.near("stretches", sum(found.values()), ran.profile.wall)
+    wrong.near("segments", sum(found.values()), ran.profile.wall)
     wrong.between("wall", 0.0, ran.profile.wall, ran.seconds + 1)
     wrong.between("gaps", SLEEP * ran.truth.get("gaps", 0.0), found["gap"], ran.profile.wall)
-    if len(ran.profile.loops) == 1 and len(ran.profile.loops[0].tracks) == 1:
+    if len(ran.profile.loops) == 1 and len(ran.profile.loops[0].ranks) == 1:
         (loop,) = ran.profile.loops
         steps = loop.warmup.seconds + loop.step.mean * loop.step.n
         wrong.near("training and warm-up", found["training"] + found["warm-up"], steps)
     if "rollout" in ran.truth:
-        notes = [each.note for each in ran.profile.stretches if each.name == "gap"]
+        notes = [each.note for each in ran.profile.segments if each.name == "gap"]
         wrong.same("a gap that is a rollout", any("rollout" in note for note in notes), True)
     evaluating = sum(each.seconds for each in ran.profile.evaluations)
     wrong.near("evaluation's stretches", found["evaluation"], evaluating)
@@ -248,7 +250,7 @@ def _ranks(wrong: Problems, ran: Ran) -> None:
     ranks = ran.truth.get("ranks", 1)
     for loop in ran.profile.loops:
         if ranks > 1:
-            wrong.same("ranks", [track.rank for track in loop.tracks], list(range(ranks)))
+            wrong.same("ranks", [track.rank for track in loop.ranks], list(range(ranks)))
         slow = ran.truth.get("straggler")
         straggler = loop.straggler
         if slow is None:

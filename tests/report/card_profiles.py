@@ -6,26 +6,26 @@ from dataclasses import replace
 
 from injector.analysis.profile import (
     Evaluation,
-    Loop,
+    LoopRank,
     Node,
-    Place,
     Profile,
+    SourceLine,
     Statistics,
     Straggler,
-    Stretch,
     Throughput,
-    Track,
+    TimeSegment,
+    TrainingLoop,
     Verdict,
     Warmup,
 )
 
-FETCH = Place("/home/me/train.py", 31, "main", "for x, y in loader:")
-FORWARD = Place("/home/me/train.py", 33, "main", "loss = F.cross_entropy(model(x), y)")
-BACKWARD = Place("/home/me/train.py", 34, "main", "loss.backward()")
-UPDATE = Place("/home/me/train.py", 35, "main", "optimizer.step()")
-VALIDATE = Place("/home/me/train.py", 41, "evaluate", "for x, y in held_out:")
-SAVE = Place("/home/me/train.py", 52, "main", "torch.save(model.state_dict(), path)")
-FIT = Place("/home/me/fit.py", 12, "main", "model.fit(x, y)")
+FETCH = SourceLine("/home/me/train.py", 31, "main", "for x, y in loader:")
+FORWARD = SourceLine("/home/me/train.py", 33, "main", "loss = F.cross_entropy(model(x), y)")
+BACKWARD = SourceLine("/home/me/train.py", 34, "main", "loss.backward()")
+UPDATE = SourceLine("/home/me/train.py", 35, "main", "optimizer.step()")
+VALIDATE = SourceLine("/home/me/train.py", 41, "evaluate", "for x, y in held_out:")
+SAVE = SourceLine("/home/me/train.py", 52, "main", "torch.save(model.state_dict(), path)")
+FIT = SourceLine("/home/me/fit.py", 12, "main", "model.fit(x, y)")
 
 
 def sample(median: float, n: int = 216) -> Statistics:
@@ -59,7 +59,7 @@ def step_tree(device: bool = False) -> Node:
     return node("step", step, step, children=children, **on)
 
 
-def track(rank: int | None, **more: object) -> Track:
+def track(rank: int | None, **more: object) -> LoopRank:
     fields: dict[str, object] = {
         "process": rank or 0,
         "rank": rank,
@@ -71,12 +71,12 @@ def track(rank: int | None, **more: object) -> Track:
         "waits": 0.0,
         "regions": {"io": 0.0203, "forward": 0.0044, "backward": 0.0049, "optimizer": 0.0012},
     }
-    return Track(**{**fields, **more})  # type: ignore
+    return LoopRank(**{**fields, **more})  # type: ignore
 
 
 TRACK = track(None)
 
-LOOP = Loop(
+LOOP = TrainingLoop(
     task="train",
     paced_by="loader",
     place=FETCH,
@@ -89,19 +89,19 @@ LOOP = Loop(
     tokens_per_step=None,
     fetches_per_step=1.0,
     updates_per_step=1.0,
-    tracks=(TRACK,),
+    ranks=(TRACK,),
 )
 
 STRETCHES = (
-    Stretch("start-up", 2.31, "until the first batch was asked for"),
-    Stretch("warm-up", 3.1),
-    Stretch("training", 4.0, "216 steps", FETCH),
-    Stretch("evaluation", 0.8, "", VALIDATE),
-    Stretch("training", 3.12, "216 steps", FETCH),
-    Stretch("evaluation", 0.7, "", VALIDATE),
-    Stretch("gap", 0.06, "before the end", SAVE),
-    Stretch("gap", 0.05, "between optimizer (train.py:35) and io (train.py:31)", UPDATE),
-    Stretch("shutdown", 0.05),
+    TimeSegment("start-up", 2.31, "until the first batch was asked for"),
+    TimeSegment("warm-up", 3.1),
+    TimeSegment("training", 4.0, "216 steps", FETCH),
+    TimeSegment("evaluation", 0.8, "", VALIDATE),
+    TimeSegment("training", 3.12, "216 steps", FETCH),
+    TimeSegment("evaluation", 0.7, "", VALIDATE),
+    TimeSegment("gap", 0.06, "before the end", SAVE),
+    TimeSegment("gap", 0.05, "between optimizer (train.py:35) and io (train.py:31)", UPDATE),
+    TimeSegment("shutdown", 0.05),
 )
 
 INPUT_BOUND = Verdict(
@@ -116,7 +116,7 @@ INPUT_BOUND = Verdict(
 PLAIN = Profile(
     loops=(LOOP,),
     evaluations=(Evaluation(VALIDATE, 2, 40, 1.5, 1280.0, 853.3, {"io": 1.0, "forward": 0.4}),),
-    stretches=STRETCHES,
+    segments=STRETCHES,
     wall=14.19,
     verdict=INPUT_BOUND,
     unmeasured=("device time: no device was used",),
@@ -136,7 +136,7 @@ RANKS = replace(
             throughput=Throughput(25.2, 807.6, 103373.0, sample(410.1)),
             tokens_per_step=4096.0,
             fetches_per_step=4.0,
-            tracks=(FAST, SLOW, replace(FAST, rank=2, process=2, device="cuda:2")),
+            ranks=(FAST, SLOW, replace(FAST, rank=2, process=2, device="cuda:2")),
             straggler=Straggler(1, 0.214, "io", 0.0068),
         ),
     ),
@@ -175,10 +175,10 @@ GAN = replace(
 NOTHING = Profile(
     loops=(),
     evaluations=(),
-    stretches=(
-        Stretch("start-up", 1.2),
-        Stretch("gap", 3.0, "nothing known"),
-        Stretch("shutdown", 0.1),
+    segments=(
+        TimeSegment("start-up", 1.2),
+        TimeSegment("gap", 3.0, "nothing known"),
+        TimeSegment("shutdown", 0.1),
     ),
     wall=4.3,
     verdict=Verdict("none", "info", "no training step was seen", (), "", ()),

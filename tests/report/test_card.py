@@ -29,15 +29,15 @@ from hypothesis import strategies as st
 
 from injector.analysis.profile import (
     Evaluation,
-    Loop,
+    LoopRank,
     Node,
-    Place,
     Profile,
+    SourceLine,
     Statistics,
     Straggler,
-    Stretch,
     Throughput,
-    Track,
+    TimeSegment,
+    TrainingLoop,
     Verdict,
     Warmup,
 )
@@ -133,7 +133,7 @@ def test_many_ranks_show_the_ends_and_the_culprit() -> None:
         replace(TRACK, rank=rank, process=rank, step=sample(0.03 + rank * 1e-5))
         for rank in range(256)
     ]
-    loop = replace(LOOP, tracks=tuple(tracks), straggler=Straggler(100, 0.3, "io", 0.01))
+    loop = replace(LOOP, ranks=tuple(tracks), straggler=Straggler(100, 0.3, "io", 0.01))
     text = "\n".join(loops.rank_table(loop))
     assert "rank 0 " in text and "rank 100 " in text and "rank 255 " in text
     assert "… and 239 ranks between these" in text
@@ -145,18 +145,18 @@ def test_a_rank_is_longer_than_the_others_in_its_own_region() -> None:
     assert [("io +6.8" in row) for row in rows] == [False, True, False]
 
 
-def test_the_stretches_add_up_to_the_run() -> None:
-    rows = segments.wall(PLAIN.stretches, PLAIN.wall)[1:-1]
+def test_the_segments_add_up_to_the_run() -> None:
+    rows = segments.wall(PLAIN.segments, PLAIN.wall)[1:-1]
     assert len(rows) == 8
     figures = [float(row[2:].replace("the run", "run").split()[1]) for row in rows]
     assert math.isclose(sum(figures[:-1]), figures[-1])
     assert "  not accounted for" not in "\n".join(rows)
-    rows = segments.wall(PLAIN.stretches, PLAIN.wall + 1)
+    rows = segments.wall(PLAIN.segments, PLAIN.wall + 1)
     assert any(row.split()[:4] == ["not", "accounted", "for", "1.00"] for row in rows)
 
 
-def test_many_stretches_are_joined_and_still_add_up() -> None:
-    many = [Stretch("gap", 0.5 + n / 100, f"after line {n}") for n in range(100)]
+def test_many_segments_are_joined_and_still_add_up() -> None:
+    many = [TimeSegment("gap", 0.5 + n / 100, f"after line {n}") for n in range(100)]
     total = sum(each.seconds for each in many)
     rows = segments.wall(many, total)
     assert len(rows) == 15
@@ -174,7 +174,7 @@ def test_many_stretches_are_joined_and_still_add_up() -> None:
     ],
 )
 def test_places(file: str, said: str) -> None:
-    assert line_of(Place(file, 3, "f", "")) == said
+    assert line_of(SourceLine(file, 3, "f", "")) == said
 
 
 def test_data() -> None:
@@ -191,7 +191,7 @@ def test_data() -> None:
 TEXT = st.one_of(st.text(max_size=30), st.text("ｆ体\u0301\x1b\n\t -", max_size=200))
 NUMBER = st.one_of(st.floats(), st.floats(0, 1), st.integers(0, 10**30).map(float))
 WHOLE = st.integers(0, 10**18)
-PLACE = st.none() | st.builds(Place, TEXT, WHOLE, TEXT, TEXT)
+PLACE = st.none() | st.builds(SourceLine, TEXT, WHOLE, TEXT, TEXT)
 STATISTICS = st.builds(Statistics, WHOLE, *[NUMBER] * 6)
 
 
@@ -222,7 +222,7 @@ THROUGHPUT = made(
     why_no_items=st.none() | TEXT,
 )
 TRACKS = made(
-    Track,
+    LoopRank,
     process=WHOLE,
     rank=st.none() | WHOLE,
     host=TEXT,
@@ -234,7 +234,7 @@ TRACKS = made(
     regions=st.dictionaries(TEXT, NUMBER, max_size=3),
 )
 LOOPS = made(
-    Loop,
+    TrainingLoop,
     task=TEXT,
     paced_by=st.sampled_from(["loader", "optimizer", "step", "?"]),
     place=PLACE,
@@ -247,7 +247,7 @@ LOOPS = made(
     tokens_per_step=st.none() | NUMBER,
     fetches_per_step=NUMBER,
     updates_per_step=NUMBER,
-    tracks=st.lists(TRACKS, max_size=3).map(tuple),
+    ranks=st.lists(TRACKS, max_size=3).map(tuple),
     straggler=st.none()
     | made(Straggler, rank=WHOLE, score=NUMBER, slow_at=st.none() | TEXT, excess=NUMBER),
 )
@@ -274,8 +274,8 @@ PROFILES = made(
     Profile,
     loops=st.lists(LOOPS, max_size=3).map(tuple),
     evaluations=st.lists(EVALUATION, max_size=14).map(tuple),
-    stretches=st.lists(
-        made(Stretch, name=TEXT, seconds=NUMBER, note=TEXT, place=PLACE), max_size=15
+    segments=st.lists(
+        made(TimeSegment, name=TEXT, seconds=NUMBER, note=TEXT, place=PLACE), max_size=15
     ).map(tuple),
     wall=NUMBER,
     verdict=VERDICT,

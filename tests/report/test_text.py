@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from injector.report.layout import WIDTH
 from injector.report.text import (
-    Unit,
+    TimeUnit,
     amount,
     bar,
     clean,
@@ -98,7 +98,7 @@ def test_short_times(seconds: float, text: str) -> None:
     ],
 )
 def test_a_column_has_one_unit(largest: float, name: str, value: float, text: str) -> None:
-    unit = Unit(largest)
+    unit = TimeUnit(largest)
     assert (unit.name, unit(value)) == (name, text)
 
 

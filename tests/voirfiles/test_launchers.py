@@ -71,7 +71,7 @@ def test_each_rank_arrives_as_itself(launcher, tmp_path, monkeypatch):
         for region in ("io", "forward", "backward", "optimizer"):
             assert len(process.of(region)) == STEPS, region
     [loop] = profile(open_run(str(ran.folder))).loops
-    assert [(track.rank, track.steps) for track in loop.tracks] == [(0, STEPS), (1, STEPS)]
-    assert {track.host for track in loop.tracks} == {os.uname().nodename}
+    assert [(track.rank, track.steps) for track in loop.ranks] == [(0, STEPS), (1, STEPS)]
+    assert {track.host for track in loop.ranks} == {os.uname().nodename}
     assert ran.record["lost"] == ran.record["torn"] == 0
     assert ran.record["outlived"] == []

@@ -82,7 +82,7 @@ class Recorded:
         """Of each training loop that the analysis finds, the longest first: each rank's steps."""
         found = profile(open_run(str(self.folder)))
         assert found is not None
-        return [[track.steps for track in loop.tracks] for loop in found.loops]
+        return [[track.steps for track in loop.ranks] for loop in found.loops]
 
     def wrong(self) -> list[Any]:
         """What was asked for and not found, or raised."""

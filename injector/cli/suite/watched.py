@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from threading import Thread
 
-from ...analysis.timeseries import Course
+from ...analysis.timeseries import TimeSeries
 from ...errors import UserError
 from ...report.layout import show
 from ...report.live import as_json
@@ -62,10 +62,10 @@ def serve(path: str, port: int) -> int:
     return web.serve(page, follow)
 
 
-def _course(path: str, began: float) -> Course:
+def _course(path: str, began: float) -> TimeSeries:
     """What the runs of the suite in ``path`` recorded until now; of those that can be read."""
 
-    def each() -> Iterator[tuple[str, float, Course]]:
+    def each() -> Iterator[tuple[str, float, TimeSeries]]:
         for labels, folder in runs_of(path):
             with suppress(OSError, UserError), collected(open_run(folder)) as run:
                 started = run.info.get("started")

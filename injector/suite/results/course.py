@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ...analysis import monitored
-from ...analysis.timeseries import POINTS, Course, Line, course
+from ...analysis.timeseries import POINTS, Line, TimeSeries, course
 from ...store.folder import Run
 
 SUMMED = ("rate", "rss")
@@ -16,7 +16,7 @@ EACH = ("load", "memory", "power", "cpu")
 """What several processes see of the same device or host."""
 
 
-def of_run(run: Run) -> Course:
+def of_run(run: Run) -> TimeSeries:
     """The course of ``run``, with devices called as the host counts them: a process counts its own from 0.
 
     Raises OSError.
@@ -36,7 +36,7 @@ def of_run(run: Run) -> Course:
     return found
 
 
-def together(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]) -> Course:
+def together(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]) -> TimeSeries:
     """The courses of the runs of a suite as one, in seconds since the suite began.
 
     ``runs``: benchmark, seconds after which the run began, its own course. The rate of a benchmark is

@@ -10,7 +10,7 @@ from math import isfinite, isnan
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ...analysis.machines import Machine, machines
+from ...analysis.machines import HostUsage, machines
 from ...analysis.recorded import number
 from ...analysis.runs import missing_of
 from ...bus.opening import collected
@@ -243,7 +243,7 @@ def _warnings(told: Any, stopped: bool) -> Iterator[str]:
             yield traces.short(str(each.get("text")))
 
 
-def _devices(machine: Machine) -> list[Device]:
+def _devices(machine: HostUsage) -> list[Device]:
     return [
         Device(
             each.name, each.load, each.peak_load, each.peak_memory, each.total_memory,
