@@ -169,7 +169,7 @@ def _join(
         across = (alike < usual) & (whole <= usual)
         kept = same | across[group]
         iterations, group = iterations[kept], group[kept]
-    size = _sizes(stream, iterations, group)
+    size = np.bincount(group, stream.fetched[iterations]).astype(np.int64)  # fetches of each
     first = iterations[np.searchsorted(group, np.arange(len(trained)))]
     return TrackSteps(
         stream.start[first], close[ends], paces[0][ends], size, number[ends], paces[1]
@@ -179,11 +179,6 @@ def _join(
 def _steady(number: Ints) -> bool:
     """Whether nearly all are the same."""
     return bool(np.mean(number == np.median(number)) >= _NEARLY)
-
-
-def _sizes(stream: Stream, iterations: Ints, group: Ints) -> Ints:
-    """How many fetches each step has."""
-    return np.bincount(group, stream.fetched[iterations]).astype(np.int64)
 
 
 def _entangled(parts: list[TrackSteps]) -> tuple[int, int] | None:

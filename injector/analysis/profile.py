@@ -109,6 +109,11 @@ class LoopRank:
     regions: dict[str, float]
     """Median seconds of each region of a step without the regions inside it, ``other`` included."""
 
+    @property
+    def order(self) -> tuple[bool, int, int]:
+        """For sorting: by rank, what has none last."""
+        return self.rank is None, self.rank or 0, self.process
+
 
 @dataclass(frozen=True)
 class Straggler:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,7 +139,10 @@ def course(run: Run) -> TimeSeries:
     made["loss"] = {name: thinned(line) for name, line in _losses(run, began).items()}
     for seen in monitored.read(run.content):
         _monitored(made, seen, began)
-    return {key: _in_order(lines) for key, lines in made.items()}
+    return {
+        key: {name: sorted(line) for name, line in lines.items() if line}
+        for key, lines in made.items()
+    }
 
 
 def _began(run: Run, traces: Sequence[LoopTrace]) -> float:
@@ -147,10 +150,6 @@ def _began(run: Run, traces: Sequence[LoopTrace]) -> float:
     if started is not None:
         return started
     return min((float(trace.start[0]) / SECOND for trace in traces), default=0.0)
-
-
-def _in_order(lines: Mapping[str, Line]) -> dict[str, Line]:
-    return {name: sorted(line) for name, line in lines.items() if line}
 
 
 def _loop(traces: list[LoopTrace], began: float) -> Iterable[tuple[str, str, Line]]:

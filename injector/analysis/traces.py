@@ -98,7 +98,10 @@ def _thread(
 ) -> Thread:
     """``said`` are the explicit steps of this track, ``everywhere`` those of the whole process."""
     track = marks.track
-    steps, passes = _stages(marks, said, everywhere) if len(everywhere) else _found(marks)
+    if len(everywhere):
+        steps, passes = _stages(marks, said, everywhere)
+    else:
+        steps, passes = _of_iterations(marks, LoaderIterations(marks), no_steps())
     excluded = passes.excluded()
     pieces = pieces_of(track, steps, excluded)
     thread = Thread(source, number, track, marks, steps, passes, pieces, [])
@@ -126,7 +129,7 @@ def _said(marks: Landmarks) -> TrackSteps:
     sites, which = np.unique(track.site[rows], return_inverse=True)
     paces = [pace_of(track.sites[site], "step") for site in sites.tolist()]
     start, end = track.start[rows], track.end[rows]
-    count = [_inside(track.start[each], start, end) for each in (marks.fetches, marks.updates)]
+    count = [counts(track.start[each], start, end) for each in (marks.fetches, marks.updates)]
     return joined([TrackSteps(start, end.copy(), which, count[0], count[1], paces)])
 
 
@@ -167,15 +170,6 @@ def _apart(marks: Landmarks, steps: TrackSteps, said: ExcludedIntervals) -> Trac
     track = marks.track
     whole = counts(track.start[marks.updates], steps.start, steps.end) > 0
     return steps.take(np.flatnonzero(whole & (said.within(steps.start, steps.end) == 0)))
-
-
-def _inside(moments: Ints, start: Ints, end: Ints) -> Ints:
-    found: Ints = np.searchsorted(moments, end) - np.searchsorted(moments, start)
-    return found
-
-
-def _found(marks: Landmarks) -> tuple[TrackSteps, Passes]:
-    return _of_iterations(marks, LoaderIterations(marks), no_steps())
 
 
 def _of_iterations(

@@ -198,17 +198,13 @@ def _row(standing: ProcessState) -> RankRow:
         process.steps,
         None if pace is None else pace.items if counted else pace.steps,
         None if pace is None else pace.step,
-        _loss(process.losses),
+        next((value for name, value in process.losses.items() if "loss" in name.lower()), None),
         standing.state,
         process.regions(),
         standing.attempt,
         standing.notes,
         speeds(process),
     )
-
-
-def _loss(values: dict[str, float]) -> float | None:
-    return next((value for name, value in values.items() if "loss" in name.lower()), None)
 
 
 def _mean_shares(each: list[dict[str, float]]) -> dict[str, float]:

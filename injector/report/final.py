@@ -25,6 +25,7 @@ def snapshot(summary: Summary) -> Snapshot:
     main = loops[0] if loops else None
     duration = number(summary.duration)
     watched = summary.machines
+    verdict = [f"verdict: {profile.verdict.sentence}"] if profile and loops else []
     return Snapshot(
         name=summary.title,
         elapsed=duration if duration is not None else (profile.wall if profile else 0.0),
@@ -43,7 +44,7 @@ def snapshot(summary: Summary) -> Snapshot:
         hosts=tuple(_host(machine) for machine in watched if machine.samples > 1),
         tasks=_tasks(profile),
         missing=summary.missing,
-        notes=(*ending(summary), *summary.outcomes, *_verdict(profile)),
+        notes=(*ending(summary), *summary.outcomes, *verdict),
     )
 
 
@@ -77,10 +78,6 @@ def _values(summary: Recorded) -> dict[str, float]:
             name = f"{series.task}/{series.name}" if series.task else series.name
             found[name] = last
     return found
-
-
-def _verdict(profile: Profile | None) -> list[str]:
-    return [f"verdict: {profile.verdict.sentence}"] if profile and profile.loops else []
 
 
 def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
@@ -118,7 +115,7 @@ def _ranks(summary: Summary, loops: Sequence[TrainingLoop]) -> Iterable[RankRow]
                 tracks.setdefault(track.process, []).append((loop, track))
     losses = [value for name, value in _values(summary.summary).items() if "loss" in name.lower()]
     processes = summary.processes
-    for process, mine in sorted(tracks.items(), key=lambda each: _order(each[1][0][1])):
+    for process, mine in sorted(tracks.items(), key=lambda each: each[1][0][1].order):
         loop, track = mine[0]
         fact = processes[process] if process < len(processes) else {}
         outcome = next((each for each in summary.broken if each.process == process), None)
@@ -136,10 +133,6 @@ def _ranks(summary: Summary, loops: Sequence[TrainingLoop]) -> Iterable[RankRow]
             attempt=last,
             tasks={each.task: _task(of) for each, of in mine},
         )
-
-
-def _order(track: LoopRank) -> tuple[bool, int, int]:
-    return track.rank is None, track.rank or 0, track.process
 
 
 def _shares(track: LoopRank) -> dict[str, float]:

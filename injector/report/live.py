@@ -20,14 +20,16 @@ def lines(snapshot: Snapshot, width: int = 0) -> list[str]:
     """The panel: progress and rates, the step's parts, one row per rank and device."""
     width = width or room()
     found = [line for text in snapshot.missing for line in wrap(f"missing: {text}", width)]
-    found += [_progress(snapshot), _rates(snapshot), *_tasks(snapshot), _regions(snapshot.regions)]
+    # A line for each task where there are several: the first one is the run's own.
+    tasks = [_task(row) for row in snapshot.tasks] if len(snapshot.tasks) > 1 else []
+    found += [_progress(snapshot), _rates(snapshot), *tasks, _regions(snapshot.regions)]
     found += [
         f"  {line}" for note in snapshot.notes for line in wrap(note, min(width, prose()) - 2)
     ]
     found += _few(
         [_rank(row, snapshot.unit) for row in _chosen(snapshot.ranks)], len(snapshot.ranks)
     )
-    notes = [note for row in _chosen(snapshot.ranks) for note in _notes(row)][:RANKS]
+    notes = [f"{who(row)}: {note}" for row in _chosen(snapshot.ranks) for note in row.notes][:RANKS]
     found += [f"  {line}" for note in notes for line in wrap(note, min(width, prose()) - 2)]
     found += machines(snapshot)
     return [part for line in found if line for part in _broken(line, width)]
@@ -64,9 +66,7 @@ def one_line(snapshot: Snapshot) -> str:
     """The same as a single line, for output that is no terminal."""
     parts = [_progress(snapshot), _rates(snapshot).strip(), _regions(snapshot.regions).strip()]
     troubled = [row for row in snapshot.ranks if row.state in TROUBLE]
-    parts += [
-        f"{_who(row)} {row.state}: {clean(row.notes[0])}" for row in troubled[:2] if row.notes
-    ]
+    parts += [f"{who(row)} {row.state}: {clean(row.notes[0])}" for row in troubled[:2] if row.notes]
     parts += [f"{len(troubled) - 2} more in trouble"] if len(troubled) > 2 else []
     return " · ".join(part for part in parts if part)
 
@@ -122,13 +122,6 @@ def _regions(regions: dict[str, float]) -> str:
     return "  " + " · ".join(parts) if parts else ""
 
 
-def _tasks(snapshot: Snapshot) -> list[str]:
-    """A line for each task where there are several: the first one is the run's own."""
-    if len(snapshot.tasks) < 2:
-        return []
-    return [_task(row) for row in snapshot.tasks]
-
-
 def _task(row: TaskRow) -> str:
     parts = [f"{fit(row.task, 24):<24}", f"{row.steps:>9} steps"]
     parts.append(f"{figure(row.rate):>8} {row.unit}" if row.rate is not None else "")
@@ -140,17 +133,13 @@ def _task(row: TaskRow) -> str:
     return "  " + "  ".join(part for part in parts if part)
 
 
-def _who(row: RankRow) -> str:
+def who(row: RankRow) -> str:
+    """``rank 3``, else ``process 4711``."""
     return f"rank {row.rank}" if row.rank is not None else f"process {row.pid}"
 
 
-def _notes(row: RankRow) -> list[str]:
-    return [f"{_who(row)}: {note}" for note in row.notes]
-
-
 def _rank(row: RankRow, unit: str) -> str:
-    who = _who(row)
-    parts = [f"{who:<12}", f"{row.steps:>9} steps"]
+    parts = [f"{who(row):<12}", f"{row.steps:>9} steps"]
     parts.append(f"{figure(row.rate):>8} {unit}" if row.rate is not None else " " * (9 + len(unit)))
     if row.step is not None:
         parts.append(f"{figure(row.step * 1e3):>7} ms")

@@ -165,7 +165,9 @@ def _host(machine: HostUsage) -> list[str]:
     if "node_max_memory_utilization_pct" in metrics:
         host.append(f"memory at most {metrics['node_max_memory_utilization_pct']:.0f} %")
     host += [
-        f"waits for {name} {100 * part:.0f} % of the time" for name, part in _shortage(machine)
+        f"waits for {name} {100 * part:.0f} % of the time"
+        for name, part in machine.shortage.items()
+        if part >= PRESSED
     ]
     limits = machine.container
     if "cpus" in limits:
@@ -183,10 +185,6 @@ def _host(machine: HostUsage) -> list[str]:
         *joined(f"host {clean(machine.host)}  ", host),
         *joined("  the program  ", program, indent=4),
     ]
-
-
-def _shortage(machine: HostUsage) -> list[tuple[str, float]]:
-    return [(name, part) for name, part in machine.shortage.items() if part >= PRESSED]
 
 
 def size(count: float) -> str:

@@ -152,14 +152,10 @@ def probes(summary: Summary) -> list[str]:
         lines.append(f"  {fit(probe['selector'], room() - 4 - len(fired))}  {fired}")
         # The two ends of a call are one line of the program.
         places = list(dict.fromkeys(_probe_place(place) for place in probe["places"]))
-        lines += [_indented(place) for place in places[:LIMIT]]
+        lines += ["      " + fit(place, room() - 6) for place in places[:LIMIT]]
         if len(places) > LIMIT:
             lines.append(f"      … and {len(places) - LIMIT} more places")
     return [*lines, ""]
-
-
-def _indented(text: str) -> str:
-    return "      " + fit(text, room() - 6)
 
 
 def _probe_place(place: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..live.snapshot import Snapshot
-from .live import finite
+from .live import finite, who
 
 POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
@@ -201,7 +201,7 @@ def _plotted(snapshot: Snapshot) -> dict[str, dict[str, float]]:
     unit = tasks[0].unit if tasks else ""
     return {
         "rate": _known((row.task, row.rate) for row in tasks if row.active and row.unit == unit),
-        "step": _known((_who(row), row.step) for row in snapshot.ranks),
+        "step": _known((who(row), row.step) for row in snapshot.ranks),
         "loss": {name: v for name, v in snapshot.values.items() if "loss" in name.lower()},
         "load": _known((name, device.load) for name, device in devices),
         "memory": _known((name, device.memory) for name, device in devices),
@@ -209,10 +209,6 @@ def _plotted(snapshot: Snapshot) -> dict[str, dict[str, float]]:
         "cpu": _known((host.host, host.cpu) for host in snapshot.hosts),
         "rss": _known((host.host, host.rss) for host in snapshot.hosts),
     }
-
-
-def _who(row: Any) -> str:
-    return f"process {row.pid}" if row.rank is None else f"rank {row.rank}"
 
 
 def _device(host: str, number: str, snapshot: Snapshot) -> str:

@@ -194,5 +194,5 @@ def regions(loop: TrainingLoop) -> dict[str, float]:
 
 
 def stretch(found: Profile, name: str) -> float:
-    """Milliseconds of all stretches of a name."""
+    """Milliseconds of all time segments of a name."""
     return round(sum(each.seconds for each in found.segments if each.name == name) * 1e3, 3)

@@ -243,7 +243,7 @@ def _wall(wrong: Problems, ran: Ran) -> None:
         notes = [each.note for each in ran.profile.segments if each.name == "gap"]
         wrong.same("a gap that is a rollout", any("rollout" in note for note in notes), True)
     evaluating = sum(each.seconds for each in ran.profile.evaluations)
-    wrong.near("evaluation's stretches", found["evaluation"], evaluating)
+    wrong.near("evaluation's segments", found["evaluation"], evaluating)
 
 
 def _ranks(wrong: Problems, ran: Ran) -> None:
