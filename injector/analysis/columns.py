@@ -25,7 +25,7 @@ MOST_SITES = 1 << 22
 
 
 @dataclass(frozen=True)
-class Site:
+class CallSite:
     """What the spans of one number have in common; docs/run-folder.md."""
 
     number: int
@@ -44,7 +44,7 @@ class Site:
 
 
 @dataclass
-class Source:
+class RecordedProcess:
     """One process that recorded; its spans are read when they are asked for."""
 
     index: int
@@ -62,8 +62,8 @@ class Source:
     began: int
     """Unix nanoseconds; 0 of a process that ended before its first record."""
     ended: int | None
-    """When it said goodbye; None if it never did."""
-    sites: dict[int, Site] = field(default_factory=dict)
+    """When it recorded its own end; None if it never did."""
+    sites: dict[int, CallSite] = field(default_factory=dict)
     lost: int = 0
     stop: dict[str, Any] | None = None
 
@@ -82,7 +82,7 @@ class Source:
 
 
 @dataclass
-class Rows:
+class SpanColumns:
     """The spans of one process in the order in which they were written."""
 
     start: Ints
@@ -94,7 +94,7 @@ class Rows:
     """Rows left out because nothing says what they are."""
 
 
-def sources(run: Run) -> list[Source]:
+def sources(run: Run) -> list[RecordedProcess]:
     """The processes of ``run`` in the order of run.json. Raises OSError, NotARunError."""
     raw = os.path.join(run.content, "raw")
     facts = run.info.get("processes") or []
@@ -124,10 +124,10 @@ def sources(run: Run) -> list[Source]:
     return found
 
 
-def _read_log(path: str, fact: Mapping[str, Any]) -> Source:
+def _read_log(path: str, fact: Mapping[str, Any]) -> RecordedProcess:
     """What the log ``path`` says; ``fact`` is what run.json says, where the log's beginning is lost."""
     host, _, pid = os.path.basename(path)[: -len(".log")].rpartition(".")
-    source = Source(
+    source = RecordedProcess(
         0, path, host, int(pid) if pid.isdecimal() else None, None, None, None, 0, 0, None
     )
     _take_process(source, fact)
@@ -141,7 +141,7 @@ def _read_log(path: str, fact: Mapping[str, Any]) -> Source:
     return source
 
 
-def _take(source: Source, event: str, data: dict[str, Any], t: object) -> None:
+def _take(source: RecordedProcess, event: str, data: dict[str, Any], t: object) -> None:
     if event == "process":
         check_schema(data.get("schema"), source.path)
         _take_process(source, data)
@@ -160,7 +160,7 @@ def _take(source: Source, event: str, data: dict[str, Any], t: object) -> None:
         source.ended = None if when is None else when + source.shift
 
 
-def _take_process(source: Source, data: Mapping[str, Any]) -> None:
+def _take_process(source: RecordedProcess, data: Mapping[str, Any]) -> None:
     unix, monotonic = data.get("time"), _integer(data.get("monotonic_ns"))
     if isinstance(unix, (int, float)) and monotonic is not None:
         source.shift = round(unix * SECOND) - monotonic
@@ -179,11 +179,11 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _site(data: dict[str, Any]) -> Site | None:
+def _site(data: dict[str, Any]) -> CallSite | None:
     number, region = _integer(data.get("site")), _text(data.get("region"))
     if number is None or not 0 < number <= MOST_SITES or region is None:
         return None
-    return Site(
+    return CallSite(
         number=number,
         region=region,
         clock=_text(data.get("clock")) or "host",
@@ -210,7 +210,7 @@ def _place(data: object) -> SourceLine | None:
     )
 
 
-def read_rows(source: Source) -> Rows:
+def read_rows(source: RecordedProcess) -> SpanColumns:
     """The spans of ``source``, without gaps, truncated ends and damaged rows. Raises OSError."""
     room = packed.count(source.spans_path)
     start, end, payload = (np.empty(room, np.int64) for _ in range(3))
@@ -231,4 +231,4 @@ def read_rows(source: Source) -> Rows:
     start, end = start[:count], end[:count]
     start += source.shift
     end += source.shift
-    return Rows(start, end, payload[:count], site[:count], unknown)
+    return SpanColumns(start, end, payload[:count], site[:count], unknown)

@@ -18,7 +18,7 @@ _USUAL = 0.5
 """A model that only predicts in so many of the steps (a teacher, a target network) is part of them."""
 
 _PASSES = 1 << 32
-"""Passes over one loader that are told apart."""
+"""Passes over one loader that are kept apart."""
 
 
 @dataclass

@@ -40,7 +40,7 @@ class Host(NamedTuple):
     full: bool = False
     """Whether all cores of some host, or all that its container may use, were in use."""
     crowded: str = ""
-    """Which cores other programs had, in words; empty where they were in nobody's way."""
+    """Which cores other programs had, in words; empty where none took cores that this one needed."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ LEVELS = (20, 40, 80, 100)
 FULL = 0.9
 """Fraction of all cores' time in use from which nothing is left for more."""
 CROWDED = 0.25
-"""Fraction of the cores that others have, and of the time in which somebody waits, that are worth a word."""
+"""Fraction of the cores that others use, and of the time in which processes wait for one, to be reported."""
 
 
 def metrics(seen: Monitored) -> dict[str, float]:

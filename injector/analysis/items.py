@@ -17,7 +17,7 @@ _MANY = 10
 
 
 class Items:
-    """Of each step; None, with the reason, where they could not be told."""
+    """Of each step; None, with the reason, where they are not known."""
 
     def __init__(self, items: Ints | None, tokens: Ints | None, why: str | None = None) -> None:
         self.items, self.tokens, self.why = items, tokens, why

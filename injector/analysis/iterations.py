@@ -7,7 +7,7 @@ import numpy as np
 from .arrays import counts
 from .columns import Flags, Ints
 from .loaders import OPEN, Loaders, Stream, fetched_only, share_out, take_ahead
-from .steps import Pacing, TrackSteps, joined, no_steps, pace_of
+from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
 from .tracks import Landmarks, Track
 
 _ROUNDS = 8
@@ -93,7 +93,7 @@ class LoaderIterations:
         only: Flags = (updates == 0) & here & ~trains & ~learns
         return only
 
-    def _paces(self, stream: Stream) -> tuple[Ints, list[Pacing]]:
+    def _paces(self, stream: Stream) -> tuple[Ints, list[StepPacing]]:
         """For each iteration what paces it: fetches at several lines by turns are one loop."""
         track = self.marks.track
         sites, which = np.unique(track.site[stream.rows], return_inverse=True)
@@ -143,7 +143,7 @@ def _join(
     number: Ints,
     usable: Flags,
     ahead: Flags,
-    paces: tuple[Ints, list[Pacing]],
+    paces: tuple[Ints, list[StepPacing]],
 ) -> TrackSteps:
     """Steps of one iteration or more each: an update belongs to all the batches since the last one.
 

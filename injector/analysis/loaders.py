@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import among, counts
-from .columns import Flags, Ints, Site
+from .columns import CallSite, Flags, Ints
 from .tracks import Landmarks, Track
 
 OPEN = np.iinfo(np.int64).max
@@ -123,7 +123,7 @@ def _since(start: Ints, begun: Ints) -> Ints:
     return np.where((last >= 0) & (made > before), made, start)
 
 
-def _keys(sites: dict[int, Site]) -> tuple[dict[int, int], list[Key]]:
+def _keys(sites: dict[int, CallSite]) -> tuple[dict[int, int], list[Key]]:
     """For each site the number of its loader, and what each loader is."""
     made = {number: _key(site) for number, site in sites.items()}
     if len(set(made.values())) > MANY:
@@ -132,7 +132,7 @@ def _keys(sites: dict[int, Site]) -> tuple[dict[int, int], list[Key]]:
     return {number: numbers.index(key) for number, key in made.items()}, numbers
 
 
-def _key(site: Site) -> Key:
+def _key(site: CallSite) -> Key:
     place = site.place
     return (site.of, place.file, place.line) if place else (site.of, None, None)
 

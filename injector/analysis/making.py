@@ -29,7 +29,7 @@ class LargestGap(NamedTuple):
     share: float
     """Its part of all that no region covers, 0…1."""
     batch: tuple[int, ...] = ()
-    """The lines there that make the batch, where that can be told."""
+    """The lines there that make the batch, where that is known."""
 
     @property
     def is_most(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the analysis of a run's spans hands to whoever reports it."""
+"""What the spans of a run say, as every report is made of it: plain values with their units."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Throughput:
     steps: float
     """Steps per second."""
     items: float | None
-    """Items per second; None when they could not be told."""
+    """Items per second; None when they are not known."""
     tokens: float | None
     rate: Statistics | None
     """One value a step: items (else steps) per second."""

@@ -11,7 +11,7 @@ import numpy as np
 from ..store import packed
 from ..store.folder import Run
 from .arrays import median_of
-from .columns import SECOND, Rows, Site, Source, read_rows, sources
+from .columns import SECOND, CallSite, RecordedProcess, SpanColumns, read_rows, sources
 from .evidence import Evidence, Memory, busy_of, growth_of, host_of, windows_of
 from .loops import grouped, labels, loop_of, numbered, warmup_steps
 from .machines import HostUsage
@@ -99,7 +99,7 @@ def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:
     return outcomes_of(run.info, ranks_of(run.info, sources(run), {}, []))
 
 
-def _read(source: Source) -> tuple[list[TrackSummary], int, LastSpan | None]:
+def _read(source: RecordedProcess) -> tuple[list[TrackSummary], int, LastSpan | None]:
     """What the tracks of a process show; rows that nothing explains; the last span."""
     rows = read_rows(source)
     last = _last_span(source, rows)
@@ -108,7 +108,7 @@ def _read(source: Source) -> tuple[list[TrackSummary], int, LastSpan | None]:
     return [track_summary(each, idle or bool(each.traces)) for each in threads], rows.unknown, last
 
 
-def _last_span(source: Source, rows: Rows) -> LastSpan | None:
+def _last_span(source: RecordedProcess, rows: SpanColumns) -> LastSpan | None:
     waits = [number for number, site in source.sites.items() if site.region == "wait"]
     others = np.flatnonzero(~np.isin(rows.site, waits))
     if not len(others):
@@ -118,13 +118,13 @@ def _last_span(source: Source, rows: Rows) -> LastSpan | None:
     return LastSpan(int(rows.start[last]), int(rows.end[last]), call)
 
 
-def _call(site: Site) -> RegionCall:
+def _call(site: CallSite) -> RegionCall:
     return RegionCall(site.region, site.what, site.place)
 
 
 def ranks_of(
     info: Mapping[str, Any],
-    sources: Sequence[Source],
+    sources: Sequence[RecordedProcess],
     ends: Mapping[int, LastSpan],
     traces: Sequence[LoopTrace],
 ) -> list[RankProcess]:
@@ -172,7 +172,7 @@ def ranks_of(
     return found
 
 
-def _replaced(sources: Sequence[Source]) -> set[int]:
+def _replaced(sources: Sequence[RecordedProcess]) -> set[int]:
     """Processes whose number recorded once more without an end in between."""
     last: dict[tuple[str, int | None], int] = {}
     found = set()
@@ -197,7 +197,7 @@ def _asked(run: Run) -> int:
     return int(skip) if isinstance(skip, (int, float)) and skip > 0 else 0
 
 
-def _times(run: Run, found: list[Source], last: int) -> tuple[int, int]:
+def _times(run: Run, found: list[RecordedProcess], last: int) -> tuple[int, int]:
     """When the run began and ended, unix nanoseconds, as far as that is known."""
     starts = [source.began for source in found if source.began]
     ended = max([last, *(source.ended or 0 for source in found)])
@@ -248,7 +248,7 @@ TRANSFER = "h2d"
 
 def unmeasured_of(
     info: dict[str, Any],
-    sources: list[Source],
+    sources: list[RecordedProcess],
     summaries: list[TrackSummary],
     loops: list[TrainingLoop],
     unknown: int,
@@ -310,7 +310,7 @@ def _losses(loops: list[TrainingLoop]) -> list[str]:
 
 
 def _missing_ranks(
-    sources: list[Source], summaries: list[TrackSummary], loops: list[TrainingLoop]
+    sources: list[RecordedProcess], summaries: list[TrackSummary], loops: list[TrainingLoop]
 ) -> list[str]:
     known = {source.rank for source in sources if source.rank is not None}
     world = max((source.world or 0 for source in sources), default=0)

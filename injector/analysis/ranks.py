@@ -1,4 +1,4 @@
-"""Loops over their ranks: throughput, and who makes the others wait."""
+"""Loops over their ranks: throughput, and the rank that the others wait for."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ CONTEXT = frozenset(
 )
 """Keys of a ``data`` event that say what its values belong to, and are none themselves."""
 SEVERAL = 6
-"""Lines, or trials, whose losses are told apart; more lines are of one thing."""
+"""Lines, or trials, whose losses are kept apart; more lines are of one thing."""
 
 _STRINGS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import ExcludedIntervals, counts, runs
-from .columns import Ints, Site
+from .columns import CallSite, Ints
 from .profile import SourceLine
 from .tracks import Landmarks, Track
 
 
-class Pacing(NamedTuple):
+class StepPacing(NamedTuple):
     """What makes steps of one loop: a loader, an optimizer, or a voirfile's word."""
 
     task: str
@@ -33,7 +33,7 @@ class TrackSteps:
     """Which of ``paces``."""
     fetches: Ints
     updates: Ints
-    paces: list[Pacing] = field(default_factory=list)
+    paces: list[StepPacing] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -77,9 +77,9 @@ def joined(parts: list[TrackSteps]) -> TrackSteps:
     return whole
 
 
-def pace_of(site: Site, paced_by: str) -> Pacing:
+def pace_of(site: CallSite, paced_by: str) -> StepPacing:
     """The pace that the spans of ``site`` set."""
-    return Pacing(site.task or "train", paced_by, site.place, site.of, site.what)
+    return StepPacing(site.task or "train", paced_by, site.place, site.of, site.what)
 
 
 MANY = 64
@@ -154,7 +154,7 @@ def _of_group(track: Track, rows: Ints, key: Ints) -> TrackSteps:
     updates = np.diff(np.concatenate(([-1], ends)))
     site = track.sites[int(track.site[rows[ends[0]]])]
     zeros = np.zeros(len(end), np.int64)
-    paces: list[Pacing] = [pace_of(site, "optimizer")]
+    paces: list[StepPacing] = [pace_of(site, "optimizer")]
     return TrackSteps(start, end, zeros, zeros.copy(), updates, paces)
 
 

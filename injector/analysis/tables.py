@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..store.layout import ITEMS_BITS, ITEMS_MASK, WAIT, gives
 from .arrays import ExcludedIntervals
-from .columns import SECOND, Flags, Ints, Site
+from .columns import SECOND, CallSite, Flags, Ints
 from .profile import READING, SourceLine
 from .steps import TrackSteps
 from .tracks import STRUCTURE, Track
@@ -20,7 +20,7 @@ Seconds = npt.NDArray[np.float32]
 Path = tuple[tuple[str, SourceLine | None], ...]
 """A region by its line, inside another, …, inside the step."""
 LINES = 6
-"""Lines of one region that are told apart."""
+"""Lines of one region that are kept apart."""
 _MOSTLY = 0.8
 
 
@@ -354,7 +354,7 @@ def add_device(table: Table, track: Track, pieces: Pieces, device: Track, thread
             column.device = found if column.device is None else column.device + found
 
 
-def _cause(site: Site) -> tuple[object, ...]:
+def _cause(site: CallSite) -> tuple[object, ...]:
     return site.region, site.place, site.of, site.phase, site.thread
 
 

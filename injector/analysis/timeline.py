@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .arrays import ExcludedIntervals, among, counts, owners
-from .columns import SECOND, Ints, Site, Source
+from .columns import SECOND, CallSite, Ints, RecordedProcess
 from .evaluation import Passes
 from .profile import SourceLine, TimeSegment
 from .tables import counted
@@ -15,7 +15,7 @@ from .traces import LoopTrace, Thread
 from .wording import line_of
 
 GAPS = 5
-"""Kinds of gaps that are told apart; what is left is one more."""
+"""Kinds of gaps that are kept apart; what is left is one more."""
 
 
 @dataclass
@@ -58,7 +58,11 @@ def segments_of(
 
 
 def among_attempts(
-    found: tuple[TimeSegment, ...], source: Source, last: int, run: tuple[int, int], later: bool
+    found: tuple[TimeSegment, ...],
+    source: RecordedProcess,
+    last: int,
+    run: tuple[int, int],
+    later: bool,
 ) -> tuple[TimeSegment, ...]:
     """``found``, of a process ``source`` that is one of several attempts and made its last step at ``last``.
 
@@ -173,10 +177,10 @@ def _playing(thread: Thread) -> Ints:
     return np.sort(np.concatenate(found))
 
 
-def _between(one: Site, two: Site) -> str:
+def _between(one: CallSite, two: CallSite) -> str:
     return f"between {named(one)} and {named(two)}"
 
 
-def named(site: Site) -> str:
+def named(site: CallSite) -> str:
     """``forward (train.py:30)``."""
     return f"{site.region} ({line_of(site.place)})" if site.place else site.region

@@ -25,7 +25,7 @@ class Stepping(NamedTuple):
     paced_by: str
     """``"loader"``, ``"optimizer"`` or ``"step"`` (said so by a voirfile)."""
     unit: str
-    """``"items/s"``; ``"steps/s"`` where the items of a step cannot be told."""
+    """``"items/s"``; ``"steps/s"`` where the items of a step are not known."""
     rates: tuple[float, ...]
     """One a step: the sum over ranks of items (else steps) by that step's seconds."""
     seconds: float

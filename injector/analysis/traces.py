@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from ..store.folder import Run
 from .arrays import NOTHING, ExcludedIntervals, among, counts, owners, warmup_of
-from .columns import SECOND, Ints, Rows, Source, read_rows, sources
+from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .evaluation import Passes, passes_of
 from .items import items_of
 from .iterations import LoaderIterations
-from .steps import Pacing, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
+from .steps import StepPacing, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
 from .tables import Pieces, Seconds, Table, add_device, pieces_of, table_of
 from .tracks import Landmarks, Track, split
 
@@ -31,8 +31,8 @@ class LoopTrace:
     """One loop on one track."""
 
     key: Key
-    pace: Pacing
-    source: Source
+    pace: StepPacing
+    source: RecordedProcess
     device: str | None
     start: Ints
     end: Ints
@@ -60,7 +60,7 @@ class LoopTrace:
 class Thread:
     """A track of the host, with what was found in it."""
 
-    source: Source
+    source: RecordedProcess
     number: int
     track: Track
     marks: Landmarks
@@ -70,7 +70,7 @@ class Thread:
     traces: list[LoopTrace]
 
 
-def threads_of(source: Source, rows: Rows) -> list[Thread]:
+def threads_of(source: RecordedProcess, rows: SpanColumns) -> list[Thread]:
     """The tracks of one process."""
     tracks = {int(key): track for key, track in split(rows, source.sites, "host").items()}
     devices = split(rows, source.sites, "device")
@@ -89,7 +89,7 @@ def threads_of(source: Source, rows: Rows) -> list[Thread]:
 
 
 def _thread(
-    source: Source,
+    source: RecordedProcess,
     number: int,
     marks: Landmarks,
     said: TrackSteps,
@@ -136,7 +136,7 @@ def _said(marks: Landmarks) -> TrackSteps:
 def _stages(
     marks: Landmarks, said: TrackSteps, everywhere: ExcludedIntervals
 ) -> tuple[TrackSteps, Passes]:
-    """Explicit steps, and those of loops beside them, of which nobody says what a step is."""
+    """Explicit steps, and those of loops beside them, whose steps no voirfile marks."""
     iterations = LoaderIterations(marks)
     steps = said
     if everywhere.hold(marks.track.start[marks.updates]).all():

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from .columns import Flags, Ints, Rows, Site
+from .columns import CallSite, Flags, Ints, SpanColumns
 
 Numbers = npt.NDArray[np.int32]
 MARKING = frozenset(
@@ -30,7 +30,7 @@ class Track:
     """
 
     def __init__(
-        self, sites: dict[int, Site], start: Ints, end: Ints, payload: Ints, site: Numbers
+        self, sites: dict[int, CallSite], start: Ints, end: Ints, payload: Ints, site: Numbers
     ) -> None:
         order = _order(start, end)
         if order is not None:
@@ -78,16 +78,16 @@ class Track:
         self.site = np.concatenate((self.site, self.site[rows]))[order]
         self.rest = np.concatenate((rest, np.ones(len(rows), np.bool_)))[order]
 
-    def table(self, of: Callable[[Site], int], otherwise: int = 0) -> Ints:
+    def table(self, of: Callable[[CallSite], int], otherwise: int = 0) -> Ints:
         """A number for each row, that its site stands for."""
         return lookup(self.sites, of, otherwise)[self.site]
 
-    def flags(self, test: Callable[[Site], bool]) -> Flags:
+    def flags(self, test: Callable[[CallSite], bool]) -> Flags:
         """Whether the site of each row passes ``test``."""
         found: Flags = lookup(self.sites, test).astype(np.bool_)[self.site]
         return found
 
-    def where(self, test: Callable[[Site], bool]) -> Ints:
+    def where(self, test: Callable[[CallSite], bool]) -> Ints:
         """The rows whose sites pass ``test``, in order."""
         passing = np.zeros(1 + max(self.sites, default=0), np.bool_)
         for number, site in self.sites.items():
@@ -108,14 +108,14 @@ class Track:
         return self.outermost(self.where(lambda site: site.region in names))
 
 
-def _divisible(sites: dict[int, Site]) -> Flags:
+def _divisible(sites: dict[int, CallSite]) -> Flags:
     """By the number of each site, whether its spans may be divided: no step depends on their number."""
     whole = (*MARKING, "env")
     found = lookup(sites, lambda site: site.clock == "host" and site.region not in whole)
     return found.astype(np.bool_) if sites else np.zeros(2, np.bool_)
 
 
-def lookup(sites: dict[int, Site], of: Callable[[Site], int], otherwise: int = 0) -> Ints:
+def lookup(sites: dict[int, CallSite], of: Callable[[CallSite], int], otherwise: int = 0) -> Ints:
     """``of`` each site, at the place of its number."""
     found = np.full(1 + max(sites, default=0), otherwise, np.int64)
     for number, site in sites.items():
@@ -177,7 +177,7 @@ def _parents(depth: Numbers) -> Ints:
     return parent
 
 
-def split(rows: Rows, sites: dict[int, Site], clock: str) -> dict[int | str, Track]:
+def split(rows: SpanColumns, sites: dict[int, CallSite], clock: str) -> dict[int | str, Track]:
     """The tracks of one clock: of the host by thread, of devices by device."""
     keys: dict[int | str, list[int]] = {}
     for number, site in sites.items():
@@ -192,7 +192,7 @@ def split(rows: Rows, sites: dict[int, Site], clock: str) -> dict[int | str, Tra
     return tracks
 
 
-def _track_of(rows: Rows, sites: dict[int, Site], numbers: list[int]) -> Track:
+def _track_of(rows: SpanColumns, sites: dict[int, CallSite], numbers: list[int]) -> Track:
     belongs = np.zeros(1 + max(sites, default=0), np.bool_)
     belongs[numbers] = True
     mine: Flags = belongs[rows.site]
@@ -210,7 +210,7 @@ TRYING = ("eval", "predict")
 """Phases of a model that is not trained: all that tells it to evaluate does so, or only one thing."""
 
 
-def evaluates(site: Site) -> bool:
+def evaluates(site: CallSite) -> bool:
     """Whether a site says of itself that nothing is trained there."""
     return site.phase == "eval" or (site.task or "").lower() in EVALUATING
 
@@ -243,7 +243,7 @@ class Landmarks:
         self.updates = self._updates()
 
     def without_optimizers(self) -> None:
-        """Take each backward for an update: whoever calls several moves the weights by hand."""
+        """Take each backward for an update: a program that calls several moves the weights by hand."""
         if len(self.backward) > 1:
             self.updates = self.backward
 
@@ -269,5 +269,5 @@ def _not_inside(track: Track, rows: Ints, of: Ints) -> Ints:
     return rows[(last < 0) | (track.end[rows] > track.end[of[last]])]
 
 
-def _is_pass(site: Site) -> bool:
+def _is_pass(site: CallSite) -> bool:
     return site.region == "evaluation" or (site.region in ("step", "epoch") and evaluates(site))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import ExcludedIntervals, owners, statistics_of
-from .columns import SECOND, Flags, Floats, Ints, Source
+from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .evaluation import Passes
 from .items import contradicts, evaluated, fits
 from .making import LargestGap, largest_gap
@@ -18,11 +18,11 @@ from .traces import LoopTrace, Thread
 from .tracks import STRUCTURE
 
 DATA = 4
-"""Data sets that are told apart where passes over them begin at one line: a loader made anew is none."""
+"""Data sets that are kept apart where passes over them begin at one line: a loader made anew is none."""
 FEW, SLOW, WORTH = 4, 10, 0.1
 """Calls, times the usual one, and part of all, from which on an evaluation's first call is its warm-up."""
 OTHERS = 12
-"""Regions outside of steps that are told apart."""
+"""Regions outside of steps that are kept apart."""
 Outside = dict[tuple[str, SourceLine | None, str | None], Seconds]
 """By region, line and what it works on: the seconds of each call."""
 
@@ -31,7 +31,7 @@ Outside = dict[tuple[str, SourceLine | None, str | None], Seconds]
 class TrackSummary:
     """One track."""
 
-    source: Source
+    source: RecordedProcess
     traces: list[LoopTrace]
     where: list[LargestGap | None]
     """For each trace, where most of its steps' ``other`` lies."""

@@ -14,7 +14,7 @@ from ..store.folder import Damage, Run, read_events
 from ..store.place import default_runs
 from . import monitored
 from .arrays import owners
-from .columns import SECOND, Ints, Rows, Site, Source, read_rows, sources
+from .columns import SECOND, CallSite, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .loops import grouped
 from .query import Columns, View, Words, joined, length
 from .recorded import CONTEXT, number
@@ -247,7 +247,7 @@ def _known(column: Any, n: int) -> Any:
     return np.full(n, np.nan) if column is None else column.astype(np.float64)
 
 
-def _who(source: Source, n: int) -> dict[str, Any]:
+def _who(source: RecordedProcess, n: int) -> dict[str, Any]:
     rank, attempt = (np.nan if x is None else float(x) for x in (source.rank, source.attempt))
     return {
         "process": np.full(n, source.index),
@@ -264,7 +264,7 @@ def regions(run: Run) -> Columns:
 
 
 _PAYLOADS = {"items": 1, "counted": 1, "bytes": 2}
-_TEXTS: dict[str, Callable[[Site], str | None]] = {
+_TEXTS: dict[str, Callable[[CallSite], str | None]] = {
     "region": lambda site: site.region,
     "clock": lambda site: site.clock,
     "phase": lambda site: site.phase,
@@ -277,7 +277,7 @@ _NUMBERS = ("line", "thread", "step", "start", "seconds", "items", "tokens", "by
 _REGIONS = ("process", "rank", "attempt", "host", *_TEXTS, *_NUMBERS)
 
 
-def _regions(source: Source) -> dict[str, Any]:
+def _regions(source: RecordedProcess) -> dict[str, Any]:
     rows = read_rows(source)
     n = len(rows.start)
     items, tokens = counted(rows.payload)
@@ -297,14 +297,16 @@ def _regions(source: Source) -> dict[str, Any]:
     }
 
 
-def _words(source: Source, rows: Rows, of: Callable[[Site], str | None]) -> Words:
+def _words(
+    source: RecordedProcess, rows: SpanColumns, of: Callable[[CallSite], str | None]
+) -> Words:
     words = list(dict.fromkeys(word for s in source.sites.values() if (word := of(s)) is not None))
     numbers: dict[str | None, int] = {word: code for code, word in enumerate(words)}
     codes = lookup(source.sites, lambda site: numbers.get(of(site), -1), -1)
     return Words(codes.astype(np.int32)[rows.site], words)
 
 
-def _step_of(source: Source, rows: Rows) -> Any:
+def _step_of(source: RecordedProcess, rows: SpanColumns) -> Any:
     """The step that each span lies in, of the loop of its own thread; NaN for none."""
     found = np.full(len(rows.start), np.nan)
     thread_of = lookup(source.sites, lambda site: site.thread)[rows.site]

@@ -16,14 +16,14 @@ AT_ONCE = 1 << 22
 LOGS = (".log", ".monitor")
 
 
-class Spans(NamedTuple):
+class NewSpans(NamedTuple):
     """New rows of a process: start, end (ns of the monotonic clock), payload, site."""
 
     process: str
     rows: list[tuple[int, int, int, int]]
 
 
-class Record(NamedTuple):
+class NewRecord(NamedTuple):
     """A new record of a process or of a monitor."""
 
     process: str
@@ -44,7 +44,7 @@ class Follower:
         self._raw = os.path.join(folder, "raw")
         self._files: dict[str, _File] = {}
 
-    def poll(self) -> Iterator[Record | Spans]:
+    def poll(self) -> Iterator[NewRecord | NewSpans]:
         """What was written since the last time."""
         spans = {name: self._grown(name) for name in self._names() if name.endswith(".spans")}
         for name in self._names():
@@ -52,7 +52,7 @@ class Follower:
                 yield from _records(name, self._file(name, 0).lines())
         for name, rows in spans.items():
             if rows:
-                yield Spans(_process(name), rows)
+                yield NewSpans(_process(name), rows)
 
     def _grown(self, name: str) -> list[tuple[int, int, int, int]]:
         # Before the logs are read: a site that these rows name is in the log by then.
@@ -75,7 +75,7 @@ def _process(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _records(name: str, lines: list[bytes]) -> Iterator[Record]:
+def _records(name: str, lines: list[bytes]) -> Iterator[NewRecord]:
     monitor = name.endswith(".monitor")
     for line in lines:
         try:
@@ -84,7 +84,7 @@ def _records(name: str, lines: list[bytes]) -> Iterator[Record]:
         except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
             continue  # torn; the collector counts it
         if isinstance(event, str):
-            yield Record(
+            yield NewRecord(
                 _process(name), event, record.get("data"), t if type(t) is int else 0, monitor
             )
 

@@ -179,7 +179,7 @@ class TaskProgress:
     def __init__(self) -> None:
         self.steps = 0
         self.items = 0
-        """0 if they cannot be told."""
+        """0 if they are not known."""
         self.first = 0
         self.latest = 0
         """When it began, and when it last went on."""

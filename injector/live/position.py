@@ -32,7 +32,7 @@ class LoopPosition(NamedTuple):
 
 
 class Ahead:
-    """The passes of one process over its loaders; a pass is told by object and line of the program."""
+    """The passes of one process over its loaders; a pass is identified by object and line of the program."""
 
     def __init__(self) -> None:
         self._told: dict[object, int] = {}
@@ -157,7 +157,7 @@ class _Text:
         return self._option(name) if isinstance(node, ast.Attribute) else None
 
     def _assigned(self, name: str) -> int | None:
-        """What a name stands for that is assigned once, and is nobody's parameter."""
+        """What a name stands for that is assigned once, and is no parameter."""
         stores = [
             node
             for node in self._nodes

@@ -73,7 +73,7 @@ class SiteKind:
 
 
 class LiveProcess:
-    """One process: who it is, its tasks, its regions. Moments are nanoseconds of its monotonic clock."""
+    """One process: its rank, its tasks, its regions. Moments are nanoseconds of its monotonic clock."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -85,7 +85,7 @@ class LiveProcess:
         self.code: int | None = None
         """Its exit code, or minus the signal that it died by, as far as it is known."""
         self.gone = False
-        """Whether somebody saw that it is gone."""
+        """Whether another process saw that it had ended."""
         self.error = ""
         self.stopping = False
         self.losses: dict[str, float] = {}
@@ -254,7 +254,7 @@ class LiveProcess:
             progress.items = last
 
     def _paced(self, kind: SiteKind, start: int, end: int) -> None:
-        """Count training steps as they are told apart while a program runs."""
+        """Count training steps as they are kept apart while a program runs."""
         lane = self._lanes.get(kind.thread)
         if lane is None:
             lane = self._lanes[kind.thread] = Lane()
@@ -278,7 +278,7 @@ class LiveProcess:
             progress.steps = steps
 
     def has_gone(self, code: int | None) -> None:
-        """Somebody saw that it has ended, and perhaps how."""
+        """Another process saw that it has ended, and perhaps how."""
         self.gone = True
         self.code = code if code is not None else self.code
 

@@ -1,4 +1,4 @@
-"""A run at one moment, as whoever shows it needs it."""
+"""The state of a run at one moment, as a live view shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Speed:
 
     steps: int
     items: int
-    """0 if they cannot be told."""
+    """0 if they are not known."""
     rate: float | None
     """Items (else steps) per second."""
     step: float | None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..bus import series
-from .follow import Follower, Record, Spans
+from .follow import Follower, NewRecord, NewSpans
 from .parts import WINDOW
 from .position import LoopPosition
 from .process import LiveProcess
@@ -17,7 +17,7 @@ from .rows import GONE, Member, ProcessState, rows_of, speeds, task_rows
 from .snapshot import DeviceRow, HostRow, RankRow, Snapshot
 
 PATIENCE = 60.0
-"""Seconds after which whoever comes late to a long run is shown what was read so far."""
+"""Seconds after which a view that is opened late in a long run shows what was read so far."""
 
 
 class State:
@@ -33,7 +33,7 @@ class State:
         self._exited: list[tuple[object, object, int]] = []
         self._subscribers: list[Callable[[Snapshot], None]] = []
         self.ended = False
-        """Set by whoever knows that the program is over."""
+        """Set by the caller when the program is over."""
 
     def subscribe(self, subscriber: Callable[[Snapshot], None]) -> None:
         """Have ``subscriber`` called with each snapshot that :meth:`tick` makes."""
@@ -57,7 +57,7 @@ class State:
         """Take in what is new; whether there was any span."""
         some = False
         for found in self._follower.poll():
-            if isinstance(found, Spans):
+            if isinstance(found, NewSpans):
                 some = True
                 self._process(found.process).spans(found.rows)
             elif found.monitor:
@@ -75,7 +75,7 @@ class State:
             self._processes[name] = LiveProcess(name)
         return self._processes[name]
 
-    def _told(self, record: Record) -> None:
+    def _told(self, record: NewRecord) -> None:
         """A record of a process; a launcher also tells of those that it has started."""
         process = self._process(record.process)
         process.record(record.event, record.data)
@@ -85,7 +85,7 @@ class State:
                 self._exited.append((process.facts.get("host"), record.data.get("pid"), code))
 
     def _endings(self) -> None:
-        """Who has ended, as others saw it."""
+        """Mark the processes that have ended, as other processes saw it."""
         numbers: dict[tuple[object, object], list[LiveProcess]] = {}
         for process in self._processes.values():
             key = process.facts.get("host"), process.facts.get("pid")
@@ -227,7 +227,7 @@ def last_values(raw: str, process: str) -> dict[str, float]:
 
 
 class MonitorState:
-    """What one monitor has told so far."""
+    """What one monitor has recorded so far."""
 
     def __init__(self, name: str) -> None:
         self.host = name.rpartition(".")[0]
@@ -239,7 +239,7 @@ class MonitorState:
         self._recent: deque[tuple[int, dict[str, Any]]] = deque()
         """The states of the devices in the window."""
 
-    def take(self, record: Record) -> None:
+    def take(self, record: NewRecord) -> None:
         """Take one of its records."""
         data = record.data
         if not isinstance(data, dict):

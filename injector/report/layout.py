@@ -61,7 +61,7 @@ def width_of(stream: TextIO) -> int:
 
 
 def colored(stream: TextIO) -> bool:
-    """Whether ``stream`` is a terminal that shows colours, and nobody objects (https://no-color.org)."""
+    """Whether ``stream`` is a terminal that shows colours, unless NO_COLOR is set (https://no-color.org)."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") in ("", "dumb"):
         return False
     return width_of(stream) != ENDLESS

@@ -72,7 +72,7 @@ def no_rates(summary: Summary) -> list[str]:
 
 
 def _not_trained(summary: Summary) -> str:
-    """Of a program that nobody asked about, why its libraries tell nothing."""
+    """Of a program without a voirfile, why its libraries recorded nothing."""
     asked = "no voirfile records rates"
     if summary.automatic is None:
         return f"no rates were recorded: {asked}"
@@ -132,7 +132,7 @@ def regions(summary: Recorded) -> list[str]:
 
 
 AUTO_MISSED = "auto-missed"
-"""The kind of warning that is nobody's mistake: a library that looks different."""
+"""The kind of warning about a library that differs from what its shipped voirfile knows."""
 _ELSEWHERE = (AUTO_MISSED, RANKS, "lost")
 """What the report says at another place."""
 
@@ -177,7 +177,7 @@ def warnings(summary: Summary) -> list[str]:
     found = summary.warnings
     texts = [str(each.get("text")) for each in found if each.get("kind") not in _ELSEWHERE]
     if summary.summary.torn:
-        texts.append(f"{count(summary.summary.torn, 'torn line')} of .data files left out")
+        texts.append(f"{count(summary.summary.torn, 'unreadable line')} of .data files left out")
     if not texts:
         return []
     return [count(len(texts), "warning"), *bullets(texts), ""]

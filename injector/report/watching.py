@@ -64,7 +64,7 @@ class Watching:
         return live.lines(snapshot, width)
 
     def one_line(self, snapshot: Any) -> str:
-        """What a pipe is told."""
+        """What is written to a pipe."""
         return live.one_line(snapshot)
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.live.follow import Follower, Record, Spans
+from injector.live.follow import Follower, NewRecord, NewSpans
 
 HEADER = b'{"event":"spans"}\n'.ljust(1024, b"\0")
 
@@ -34,10 +34,10 @@ def test_records_come_once_and_whole(tmp_path):
     log = raw(tmp_path) / "h.1.log"
     follower = Follower(str(tmp_path))
     log.write_bytes(record("process", {"pid": 1}) + b'{"event":"half' + bytes(100))
-    assert taken(follower) == [Record("h.1", "process", {"pid": 1}, 0, False)]
+    assert taken(follower) == [NewRecord("h.1", "process", {"pid": 1}, 0, False)]
     assert taken(follower) == []
     log.write_bytes(record("process", {"pid": 1}) + record("half", 2, 7) + bytes(80))
-    assert taken(follower) == [Record("h.1", "half", 2, 7, False)]
+    assert taken(follower) == [NewRecord("h.1", "half", 2, 7, False)]
 
 
 def test_torn_records_and_foreign_lines_are_left_out(tmp_path):
@@ -48,7 +48,7 @@ def test_torn_records_and_foreign_lines_are_left_out(tmp_path):
 
 def test_a_monitors_records_are_told_apart(tmp_path):
     (raw(tmp_path) / "h.2.monitor").write_bytes(record("host", {"cores": []}))
-    assert taken(Follower(str(tmp_path))) == [Record("h.2", "host", {"cores": []}, 0, True)]
+    assert taken(Follower(str(tmp_path))) == [NewRecord("h.2", "host", {"cores": []}, 0, True)]
 
 
 def row(*numbers):
@@ -61,16 +61,16 @@ def test_rows_come_after_the_records_that_explain_them(tmp_path):
     (folder / "h.1.log").write_bytes(record("site", {"site": 5}))
     first, second = taken(Follower(str(tmp_path)))
     assert first.event == "site"
-    assert second == Spans("h.1", [(1, 2, 0, 5)])
+    assert second == NewSpans("h.1", [(1, 2, 0, 5)])
 
 
 def test_a_row_that_is_being_written_is_waited_for_once(tmp_path):
     spans = raw(tmp_path) / "h.1.spans"
     follower = Follower(str(tmp_path))
     spans.write_bytes(HEADER + row(1, 2, 0, 1) + row(0, 0, 0, 0) + row(3, 4, 0, 1))
-    assert taken(follower) == [Spans("h.1", [(1, 2, 0, 1)])]
+    assert taken(follower) == [NewSpans("h.1", [(1, 2, 0, 1)])]
     spans.write_bytes(HEADER + row(1, 2, 0, 1) + row(2, 3, 0, 1) + row(3, 4, 0, 1))
-    assert taken(follower) == [Spans("h.1", [(2, 3, 0, 1), (3, 4, 0, 1)])]
+    assert taken(follower) == [NewSpans("h.1", [(2, 3, 0, 1), (3, 4, 0, 1)])]
 
 
 def test_a_row_that_never_comes_is_given_up(tmp_path):

@@ -202,7 +202,7 @@ def test_milabench(tmp_path: Path) -> None:
     )
     assert "  llama.D0: exit 1 · 2.5 s\n" in text
     assert "bert.D0  train" in text
-    assert "2 torn lines of .data files left out" in text
+    assert "2 unreadable lines of .data files left out" in text
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
