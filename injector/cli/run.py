@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from importlib import import_module
 
 from injector.bus.inbox import Inbox
 from injector.cli.beside import Beside
@@ -147,7 +148,10 @@ class _Run:
     def prepare(self) -> None:
         """Import what comes after the program while the program runs."""
         try:
-            pass  # it is kept though nothing is printed
+            import_module("injector.bus.collector")
+            import_module("injector.analysis.summary")
+            if not self.quiet:
+                import_module("injector.report.terminal")
         except Exception as error:
             self.problems.append(f"no record: {type(error).__name__}: {error}")
 
@@ -158,7 +162,7 @@ class _Run:
 
             if self.folder is not None and not has_spans(self.folder):
                 return True
-            import injector.analysis.profiling  # noqa: F401
+            import_module("injector.analysis.profiling")
         except Exception:
             pass  # the report will say so, if it needs it
         return False
