@@ -11,7 +11,7 @@ from ..analysis.runs import missing_of, said_first
 from ..bus.opening import collected, is_foreign
 from ..errors import UserError
 from ..store.folder import LAST, NotARunError, Run, find, is_run, newest_of, resolve
-from ..suite.plan.jobs import FILE as PLAN
+from ..suite.plan.jobs import is_suite_run as is_suite
 
 __all__ = [
     "DAMAGED",
@@ -61,11 +61,6 @@ def suites_in(options: argparse.Namespace) -> str:
         why = "this is no folder" if os.path.exists(given) else "there is no such folder"
         raise UserError(f"--base {given or repr(given)}: {why}")
     return str(base(given) / "runs")
-
-
-def is_suite(path: str) -> bool:
-    """Whether the folder ``path`` holds the runs of a suite."""
-    return os.path.isfile(os.path.join(path, PLAN))
 
 
 def located(which: str | None, options: argparse.Namespace) -> str:

@@ -20,7 +20,7 @@ from injector.cli import pack, query, report, runs, watch
 from injector.cli.suite import report as suite_report
 from injector.store.folder import open_run
 from injector.store.packed import pack as pack_run
-from injector.suite.plan.jobs import Job, Plan, Process
+from injector.suite.plan.jobs import Job, Plan, PlannedProcess
 from injector.suite.results.reading import read as read_suite
 from injector.suite.results.report import render
 from injector.suite.results.watching import SuiteState
@@ -308,7 +308,7 @@ def suite(folders: dict[str, Path]) -> Path:
     for name in ("one", "two"):
         key, run = f"{name}.R0.D0", f"jobs/{name}.R0.D0"
         shutil.copytree(folders[name], home / run)
-        process = Process(key, ("cpu:0",), ("python",), {}, "/x", run, 60, 1.0)
+        process = PlannedProcess(key, ("cpu:0",), ("python",), {}, "/x", run, 60, 1.0)
         jobs.append(Job(f"{name}.R0", name, 0, (process,)))
     told = {"group": "x", "tags": [], "weight": 1.0, "settings": {}}
     machine = {"host": "node7", "arch": "cpu", "devices": []}

@@ -21,9 +21,10 @@ ROOT = Path(__file__).parents[2]
 ASK = """\
 import json, sys
 from pathlib import Path
-from injector.suite import itself, shipped
+from injector.suite import shipped
+from injector.suite.environments.own_package import find_own_package
 base = Path(sys.argv[1])
-own = itself.find(base)
+own = find_own_package(base)
 own.provide()
 told = {"checkout": shipped.checkout(), "benchmarks": list(shipped.benchmarks()), "wheel": own.requirement}
 told["suites"] = list(shipped.suites())

@@ -32,19 +32,19 @@ many:
 def main(jobs: int) -> None:
     from injector.suite.config import load
     from injector.suite.environments import resources
-    from injector.suite.plan import machine, planning
+    from injector.suite.plan import machine, planner
 
     side = round((jobs / 100) ** 0.5)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "many.yaml")
         path.write_text(SUITE.format(lr=list(range(side)), batch=list(range(1, side + 1))))
         before = process_time()
-        here = machine.find("cpu:1")
+        here = machine.find_machine("cpu:1")
         suite = load(path, here.facts())
         base = Path(folder, "base")
         stands_on = resources.resources_below(base, True)
-        wish = planning.Wish(f"{base}/runs/many")
-        made = planning.plan(suite, here, str(base), stands_on, wish)
+        wish = planner.PlanOptions(f"{base}/runs/many")
+        made = planner.plan_suite(suite, here, str(base), stands_on, wish)
         took = process_time() - before
     assert len(made.jobs) == jobs, len(made.jobs)
     print(took)

@@ -1,4 +1,4 @@
-"""``inject suite VERB``: one module per verb, imported only when that verb is asked for."""
+"""``inject suite VERB``: one module per verb, imported only for that verb."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERBS: dict[str, str] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Do what ``inject suite`` was asked to; returns the exit code."""
+    """Run ``inject suite``; returns the exit code."""
     verb = arguments[0] if arguments else ""
     if verb in ("", "-h", "--help"):
         print(usage())

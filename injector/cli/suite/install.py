@@ -37,9 +37,9 @@ def main(argv: Sequence[str]) -> int:
 def _install(given: argparse.Namespace) -> list[SetupOutcome]:
     from ...suite.config import load
     from ...suite.environments.setup import install
-    from ...suite.plan.select import chosen
+    from ...suite.plan.selection import select_benchmarks
 
     how = readied.how(given, installer=given.installer, update=given.update)
     whole = load(given.suite, how.facts, given.override, given.parameters, given.variables)
-    selected = chosen(whole, given.select, given.exclude)
+    selected = select_benchmarks(whole, given.select, given.exclude)
     return install(whole.benchmarks, selected.benchmarks, how)

@@ -66,7 +66,7 @@ def suite(given: argparse.Namespace, facts: Mapping[str, object] | None = None) 
         SuiteError: mistakes in it, in an option, or a selection of nothing.
     """
     from ...suite.config import load
-    from ...suite.plan.select import chosen
+    from ...suite.plan.selection import select_benchmarks
 
     whole = load(given.suite, facts, given.override, given.parameters, given.variables)
-    return chosen(whole, given.select, given.exclude)
+    return select_benchmarks(whole, given.select, given.exclude)

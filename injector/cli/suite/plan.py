@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     if given.json:
         print(json.dumps(plan.as_json(), indent=1))
         return 0
-    from ...suite.plan.plantext import lines
+    from ...suite.plan.listing import plan_lines
 
-    print("\n".join(lines(plan, given.max_parallel)))
+    print("\n".join(plan_lines(plan, given.max_parallel)))
     return 0

@@ -70,31 +70,31 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
 
     ``folder``: the run folder; one that does not exist unless given. Raises UserError.
     """
-    from ...suite.environments import resources
-    from ...suite.plan import machine, planning
-    from ...suite.run import history
+    from ...suite.environments.resources import resources_below
+    from ...suite.plan import machine, planner
+    from ...suite.run.folder import past_durations
 
     if given.repeat is not None and given.repeat < 1:
         raise UserError(f"--repeat is a number of times, at least 1, not {given.repeat}")
     check_parallel(given.max_parallel)
     base = common.base(given.base)
-    found = machine.find(given.devices)
+    found = machine.find_machine(given.devices)
     suite = common.suite(given, found.facts())
-    stands_on = resources.resources_below(Path(base), given.use_current_env)
+    below = resources_below(Path(base), given.use_current_env)
     if given.batch:
-        suite, stands_on = _sized(given, suite, found, stands_on)
+        suite, below = _sized(given, suite, found, below)
     name = given.name or suite.name
-    wish = planning.Wish(
+    options = planner.PlanOptions(
         folder or os.path.join(base, "runs", f"{name}.TIME"),
         repeat=given.repeat or 1,
         pin=given.pin,
-        history=history.seconds(str(base), {each.name for each in suite.benchmarks}),
+        history=past_durations(str(base), {each.name for each in suite.benchmarks}),
         options={
             **{key: vars(given)[key] for key in RECORDED},
             "use_current_env": given.use_current_env,
         },
     )
-    return suite, planning.plan(suite, found, str(base), stands_on, wish)
+    return suite, planner.plan_suite(suite, found, str(base), below, options)
 
 
 def check_parallel(jobs: int) -> None:
@@ -110,13 +110,13 @@ def _sized(
     ground: Callable[[Benchmark], Resources],
 ) -> tuple[Suite, Callable[[Benchmark], Resources]]:
     """The suite with the batches that ``--batch`` means, and what ``auto_batch`` means for it."""
-    from ...suite.plan import sizer
+    from ...suite.plan import batch_sizes
 
-    how = sizer.of(given.batch, suite, machine, given.sizing)
+    how = batch_sizes.sizer_for(given.batch, suite, machine, given.sizing)
     for name in how.left(suite):
         print(
             f"inject suite: {name} keeps its batch: nothing is known of it on {how.kind}; "
             "inject suite size measures it",
             file=sys.stderr,
         )
-    return how.all_sized(suite), how.ground(ground)
+    return how.all_sized(suite), how.resources(ground)

@@ -30,7 +30,7 @@ def how(given: argparse.Namespace, **more: Any) -> SetupOptions:
     """What the options say.
 
     Raises:
-        UserError: the base folder cannot be made, or this machine's devices cannot be told.
+        UserError: the base folder cannot be made, or this machine's devices are not known.
     """
     from ...suite.environments import folders
     from ...suite.plan import machine
@@ -38,7 +38,7 @@ def how(given: argparse.Namespace, **more: Any) -> SetupOptions:
     place = base(given.base)
     facts: dict[str, Any] = {"arch": given.arch}
     try:
-        facts = {**machine.find().facts(), **(facts if given.arch else {})}
+        facts = {**machine.find_machine().facts(), **(facts if given.arch else {})}
     except UserError:
         if not given.arch:  # on a machine without the devices that it installs for
             raise

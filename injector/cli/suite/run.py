@@ -14,7 +14,7 @@ from . import options as common
 from . import planned
 
 if TYPE_CHECKING:
-    from ...suite.run.engine import Manner
+    from ...suite.run.policy import RunPolicy
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         "--wait",
         default="60",
         metavar="T",
-        help="how long to wait for devices that somebody else uses (default 60s)",
+        help="how long to wait for devices that other processes use (default 60s)",
     )
     add("--allow-busy", action="store_true", help="do not wait for devices to be idle")
     add("--dry-run", action="store_true", help="only show what would be started")
@@ -78,12 +78,13 @@ def _check(given: argparse.Namespace) -> None:
 
 def _run(given: argparse.Namespace) -> int:
     from ...suite.results.validation import check
-    from ...suite.run import folder, manners, whole
+    from ...suite.run import folder, suite_run
+    from ...suite.run.policy import policy_of_suite
 
     if given.dry_run:
-        from ...suite.plan.plantext import lines
+        from ...suite.plan.listing import plan_lines
 
-        print("\n".join(lines(planned.suite_and_plan(given)[1], given.max_parallel)))
+        print("\n".join(plan_lines(planned.suite_and_plan(given)[1], given.max_parallel)))
         return 0
     base = str(common.base(given.base))
     path = folder.create(base, given.name or os.path.basename(given.suite).partition(".")[0])
@@ -92,22 +93,23 @@ def _run(given: argparse.Namespace) -> int:
     except BaseException:
         os.rmdir(path)
         raise
-    return whole.run(plan, path, _with(given, manners.of_suite(suite, plan, check)))
+    return suite_run.run(plan, path, _with(given, policy_of_suite(suite, plan, check)))
 
 
 def _resume(given: argparse.Namespace) -> int:
-    from ...suite.plan.jobs import read
+    from ...suite.plan.jobs import read_plan
     from ...suite.results.validation import check
-    from ...suite.run import folder, manners, whole
+    from ...suite.run import folder, suite_run
+    from ...suite.run.policy import policy_of_plan
 
-    path = folder.find(str(common.base(given.base)), given.resume or None, given.suite)
-    plan = read(path)
-    manner = _with(given, manners.of_plan(plan, check))
-    return whole.resume(plan, path, manner, given.rerun or "never", given.dry_run)
+    path = folder.find_resumable(str(common.base(given.base)), given.resume or None, given.suite)
+    plan = read_plan(path)
+    policy = _with(given, policy_of_plan(plan, check))
+    return suite_run.resume(plan, path, policy, given.rerun or "never", given.dry_run)
 
 
-def _with(given: argparse.Namespace, manner: Manner) -> Manner:
-    manner.max_parallel = given.max_parallel
-    manner.patience = given.wait
-    manner.allow_busy = given.allow_busy
-    return manner
+def _with(given: argparse.Namespace, policy: RunPolicy) -> RunPolicy:
+    policy.max_parallel = given.max_parallel
+    policy.patience = given.wait
+    policy.allow_busy = given.allow_busy
+    return policy

@@ -36,14 +36,14 @@ def main(argv: Sequence[str]) -> int:
 
 def _measure(given: argparse.Namespace) -> int:
     from ...launch.limits import duration
-    from ...suite.environments import resources
-    from ...suite.plan import machine, sizer
+    from ...suite.environments.resources import resources_below
+    from ...suite.plan import batch_sizes, machine
     from ...suite.sizing import measured
 
     for name in ("steps", "probes"):
         if vars(given)[name] < 1:
             raise UserError(f"--{name} is a number, at least 1, not {vars(given)[name]}")
-    base, found = common.base(given.base), machine.find(given.devices)
+    base, found = common.base(given.base), machine.find_machine(given.devices)
     suite = common.suite(given, found.facts())
     manner = measured.Manner(
         given.steps,
@@ -52,6 +52,6 @@ def _measure(given: argparse.Namespace) -> int:
         given.use_current_env,
         lambda text: print(f"inject suite: {text}", file=sys.stderr, flush=True),
     )
-    stands_on = resources.resources_below(Path(base), given.use_current_env)
-    folder = given.sizing or sizer.folder_of(suite)
-    return measured.measure(suite, found, str(base), stands_on, folder, manner)
+    resources = resources_below(Path(base), given.use_current_env)
+    folder = given.sizing or batch_sizes.folder_of(suite)
+    return measured.measure(suite, found, str(base), resources, folder, manner)

@@ -42,7 +42,7 @@ class CommandFailed(Failed):
     def __init__(self, words: Sequence[str], code: int, tail: str) -> None:
         self.code = code
         self.tail = tail
-        how = f"exit code {code}" if code >= 0 else f"died by {_signal_name(-code)}"
+        how = f"exit code {code}" if code >= 0 else f"died by {signal_name(-code)}"
         text = f"{how}: {shlex.join(words)}"
         super().__init__(f"{text}\n{indented(tail)}" if tail else text)
 
@@ -200,7 +200,8 @@ def tail(text: str, lines: int = TAIL) -> str:
     return "\n".join([line for line in kept if line][-lines:])
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """``SIGKILL``."""
     try:
         return signal.Signals(number).name
     except ValueError:

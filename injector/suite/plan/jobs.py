@@ -23,7 +23,7 @@ LARGEST = 1 << 28
 
 
 @dataclass(frozen=True)
-class Process:
+class PlannedProcess:
     """One ``inject run`` and all that it starts."""
 
     key: str
@@ -44,7 +44,7 @@ class Process:
     cores: tuple[int, ...] = ()
     """The cores that it is bound to; none: to all."""
 
-    def attempt(self, number: int, folder: str) -> Process:
+    def attempt(self, number: int, folder: str) -> PlannedProcess:
         """The same once more, with a run folder of its own; ``folder`` is the suite's."""
         if number == 1:
             return self
@@ -54,7 +54,7 @@ class Process:
         def moved(text: str) -> str:
             return re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
 
-        return Process(
+        return PlannedProcess(
             self.key,
             self.devices,
             tuple(map(moved, self.command)),
@@ -75,7 +75,7 @@ class Job:
     """``resnet50.R0``."""
     benchmark: str
     repeat: int
-    processes: tuple[Process, ...]
+    processes: tuple[PlannedProcess, ...]
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class Plan:
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Plan:
-        """The plan that :meth:`as_json` told. Raises KeyError, TypeError for what is none."""
+        """The plan that :meth:`as_json` made. Raises KeyError, TypeError for what is none."""
         return cls(
             content["suite"],
             content["base"],
@@ -163,14 +163,19 @@ def _job_of(content: Mapping[str, Any]) -> Job:
     return Job(content["key"], content["benchmark"], content["repeat"], made)
 
 
-def _process_of(content: Mapping[str, Any]) -> Process:
+def _process_of(content: Mapping[str, Any]) -> PlannedProcess:
     given: dict[str, Any] = dict(content)
     for name in ("devices", "command", "cores"):
         given[name] = tuple(given[name])
-    return Process(**given)
+    return PlannedProcess(**given)
 
 
-def read(folder: str) -> Plan:
+def is_suite_run(folder: str) -> bool:
+    """Whether ``folder`` holds what ``inject suite run`` leaves."""
+    return os.path.isfile(os.path.join(folder, FILE))
+
+
+def read_plan(folder: str) -> Plan:
     """The plan of the suite's run in ``folder``.
 
     Raises:

@@ -63,7 +63,7 @@ class Machine:
     def share(self, number: int, of: int) -> tuple[int, ...]:
         """The cores of the process ``number`` of ``of`` that run side by side.
 
-        Neighbours, and nobody else's as long as there are enough.
+        Neighbouring cores, not shared with another process as long as there are enough.
         """
         each = max(1, self.cpu_count // of)
         first = number * each % len(self.cores)
@@ -104,10 +104,10 @@ class Machine:
         }
 
 
-def find(asked: str | None = None, environ: Mapping[str, str] | None = None) -> Machine:
+def find_machine(option: str | None = None, environ: Mapping[str, str] | None = None) -> Machine:
     """This machine with the devices that ``--devices`` names.
 
-    ``asked``: ``cpu:N`` (N shares of the cores), ``cuda:0,1`` (or ``cuda``, ``rocm:…``), or ``all``:
+    ``option``: ``cpu:N`` (N shares of the cores), ``cuda:0,1`` (or ``cuda``, ``rocm:…``), or ``all``:
     the accelerators that the environment leaves visible, else one share of all cores.
 
     Raises:
@@ -118,74 +118,74 @@ def find(asked: str | None = None, environ: Mapping[str, str] | None = None) -> 
     limits = _limits()
     cpu_count = min(len(cores), max(1, int(limits.get("cpus") or len(cores))))
     memory = _memory(limits)
-    devices = _devices((asked or "all").strip(), environ, memory)
+    devices = _devices((option or "all").strip(), environ, memory)
     return Machine(devices, cores, cpu_count, memory, socket.gethostname())
 
 
-def _devices(asked: str, environ: Mapping[str, str], memory: int | None) -> tuple[Device, ...]:
-    kind, _, rest = asked.partition(":")
+def _devices(option: str, environ: Mapping[str, str], memory: int | None) -> tuple[Device, ...]:
+    kind, _, rest = option.partition(":")
     kind = SYNONYMS.get(kind, kind)
     if kind == "cpu":
-        return _virtual(asked, rest, memory)
+        return _core_shares(option, rest, memory)
     if kind == "xpu":
-        return _unchecked(asked, rest)
+        return _intel_devices(option, rest)
     if kind == "all" and rest:
-        raise UserError(_misunderstood(asked))
+        raise UserError(_misunderstood(option))
     if kind not in ("all", *KINDS.values()):
-        raise UserError(_misunderstood(asked))
+        raise UserError(_misunderstood(option))
     found, problems = _accelerators(environ)
     if kind == "all" and problems:  # running on the cores instead would be no small surprise
         raise UserError(f"{'; '.join(problems)} (--devices cpu:1 runs on the cores)")
     if kind == "all":
-        return tuple(found) or _virtual("cpu", "", memory)
-    return _named(asked, rest, [each for each in found if each.kind == kind], problems)
+        return tuple(found) or _core_shares("cpu", "", memory)
+    return _listed_devices(option, rest, [each for each in found if each.kind == kind], problems)
 
 
-def _virtual(asked: str, count: str, memory: int | None) -> tuple[Device, ...]:
+def _core_shares(option: str, count: str, memory: int | None) -> tuple[Device, ...]:
     """So many shares of the processor."""
     if count and not (count.isascii() and count.isdecimal()):
-        raise UserError(_misunderstood(asked))
+        raise UserError(_misunderstood(option))
     number = int(count or 1)
     if not 0 < number <= MOST_VIRTUAL:
-        raise UserError(f"--devices {asked}: between 1 and {MOST_VIRTUAL} shares of the cores")
+        raise UserError(f"--devices {option}: between 1 and {MOST_VIRTUAL} shares of the cores")
     part = memory // number if memory else None
     return tuple(Device("cpu", each, memory=part) for each in range(number))
 
 
-def _unchecked(asked: str, rest: str) -> tuple[Device, ...]:
+def _intel_devices(option: str, rest: str) -> tuple[Device, ...]:
     """Devices of Intel: nothing that is always installed could list them."""
     if not rest:
-        raise UserError(f"--devices {asked}: devices of Intel have to be named, as in xpu:0,1")
-    return tuple(Device("xpu", each, str(each)) for each in _numbers(asked, rest))
+        raise UserError(f"--devices {option}: devices of Intel have to be named, as in xpu:0,1")
+    return tuple(Device("xpu", each, str(each)) for each in _numbers(option, rest))
 
 
-def _named(
-    asked: str, rest: str, found: Sequence[Device], problems: Sequence[str]
+def _listed_devices(
+    option: str, rest: str, found: Sequence[Device], problems: Sequence[str]
 ) -> tuple[Device, ...]:
     """Those of ``found`` that ``rest`` counts up, or all of them."""
     by_number = {each.number: each for each in found}
-    wanted = _numbers(asked, rest) if rest else list(by_number)
+    wanted = _numbers(option, rest) if rest else list(by_number)
     missing = [number for number in wanted if number not in by_number]
     if missing or not wanted:
-        kind = found[0].kind if found else asked.partition(":")[0]
+        kind = found[0].kind if found else option.partition(":")[0]
         lost = f"there is no {kind}:{missing[0]}" if missing else f"there is no {kind} device"
         there = ", ".join(f"{each.key} ({each.name})" for each in found)
         why = f" ({'; '.join(problems)})" if problems else ""
         raise UserError(
-            f"--devices {asked}: {lost}{why}; there {'are ' + there if there else 'is cpu'}"
+            f"--devices {option}: {lost}{why}; there {'are ' + there if there else 'is cpu'}"
         )
     return tuple(by_number[number] for number in wanted)
 
 
-def _numbers(asked: str, rest: str) -> list[int]:
+def _numbers(option: str, rest: str) -> list[int]:
     words = [word.strip().rpartition(":")[2] for word in rest.split(",")]
     if not all(word.isascii() and word.isdecimal() for word in words):
-        raise UserError(_misunderstood(asked))
+        raise UserError(_misunderstood(option))
     return list(dict.fromkeys(map(int, words)))
 
 
-def _misunderstood(asked: str) -> str:
-    return f"--devices {asked}: not understood; it is all, cpu:4, cuda:0,1, rocm:0 or xpu:0"
+def _misunderstood(option: str) -> str:
+    return f"--devices {option}: not understood; it is all, cpu:4, cuda:0,1, rocm:0 or xpu:0"
 
 
 def _accelerators(environ: Mapping[str, str]) -> tuple[list[Device], list[str]]:

@@ -1,4 +1,4 @@
-"""What is known of batch sizes: one YAML file for each kind of device; milabench's files are read too."""
+"""Observed batch sizes: one YAML file for each kind of device; milabench's files are read too."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Limit(NamedTuple):
     """Bytes of the device."""
 
 
-class Known(NamedTuple):
+class BatchObservations(NamedTuple):
     """All that is known of one benchmark on one kind of device."""
 
     observations: tuple[Observation, ...] = ()
@@ -69,7 +69,7 @@ def bytes_of(text: object) -> float:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def known(folders: Iterable[str], kind: str) -> dict[str, Known]:
+def known_batches(folders: Iterable[str], kind: str) -> dict[str, BatchObservations]:
     """What the files of ``folders`` say of each benchmark on devices of ``kind``.
 
     A file of this very device comes before one whose name is part of the device's (``H100.yaml``), and
@@ -79,16 +79,16 @@ def known(folders: Iterable[str], kind: str) -> dict[str, Known]:
         UserError: a file that cannot be understood.
     """
     files = [path for folder in folders for path in _files(folder)]
-    ranked: list[tuple[int, dict[str, Known]]] = []
+    ranked: list[tuple[int, dict[str, BatchObservations]]] = []
     for path in files:
-        content = read(path)
+        content = read_observations(path)
         rank = _rank(str(content.get(DEVICE) or ""), _stem(path), kind)
         if rank is not None:
             ranked.append((rank, _benchmarks(path, content)))
-    found: dict[str, Known] = {}
+    found: dict[str, BatchObservations] = {}
     for _, benchmarks in sorted(ranked, key=lambda each: each[0]):
-        for name, told in benchmarks.items():
-            found.setdefault(name, told)
+        for name, content_of in benchmarks.items():
+            found.setdefault(name, content_of)
     return found
 
 
@@ -110,13 +110,13 @@ def _rank(device: str, stem: str, kind: str) -> int | None:
     """How well a file suits a kind of device, 0 best; None if it is about another one."""
     if device:
         return 0 if device == kind else None
-    if stem == kind or stem == slug(kind):
+    if stem == kind or stem == file_stem(kind):
         return 0
     words = re.split(r"[^a-z0-9]+", kind.lower())
     return 1 if stem.lower() in words else 2 if stem == ANYWHERE and kind != CPU else None
 
 
-def read(path: str) -> dict[str, Any]:
+def read_observations(path: str) -> dict[str, Any]:
     """The content of a file of observations. Raises UserError."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -132,19 +132,19 @@ def read(path: str) -> dict[str, Any]:
     return content
 
 
-def _benchmarks(path: str, content: Mapping[str, Any]) -> dict[str, Known]:
+def _benchmarks(path: str, content: Mapping[str, Any]) -> dict[str, BatchObservations]:
     found = {}
-    for name, told in content.items():
-        if isinstance(told, dict):
+    for name, content_of in content.items():
+        if isinstance(content_of, dict):
             try:
-                found[str(name)] = _known(told)
+                found[str(name)] = _parsed(content_of)
             except (ValueError, TypeError, KeyError) as error:
                 what = f"{error} is missing" if isinstance(error, KeyError) else error
                 raise UserError(f"{path}: {name}: {what}") from None
     return {name: each for name, each in found.items() if each.observations or each.limits}
 
 
-def _known(told: Mapping[str, Any]) -> Known:
+def _parsed(content_of: Mapping[str, Any]) -> BatchObservations:
     """Our form is milabench's second; its first has ``model: {batch: memory}``."""
     observations = [
         Observation(
@@ -153,45 +153,45 @@ def _known(told: Mapping[str, Any]) -> Known:
             float(each["perf"]) if each.get("perf") is not None else None,
             each.get("time"),
         )
-        for each in told.get("observations") or ()
+        for each in content_of.get("observations") or ()
     ]
-    for batch, memory in (told.get("model") or {}).items():
+    for batch, memory in (content_of.get("model") or {}).items():
         if memory is not None:
             observations.append(Observation(int(batch), bytes_of(memory)))
     limits = [
         Limit(int(each["batch_size"]), bytes_of(each["capacity"]))
-        for each in told.get("limits") or ()
+        for each in content_of.get("limits") or ()
     ]
-    return Known(tuple(sorted(observations)), tuple(sorted(limits)))
+    return BatchObservations(tuple(sorted(observations)), tuple(sorted(limits)))
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def slug(kind: str) -> str:
+def file_stem(kind: str) -> str:
     """``kind`` as the name of a file."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", kind).strip("-.") or "device"
 
 
-def add(folder: str, kind: str, benchmark: str, new: Known) -> str:
+def add_observations(folder: str, kind: str, benchmark: str, new: BatchObservations) -> str:
     """Write ``new`` into the file of ``kind`` in ``folder``, beside what stands there; its path.
 
     A batch that was measured again replaces what was known of it; a limit that a batch has now
-    outgrown is dropped. The file is there whole or as it was, whoever else writes.
+    outgrown is dropped. The file is there whole or as it was, also where other processes write.
 
     Raises:
         UserError: it cannot be written, or what stands there cannot be understood.
     """
-    path = os.path.join(folder, f"{slug(kind)}.yaml")
+    path = os.path.join(folder, f"{file_stem(kind)}.yaml")
     try:
         os.makedirs(folder, exist_ok=True)
-        with _alone(folder):
-            content = read(path) if os.path.exists(path) else {}
+        with _folder_lock(folder):
+            content = read_observations(path) if os.path.exists(path) else {}
             content = {DEVICE: kind, **content}
-            told = content.setdefault(benchmark, {})
-            if not isinstance(told, dict):
+            content_of = content.setdefault(benchmark, {})
+            if not isinstance(content_of, dict):
                 raise UserError(f"{path}: {benchmark}: should be a table with observations")
-            _merge(told, new)
+            _merge(content_of, new)
             text = yaml.safe_dump(
                 content, sort_keys=False, width=1000, allow_unicode=True, default_flow_style=None
             )
@@ -204,8 +204,8 @@ def add(folder: str, kind: str, benchmark: str, new: Known) -> str:
 
 
 @contextmanager
-def _alone(folder: str) -> Iterator[None]:
-    """Nobody else adds to a file of ``folder`` meanwhile."""
+def _folder_lock(folder: str) -> Iterator[None]:
+    """Lock ``folder``: no other process adds to its files meanwhile."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -214,15 +214,17 @@ def _alone(folder: str) -> Iterator[None]:
         os.close(lock)
 
 
-def _merge(told: dict[str, Any], new: Known) -> None:
-    old = [each for each in told.get("observations") or () if isinstance(each, dict)]
+def _merge(content_of: dict[str, Any], new: BatchObservations) -> None:
+    old = [each for each in content_of.get("observations") or () if isinstance(each, dict)]
     # What milabench's first form knew goes on in the second.
-    old += [{"batch_size": b, "memory": m} for b, m in (told.pop("model", None) or {}).items()]
+    old += [
+        {"batch_size": b, "memory": m} for b, m in (content_of.pop("model", None) or {}).items()
+    ]
     measured = {each.batch for each in new.observations}
     kept = [each for each in old if each.get("batch_size") not in measured]
     rows = [*kept, *map(_observation, new.observations)]
-    told["observations"] = sorted(rows, key=lambda each: int(each.get("batch_size") or 0))
-    limits = [each for each in told.get("limits") or () if isinstance(each, dict)]
+    content_of["observations"] = sorted(rows, key=lambda each: int(each.get("batch_size") or 0))
+    limits = [each for each in content_of.get("limits") or () if isinstance(each, dict)]
     largest = max(measured, default=0)
     again = {each.batch for each in new.limits}
     limits = [
@@ -233,9 +235,9 @@ def _merge(told: dict[str, Any], new: Known) -> None:
     limits += [
         {"batch_size": each.batch, "capacity": _mebibytes(each.capacity)} for each in new.limits
     ]
-    told["limits"] = sorted(limits, key=lambda each: int(each.get("batch_size") or 0))
-    if not told["limits"]:
-        del told["limits"]
+    content_of["limits"] = sorted(limits, key=lambda each: int(each.get("batch_size") or 0))
+    if not content_of["limits"]:
+        del content_of["limits"]
 
 
 def _observation(each: Observation) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ...store.folder import LAST, resolve
+from ..plan.jobs import is_suite_run
 from . import reading
 
 RUNS = "runs"
@@ -25,11 +26,11 @@ def find(which: str | None, base: str) -> str:
     named = which
     if which is not None and which.endswith(YAML):
         named = os.path.splitext(os.path.basename(which))[0]
-    elif which is not None and reading.is_suite_run(which):
+    elif which is not None and is_suite_run(which):
         return os.path.abspath(which)
     elif which is not None and os.path.isdir(which):
-        return resolve(None, which, reading.is_suite_run) or which
-    found = resolve(named, runs, reading.is_suite_run)
+        return resolve(None, which, is_suite_run) or which
+    found = resolve(named, runs, is_suite_run)
     # A file stands for the runs of that suite, not for those of one whose name begins like its.
     if found is not None and (named == which or os.path.basename(found).startswith(f"{named}.")):
         return found

@@ -13,7 +13,7 @@ from ...store.folder import is_run
 from ..config.model import Suite
 from ..config.rules import FAILURE
 from ..plan import jobs as plans
-from ..plan.jobs import Job, LeftOut, Plan, Process
+from ..plan.jobs import Job, LeftOut, Plan, PlannedProcess, is_suite_run
 from ..run import journal
 from ..words import counted
 from . import records, validation
@@ -22,11 +22,6 @@ from .outcome import NEVER, UNFINISHED, BenchmarkResult, Finding, ProcessResult,
 
 class NoResultsError(UserError):
     """A folder that should hold the runs of a suite holds none."""
-
-
-def is_suite_run(folder: str) -> bool:
-    """Whether ``folder`` holds what `inject suite run` leaves."""
-    return os.path.exists(os.path.join(folder, plans.FILE))
 
 
 class ForeignReader(Protocol):
@@ -88,7 +83,7 @@ def journal_damage(folder: str) -> list[str]:
 
 
 def _read(folder: str) -> SuiteResult:
-    plan = plans.read(folder)
+    plan = plans.read_plan(folder)
     try:
         return _result(folder, plan, _Journal(folder))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -158,7 +153,7 @@ class _Journal:
 def _processes(folder: str, plan: Plan, told: _Journal) -> list[ProcessResult]:
     skips = {name: _skip(each.get("settings") or {}) for name, each in plan.benchmarks.items()}
 
-    def one(each: tuple[Job, Process]) -> ProcessResult:
+    def one(each: tuple[Job, PlannedProcess]) -> ProcessResult:
         return _process(folder, *each, told, skips.get(each[0].benchmark, 0))
 
     planned = [(job, process) for job in plan.jobs for process in job.processes]
@@ -173,7 +168,9 @@ def _skip(settings: Mapping[str, Any]) -> int:
     return skip if isinstance(skip, int) else 0
 
 
-def _process(folder: str, job: Job, planned: Process, told: _Journal, skip: int) -> ProcessResult:
+def _process(
+    folder: str, job: Job, planned: PlannedProcess, told: _Journal, skip: int
+) -> ProcessResult:
     past = told.jobs.get(job.key)
     ended = (past.processes if past else {}).get(planned.key) or {}
     path = os.path.join(folder, str(ended.get("run") or planned.run))

@@ -18,8 +18,8 @@ from ...errors import UserError
 from ...live.snapshot import DeviceRow, HostRow, Snapshot, TaskRow
 from ...live.state import State
 from ..plan import jobs as plans
-from ..plan.jobs import Job, Process
-from ..run import folder, journal, results
+from ..plan.jobs import Job, PlannedProcess
+from ..run import folder, journal, processes
 from ..words import counted
 from . import records, score
 from .outcome import ProcessResult
@@ -98,7 +98,7 @@ class SuiteState:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.plan = plans.read(path)
+        self.plan = plans.read_plan(path)
         try:  # a journal that is another file's, say
             journal.read(path)
             self.began()
@@ -190,7 +190,7 @@ class SuiteState:
                 rows,
             )
 
-    def _process(self, process: Process, past: journal.Past | None) -> ProcessRow:
+    def _process(self, process: PlannedProcess, past: journal.Past | None) -> ProcessRow:
         row = ProcessRow(
             process.key, process.devices, QUEUED, "", 0, None, "items/s", None, None, None, None, 0, None
         )  # fmt: skip
@@ -204,7 +204,7 @@ class SuiteState:
             return replace(row, state=INTERRUPTED)
         if past.state == journal.NOT_STARTED or not past.processes:
             return replace(row, state=FAILED, reason=past.reason)
-        result = results.Result(
+        result = processes.ProcessEnd(
             run, told.get("code"), told.get("signal"), bool(told.get("timed_out"))
         )
         record = self._record_of(run)
@@ -304,7 +304,7 @@ def _listed(path: str) -> Listed:
     name = os.path.basename(path)
     unknown = Listed(name, name, *(None,) * 2, None, False, *(None,) * 4, "", None, None, None)
     try:
-        plan = plans.read(path)
+        plan = plans.read_plan(path)
     except UserError as error:
         return unknown._replace(problem=str(error).replace(path, "it", 1))
     told, past = journal.records(path), journal.read(path)
@@ -334,7 +334,7 @@ def runs_of(path: str) -> list[tuple[dict[str, str], str]]:
     """
     past = journal.read(path)
     found = []
-    for job in plans.read(path).jobs:
+    for job in plans.read_plan(path).jobs:
         for process in job.processes if job.key in past else ():
             labels = {"benchmark": job.benchmark, "run": process.key}
             found.append((labels, os.path.join(path, _run_of(process, past[job.key]))))
@@ -376,7 +376,7 @@ def _running(row: ProcessRow, shown: Snapshot, path: str) -> ProcessRow:
     """The row of a process whose run looks like that."""
     notes = [*shown.notes, *(note for rank in shown.ranks for note in rank.notes)]
     losses = [rank.loss for rank in shown.ranks if rank.loss is not None]
-    ended = results.of_record(os.path.dirname(path), os.path.basename(path))
+    ended = processes.end_from_record(os.path.dirname(path), os.path.basename(path))
     return replace(
         row,
         state=ENDED if ended else shown.state,
@@ -394,7 +394,7 @@ def _running(row: ProcessRow, shown: Snapshot, path: str) -> ProcessRow:
 
 
 def _ended(
-    process: Process, told: Mapping[str, Any], record: records.Record | None
+    process: PlannedProcess, told: Mapping[str, Any], record: records.Record | None
 ) -> tuple[str, ...]:
     """What is missing of the record of a process that has ended."""
     return ProcessResult(process.key, "", code=told.get("code"), record=record).missing
@@ -406,7 +406,7 @@ def _task(row: BenchmarkRow) -> TaskRow:
     return TaskRow(row.name, len(row.processes), steps, row.unit, row.rate, None, None, True)
 
 
-def _run_of(process: Process, past: journal.Past) -> str:
+def _run_of(process: PlannedProcess, past: journal.Past) -> str:
     """The run folder of its latest attempt, below the suite's."""
     return str((past.processes.get(process.key) or {}).get("run") or process.run)
 

@@ -1,1 +1,1 @@
-"""Running a plan: jobs one after the other, their record, and going on where somebody stopped."""
+"""Running a plan: jobs one after the other, their record, and resuming."""

@@ -7,28 +7,70 @@ started, never stops the others.
 from __future__ import annotations
 
 import os
+import select
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple
 
 from ... import reaper
 from ..plan.jobs import Job, Plan
-from . import adopting, isolation, links, results, starting
-from .active import Active, clear, strangers
-from .alarm import Alarm
-from .isolation import Devices
+from . import active_job, folder, processes
+from .active_job import ActiveJob, end_leftovers, orphans
+from .devices import DeviceLocks, release
 from .journal import FINISHED, INTERRUPTED, NOT_STARTED, STARTED, Journal
+from .policy import RunPolicy
 from .progress import Progress
-from .results import Result
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class SignalWaiter:
+    """From its creation until :meth:`close` signals wake :meth:`wait`, and do nothing else.
+
+    What was ignored when we started (SIGHUP under ``nohup``) stays so.
+    """
+
+    def __init__(self) -> None:
+        self._inner, self._outer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._before: dict[int, Any] = {}
+        self.stops: list[int] = []
+        """The signals to stop, in the order in which they came."""
+        for number in (signal.SIGCHLD, *STOPS):
+            if number == signal.SIGCHLD or signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._came)
+        self._fd_before = signal.set_wakeup_fd(self._outer, warn_on_full_buffer=False)
+
+    def _came(self, number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGCHLD:
+            self.stops.append(number)
+
+    def wait(self, seconds: float | None) -> None:
+        """Return when a signal has come since the last call, or after so many seconds."""
+        select.select([self._inner], [], [], None if seconds is None else max(0.0, seconds))
+        try:
+            while os.read(self._inner, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        """Have signals do what they did before."""
+        signal.set_wakeup_fd(self._fd_before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self._inner)
+        os.close(self._outer)
+
 
 WAIT = "wait"
 LOOK = 0.5
-"""Seconds between two looks at devices that somebody else uses."""
+"""Seconds between two looks at devices that other processes use."""
 
 
-class Todo(NamedTuple):
+class QueuedJob(NamedTuple):
     """A job that is to run, or that runs already."""
 
     job: Job
@@ -39,24 +81,7 @@ class Todo(NamedTuple):
 
 
 @dataclass
-class Manner:
-    """How jobs are run."""
-
-    max_parallel: int = 1
-    patience: float = 60.0
-    """Seconds to wait for devices that somebody else uses."""
-    allow_busy: bool = False
-    """Whether a job may begin on devices that somebody else uses."""
-    ready: Callable[[str], str | None] = lambda benchmark: None
-    """Why a benchmark cannot be started (not installed, not prepared), if it cannot."""
-    around: Callable[[], AbstractContextManager[object]] = nullcontext
-    """What is held while jobs run: environments, so that nobody changes them meanwhile."""
-    judge: Callable[[str, Job, Mapping[str, Result]], list[str]] = results.by_codes
-    """What is wrong with a job whose processes have ended so, as sentences; the suite's folder first."""
-
-
-@dataclass
-class Outcome:
+class EngineOutcome:
     """What became of the jobs of one call."""
 
     passed: list[str] = field(default_factory=list)
@@ -64,45 +89,45 @@ class Outcome:
     failed: dict[str, str] = field(default_factory=dict)
     """Why, by the job's key."""
     interrupted: list[int] = field(default_factory=list)
-    """The signals that asked us to stop."""
+    """The signals to stop, in the order in which they came."""
     problem: str | None = None
     """Why the record is not whole, if it is not."""
 
 
 class Engine:
-    """Runs ``todo`` of ``plan`` in the suite's run folder ``folder``."""
+    """Runs ``queued`` of ``plan`` in the suite's run folder ``folder``."""
 
     def __init__(
         self,
         plan: Plan,
         folder: str,
-        todo: Sequence[Todo],
+        queued: Sequence[QueuedJob],
         journal: Journal,
         progress: Progress,
-        manner: Manner,
+        policy: RunPolicy,
     ) -> None:
         self.plan = plan
         self.folder = folder
         self.journal = journal
         self.progress = progress
-        self.manner = manner
-        self.devices = Devices(plan.machine, os.path.join(plan.base, ".locks"))
-        self.outcome = Outcome()
-        self._waiting = list(todo)
-        self._active: list[Active] = []
+        self.policy = policy
+        self.devices = DeviceLocks(plan.machine, os.path.join(plan.base, ".locks"))
+        self.outcome = EngineOutcome()
+        self._waiting = list(queued)
+        self._active: list[ActiveJob] = []
         self._repeats = any(job.repeat for job in plan.jobs)
         self._blocked: float | None = None  # since when the next job waits for devices
         self._look_at = 0.0
         self._held: list[int] = []  # locks of devices, for the job that is about to begin
         self._childless = True
-        self._alarm: Alarm
+        self._alarm: SignalWaiter
         progress.watch(self._active, self._waiting)
 
-    def run(self) -> Outcome:
-        """Run everything; returns when nothing is left to do, or somebody wanted us to stop."""
+    def run(self) -> EngineOutcome:
+        """Run everything; returns when nothing is left to do, or a signal ended the suite."""
         _open_standard_streams()
         reaper.adopt_orphans()
-        self._alarm = Alarm()
+        self._alarm = SignalWaiter()
         try:
             while self._waiting or self._active:
                 self._begin_some()
@@ -145,7 +170,7 @@ class Engine:
             any(each.reaped(pid, code) for each in self._active)
 
     def _obey(self) -> None:
-        """Stop, if somebody wants that: first politely, when asked again at once."""
+        """Stop after a signal: after the first one politely, after a second at once."""
         seen = len(self.outcome.interrupted)
         for number in self._alarm.stops[seen:]:
             self.outcome.interrupted.append(number)
@@ -160,84 +185,86 @@ class Engine:
 
     def _begin_some(self) -> None:
         """Start as many jobs as may run side by side."""
-        while self._waiting and len(self._active) < self.manner.max_parallel:
-            todo = self._waiting[0]
-            hindrance = None if todo.adopted is not None else self._hindrance(todo)
-            if hindrance == WAIT:
+        while self._waiting and len(self._active) < self.policy.max_parallel:
+            queued = self._waiting[0]
+            blocker = None if queued.adopted is not None else self._blocker(queued)
+            if blocker == WAIT:
                 return
             self._waiting.pop(0)
             self._blocked = None
-            if hindrance is None:
-                self._begin(todo)
+            if blocker is None:
+                self._begin(queued)
             else:
-                self._not_started(todo, hindrance)
+                self._not_started(queued, blocker)
 
-    def _hindrance(self, todo: Todo) -> str | None:
+    def _blocker(self, queued: QueuedJob) -> str | None:
         """Why a job will never begin, or :data:`WAIT`, or nothing; then its devices are held."""
         if self._blocked is not None and time.monotonic() < self._look_at:
             return WAIT
-        if (why := self.manner.ready(todo.job.benchmark)) is not None:
+        if (why := self.policy.ready(queued.job.benchmark)) is not None:
             return why
-        obstacles = [] if self.manner.allow_busy else self._obstacles(todo)
+        obstacles = [] if self.policy.allow_busy else self._obstacles(queued)
         if not obstacles:
             return None
         now = time.monotonic()
         if self._blocked is None:
             self._blocked = now
-            self.progress.blocked(todo.job, obstacles)
-        if now - self._blocked >= self.manner.patience:
-            return f"{'; '.join(obstacles)} (waited {self.manner.patience:g} s)"
+            self.progress.blocked(queued.job, obstacles)
+        if now - self._blocked >= self.policy.patience:
+            return f"{'; '.join(obstacles)} (waited {self.policy.patience:g} s)"
         self._look_at = now + LOOK
         return WAIT
 
-    def _obstacles(self, todo: Todo) -> list[str]:
-        """Who uses the devices of a job; if nobody does, they are held for it from now on."""
-        devices = todo.job.devices
-        held = self.devices.take(devices, {"job": todo.job.key, "run": self.folder})
+    def _obstacles(self, queued: QueuedJob) -> list[str]:
+        """What else uses the devices of a job; if nothing does, they are locked for it from now on."""
+        devices = queued.job.devices
+        held = self.devices.take(devices, {"job": queued.job.key, "run": self.folder})
         if isinstance(held, str):
             return [held]
         obstacles = self.devices.obstacles(devices)
         if obstacles:
-            isolation.release(held)
+            release(held)
         else:
             self._held = held
         return obstacles
 
-    def _begin(self, todo: Todo) -> None:
-        active = Active(todo.job, todo.attempt, self.folder, todo.adopted is not None, todo.adopted)
-        if todo.adopted is None:
+    def _begin(self, queued: QueuedJob) -> None:
+        active = ActiveJob(
+            queued.job, queued.attempt, self.folder, queued.adopted is not None, queued.adopted
+        )
+        if queued.adopted is None:
             try:
-                self._start(todo, active)
-            except (starting.CannotStartError, OSError) as error:
-                self._not_started(todo, _sentence(error))
+                self._start(queued, active)
+            except (processes.CannotStartError, OSError) as error:
+                self._not_started(queued, _error_text(error))
                 return
         self._active.append(active)
         self.progress.started(active)
 
-    def _start(self, todo: Todo, active: Active) -> None:
-        job = todo.job
+    def _start(self, queued: QueuedJob, active: ActiveJob) -> None:
+        job = queued.job
         held, self._held = self._held, []
 
         def opened(pids: Sequence[int]) -> None:
             self.journal.job(
                 job.key,
                 STARTED,
-                todo.attempt,
+                queued.attempt,
                 benchmark=job.benchmark,
-                boot=adopting.boot(),
+                boot=active_job.boot_id(),
                 pids=list(pids),
                 processes={each.key: {"run": each.run} for each in job.processes},
             )
 
         try:
-            active.has(starting.start(job.processes, self.folder, held, opened))
+            active.has(processes.start_processes(job.processes, self.folder, held, opened))
         finally:
-            isolation.release(held)
+            release(held)
 
-    def _not_started(self, todo: Todo, reason: str) -> None:
-        job = todo.job
+    def _not_started(self, queued: QueuedJob, reason: str) -> None:
+        job = queued.job
         self.journal.job(
-            job.key, NOT_STARTED, todo.attempt, benchmark=job.benchmark, reason=reason, ok=False
+            job.key, NOT_STARTED, queued.attempt, benchmark=job.benchmark, reason=reason, ok=False
         )
         self.outcome.failed[job.key] = reason
         self.progress.not_started(job, reason)
@@ -249,13 +276,13 @@ class Engine:
             self._finish(each)
             self._active.remove(each)
 
-    def _finish(self, active: Active) -> None:
+    def _finish(self, active: ActiveJob) -> None:
         self._clear_up(active)
         job = active.job
         ordered = {each.key: active.results[each.key] for each in job.processes}
         state = INTERRUPTED if active.interrupted else FINISHED
         if not active.interrupted:
-            active.wrong[:0] = self.manner.judge(self.folder, job, ordered)
+            active.wrong[:0] = self.policy.judge(self.folder, job, ordered)
             active.wrong += self._linked(job)
         reason = "; ".join(active.wrong)
         ok = not reason and not active.interrupted
@@ -278,24 +305,28 @@ class Engine:
     def _linked(self, job: Job) -> list[str]:
         """What went wrong with the links to its data."""
         try:
-            links.link(self.folder, job, self._repeats)
+            folder.link_data(self.folder, job, self._repeats)
         except OSError as error:
-            return [_sentence(error)]
+            return [_error_text(error)]
         return []
 
-    def _clear_up(self, active: Active) -> None:
+    def _clear_up(self, active: ActiveJob) -> None:
         """Leave nothing running of a job: only an ``inject run`` that was killed can have."""
         left = []
         if active.adopted:
-            left = [p for each in active.job.processes for p in adopting.marked(self.folder, each)]
+            left = [
+                p
+                for each in active.job.processes
+                for p in active_job.marked_processes(self.folder, each)
+            ]
         elif not self._childless:
-            left = strangers(lambda pid: any(each.knows(pid) for each in self._active))
+            left = orphans(lambda pid: any(each.knows(pid) for each in self._active))
         if left:
-            ended = clear(left, self._reap)
+            ended = end_leftovers(left, self._reap)
             active.wrong += [f"left running, and was ended: {words}" for words in ended]
 
 
-def _sentence(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'start'}: {error.strerror}"
     return str(error)

@@ -1,18 +1,21 @@
-"""The run folder of a suite: made, found again, and held by one at a time."""
+"""The run folder of a suite: made, found again, held by one process at a time; what earlier ones took."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from ...errors import UserError
 from ...store.folder import LAST, checksum_of, replace_file, resolve
 from ...store.place import clean_name, create_unique
 from ..plan import jobs as plans
-from ..plan.jobs import Plan
+from ..plan.jobs import Job, Plan, is_suite_run
+from . import journal
 
 LOCK = "lock"
 
@@ -36,7 +39,7 @@ def write_plan(folder: str, plan: Plan) -> None:
         raise UserError(f"{folder}: no plan can be written: {error.strerror}") from None
 
 
-def find(base: str, which: str | None, suite: str | None = None) -> str:
+def find_resumable(base: str, which: str | None, suite: str | None = None) -> str:
     """The run folder that ``--resume`` means: a path, a run's name below ``base``, else the newest.
 
     With ``suite`` (the path of a YAML) the newest of that suite.
@@ -46,18 +49,18 @@ def find(base: str, which: str | None, suite: str | None = None) -> str:
     """
     runs = os.path.join(base, "runs")
     if which is not None and which != LAST:
-        found = which if _is_planned(which) else resolve(which, runs, _is_planned)
+        found = which if is_suite_run(which) else resolve(which, runs, is_suite_run)
         if found is not None:
             return os.path.abspath(found)
         raise UserError(f"--resume {which}: no suite has been run in {which}, nor in {runs}")
-    for path in newest(base):
+    for path in newest_runs(base):
         if suite is None or _suite_of(path) == os.path.abspath(suite):
             return path
     of = f" of {suite}" if suite else ""
     raise UserError(f"--resume: there is no run{of} in {runs}")
 
 
-def newest(base: str) -> list[str]:
+def newest_runs(base: str) -> list[str]:
     """The run folders of suites below ``base``, the newest first."""
     runs = os.path.join(base, "runs")
     try:
@@ -66,11 +69,7 @@ def newest(base: str) -> list[str]:
         return []
     names.sort(key=lambda name: name.split(".")[-2:], reverse=True)
     paths = (os.path.join(runs, name) for name in names)
-    return [path for path in paths if _is_planned(path)]
-
-
-def _is_planned(folder: str) -> bool:
-    return os.path.isfile(os.path.join(folder, plans.FILE))
+    return [path for path in paths if is_suite_run(path)]
 
 
 def _suite_of(folder: str) -> str | None:
@@ -83,7 +82,7 @@ def _suite_of(folder: str) -> str | None:
 
 
 def is_held(folder: str) -> bool:
-    """Whether somebody runs the suite in ``folder``; also before it is run for the first time."""
+    """Whether a process runs the suite in ``folder``; true before it is run for the first time."""
     try:
         file = os.open(os.path.join(folder, LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -97,11 +96,11 @@ def is_held(folder: str) -> bool:
         os.close(file)
 
 
-class Held:
-    """A run folder that nobody else runs at the same time.
+class FolderLock:
+    """The lock of a run folder: one process runs it at a time.
 
     Raises:
-        UserError: somebody does.
+        UserError: another process runs it.
     """
 
     def __init__(self, folder: str) -> None:
@@ -114,7 +113,7 @@ class Held:
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def _locked(self) -> bool:
-        """Lock it. Whoever watches the suite holds it for a moment (:func:`is_held`), again and again."""
+        """Lock it; tried repeatedly, since a process that watches holds it for a moment (:func:`is_held`)."""
         for _ in range(20):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -126,3 +125,56 @@ class Held:
     def release(self) -> None:
         """Let others have it."""
         os.close(self._file)
+
+
+MOST = 20
+"""Run folders that are looked into, the newest first."""
+
+
+def past_durations(base: str, names: Collection[str], most: int = MOST) -> dict[str, float]:
+    """By benchmark of ``names``, how long its last job below ``base`` took that ended well."""
+    found: dict[str, float] = {}
+    for folder in newest_runs(base)[:most]:
+        if len(found) == len(names):
+            break
+        for record in reversed(journal.records(folder)):
+            name = record.get("benchmark")
+            if name in names and name not in found and _passed(record):
+                found[name] = float(record["seconds"])
+    return found
+
+
+def _passed(record: Mapping[str, Any]) -> bool:
+    finished = record.get("state") == journal.FINISHED and record.get("ok") is True
+    return finished and isinstance(record.get("seconds"), (int, float))
+
+
+def link_data(folder: str, job: Job, repeats: bool) -> None:
+    """Put ``BENCH.D0.data``, … (``BENCH.R1.D0.data`` where there are repeats) into the suite's folder.
+
+    One that an earlier attempt left is replaced. Raises OSError.
+    """
+    stem = clean_name(job.benchmark) + (f".R{job.repeat}" if repeats else "")
+    for number, process in enumerate(job.processes):
+        path = os.path.join(folder, f"{stem}.D{number}.data")
+        if os.path.lexists(path):
+            os.unlink(path)
+        found = _data_file(os.path.join(folder, process.run))
+        if found is not None:
+            _link_or_copy(found, path)
+
+
+def _data_file(run: str) -> str | None:
+    """The stream of events of a run, if it has one."""
+    try:
+        names = sorted(name for name in os.listdir(run) if name.endswith(".data"))
+    except OSError:
+        return None
+    return os.path.join(run, names[0]) if names else None
+
+
+def _link_or_copy(old: str, new: str) -> None:
+    try:
+        os.link(old, new)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(old, new)

@@ -1,4 +1,4 @@
-"""What is said while a suite runs: on a terminal one line that changes, else a line for each event."""
+"""What is printed while a suite runs: on a terminal one line that changes, else a line for each event."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from ..plan.jobs import Job
-from ..plan.plantext import time_of
-from .active import Active
+from ..plan.listing import time_of
+from .active_job import ActiveJob
 
 TICK = 1.0
 """Seconds between two states of the line on a terminal."""
@@ -34,16 +34,16 @@ class Progress:
         self._tick = 0.0
         self._took: dict[str, float] = {}  # by benchmark, what its last job of this call took
         self._note = ""
-        self._active: Sequence[Active] = ()
+        self._active: Sequence[ActiveJob] = ()
         self._waiting: Sequence[_HasJob] = ()
 
-    def watch(self, active: Sequence[Active], waiting: Sequence[_HasJob]) -> None:
+    def watch(self, active: Sequence[ActiveJob], waiting: Sequence[_HasJob]) -> None:
         """The lists of the jobs that run and that are still to run, as they are at any time."""
         self._active, self._waiting = active, waiting
 
     # --- events ------------------------------------------------------------------------------------
 
-    def started(self, active: Active) -> None:
+    def started(self, active: ActiveJob) -> None:
         """A job runs."""
         self._note = ""
         if self._live:
@@ -54,7 +54,7 @@ class Progress:
         left = f"; {time_of(self.left())} left of the suite" if self._waiting else ""
         self._say(f"{active.job.key} {how} on {devices}, about {expected}{left}")
 
-    def finished(self, active: Active, ok: bool, reason: str) -> None:
+    def finished(self, active: ActiveJob, ok: bool, reason: str) -> None:
         """A job has ended."""
         if ok:
             self._took[active.job.benchmark] = active.seconds
@@ -73,7 +73,7 @@ class Progress:
         self._say(f"{job.key} waits: {'; '.join(obstacles)}")
 
     def stopping(self, first: bool, active: bool) -> None:
-        """Somebody wants us to stop."""
+        """A signal to stop has come."""
         if first and active:
             self._say("interrupted: the job that runs is being ended; once more ends it at once")
         self._note = "stopping"
@@ -128,7 +128,7 @@ class Progress:
         self._tick = 0.0
 
     def _write(self, text: str) -> None:
-        say(self._stream, text)
+        print_through(self._stream, text)
 
     def close(self) -> None:
         """Take the changing line away."""
@@ -136,8 +136,8 @@ class Progress:
             self._write("\r\x1b[K")
 
 
-def say(stream: TextIO, text: str) -> None:
-    """Print, whoever still listens: the suite goes on when its terminal has gone."""
+def print_through(stream: TextIO, text: str) -> None:
+    """Print, if that is still possible: the suite goes on when its terminal has gone."""
     try:
         stream.write(text)
         stream.flush()

@@ -11,9 +11,9 @@ from ...store.place import create_unique
 from ..config.model import Benchmark, Suite
 from ..environments.resources import Resources
 from ..plan import observations
+from ..plan.batch_sizes import batch_of, capacity_of, default_of, kind_of, resizable
 from ..plan.machine import Machine
 from ..plan.observations import CPU
-from ..plan.sizer import batch_of, capacity_of, default_of, kind_of, resizable
 from ..words import counted
 from .measuring import STEPS, Prober
 from .probing import MOST_PROBES, Interrupted, Probe, ProbeError, Search
@@ -100,7 +100,7 @@ def _one(
     finally:
         known = search.known()
         if known.observations or known.limits:
-            path = observations.add(folder, kind_of(machine), benchmark.name, known)
+            path = observations.add_observations(folder, kind_of(machine), benchmark.name, known)
             manner.say(
                 f"{benchmark.name}: {counted(len(known.observations), 'size')} known; {path}"
             )

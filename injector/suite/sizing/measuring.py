@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from ...store.place import clean_name
 from ..config.model import Benchmark, Suite
 from ..environments.resources import Resources
-from ..plan import planning
+from ..plan import planner
+from ..plan.batch_sizes import BatchSizer, with_batch
 from ..plan.jobs import Plan
 from ..plan.machine import Machine
-from ..plan.sizer import Sizer, with_batch
 from ..results import records, score
 from ..results.outcome import ProcessResult
-from ..run import journal, manners, whole
+from ..run import journal, suite_run
+from ..run.policy import policy_of_suite
 from . import exhaustion
 from .probing import Interrupted, Probe, ProbeError
 
@@ -52,18 +53,22 @@ class Prober:
         folder = os.path.join(self.folder, f"{clean_name(self.benchmark.name)}.{batch}")
         os.makedirs(folder)
         plan = self._plan(batch, folder)
-        manner = manners.of_suite(self.suite, plan)
-        code = whole.run(plan, folder, manner, io.StringIO())
-        if code == whole.INTERRUPTED:
+        policy = policy_of_suite(self.suite, plan)
+        code = suite_run.run(plan, folder, policy, io.StringIO())
+        if code == suite_run.INTERRUPTED:
             raise Interrupted
         return self._probe(batch, plan, folder)
 
     def _plan(self, batch: int, folder: str) -> Plan:
         suite = replace(self.suite, benchmarks=(self._short(batch),))
         options = {"use_current_env": self.use_current}
-        wish = planning.Wish(folder, options=options)
-        plan = planning.plan(
-            suite, self.machine, self.base, Sizer(str(batch)).ground(self.ground), wish
+        plan_options = planner.PlanOptions(folder, options=options)
+        plan = planner.plan_suite(
+            suite,
+            self.machine,
+            self.base,
+            BatchSizer(str(batch)).resources(self.ground),
+            plan_options,
         )
         if not plan.jobs:
             raise ProbeError("; ".join(each.reason for each in plan.left_out) or "nothing to run")

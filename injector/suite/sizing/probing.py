@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..plan.choosing import REACH, largest, rounded
-from ..plan.observations import Known, Limit, Observation
+from ..plan.batch_sizes import REACH, largest, rounded
+from ..plan.observations import BatchObservations, Limit, Observation
 
 MOST_PROBES = 10
 CLOSE = 1 / 16
@@ -104,7 +104,7 @@ class Search:
         batch = self._round(batch)
         return batch if batch >= 1 and all(batch != each.batch for each in self.probes) else None
 
-    def known(self) -> Known:
+    def known(self) -> BatchObservations:
         """What the probes tell."""
         fitting = sorted(
             Observation(each.batch, each.memory, each.rate)
@@ -116,4 +116,4 @@ class Search:
             for each in self.probes
             if not each.fits and self.capacity is not None
         )
-        return Known(tuple(fitting), tuple(limits))
+        return BatchObservations(tuple(fitting), tuple(limits))

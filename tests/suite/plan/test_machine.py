@@ -10,7 +10,7 @@ import pytest
 
 from injector.errors import UserError
 from injector.suite.plan import machine as module
-from injector.suite.plan.machine import Machine, find
+from injector.suite.plan.machine import Machine, find_machine
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def keys(machine):
     ],
 )
 def test_devices_that_are_asked_for(pretended, asked, found):
-    assert keys(find(asked, pretended)) == found
+    assert keys(find_machine(asked, pretended)) == found
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def test_devices_that_are_asked_for(pretended, asked, found):
 )
 def test_devices_that_there_are_not(pretended, asked, said):
     with pytest.raises(UserError) as raised:
-        find(asked, pretended)
+        find_machine(asked, pretended)
     assert said in str(raised.value)
     assert f"--devices {asked}" in str(raised.value)
 
 
 def test_what_the_environment_hides_is_not_there(pretended):
-    found = find("all", {**pretended, "CUDA_VISIBLE_DEVICES": "1"})
+    found = find_machine("all", {**pretended, "CUDA_VISIBLE_DEVICES": "1"})
     [device] = found.devices
     assert (device.key, device.token, device.name) == ("cuda:0", "1", "Card 1")
-    assert keys(find("all", {**pretended, "CUDA_VISIBLE_DEVICES": ""})) == ["cpu:0"]
+    assert keys(find_machine("all", {**pretended, "CUDA_VISIBLE_DEVICES": ""})) == ["cpu:0"]
 
 
 def test_without_accelerators_it_is_the_cores(nothing_installed):
-    assert keys(find("all", {})) == ["cpu:0"]
+    assert keys(find_machine("all", {})) == ["cpu:0"]
 
 
 @pytest.fixture
@@ -90,17 +90,17 @@ def test_a_driver_in_trouble_is_no_reason_to_run_on_the_cores(tmp_path):
     path.write_text(json.dumps({"fail": "the driver hangs"}))
     environ = {"INJECT_SCRIPTED_DEVICES": str(path)}
     with pytest.raises(UserError, match=r"the driver hangs.*--devices cpu:1 runs on the cores"):
-        find("all", environ)
-    assert keys(find("cpu:1", environ)) == ["cpu:0"]
+        find_machine("all", environ)
+    assert keys(find_machine("cpu:1", environ)) == ["cpu:0"]
 
 
 def test_cores_are_those_that_the_process_may_use_and_the_container_allows(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {2, 3, 6, 7, 8})
     monkeypatch.setattr(module, "_limits", lambda: {"cpus": 2.5, "memory_limit": 1 << 30})
-    found = find("cpu:1")
+    found = find_machine("cpu:1")
     assert (found.cores, found.cpu_count, found.memory) == ((2, 3, 6, 7, 8), 2, 1 << 30)
     monkeypatch.setattr(module, "_limits", lambda: {"cpus": 0.5})
-    assert find("cpu:1").cpu_count == 1
+    assert find_machine("cpu:1").cpu_count == 1
 
 
 def of(cores, count, devices):
@@ -116,11 +116,11 @@ def test_cores_are_split_between_processes_that_run_side_by_side():
 
 
 def test_what_a_suite_may_ask_of_it(pretended):
-    facts = find("all", pretended).facts()
+    facts = find_machine("all", pretended).facts()
     assert (facts["arch"], facts["gpu_count"]) == ("cuda", 2)
     assert facts["gpu"] == {"count": 2, "arch": "cuda", "name": "Card 0", "capacity": "1024 MiB"}
     assert facts["cpu_per_gpu"] == max(1, facts["cpu_count"] // 2)
-    shares = find("cpu:3").facts()
+    shares = find_machine("cpu:3").facts()
     assert (shares["arch"], shares["gpu_count"]) == ("cpu", 3)
     assert shares["cpu_per_gpu"] >= 1
 
@@ -129,7 +129,7 @@ def test_nothing_of_it_imports_torch_or_numpy(pretended):
     import subprocess
 
     code = (
-        "import sys; from injector.suite.plan.machine import find; find(); "
+        "import sys; from injector.suite.plan.machine import find_machine; find_machine(); "
         "print([name for name in ('torch', 'numpy') if name in sys.modules])"
     )
     root = str(module.__file__).rpartition("/injector/")[0]

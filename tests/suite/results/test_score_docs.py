@@ -11,7 +11,7 @@ from suitefolders import SuiteFolder, state
 
 from injector.suite.config.keys import problems
 from injector.suite.config.rules import RULES
-from injector.suite.plan import choosing, observations
+from injector.suite.plan import batch_sizes, observations
 from injector.suite.results import table
 from injector.suite.results.report import render
 from injector.suite.results.report.cells import HEADS
@@ -119,13 +119,13 @@ def test_the_report_of_the_docs_is_what_is_printed(tmp_path):
 def test_the_observations_of_the_docs(tmp_path):
     [block] = [b for b in re.findall(r"```yaml\n(.*?)```", SIZING, re.S) if "observations" in b]
     (tmp_path / "NVIDIA-L40S.yaml").write_text(block)
-    known = observations.known([str(tmp_path)], "NVIDIA L40S")["resnet50"]
+    known = observations.known_batches([str(tmp_path)], "NVIDIA L40S")["resnet50"]
     capacity = 24_000 * observations.MIB
     said = re.search(r"gets (\d+) with `multiple: 8`, (\d+) with `power: 2`; with `fastest` it\ngets (\d+)",
                      SIZING)  # fmt: skip
     assert said is not None
     assert [int(number) for number in said.groups()] == [
-        choosing.largest(known, capacity, multiple=8),
-        choosing.largest(known, capacity, power=2),
-        choosing.fastest(known, capacity),
+        batch_sizes.largest(known, capacity, multiple=8),
+        batch_sizes.largest(known, capacity, power=2),
+        batch_sizes.fastest(known, capacity),
     ]

@@ -7,14 +7,16 @@ import time
 
 import pytest
 
-from injector.suite.plan.jobs import Job, Process
-from injector.suite.run.active import Active
-from injector.suite.run.engine import Todo
+from injector.suite.plan.jobs import Job, PlannedProcess
+from injector.suite.run.active_job import ActiveJob
+from injector.suite.run.engine import QueuedJob
 from injector.suite.run.progress import Progress, time_of
 
 
 def job(name, expected):
-    made = Process(f"{name}.R0.D0", ("cpu:0",), ("x",), {}, "/", f"jobs/{name}", 600.0, expected)
+    made = PlannedProcess(
+        f"{name}.R0.D0", ("cpu:0",), ("x",), {}, "/", f"jobs/{name}", 600.0, expected
+    )
     return Job(f"{name}.R0", name, 0, (made,))
 
 
@@ -24,7 +26,7 @@ class Terminal(io.StringIO):
 
 
 def running(name, expected, since):
-    return Active(job(name, expected), 1, "/nowhere", False, time.time() - since)
+    return ActiveJob(job(name, expected), 1, "/nowhere", False, time.time() - since)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,10 @@ def test_times(seconds, said):
 
 def test_what_is_left_of_a_suite():
     progress = Progress(io.StringIO(), 4)
-    active, waiting = [running("a", 100.0, 30)], [Todo(job("b", 50.0), 1), Todo(job("c", 10.0), 1)]
+    active, waiting = (
+        [running("a", 100.0, 30)],
+        [QueuedJob(job("b", 50.0), 1), QueuedJob(job("c", 10.0), 1)],
+    )
     progress.watch(active, waiting)
     assert progress.left() == pytest.approx(130, abs=5)
     both = Progress(io.StringIO(), 4, parallel=2)
@@ -56,7 +61,7 @@ def test_a_line_for_each_event_where_nobody_looks():
     stream = io.StringIO()
     progress = Progress(stream, 3)
     first = running("a", 100.0, 0)
-    progress.watch([first], [Todo(job("b", 50.0), 1)])
+    progress.watch([first], [QueuedJob(job("b", 50.0), 1)])
     progress.started(first)
     progress.finished(first, False, "exit code 3")
     progress.not_started(job("b", 50.0), "not installed")

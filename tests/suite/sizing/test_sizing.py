@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from injector.errors import UserError
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import Where
-from injector.suite.plan import choosing, observations, sizer
-from injector.suite.plan.observations import MIB, Known, Limit, Observation, bytes_of
-from injector.suite.plan.sizer import Sizer
+from injector.suite.plan import batch_sizes, observations
+from injector.suite.plan.batch_sizes import BatchSizer
+from injector.suite.plan.observations import MIB, BatchObservations, Limit, Observation, bytes_of
 from injector.suite.results.outcome import ProcessResult
 from injector.suite.results.records import Record
 from injector.suite.sizing import exhaustion
@@ -26,7 +26,9 @@ GIB = 1 << 30
 
 def line(*batches, slope=GIB, begin=2 * GIB, rate=None):
     """What batches take that need so much each, beside what is always needed."""
-    return Known(tuple(Observation(b, begin + slope * b, rate and rate(b)) for b in batches))
+    return BatchObservations(
+        tuple(Observation(b, begin + slope * b, rate and rate(b)) for b in batches)
+    )
 
 
 # --- what is known
@@ -76,24 +78,24 @@ def test_both_of_milabenchs_forms_are_read(tmp_path):
     (tmp_path / "default.yaml").write_text(FIRST)
     (tmp_path / "H100.yaml").write_text(SECOND)
     folders = [str(tmp_path)]
-    assert observations.known(folders, "NVIDIA H100 80GB HBM3") == {
-        "bert": Known((
+    assert observations.known_batches(folders, "NVIDIA H100 80GB HBM3") == {
+        "bert": BatchObservations((
             Observation(8, 6025 * MIB, 159.86, 1744929478),
             Observation(16, 9541 * MIB, 193.47, 1744818946),
         ))
     }  # fmt: skip
-    assert observations.known(folders, "NVIDIA A100") == {
-        "bert": Known((Observation(1, 4108.75 * MIB), Observation(8, 8614.75 * MIB)))
+    assert observations.known_batches(folders, "NVIDIA A100") == {
+        "bert": BatchObservations((Observation(1, 4108.75 * MIB), Observation(8, 8614.75 * MIB)))
     }
-    assert observations.known(folders, "cpu") == {}, "the default is of devices"
+    assert observations.known_batches(folders, "cpu") == {}, "the default is of devices"
 
 
 def test_this_very_device_comes_first(tmp_path):
     (tmp_path / "H100.yaml").write_text(SECOND)
     kind = "NVIDIA H100 80GB HBM3"
-    observations.add(str(tmp_path), kind, "bert", line(4))
-    observations.add(str(tmp_path), "NVIDIA H100 PCIe", "bert", line(5))
-    found = observations.known([str(tmp_path)], kind)["bert"]
+    observations.add_observations(str(tmp_path), kind, "bert", line(4))
+    observations.add_observations(str(tmp_path), "NVIDIA H100 PCIe", "bert", line(5))
+    found = observations.known_batches([str(tmp_path)], kind)["bert"]
     assert [each.batch for each in found.observations] == [4]
 
 
@@ -110,26 +112,28 @@ def test_this_very_device_comes_first(tmp_path):
 def test_a_file_that_makes_no_sense_is_named(tmp_path, content, said):
     (tmp_path / "default.yaml").write_text(content)
     with pytest.raises(UserError, match=said) as error:
-        observations.known([str(tmp_path)], "X")
+        observations.known_batches([str(tmp_path)], "X")
     assert "default.yaml" in str(error.value)
 
 
 def test_a_folder_that_is_not_there_knows_nothing(tmp_path):
-    assert observations.known([str(tmp_path / "none")], "X") == {}
+    assert observations.known_batches([str(tmp_path / "none")], "X") == {}
 
 
 def test_what_is_written_is_read_and_what_was_there_stays(tmp_path):
     folder, kind = str(tmp_path / "sizing"), "AMD Instinct MI325 OAM"
-    path = observations.add(folder, kind, "bert", line(8, 16, rate=lambda b: 10.0 * b))
+    path = observations.add_observations(folder, kind, "bert", line(8, 16, rate=lambda b: 10.0 * b))
     assert path.endswith("AMD-Instinct-MI325-OAM.yaml")
-    observations.add(folder, kind, "other", line(1))
-    observations.add(folder, kind, "bert", Known((Observation(16, GIB, 5.0),), (Limit(32, GIB),)))
-    found = observations.known([folder], kind)
+    observations.add_observations(folder, kind, "other", line(1))
+    observations.add_observations(
+        folder, kind, "bert", BatchObservations((Observation(16, GIB, 5.0),), (Limit(32, GIB),))
+    )
+    found = observations.known_batches([folder], kind)
     assert set(found) == {"bert", "other"}
     assert [(each.batch, each.rate) for each in found["bert"].observations] == [(8, 80), (16, 5)]
     assert found["bert"].limits == (Limit(32, GIB),)
-    observations.add(folder, kind, "bert", line(64))
-    assert observations.known([folder], kind)["bert"].limits == (), "64 fits, so 32 does"
+    observations.add_observations(folder, kind, "bert", line(64))
+    assert observations.known_batches([folder], kind)["bert"].limits == (), "64 fits, so 32 does"
     text = (tmp_path / "sizing" / "AMD-Instinct-MI325-OAM.yaml").read_text()
     assert "{batch_size: 8, memory: 10240.00 MiB, perf: 80.0" in text
 
@@ -137,7 +141,7 @@ def test_what_is_written_is_read_and_what_was_there_stays(tmp_path):
 def test_what_others_wrote_into_a_file_stays(tmp_path):
     path = tmp_path / "cpu.yaml"
     path.write_text(FIRST.replace("arg: --batch-size", "arg: --bs"))
-    observations.add(str(tmp_path), "cpu", "bert", line(2))
+    observations.add_observations(str(tmp_path), "cpu", "bert", line(2))
     told = yaml.safe_load(path.read_text())
     assert (told["device"], told["version"]) == ("cpu", 1.0)
     assert (told["bert"]["arg"], told["bert"]["optimized"]) == ("--bs", 128)
@@ -148,14 +152,14 @@ def test_what_others_wrote_into_a_file_stays(tmp_path):
 def test_two_that_write_at_once_lose_nothing(tmp_path):
     def write(name):
         for batch in range(1, 11):
-            observations.add(str(tmp_path), "cpu", name, line(batch))
+            observations.add_observations(str(tmp_path), "cpu", name, line(batch))
 
     threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found = observations.known([str(tmp_path)], "cpu")
+    found = observations.known_batches([str(tmp_path)], "cpu")
     assert {name: len(each.observations) for name, each in found.items()} == dict.fromkeys(
         "abcd", 10
     )
@@ -164,7 +168,7 @@ def test_two_that_write_at_once_lose_nothing(tmp_path):
 def test_a_place_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="--sizing names another folder"):
-        observations.add(str(tmp_path / "file" / "sizing"), "cpu", "a", line(1))
+        observations.add_observations(str(tmp_path / "file" / "sizing"), "cpu", "a", line(1))
 
 
 # --- what follows
@@ -172,49 +176,49 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path):
 
 def test_the_line_is_read_at_the_capacity():
     known = line(4, 8, 16)  # 2 GiB + 1 GiB a batch
-    assert choosing.largest(known, 22 * GIB, margin=0) == 20
-    assert choosing.largest(known, 22 * GIB, multiple=8, margin=0) == 16
-    assert choosing.largest(known, 22 * GIB, power=2, margin=0) == 16
-    assert choosing.largest(known, 22 * GIB, margin=0.5) == 9
-    assert choosing.largest(known, 12 * GIB, margin=0) == 10
+    assert batch_sizes.largest(known, 22 * GIB, margin=0) == 20
+    assert batch_sizes.largest(known, 22 * GIB, multiple=8, margin=0) == 16
+    assert batch_sizes.largest(known, 22 * GIB, power=2, margin=0) == 16
+    assert batch_sizes.largest(known, 22 * GIB, margin=0.5) == 9
+    assert batch_sizes.largest(known, 12 * GIB, margin=0) == 10
 
 
 def test_nothing_is_said_without_an_observation_that_fits():
-    assert choosing.largest(Known(), GIB) is None
-    assert choosing.largest(line(8), GIB) is None
-    assert choosing.largest(line(8), 80 * GIB) == 8, "of one there is no line"
+    assert batch_sizes.largest(BatchObservations(), GIB) is None
+    assert batch_sizes.largest(line(8), GIB) is None
+    assert batch_sizes.largest(line(8), 80 * GIB) == 8, "of one there is no line"
 
 
 def test_memory_that_does_not_grow_says_nothing_of_larger_batches():
-    assert choosing.largest(line(8, 16, 32, slope=0), 80 * GIB) == 32
+    assert batch_sizes.largest(line(8, 16, 32, slope=0), 80 * GIB) == 32
 
 
 def test_a_line_is_not_believed_too_far():
-    assert choosing.largest(line(1, 2), 1000 * GIB) == 2 * choosing.REACH
+    assert batch_sizes.largest(line(1, 2), 1000 * GIB) == 2 * batch_sizes.REACH
 
 
 def test_what_did_not_fit_is_never_chosen():
     known = line(4, 8)._replace(limits=(Limit(12, 80 * GIB),))
-    assert choosing.largest(known, 80 * GIB) == 11
+    assert batch_sizes.largest(known, 80 * GIB) == 11
     small = line(4, 8)._replace(limits=(Limit(12, 2 * GIB),))
-    assert choosing.largest(small, 80 * GIB) == 16, "that was a smaller device"
+    assert batch_sizes.largest(small, 80 * GIB) == 16, "that was a smaller device"
 
 
 def test_observations_that_scatter_are_taken_from_above():
     """milabench's default.yaml has batches that took 475 MiB, by a mistake."""
     good = [Observation(b, 2 * GIB + GIB * b) for b in (1, 4, 8, 32, 64)]
     odd = [Observation(2, 475.0 * MIB), Observation(16, 475.0 * MIB)]
-    found = choosing.largest(Known(tuple(sorted(good + odd))), 80 * GIB, margin=0)
+    found = batch_sizes.largest(BatchObservations(tuple(sorted(good + odd))), 80 * GIB, margin=0)
     assert 64 <= found <= 78
 
 
 def test_the_fastest_that_fits():
     known = line(8, 16, 32, 64, rate=lambda b: {8: 1.0, 16: 9.0, 32: 5.0, 64: 99.0}[b])
-    assert choosing.fastest(known, 40 * GIB) == 16
-    assert choosing.fastest(known, 80 * GIB) == 64
-    assert choosing.fastest(known, 4 * GIB) is None
-    assert choosing.fastest(line(8), 40 * GIB) is None, "nothing is known of rates"
-    assert choosing.fastest(known._replace(limits=(Limit(64, 80 * GIB),)), 80 * GIB) == 16
+    assert batch_sizes.fastest(known, 40 * GIB) == 16
+    assert batch_sizes.fastest(known, 80 * GIB) == 64
+    assert batch_sizes.fastest(known, 4 * GIB) is None
+    assert batch_sizes.fastest(line(8), 40 * GIB) is None, "nothing is known of rates"
+    assert batch_sizes.fastest(known._replace(limits=(Limit(64, 80 * GIB),)), 80 * GIB) == 16
 
 
 @pytest.mark.parametrize(
@@ -223,7 +227,7 @@ def test_the_fastest_that_fits():
      (1000, None, 10, 1000), (999, None, 10, 100), (243, None, 3, 243), (37, None, None, 37)],
 )  # fmt: skip
 def test_rounding_down(batch, multiple, power, found):
-    assert choosing.rounded(batch, multiple, power) == found
+    assert batch_sizes.rounded(batch, multiple, power) == found
 
 
 batches = st.lists(st.integers(1, 2000), min_size=1, max_size=12, unique=True)
@@ -232,7 +236,7 @@ batches = st.lists(st.integers(1, 2000), min_size=1, max_size=12, unique=True)
 @given(batches, st.floats(0.001, 8), st.floats(0, 20), st.floats(1, 400), st.integers(1, 16))
 def test_never_more_than_memory_allows(sizes, slope, begin, capacity, multiple):
     known = line(*sorted(sizes), slope=slope * GIB, begin=begin * GIB)
-    found = choosing.largest(known, capacity * GIB, multiple=multiple, margin=0)
+    found = batch_sizes.largest(known, capacity * GIB, multiple=multiple, margin=0)
     if found is not None:
         assert (begin + slope * found) * GIB <= capacity * GIB * (1 + 1e-9)
 
@@ -245,8 +249,8 @@ scattered = st.lists(
 
 @given(scattered, st.floats(1, 100))
 def test_never_as_large_as_what_was_too_large(found, capacity):
-    known = Known(tuple(sorted(Observation(b, m * GIB) for b, m in found)))
-    chosen = choosing.largest(known, capacity * GIB, margin=0)
+    known = BatchObservations(tuple(sorted(Observation(b, m * GIB) for b, m in found)))
+    chosen = batch_sizes.largest(known, capacity * GIB, margin=0)
     refused = [b for b, m in found if m > capacity]
     if chosen is not None:
         assert chosen < min(refused, default=chosen + 1)
@@ -264,7 +268,7 @@ BATCH = {"arg": "--batch-size", "default": 64, "multiple": 8}
 
 def test_the_argument_is_set_and_auto_batch_means_it():
     known = {"bert": line(4, 8, 16)}
-    chosen = Sizer("auto", "X", 30 * GIB, known)
+    chosen = BatchSizer("auto", "X", 30 * GIB, known)
     bert = benchmark(batch=BATCH, argv={"--lr": 1, "--batch-size": 64})
     assert chosen.sized(bert).settings["argv"] == {"--lr": 1, "--batch-size": 24}
     assert chosen.resize(bert)(64) == 24
@@ -275,7 +279,7 @@ def test_the_argument_is_set_and_auto_batch_means_it():
 
 
 def test_what_nothing_is_known_of_keeps_its_batch():
-    chosen = Sizer("auto", "X", 30 * GIB, {})
+    chosen = BatchSizer("auto", "X", 30 * GIB, {})
     bert = benchmark(batch=BATCH)
     assert chosen.sized(bert) is bert and chosen.resize(bert)(64) == 64
     auto = benchmark("auto", argv={"--bs": "auto_batch(16)"})
@@ -284,20 +288,20 @@ def test_what_nothing_is_known_of_keeps_its_batch():
 
 
 def test_a_number_is_for_all_and_nonsense_is_refused():
-    assert Sizer("12").sized(benchmark(batch=BATCH)).settings["argv"] == {"--batch-size": 12}
-    assert Sizer("12").resize(benchmark())(64) == 12
+    assert BatchSizer("12").sized(benchmark(batch=BATCH)).settings["argv"] == {"--batch-size": 12}
+    assert BatchSizer("12").resize(benchmark())(64) == 12
     for how in ("auto", "fastest", "7"):
-        assert sizer.checked(how) == how
+        assert batch_sizes.checked_option(how) == how
     for how in ("0", "-3", "many", "1.5", "", "٣"):
         with pytest.raises(UserError, match="auto, fastest"):
-            sizer.checked(how)
+            batch_sizes.checked_option(how)
 
 
 def test_the_size_that_it_was_written_with():
-    assert sizer.default_of(benchmark(batch=BATCH)) == 64
-    assert sizer.default_of(benchmark(batch={"arg": "-b"}, argv={"-b": 12})) == 12
-    assert sizer.default_of(benchmark(argv={"-b": "auto_batch( 16 )"})) == 16
-    assert sizer.default_of(benchmark(argv={"-b": ["x"]})) == 1
+    assert batch_sizes.default_of(benchmark(batch=BATCH)) == 64
+    assert batch_sizes.default_of(benchmark(batch={"arg": "-b"}, argv={"-b": 12})) == 12
+    assert batch_sizes.default_of(benchmark(argv={"-b": "auto_batch( 16 )"})) == 16
+    assert batch_sizes.default_of(benchmark(argv={"-b": ["x"]})) == 1
 
 
 # --- which are tried
@@ -351,9 +355,9 @@ def test_what_a_search_finds_fits_and_is_close(limit, start, multiple, careful):
     fits = [each.batch for each in search.probes if each.fits]
     assert len({each.batch for each in search.probes}) == len(search.probes)
     if not fits:
-        assert choosing.rounded(start, multiple) > limit
+        assert batch_sizes.rounded(start, multiple) > limit
         return
-    chosen = choosing.largest(search.known(), capacity, multiple, margin=0)
+    chosen = batch_sizes.largest(search.known(), capacity, multiple, margin=0)
     assert chosen <= limit
     if not careful:
         assert max(fits) + max(max(fits) / 16, multiple) * 2 >= limit
@@ -414,4 +418,4 @@ def test_out_of_memory_in_every_way(tmp_path, ended, text, full):
 def test_what_is_known_beside_a_suite_and_where_that_lies(tmp_path):
     (tmp_path / "s.yaml").write_text("")
     suite = Suite("s", tmp_path / "s.yaml", ())
-    assert sizer.folder_of(suite) == str(tmp_path / "sizing")
+    assert batch_sizes.folder_of(suite) == str(tmp_path / "sizing")

@@ -1,10 +1,11 @@
-"""``--batch``: which batch size each benchmark of a suite is given."""
+"""``--batch``: which batch size each benchmark of a suite is given, from what was observed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,103 @@ from ...errors import UserError
 from .. import shipped
 from ..config.model import Benchmark, Suite
 from ..environments.resources import Resources
-from . import choosing, observations
+from . import observations
 from .machine import Machine
-from .observations import CPU, Known
+from .observations import CPU, BatchObservations, Observation
+
+MARGIN = 0.05
+"""Of a device's memory, what is left free: what else lies there differs from run to run."""
+REACH = 2
+"""How far beyond the largest batch that was measured the line is believed."""
+
+
+def largest(
+    known: BatchObservations,
+    capacity: float,
+    multiple: int | None = None,
+    power: int | None = None,
+    margin: float = MARGIN,
+) -> int | None:
+    """The largest batch that fits into ``capacity`` bytes; None if it is not known.
+
+    A line is fitted through the observations (least squares, memory → batch, as milabench does it) and
+    read at the capacity. Never more than memory allows: by no observation, by no batch that did not
+    fit, and not by the line batch → memory raised to the observation that lies highest above it. The
+    result is rounded down to ``multiple``, or to a power of ``power``.
+    """
+    room = capacity * (1 - margin)
+    fitting = [each for each in known.observations if each.memory <= room]
+    if not fitting:
+        return None
+    most = max(each.batch for each in fitting)
+    line = min(_batch_at(known.observations, room), most * REACH)
+    found = min(max(line, most), _largest_allowed(known, room))
+    return rounded(found, multiple, power) if found > 0 else None
+
+
+def _largest_allowed(known: BatchObservations, room: float) -> int:
+    """The largest batch that nothing speaks against."""
+    # What needed too much here, and what did not even fit into more than there is here.
+    refused = [each.batch for each in known.observations if each.memory > room]
+    refused += [each.batch for each in known.limits if each.capacity >= room]
+    return min(refused, default=1 << 62) - 1
+
+
+def _batch_at(observations: tuple[Observation, ...], room: float) -> int:
+    """The batch at which the line through ``observations`` reaches ``room``; 0 without a line."""
+    memory, batch = [each.memory for each in observations], [each.batch for each in observations]
+    there, back = _line(memory, batch), _line(batch, memory)
+    if there is None or back is None or there[0] <= 0 or back[0] <= 0:
+        return 0  # memory does not grow with the batch, or only one size was measured
+    found = floor(there[0] * room + there[1] + 1e-9)
+    slope, begin = back
+    above = max(each.memory - (slope * each.batch + begin) for each in observations)
+    return min(found, floor((room - begin - above) / slope + 1e-9))
+
+
+def _line(x: list[float] | list[int], y: list[float] | list[int]) -> tuple[float, float] | None:
+    """Slope and begin of the line of least squares; None where all of ``x`` are the same."""
+    n = len(x)
+    middle, level = sum(x) / n, sum(y) / n
+    spread = sum((each - middle) ** 2 for each in x)
+    if not spread:
+        return None
+    both = sum((a - middle) * (b - level) for a, b in zip(x, y, strict=True))
+    slope = both / spread
+    return slope, level - slope * middle
+
+
+def fastest(known: BatchObservations, capacity: float, margin: float = MARGIN) -> int | None:
+    """Of the batches that were measured and fit the one with the highest rate; of equals the smallest."""
+    room = capacity * (1 - margin)
+    below = _largest_allowed(known, room)
+    fitting = [
+        each
+        for each in known.observations
+        if each.memory <= room and each.rate is not None and each.batch <= below
+    ]
+    best = max(fitting, key=lambda each: (each.rate or 0.0, -each.batch), default=None)
+    return best.batch if best else None
+
+
+def rounded(batch: int, multiple: int | None = None, power: int | None = None) -> int:
+    """``batch`` down to a multiple, or to a power; what is below the first one stays."""
+    if power and batch >= power:
+        found = power
+        while found * power <= batch:
+            found *= power
+        return found
+    if multiple and batch >= multiple:
+        return batch // multiple * multiple
+    return batch
+
 
 AUTO, FASTEST = "auto", "fastest"
 _AUTO = re.compile(r"\bauto_batch\(\s*(\d+)\s*\)")
 
 
 @dataclass(frozen=True)
-class Sizer:
+class BatchSizer:
     """Chooses batch sizes for one kind of device."""
 
     how: str
@@ -30,7 +118,7 @@ class Sizer:
     """The device's name."""
     capacity: float | None = None
     """Bytes of a device."""
-    known: Mapping[str, Known] = field(default_factory=dict)
+    known: Mapping[str, BatchObservations] = field(default_factory=dict)
     """By benchmark."""
 
     def size(self, benchmark: Benchmark) -> int | None:
@@ -41,9 +129,9 @@ class Sizer:
         if known is None or self.capacity is None:
             return None
         if self.how == FASTEST:
-            return choosing.fastest(known, self.capacity)
+            return fastest(known, self.capacity)
         batch = batch_of(benchmark)
-        return choosing.largest(known, self.capacity, batch.get("multiple"), batch.get("power"))
+        return largest(known, self.capacity, batch.get("multiple"), batch.get("power"))
 
     def resize(self, benchmark: Benchmark) -> Callable[[int], int]:
         """What ``auto_batch(N)`` means for ``benchmark``."""
@@ -55,11 +143,13 @@ class Sizer:
         found = self.size(benchmark)
         return benchmark if found is None else with_batch(benchmark, found)
 
-    def ground(self, ground: Callable[[Benchmark], Resources]) -> Callable[[Benchmark], Resources]:
-        """``ground``, on which ``auto_batch`` means what is chosen here."""
+    def resources(
+        self, resources: Callable[[Benchmark], Resources]
+    ) -> Callable[[Benchmark], Resources]:
+        """``resources``, on which ``auto_batch`` means what is chosen here."""
 
         def sized(benchmark: Benchmark) -> Resources:
-            found = ground(benchmark)
+            found = resources(benchmark)
             return replace(found, context={**found.context, "auto_batch": self.resize(benchmark)})
 
         return sized
@@ -75,7 +165,7 @@ class Sizer:
         return replace(suite, benchmarks=tuple(map(self.sized, suite.benchmarks)))
 
 
-def of(how: str, suite: Suite, machine: Machine, folder: str | None = None) -> Sizer:
+def sizer_for(how: str, suite: Suite, machine: Machine, folder: str | None = None) -> BatchSizer:
     """What ``--batch`` means for ``suite`` on ``machine``, with the observations in ``folder``.
 
     Without ``folder`` those beside the suite's file, then the shipped ones.
@@ -85,12 +175,12 @@ def of(how: str, suite: Suite, machine: Machine, folder: str | None = None) -> S
     """
     kind = kind_of(machine)
     places = [folder] if folder else [folder_of(suite), str(shipped.place("suites") / "sizing")]
-    found = observations.known(dict.fromkeys(places), kind)
-    return Sizer(checked(how), kind, capacity_of(machine), found)
+    found = observations.known_batches(dict.fromkeys(places), kind)
+    return BatchSizer(checked_option(how), kind, capacity_of(machine), found)
 
 
 def folder_of(suite: Suite) -> str:
-    """Where the observations of a suite lie unless somebody says so: ``sizing/`` beside its file."""
+    """Where the observations of a suite lie by default: ``sizing/`` beside its file."""
     return str(Path(suite.file).absolute().parent / "sizing")
 
 
@@ -108,14 +198,14 @@ def suggest(
     benchmark: Benchmark,
     kind: str,
     capacity: float,
-    known: Mapping[str, Known],
+    known: Mapping[str, BatchObservations],
     how: str = AUTO,
 ) -> int | None:
     """The batch for ``benchmark`` on a device of ``kind`` with ``capacity`` bytes; None if unknown."""
-    return Sizer(how, kind, capacity, known).size(benchmark)
+    return BatchSizer(how, kind, capacity, known).size(benchmark)
 
 
-def checked(how: str) -> str:
+def checked_option(how: str) -> str:
     """What ``--batch`` was given, if it makes sense. Raises UserError."""
     if how in (AUTO, FASTEST) or (how.isascii() and how.isdecimal() and int(how) > 0):
         return how
@@ -161,10 +251,10 @@ def with_batch(benchmark: Benchmark, size: int) -> Benchmark:
     argv = benchmark.settings.get("argv") or {}
     if isinstance(argv, Mapping):
         return benchmark.with_settings(argv={**argv, argument: size})
-    return benchmark.with_settings(argv=[*_without(list(argv), argument), argument, size])
+    return benchmark.with_settings(argv=[*_without_option(list(argv), argument), argument, size])
 
 
-def _without(words: list[Any], argument: str) -> list[Any]:
+def _without_option(words: list[Any], argument: str) -> list[Any]:
     """``words`` of a command line without ``argument`` and its value."""
     if argument not in words:
         return words

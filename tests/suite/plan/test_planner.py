@@ -18,10 +18,11 @@ from suite_runs import plan as read_plan
 
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import SuiteError, Where
-from injector.suite.plan import commands
-from injector.suite.plan.jobs import Plan, Process
+from injector.suite.environments.resources import Resources
+from injector.suite.plan import command_lines
+from injector.suite.plan.jobs import Plan, PlannedProcess
 from injector.suite.plan.machine import Device, Machine
-from injector.suite.plan.planning import Ground, Wish, plan, visible
+from injector.suite.plan.planner import PlanOptions, plan_suite, visible_devices
 from injector.suite.run.folder import write_plan
 
 CPU = Machine(tuple(Device("cpu", n) for n in range(2)), (0, 1, 2, 3), 4, 8 << 30, "here")
@@ -32,7 +33,7 @@ CUDA = Machine(
     64 << 30,
     "there",
 )
-GROUND = Ground("/env/bin/python", {"data": "/base/data"})
+GROUND = Resources("/env/bin/python", {"data": "/base/data"})
 
 
 def suite(**benchmarks):
@@ -44,20 +45,24 @@ def suite(**benchmarks):
 
 
 def planned(machine=CPU, ground=GROUND, wish=None, **benchmarks) -> Plan:
-    return plan(
-        suite(**benchmarks), machine, "/base", lambda each: ground, wish or Wish("/base/runs/x")
+    return plan_suite(
+        suite(**benchmarks),
+        machine,
+        "/base",
+        lambda each: ground,
+        wish or PlanOptions("/base/runs/x"),
     )
 
 
-def processes(made: Plan) -> list[Process]:
+def processes(made: Plan) -> list[PlannedProcess]:
     return [process for job in made.jobs for process in job.processes]
 
 
-def program(process: Process) -> list[str]:
+def program(process: PlannedProcess) -> list[str]:
     return list(process.command[process.command.index("--") + 1 :])
 
 
-def own_options(process: Process) -> list[str]:
+def own_options(process: PlannedProcess) -> list[str]:
     start = ["/env/bin/python", "-m", "injector", "run", "--into"]
     assert list(process.command[:5]) == start
     return list(process.command[5 : process.command.index("--")])
@@ -85,7 +90,7 @@ def test_shares_of_the_processor_see_no_accelerator():
 
 
 def test_binding_to_cores():
-    made = planned(wish=Wish("/r", pin=True), a={})
+    made = planned(wish=PlanOptions("/r", pin=True), a={})
     assert [each.cores for each in processes(made)] == [(0, 1), (2, 3)]
     assert [each.cores for each in processes(planned(a={}))] == [(), ()]
     assert [each.cores for each in processes(planned(a={"plan": {"pin": True}}))] == [
@@ -111,7 +116,7 @@ def test_binding_to_cores():
     ],
 )
 def test_what_shows_a_program_its_devices(kind, variables):
-    assert visible([Device(kind, 0, "4"), Device(kind, 1, "5")]) == variables
+    assert visible_devices([Device(kind, 0, "4"), Device(kind, 1, "5")]) == variables
 
 
 # --- njobs ------------------------------------------------------------------------------------------
@@ -230,7 +235,7 @@ def test_mistakes_of_all_benchmarks_at_once():
 
 
 def test_variables_of_the_benchmark_come_last():
-    ground = Ground("/env/bin/python", {}, lambda settings: {"PATH": "/env/bin", "A": "theirs"})
+    ground = Resources("/env/bin/python", {}, lambda settings: {"PATH": "/env/bin", "A": "theirs"})
     env = {"A": "own", "OMP_NUM_THREADS": 1, "FLAG": True, "GONE": None}
     [process, _] = processes(planned(ground=ground, a={"env": env}))
     found = process.environment
@@ -243,7 +248,7 @@ def test_variables_of_the_benchmark_come_last():
 def test_where_a_program_runs():
     [own, _] = processes(planned(a={}))
     assert own.folder == "/base/runs/x/jobs/a.R0.D0/out"
-    [source, _] = processes(planned(ground=Ground("/env/bin/python", folder="/source"), a={}))
+    [source, _] = processes(planned(ground=Resources("/env/bin/python", folder="/source"), a={}))
     assert source.folder == "/source"
     [said, _] = processes(planned(a={"folder": "/there"}))
     assert said.folder == "/there"
@@ -258,7 +263,7 @@ def test_each_process_has_an_out_of_its_own():
 
 
 def test_what_it_will_take():
-    wish = Wish("/r", history={"a": 42.0, "c": 9_000.0})
+    wish = PlanOptions("/r", history={"a": 42.0, "c": 9_000.0})
     made = planned(wish=wish, a={"max_duration": 100}, b={"max_duration": 200}, c={})
     assert {job.benchmark: job.expected for job in made.jobs} == {"a": 42.0, "b": 200.0, "c": 600.0}
 
@@ -290,7 +295,7 @@ def test_names_that_are_no_file_names():
 
 
 def test_a_plan_is_read_as_it_was_written():
-    made = planned(CUDA, wish=Wish("/r", repeat=2, pin=True), a={}, b={"enabled": False})
+    made = planned(CUDA, wish=PlanOptions("/r", repeat=2, pin=True), a={}, b={"enabled": False})
     assert Plan.of_json(json.loads(json.dumps(made.as_json()))) == made
 
 
@@ -334,7 +339,7 @@ suites_of = st.dictionaries(st.sampled_from(["a", "b-c", "d.e"]), benchmarks, mi
 
 @given(suites_of, st.integers(1, 3), st.sampled_from([CPU, CUDA]))
 def test_the_same_suite_gives_the_same_plan(benchmarks, repeat, machine):
-    wish = Wish("/r", repeat=repeat)
+    wish = PlanOptions("/r", repeat=repeat)
     once, again = (planned(machine, wish=wish, **benchmarks) for _ in range(2))
     assert once == again
     assert len(once.jobs) == repeat * len(benchmarks)
@@ -367,9 +372,9 @@ def test_a_run_starts_what_the_plan_says(suites, tmp_path, benchmarks):
     machine = Machine(CPU.devices, cores, len(cores), 1 << 30, "here")
     folder = suites.base / "runs" / f"x.{len(suites.runs())}"
     folder.mkdir(parents=True)
-    wish = Wish(str(folder), options={"use_current_env": True})
-    made = plan(
-        suite(**benchmarks), machine, str(suites.base), lambda each: Ground(str(recorder)), wish
+    wish = PlanOptions(str(folder), options={"use_current_env": True})
+    made = plan_suite(
+        suite(**benchmarks), machine, str(suites.base), lambda each: Resources(str(recorder)), wish
     )
     write_plan(str(folder), made)
     done = suites.call("run", "--resume", folder)
@@ -395,14 +400,14 @@ def test_an_inject_run_that_hangs_is_ended_by_the_suite(suites, tmp_path):
     folder = suites.base / "runs" / "x"
     folder.mkdir(parents=True)
     made = planned(
-        ground=Ground(str(stubborn)),
-        wish=Wish(str(folder), options={"use_current_env": True}),
+        ground=Resources(str(stubborn)),
+        wish=PlanOptions(str(folder), options={"use_current_env": True}),
         a={"max_duration": 0.2},
         b={"max_duration": 0.2},
     )
     write_plan(str(folder), made)
     program = (
-        "from injector.suite.run import active; active.BACKSTOP = 0.2\n"
+        "from injector.suite.run import active_job; active_job.BACKSTOP = 0.2\n"
         f"from injector.cli import main; main(['suite', 'run', '--resume', {str(folder)!r}])"
     )
     done = subprocess.run(
@@ -438,9 +443,9 @@ def test_plan_shows_what_run_starts(suites):
     assert not suites.base.exists()
     suites.call("run", suite, "--repeat", 2, devices="cpu:2")
     [run] = suites.runs()
-    plan = read_plan(run)
-    assert plan.pop("checksum")
-    text = json.dumps(plan).replace(str(run), f"{suites.base}/runs/suite.TIME")
+    plan_suite = read_plan(run)
+    assert plan_suite.pop("checksum")
+    text = json.dumps(plan_suite).replace(str(run), f"{suites.base}/runs/suite.TIME")
     assert json.loads(text) == json.loads(shown.stdout)
 
 
@@ -578,10 +583,10 @@ def test_a_plan_of_one_benchmark_can_be_pinned(suites):
 
 
 def test_torchtune_takes_the_ranks_and_then_the_recipe():
-    program = commands.Program(
+    program = command_lines.Program(
         "module", "torchtune._cli.tune", ("run", "recipe.py", "--config", "c")
     )
-    assert commands.LAUNCHERS["tune"](program, 4, "cuda") == [
+    assert command_lines.LAUNCHERS["tune"](program, 4, "cuda") == [
         "-m", "torchtune._cli.tune", "run", "--standalone", "--nproc-per-node", "4",
         "recipe.py", "--config", "c",
     ]  # fmt: skip

@@ -28,15 +28,17 @@ _KINDS: dict[str, Callable[[Benchmark], Sequence[str]]] = {
 Test = Callable[[Benchmark], bool]
 
 
-def chosen(suite: Suite, select: Sequence[str] = (), exclude: Sequence[str] = ()) -> Suite:
+def select_benchmarks(
+    suite: Suite, select: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> Suite:
     """The suite with the enabled benchmarks that any of ``select`` and none of ``exclude`` name.
 
     Raises:
         SuiteError: a word that no benchmark has, a text that is no selection, or nothing is left.
     """
     problems: list[Problem] = []
-    wanted = [_read("--select", text, suite, problems) for text in select]
-    unwanted = [_read("--exclude", text, suite, problems) for text in exclude]
+    wanted = [_parse("--select", text, suite, problems) for text in select]
+    unwanted = [_parse("--exclude", text, suite, problems) for text in exclude]
     if problems:
         raise SuiteError(problems)
     named = [
@@ -68,8 +70,8 @@ def _nothing(
     return Problem(Where(" ".join(given), 0), text)
 
 
-def _read(option: str, text: str, suite: Suite, problems: list[Problem]) -> Test:
-    reader = _Reader(text, suite)
+def _parse(option: str, text: str, suite: Suite, problems: list[Problem]) -> Test:
+    reader = _SelectionParser(text, suite)
     try:
         test = reader.whole()
     except ValueError as error:
@@ -79,7 +81,7 @@ def _read(option: str, text: str, suite: Suite, problems: list[Problem]) -> Test
     return test
 
 
-class _Reader:
+class _SelectionParser:
     """One selection being read: ``or``, ``and``, ``not``, brackets; a comma is an ``or``."""
 
     def __init__(self, text: str, suite: Suite) -> None:

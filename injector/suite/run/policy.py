@@ -1,11 +1,12 @@
-"""What running a suite asks of the rest: may a benchmark start, and were its runs as they should be."""
+"""The policy of a suite's run: how many jobs at once, which may start, which of them passed."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,9 +16,25 @@ from ..config.rules import FAILURE, rules_of
 from ..environments.install_groups import keeping
 from ..environments.resources import why_not_ready
 from ..plan.jobs import Job, Plan
-from .engine import Manner
-from .progress import say
-from .results import Result, by_codes, told
+from .processes import ProcessEnd, failures_by_exit_code, joined_failures
+from .progress import print_through
+
+
+@dataclass
+class RunPolicy:
+    """How jobs are run."""
+
+    max_parallel: int = 1
+    patience: float = 60.0
+    """Seconds to wait for devices that other processes use."""
+    allow_busy: bool = False
+    """Whether a job may begin on devices that other processes use."""
+    ready: Callable[[str], str | None] = lambda benchmark: None
+    """Why a benchmark cannot be started (not installed, not prepared), if it cannot."""
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
+    """What is held while jobs run: environments, so that nobody changes them meanwhile."""
+    judge: Callable[[str, Job, Mapping[str, ProcessEnd]], list[str]] = failures_by_exit_code
+    """What is wrong with a job whose processes have ended so, as sentences; the suite's folder first."""
 
 
 class _Verdict(Protocol):
@@ -33,12 +50,12 @@ Check = Callable[[Mapping[str, Any], Sequence[str], Sequence[Sequence[str]]], It
 """Validates runs: a benchmark's settings, the run folders, the devices of each."""
 
 
-def of_suite(suite: Suite, plan: Plan, check: Check | None = None) -> Manner:
+def policy_of_suite(suite: Suite, plan: Plan, check: Check | None = None) -> RunPolicy:
     """For a suite that was just planned. Without ``check`` only exit codes decide."""
-    return _made({each.name: each for each in suite.benchmarks}, plan, check)
+    return _policy({each.name: each for each in suite.benchmarks}, plan, check)
 
 
-def of_plan(plan: Plan, check: Check) -> Manner:
+def policy_of_plan(plan: Plan, check: Check) -> RunPolicy:
     """For a plan of which nothing else is known any more."""
     file = plan.suite["file"]
     benchmarks = {
@@ -51,28 +68,30 @@ def of_plan(plan: Plan, check: Check) -> Manner:
         )
         for name, each in plan.benchmarks.items()
     }
-    return _made(benchmarks, plan, check)
+    return _policy(benchmarks, plan, check)
 
 
-def _made(benchmarks: Mapping[str, Benchmark], plan: Plan, check: Check | None) -> Manner:
+def _policy(benchmarks: Mapping[str, Benchmark], plan: Plan, check: Check | None) -> RunPolicy:
     base, facts = Path(plan.base), plan.machine["facts"]
     use_current = bool(plan.options.get("use_current_env"))
 
     def ready(name: str) -> str | None:
         return why_not_ready(benchmarks[name], base, facts, use_current)
 
-    def judge(folder: str, job: Job, ended: Mapping[str, Result]) -> list[str]:
+    def judge(folder: str, job: Job, ended: Mapping[str, ProcessEnd]) -> list[str]:
         settings = plan.benchmarks[job.benchmark]["settings"]
         rules = rules_of(settings, "error")
-        wrong = by_codes(folder, job, ended)
+        wrong = failures_by_exit_code(folder, job, ended)
         if check is None or (wrong and rules is not None and rules["severity"] == FAILURE):
             return wrong
-        found = {}
+        failures = {}
         for process in job.processes:
             run = os.path.join(folder, ended[process.key].run)
-            said = check(settings, [run], [process.devices])
-            found[process.key] = "; ".join(each.sentence for each in said if each.fails) or None
-        return told(found)
+            findings = check(settings, [run], [process.devices])
+            failures[process.key] = (
+                "; ".join(each.sentence for each in findings if each.fails) or None
+            )
+        return joined_failures(failures)
 
     @contextmanager
     def around() -> Iterator[None]:
@@ -82,8 +101,8 @@ def _made(benchmarks: Mapping[str, Benchmark], plan: Plan, check: Check | None) 
                 stack.enter_context(keeping(group, base, _say))
             yield
 
-    return Manner(ready=ready, judge=judge, around=around)
+    return RunPolicy(ready=ready, judge=judge, around=around)
 
 
 def _say(text: str) -> None:
-    say(sys.stderr, f"inject suite: {text}\n")
+    print_through(sys.stderr, f"inject suite: {text}\n")

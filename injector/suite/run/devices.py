@@ -1,8 +1,8 @@
-"""Devices that a job finds idle, and that nobody else takes while it runs.
+"""Devices: idle when a job starts on them, and locked while it runs.
 
 Two suites on one base agree by a lock for each accelerator, which the job's own processes hold: it is
-free when the last of them has ended, whatever became of us. Whoever else uses a device is seen by what
-the driver tells: its processes, its memory, its load.
+free when the last of them has ended, whatever became of us. What other programs use shows in what the driver
+reports of the device: its processes, its memory, its load.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPARE = 0.05
 SPARE_BYTES = 1 << 30
 
 
-class Devices:
+class DeviceLocks:
     """The accelerators of a plan, by the keys that it gives them.
 
     ``described``: the plan's machine. ``locks``: a folder, made when it is needed.
@@ -48,7 +48,11 @@ class Devices:
         if not mine:
             return []
         states = self._states()
-        return [text for key in mine for text in _told(key, states.get(self._uuids[key]), own)]
+        return [
+            text
+            for key in mine
+            for text in _device_obstacles(key, states.get(self._uuids[key]), own)
+        ]
 
     def take(self, keys: Sequence[str], who: Mapping[str, object]) -> list[int] | str:
         """Open files that hold the devices ``keys`` for a job, or a sentence about who has them.
@@ -101,10 +105,10 @@ def _holder(file: int) -> str:
         return "another suite"
 
 
-def _told(key: str, state: Mapping[str, Any] | None, own: Collection[int]) -> list[str]:
+def _device_obstacles(key: str, state: Mapping[str, Any] | None, own: Collection[int]) -> list[str]:
     """What is in the way on one device."""
     if state is None:
-        return []  # nothing can be told of it, as of devices of Intel
+        return []  # its state is not known, as that of devices of Intel
     others = {int(pid): n for pid, n in state.get("processes", {}).items() if int(pid) not in own}
     if others:
         return [
@@ -116,7 +120,7 @@ def _told(key: str, state: Mapping[str, Any] | None, own: Collection[int]) -> li
         return []  # what is used may be theirs
     if used > max(SPARE * total, SPARE_BYTES):
         return [
-            f"{_gigabytes(used)} of {key}'s memory are used by nobody that can be seen from here"
+            f"{_gigabytes(used)} of {key}'s memory are used by a process that cannot be seen from here"
         ]
     load = state.get("load", 0)
     return [f"{key} is busy ({load:.0%} load)"] if load > IDLE else []

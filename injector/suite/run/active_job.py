@@ -1,7 +1,8 @@
 """A job that runs: its processes, whether we started them or found them, and how they are ended.
 
 ``inject run`` keeps the time of its program and ends it with all that it started. What is here is for
-when somebody wants an end before that, and for an ``inject run`` that hangs itself.
+an end that is wanted before that, and for an ``inject run`` that hangs itself. After a suite was killed,
+its processes are found again by a variable that they carry.
 """
 
 from __future__ import annotations
@@ -11,12 +12,76 @@ import time
 from collections.abc import Callable
 
 from ... import reaper
-from ..plan.jobs import Job, Process
-from . import adopting
-from .results import Result, of_status
+from ..plan.jobs import Job, PlannedProcess
+from ..plan.planner import MARK
+from . import processes
+from .processes import ProcessEnd, end_from_record, end_from_status
+
+BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+def boot_id() -> str:
+    """What tells this start of the machine from all others."""
+    try:
+        with open(BOOT, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def is_living(folder: str, process: PlannedProcess) -> bool:
+    """Whether something of a process is still there. ``folder`` is the suite's."""
+    try:
+        lock = processes.lock_run(os.path.join(folder, process.run))
+    except OSError:
+        return False  # its run folder was never made
+    if lock is None:
+        return True
+    os.close(lock)
+    return False
+
+
+def supervisors(folder: str, process: PlannedProcess) -> list[reaper.Process]:
+    """The ``inject run`` of a process, if it lives: it keeps its time and writes its record."""
+    words = list(process.command)
+    return [each for each in marked_processes(folder, process) if _argv(each.pid) == words]
+
+
+def recorded_end(folder: str, process: PlannedProcess) -> ProcessEnd | None:
+    """How a process ended that is not our child, from its record; None if it was lost."""
+    return end_from_record(folder, process.run)
+
+
+def has_begun(folder: str, process: PlannedProcess) -> bool:
+    """Whether a process ever came to run: ``inject run`` makes this before it starts a program."""
+    return os.path.isdir(os.path.join(folder, process.run, "raw"))
+
+
+def marked_processes(folder: str, process: PlannedProcess) -> list[reaper.Process]:
+    """All processes that carry the mark of this one, also where they have left its tree."""
+    mark = f"{MARK}={os.path.join(folder, process.run)}".encode()
+    return [each for each in reaper.everyone() if mark in _environ(each.pid)]
+
+
+def _environ(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def _argv(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            text = file.read()
+    except OSError:
+        return []
+    return [os.fsdecode(word) for word in text[:-1].split(b"\0")]
+
 
 GRACE = 5.0
-"""Seconds that a program is given to end by itself when it was asked to."""
+"""Seconds between SIGTERM and SIGKILL."""
 BACKSTOP = 120.0
 """Seconds beyond its time limit that an ``inject run`` is given to end its program and write its record."""
 AGAIN = 0.5
@@ -26,7 +91,7 @@ LOOK, GUARD = 0.2, 5.0
 """Seconds between two looks at processes that are not our children, and at who watches over them."""
 
 
-class Active:
+class ActiveJob:
     """One job from its start until nothing is left of it.
 
     ``attempt`` counts from 1. ``folder`` is the suite's. ``adopted``: it was running when we came.
@@ -41,9 +106,9 @@ class Active:
         self.folder = folder
         self.started = time.time() if started is None else started
         """Unix seconds."""
-        self.results: dict[str, Result] = {}
+        self.results: dict[str, ProcessEnd] = {}
         self.interrupted = False
-        """Whether somebody wanted it to end before it did."""
+        """Whether it was ended before it had finished."""
         self.wrong: list[str] = []
         """What went wrong besides how its processes ended."""
         self._left = {each.key: each for each in job.processes}
@@ -82,7 +147,7 @@ class Active:
         key = self._pids.pop(pid, None)
         process = self._left.pop(key, None) if key else None
         if process is not None and process.key not in self.results:
-            self.results[process.key] = of_status(self.folder, process.run, code)
+            self.results[process.key] = end_from_status(self.folder, process.run, code)
         return key is not None
 
     def until(self) -> float:
@@ -102,17 +167,17 @@ class Active:
     def _look(self) -> None:
         """See which of the processes that are not our children have ended."""
         for process in list(self._left.values()):
-            if not adopting.living(self.folder, process):
+            if not is_living(self.folder, process):
                 del self._left[process.key]
-                lost = Result(process.run, recorded=False)
-                self.results[process.key] = adopting.ended(self.folder, process) or lost
+                lost = ProcessEnd(process.run, recorded=False)
+                self.results[process.key] = recorded_end(self.folder, process) or lost
         self._in(LOOK, self._look)
 
     def _guard(self) -> None:
-        """End what nobody watches over any more."""
+        """End what has no ``inject run`` any more."""
         for process in self._left.values():
-            if not adopting.supervisors(self.folder, process):
-                reaper.end_by_force(adopting.marked(self.folder, process))
+            if not supervisors(self.folder, process):
+                reaper.end_by_force(marked_processes(self.folder, process))
         self._in(GUARD, self._guard)
 
     # --- ending ------------------------------------------------------------------------------------
@@ -140,7 +205,7 @@ class Active:
     def _hangs(self) -> None:
         self.wrong.append("inject run itself did not end, and was killed")
         for process in self._left.values():
-            self.results[process.key] = Result(process.run, None, None, True, False)
+            self.results[process.key] = ProcessEnd(process.run, None, None, True, False)
         self._force()
         self._in(STUBBORN, self._give_up)
 
@@ -152,7 +217,7 @@ class Active:
         left = [reaper.command(each) for each in self.tree()]
         self.wrong += [f"cannot be ended: {words}" for words in left]
         for process in self._left.values():
-            self.results.setdefault(process.key, Result(process.run, None, 9, recorded=False))
+            self.results.setdefault(process.key, ProcessEnd(process.run, None, 9, recorded=False))
         self._left.clear()
 
     def _supervisors(self) -> list[reaper.Process]:
@@ -161,26 +226,24 @@ class Active:
             found = [reaper.find(pid) for pid in self._pids]
             return [each for each in found if each is not None]
         return [
-            each
-            for process in self._left.values()
-            for each in adopting.supervisors(self.folder, process)
+            each for process in self._left.values() for each in supervisors(self.folder, process)
         ]
 
     def tree(self) -> list[reaper.Process]:
         """All that lives of it, ``inject run`` included."""
         if self.adopted:
-            left: list[Process] = list(self._left.values())
-            return [each for process in left for each in adopting.marked(self.folder, process)]
+            left: list[PlannedProcess] = list(self._left.values())
+            return [each for process in left for each in marked_processes(self.folder, process)]
         below = [each for pid in self._pids for each in reaper.descendants(pid)]
         return [*self._supervisors(), *below]
 
 
-def clear(processes: list[reaper.Process], reap: Callable[[], None]) -> list[str]:
+def end_leftovers(processes: list[reaper.Process], reap: Callable[[], None]) -> list[str]:
     """End what is left of a job, politely and then by force; their command lines.
 
     ``reap`` is called while it waits. Gives up on what cannot be killed.
     """
-    said = [reaper.command(each) for each in processes]
+    commands = [reaper.command(each) for each in processes]
     reaper.end_politely(processes)
     end = time.monotonic() + GRACE
     forced = False
@@ -193,7 +256,7 @@ def clear(processes: list[reaper.Process], reap: Callable[[], None]) -> list[str
             reaper.end_by_force(alive)
         time.sleep(0.02)
         reap()
-    return said
+    return commands
 
 
 def _alive(process: reaper.Process) -> bool:
@@ -201,7 +264,7 @@ def _alive(process: reaper.Process) -> bool:
     return found is not None and found.begun == process.begun and found.state not in "ZX"
 
 
-def strangers(known: Callable[[int], bool]) -> list[reaper.Process]:
+def orphans(known: Callable[[int], bool]) -> list[reaper.Process]:
     """What an ``inject run`` that was killed has left: children of ours that we have not started."""
     ours = os.getpid()
     roots = [each for each in reaper.descendants(ours) if each.parent == ours]

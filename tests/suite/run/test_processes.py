@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from suite_runs import ROOT, until
 
-from injector.suite.plan.jobs import Process
-from injector.suite.run import starting
+from injector.suite.plan.jobs import PlannedProcess
+from injector.suite.run import processes
 
 SAYS = "import os, sys; open(sys.argv[1], 'w').write(os.getcwd())"
 
 
 def process(key, folder, *words, environment=(), cwd=None, cores=()):
     run = f"jobs/{key}"
-    return Process(
+    return PlannedProcess(
         key,
         ("cpu:0",),
         tuple(map(str, words)),
@@ -49,7 +49,7 @@ def test_all_of_them_begin(tmp_path):
         waiting.extend(pids)
         assert not list(tmp_path.glob("*.said"))  # nobody has begun yet
 
-    pids = starting.start(both, str(tmp_path), (), opened)
+    pids = processes.start_processes(both, str(tmp_path), (), opened)
     assert pids == waiting
     assert ended(pids) == [0, 0]
     for each in both:
@@ -58,8 +58,8 @@ def test_all_of_them_begin(tmp_path):
 
 def test_none_of_them_begins_where_one_cannot(tmp_path):
     lost = process("b", tmp_path, tmp_path / "nothing" / "python")
-    with pytest.raises(starting.CannotStartError, match="not installed"):
-        starting.start([says("a", tmp_path), lost], str(tmp_path), (), lambda pids: None)
+    with pytest.raises(processes.CannotStartError, match="not installed"):
+        processes.start_processes([says("a", tmp_path), lost], str(tmp_path), (), lambda pids: None)
     assert not (tmp_path / "jobs").exists()
 
 
@@ -68,18 +68,18 @@ def test_none_of_them_begins_when_we_die_before_the_gate_opens(tmp_path):
     program = f"""
 import os, signal
 from pathlib import Path
-from injector.suite.plan.jobs import Process
-from injector.suite.run import starting
+from injector.suite.plan.jobs import PlannedProcess
+from injector.suite.run import processes
 folder = {str(tmp_path)!r}
 made = [
-    Process(key, (), ({sys.executable!r}, "-c", {SAYS!r}, f"{{folder}}/{{key}}.said"), {{}},
+    PlannedProcess(key, (), ({sys.executable!r}, "-c", {SAYS!r}, f"{{folder}}/{{key}}.said"), {{}},
             folder, f"jobs/{{key}}", 60.0, 60.0)
     for key in "ab"
 ]
 def opened(pids):
     Path(folder, "pids").write_text(" ".join(map(str, pids)))
     os.kill(os.getpid(), signal.SIGKILL)
-starting.start(made, folder, (), opened)
+processes.start_processes(made, folder, (), opened)
 """
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", program], env=environ)
@@ -88,7 +88,7 @@ starting.start(made, folder, (), opened)
         until(lambda pid=pid: not Path("/proc", pid).exists(), "an end of those that waited")
     assert not list(tmp_path.glob("*.said"))
     for key in "ab":
-        lock = starting.hold(str(tmp_path / "jobs" / key))
+        lock = processes.lock_run(str(tmp_path / "jobs" / key))
         assert lock is not None
         os.close(lock)
 
@@ -98,14 +98,14 @@ def test_it_is_held_as_long_as_something_of_it_lives(tmp_path):
     program = "import os, time\nif os.fork() == 0: time.sleep(3600)"
     made = process("a", tmp_path, sys.executable, "-c", program)
     run = str(tmp_path / made.run)
-    pids = starting.start([made], str(tmp_path), (), lambda pids: None)
-    assert starting.hold(run) is None
-    with pytest.raises(starting.CannotStartError, match="somebody runs this already"):
-        starting.start([made], str(tmp_path), (), lambda pids: None)
+    pids = processes.start_processes([made], str(tmp_path), (), lambda pids: None)
+    assert processes.lock_run(run) is None
+    with pytest.raises(processes.CannotStartError, match="it is being run already"):
+        processes.start_processes([made], str(tmp_path), (), lambda pids: None)
     assert ended(pids) == [0]
-    assert starting.hold(run) is None
+    assert processes.lock_run(run) is None
     os.killpg(pids[0], signal.SIGKILL)  # a session of its own is a process group of its own
-    until(lambda: starting.hold(run) is not None, "a release")
+    until(lambda: processes.lock_run(run) is not None, "a release")
 
 
 def test_it_finds_signals_as_a_program_expects_them(tmp_path):
@@ -123,7 +123,7 @@ def test_it_finds_signals_as_a_program_expects_them(tmp_path):
     )
     old = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        assert ended(starting.start([made], str(tmp_path), (), lambda pids: None)) == [0]
+        assert ended(processes.start_processes([made], str(tmp_path), (), lambda pids: None)) == [0]
     finally:
         signal.signal(signal.SIGTERM, old)
     lines = dict(
@@ -138,7 +138,7 @@ def test_it_finds_signals_as_a_program_expects_them(tmp_path):
 
 def test_what_it_is_given_and_what_is_taken_away(tmp_path):
     made = process("a", tmp_path, "x", environment={"A": "1", "B": None})
-    found = starting.environment(made, {"B": "2", "C": "3"})
+    found = processes.process_environment(made, {"B": "2", "C": "3"})
     assert found == {"A": "1", "C": "3"}
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_executed_says_so(tmp_path):
     (tmp_path / "broken").write_text("#!/nowhere/at/all\n")
     (tmp_path / "broken").chmod(0o755)
     made = process("a", tmp_path, tmp_path / "broken")
-    assert ended(starting.start([made], str(tmp_path), (), lambda pids: None)) == [127]
+    assert ended(processes.start_processes([made], str(tmp_path), (), lambda pids: None)) == [127]
     assert "No such file" in (tmp_path / "jobs/a/stderr").read_text()
 
 
@@ -155,7 +155,7 @@ def test_descriptors_that_it_is_to_keep(tmp_path):
     kept = os.open(tmp_path / "device", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     fcntl.flock(kept, fcntl.LOCK_EX)
     made = process("a", tmp_path, "/bin/sleep", "3600")
-    [pid] = starting.start([made], str(tmp_path), [kept], lambda pids: None)
+    [pid] = processes.start_processes([made], str(tmp_path), [kept], lambda pids: None)
     os.close(kept)
     other = os.open(tmp_path / "device", os.O_RDWR)
     with pytest.raises(BlockingIOError):

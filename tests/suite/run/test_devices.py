@@ -8,8 +8,8 @@ import os
 import pytest
 from suite_runs import PATIENCE, last, nothing_left, until
 
-from injector.suite.plan.machine import find
-from injector.suite.run.isolation import Devices, release
+from injector.suite.plan.machine import find_machine
+from injector.suite.run.devices import DeviceLocks, release
 
 FREE = {"load": 0.0, "memory_used": 600 << 20, "memory_total": 80 << 30, "processes": {}}
 
@@ -27,8 +27,8 @@ def scripted(folder, *samples_of_each):
 
 def devices(tmp_path, *samples):
     environ = scripted(tmp_path, *samples)
-    found = find("all", environ)
-    return Devices(found.described(), str(tmp_path / "locks"), environ)
+    found = find_machine("all", environ)
+    return DeviceLocks(found.described(), str(tmp_path / "locks"), environ)
 
 
 def test_nothing_is_in_the_way_of_idle_devices(tmp_path):
@@ -36,7 +36,7 @@ def test_nothing_is_in_the_way_of_idle_devices(tmp_path):
 
 
 def test_nothing_is_ever_in_the_way_of_shares_of_the_processor(tmp_path):
-    found = Devices(find("cpu:2").described(), str(tmp_path / "locks"))
+    found = DeviceLocks(find_machine("cpu:2").described(), str(tmp_path / "locks"))
     assert found.obstacles(["cpu:0", "cpu:1"]) == []
     assert found.take(["cpu:0"], {}) == []
     assert not (tmp_path / "locks").exists()
@@ -63,7 +63,7 @@ def test_a_process_that_cannot_be_seen_is_named_by_its_number(tmp_path):
 def test_memory_that_nobody_seems_to_use(tmp_path):
     held = {**FREE, "memory_used": 20_000_000_000}
     [text] = devices(tmp_path, [held]).obstacles(["cuda:0"])
-    assert text == "20.0 GB of cuda:0's memory are used by nobody that can be seen from here"
+    assert text == "20.0 GB of cuda:0's memory are used by a process that cannot be seen from here"
 
 
 def test_a_device_that_works(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import SuiteError, Where
-from injector.suite.plan.select import chosen
+from injector.suite.plan.selection import select_benchmarks
 
 
 def benchmark(name, *tags, family="", **settings):
@@ -32,7 +32,7 @@ SUITE = Suite(
 
 
 def names(select=(), exclude=()):
-    return " ".join(each.name for each in chosen(SUITE, select, exclude).benchmarks)
+    return " ".join(each.name for each in select_benchmarks(SUITE, select, exclude).benchmarks)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_what_is_chosen(select, exclude, expected):
 )
 def test_what_chooses_nothing(select, exclude, said):
     with pytest.raises(SuiteError) as caught:
-        chosen(SUITE, select, exclude)
+        select_benchmarks(SUITE, select, exclude)
     assert said in str(caught.value)
 
 
 def test_every_mistake_is_told():
     with pytest.raises(SuiteError) as caught:
-        chosen(SUITE, ["a1 or b2"], ["c3"])
+        select_benchmarks(SUITE, ["a1 or b2"], ["c3"])
     assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [
         *["--select a1 or b2"] * 2,
         "--exclude c3",
@@ -110,4 +110,4 @@ def test_every_mistake_is_told():
 
 def test_a_suite_of_nothing_enabled():
     with pytest.raises(SuiteError, match="no benchmark of it is enabled"):
-        chosen(Suite("s", Path("s.yaml"), (SUITE.benchmarks[-1],)))
+        select_benchmarks(Suite("s", Path("s.yaml"), (SUITE.benchmarks[-1],)))

@@ -1,7 +1,8 @@
-"""From a suite and a machine to a plan: which processes, on which devices, with which words.
+"""From a suite and a machine to a plan: which processes, on which devices, with which arguments.
 
 Pure: the same suite on the same machine gives the same plan, and nothing is started or made. What
-lies on the disk (environments, data, earlier runs) comes in through a :class:`Ground`.
+lies on the disk (environments, data, earlier runs) comes in through
+:class:`injector.suite.environments.resources.Resources`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from ..config.model import Benchmark, Suite
 from ..config.problems import Problem, SuiteError
 from ..environments.resources import Resources
 from ..words import meant
-from . import commands
-from .jobs import Job, LeftOut, Plan, Process
+from . import command_lines
+from .jobs import Job, LeftOut, Plan, PlannedProcess
 from .machine import Device, Machine
 
 JOBS = "jobs"
@@ -26,8 +27,8 @@ MARK = "INJECT_SUITE_RUN"
 
 
 @dataclass(frozen=True)
-class Wish:
-    """How somebody wants a suite to be run."""
+class PlanOptions:
+    """What of a run is chosen on the command line."""
 
     folder: str
     """The suite's run folder, absolute; it need not exist."""
@@ -40,8 +41,12 @@ class Wish:
     """For the record."""
 
 
-def plan(
-    suite: Suite, machine: Machine, base: str, ground: Callable[[Benchmark], Resources], wish: Wish
+def plan_suite(
+    suite: Suite,
+    machine: Machine,
+    base: str,
+    resources: Callable[[Benchmark], Resources],
+    options: PlanOptions,
 ) -> Plan:
     """All that ``suite`` comes to on ``machine``.
 
@@ -50,11 +55,11 @@ def plan(
     Raises:
         SuiteError: every mistake in every benchmark.
     """
-    planner = _Planner(machine, wish)
-    rounds = [list(planner.jobs(benchmark, ground)) for benchmark in suite.benchmarks]
+    planner = _Planner(machine, options)
+    rounds = [list(planner.jobs(benchmark, resources)) for benchmark in suite.benchmarks]
     if planner.problems:
         raise SuiteError(planner.problems)
-    order = [jobs[turn] for turn in range(wish.repeat) for jobs in rounds if jobs]
+    order = [jobs[turn] for turn in range(options.repeat) for jobs in rounds if jobs]
     return Plan(
         {"name": suite.name, "file": os.path.abspath(suite.file)},
         base,
@@ -62,23 +67,25 @@ def plan(
         planner.benchmarks,
         tuple(order),
         tuple(planner.left_out),
-        dict(wish.options),
+        dict(options.options),
     )
 
 
 class _Planner:
     """Plans benchmarks one after the other, and keeps what is wrong with them."""
 
-    def __init__(self, machine: Machine, wish: Wish) -> None:
+    def __init__(self, machine: Machine, options: PlanOptions) -> None:
         self.machine = machine
-        self.wish = wish
+        self.options = options
         self.facts = machine.facts()
         self.problems: list[Problem] = []
         self.left_out: list[LeftOut] = []
         self.benchmarks: dict[str, dict[str, Any]] = {}
         self._names: set[str] = set()
 
-    def jobs(self, benchmark: Benchmark, ground: Callable[[Benchmark], Resources]) -> Iterator[Job]:
+    def jobs(
+        self, benchmark: Benchmark, resources: Callable[[Benchmark], Resources]
+    ) -> Iterator[Job]:
         """The jobs of one benchmark, a repeat each; none if it is left out or wrong."""
         try:
             if reason := self._why_not(benchmark):
@@ -86,8 +93,10 @@ class _Planner:
                 self.left_out.append(LeftOut(benchmark.name, reason, weight=weight))
                 return
             stem = self._stem(benchmark.name)
-            made = _Maker(benchmark, stem, self.machine, self.facts, ground(benchmark), self.wish)
-            jobs = [made.job(turn) for turn in range(self.wish.repeat)]
+            made = _JobPlanner(
+                benchmark, stem, self.machine, self.facts, resources(benchmark), self.options
+            )
+            jobs = [made.job(turn) for turn in range(self.options.repeat)]
         except SuiteError as error:
             self.problems += error.problems
             return
@@ -98,7 +107,7 @@ class _Planner:
             "tags": list(benchmark.tags),
             "weight": benchmark.weight,
             "settings": made.settings,
-            **_written(benchmark),
+            **_prepare_settings(benchmark),
         }
         yield from jobs
 
@@ -112,8 +121,8 @@ class _Planner:
         wanted, there = benchmark.plan.get("devices") or 1, len(self.machine.devices)
         if wanted > there:
             return f"needs {wanted} devices; there {'is' if there == 1 else 'are'} {there}"
-        asked = [key for key in ("requires_capabilities", "when") if benchmark.settings.get(key)]
-        unmet = benchmark.unmet(self.facts) if asked else ()
+        keys = [key for key in ("requires_capabilities", "when") if benchmark.settings.get(key)]
+        unmet = benchmark.unmet(self.facts) if keys else ()
         return f"needs {' and '.join(unmet)}" if unmet else None
 
     def _stem(self, name: str) -> str:
@@ -125,7 +134,7 @@ class _Planner:
         return found
 
 
-class _Maker:
+class _JobPlanner:
     """Makes the jobs of one benchmark."""
 
     def __init__(
@@ -134,15 +143,15 @@ class _Maker:
         stem: str,
         machine: Machine,
         facts: Mapping[str, Any],
-        ground: Resources,
-        wish: Wish,
+        resources: Resources,
+        options: PlanOptions,
     ) -> None:
         self.benchmark = benchmark
         self.stem = stem
         self.machine = machine
-        self.ground = ground
-        self.wish = wish
-        self.context = {**facts, **ground.context}
+        self.resources = resources
+        self.options = options
+        self.context = {**facts, **resources.context}
         self.settings: dict[str, Any] = {}
         """Filled, as its first process has them."""
 
@@ -154,15 +163,15 @@ class _Maker:
         return Job(key, self.benchmark.name, turn, tuple(processes))
 
     def _groups(self) -> list[tuple[Device, ...]]:
-        """The devices of each process. Raises SuiteError for a plan that nobody knows."""
-        plan = self.benchmark.plan
-        devices = self.machine.devices[: plan.get("devices")]
-        method = str(plan["method"]).replace("-", "_")
+        """The devices of each process. Raises SuiteError for an unknown method."""
+        plan_suite = self.benchmark.plan
+        devices = self.machine.devices[: plan_suite.get("devices")]
+        method = str(plan_suite["method"]).replace("-", "_")
         if method == "per_gpu":
             return [(device,) for device in devices]
         if method == "njobs":
-            return [devices] * self._count(plan.get("n", 1))
-        text = f"no plan is called {plan['method']!r}{meant(method, ('per_gpu', 'njobs'))}"
+            return [devices] * self._count(plan_suite.get("n", 1))
+        text = f"no plan is called {plan_suite['method']!r}{meant(method, ('per_gpu', 'njobs'))}"
         raise SuiteError([Problem(self.benchmark.at("plan", "method"), text)])
 
     def _count(self, given: object) -> int:
@@ -171,12 +180,14 @@ class _Maker:
         text = f"n is a number of jobs, at least 1, not {given!r}"
         raise SuiteError([Problem(self.benchmark.at("plan", "n"), text)])
 
-    def _process(self, key: str, number: int, groups: Sequence[tuple[Device, ...]]) -> Process:
+    def _process(
+        self, key: str, number: int, groups: Sequence[tuple[Device, ...]]
+    ) -> PlannedProcess:
         devices, run = groups[number], f"{JOBS}/{key}"
         # One of four devices leaves the others' cores alone, though nothing else runs there.
         shares = max(len(groups), len(self.machine.devices) // len(devices))
         cores = self.machine.share(number, shares)
-        record = os.path.join(self.wish.folder, run)
+        record = os.path.join(self.options.folder, run)
         out = os.path.join(record, "out")
         context = {
             **self.context,
@@ -187,38 +198,40 @@ class _Maker:
         settings = self.benchmark.filled(context)
         self.settings = self.settings or settings
         filled = replace(self.benchmark, settings=settings)
-        program = commands.program(filled, self.ground.python, self.benchmark.arguments(settings))
-        folder = str(settings.get("folder") or self.ground.folder or out)
+        program = command_lines.program_of(
+            filled, self.resources.python, self.benchmark.arguments(settings)
+        )
+        folder = str(settings.get("folder") or self.resources.folder or out)
         self._check(filled, program, folder)
         words = self._words(filled, program, len(devices))
         limit = filled.max_duration
-        return Process(
+        return PlannedProcess(
             key,
             tuple(device.key for device in devices),
-            tuple(commands.injected(filled, self.ground.python, record, words)),
+            tuple(command_lines.inject_argv(filled, self.resources.python, record, words)),
             self._environment(filled, devices, record, len(cores)),
             folder,
             run,
             limit,
-            min(self.wish.history.get(self.benchmark.name, limit), limit),
-            cores if self.wish.pin or filled.plan.get("pin") else (),
+            min(self.options.history.get(self.benchmark.name, limit), limit),
+            cores if self.options.pin or filled.plan.get("pin") else (),
         )
 
-    def _check(self, filled: Benchmark, program: commands.Program, folder: str) -> None:
+    def _check(self, filled: Benchmark, program: command_lines.Program, folder: str) -> None:
         """Raise SuiteError for what it names and is not there: a script, a command, a voirfile."""
         problems = [
             Problem(self.benchmark.at("voirfile"), f"there is no file {path}")
-            for path in commands.voirfiles(filled)
-            if path != "auto" and not self.ground.has(path)
+            for path in command_lines.voirfiles(filled)
+            if path != "auto" and not self.resources.has(path)
         ]
         if text := self._no_program(program, folder):
             problems.append(Problem(self.benchmark.at("run"), text))
         if problems:
             raise SuiteError(problems)
 
-    def _no_program(self, program: commands.Program, folder: str) -> str:
+    def _no_program(self, program: command_lines.Program, folder: str) -> str:
         """What of the program is not there."""
-        target, has = program.target, self.ground.has
+        target, has = program.target, self.resources.has
         if program.kind == "command" and not has(target):
             return f"there is no command {os.path.basename(target)} in {os.path.dirname(target)}"
         if program.kind == "command" and os.path.basename(target).startswith("python"):
@@ -234,15 +247,15 @@ class _Maker:
         if os.path.isabs(target):
             return text
         beside = os.path.dirname(os.path.abspath(self.benchmark.at("run").file))
-        own = self.benchmark.settings.get("folder") or self.ground.folder
+        own = self.benchmark.settings.get("folder") or self.resources.folder
         places = dict.fromkeys(str(p) for p in (beside, self.benchmark.definition, own) if p)
         return f"{text}: not in {', nor in '.join(places)}"
 
-    def _words(self, filled: Benchmark, program: commands.Program, devices: int) -> list[str]:
+    def _words(self, filled: Benchmark, program: command_lines.Program, devices: int) -> list[str]:
         if filled.plan["method"] == "per_gpu":
             return program.words()
-        python, arch = self.ground.python, self.machine.arch
-        return commands.launched(filled, program, python, devices, arch)
+        python, arch = self.resources.python, self.machine.arch
+        return command_lines.launcher_argv(filled, program, python, devices, arch)
 
     def _environment(
         self, filled: Benchmark, devices: Sequence[Device], record: str, cores: int
@@ -251,14 +264,14 @@ class _Maker:
         ranks = 1 if filled.plan["method"] == "per_gpu" else len(devices)
         return {
             "OMP_NUM_THREADS": str(max(1, cores // ranks)),
-            **visible(devices),
-            **self.ground.variables(filled.settings),
+            **visible_devices(devices),
+            **self.resources.variables(filled.settings),
             **{str(name): None if value is None else _text(value) for name, value in own.items()},
             MARK: record,
         }
 
 
-def _written(benchmark: Benchmark) -> dict[str, Any]:
+def _prepare_settings(benchmark: Benchmark) -> dict[str, Any]:
     """What tells its prepare step from others, as it was written: a suite that is resumed needs it."""
     if not benchmark.settings.get("prepare"):
         return {}
@@ -267,7 +280,7 @@ def _written(benchmark: Benchmark) -> dict[str, Any]:
     return {"written": written, "variables": dict(benchmark.variables)}
 
 
-def visible(devices: Sequence[Device]) -> dict[str, str | None]:
+def visible_devices(devices: Sequence[Device]) -> dict[str, str | None]:
     """The variables that show a program these devices, and none beside them."""
     tokens = ",".join(device.token for device in devices)
     kind = devices[0].kind

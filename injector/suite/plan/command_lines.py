@@ -1,4 +1,4 @@
-"""The words of one process of a plan: ``inject run`` and its options, a launcher, the program.
+"""The command line of one process of a plan: ``inject run`` and its options, a launcher, the program.
 
 Every benchmark here has been filled: no placeholder is left in its settings.
 """
@@ -34,7 +34,7 @@ class Program(NamedTuple):
         return [*before, self.target, *self.arguments]
 
 
-def program(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> Program:
+def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> Program:
     """The program that ``run`` names: ``-m pkg.mod``, ``script.py``, ``command sub``.
 
     A script lies beside the file that names it, in the folder of the definition, or where the program
@@ -45,7 +45,7 @@ def program(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> Prog
     """
     run = benchmark.settings.get("run") or ""
     words = list(_split(run)) if isinstance(run, str) else list(map(str, run))
-    words = words or _default(benchmark)
+    words = words or _default_program(benchmark)
     target, *rest = words or [""]
     if target == "-m" and rest:
         return Program("module", rest[0], (*rest[1:], *arguments))
@@ -74,7 +74,7 @@ def _command(python: str, name: str) -> str:
     return os.path.join(os.path.dirname(python), name)
 
 
-def _default(benchmark: Benchmark) -> list[str]:
+def _default_program(benchmark: Benchmark) -> list[str]:
     return [main] if (main := _beside(benchmark, "main.py")) else []
 
 
@@ -86,8 +86,8 @@ def _beside(benchmark: Benchmark, name: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
-def launched(
-    benchmark: Benchmark, program: Program, python: str, devices: int, arch: str
+def launcher_argv(
+    benchmark: Benchmark, program_of: Program, python: str, devices: int, arch: str
 ) -> list[str]:
     """``program`` as one job over so many devices, started as ``plan.launcher`` says.
 
@@ -95,54 +95,54 @@ def launched(
     the program starts its ranks itself; or a command of the environment that the program is added to.
 
     Raises:
-        SuiteError: a single word that nobody knows.
+        SuiteError: a single word that is no launcher.
     """
-    words = shlex.split(str(benchmark.plan.get("launcher") or _usual(benchmark)))
+    words = shlex.split(str(benchmark.plan.get("launcher") or _default_launcher(benchmark)))
     if words == ["none"]:
-        return program.words()
+        return program_of.words()
     if len(words) == 1 and (launcher := LAUNCHERS.get(words[0])):
-        return launcher(program, devices, arch)
+        return launcher(program_of, devices, arch)
     known = (*LAUNCHERS, "none")
     if len(words) == 1 and nearest(words[0], known):
         text = f"no launcher is called {words[0]!r}{meant(words[0], known)}"
         raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
     if words[0] == "-m":
-        return [*words, *program.words()]
-    return [_command(python, words[0]), *words[1:], *program.words()]
+        return [*words, *program_of.words()]
+    return [_command(python, words[0]), *words[1:], *program_of.words()]
 
 
-def _usual(benchmark: Benchmark) -> str:
+def _default_launcher(benchmark: Benchmark) -> str:
     """torchrun; milabench's classes say where they want it, and all others start one process."""
     own, milabench = (_beside(benchmark, name) for name in DEFINITION_FILES)
     return "none" if milabench and not own else "torchrun"
 
 
-def _torchrun(program: Program, devices: int, arch: str) -> list[str]:
+def _torchrun(program_of: Program, devices: int, arch: str) -> list[str]:
     # Standalone: it takes a free port, so that two suites never meet.
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(devices)]
-    how = {"module": ["-m"], "command": ["--no-python"]}.get(program.kind, [])
-    return [*words, *how, program.target, *program.arguments]
+    how = {"module": ["-m"], "command": ["--no-python"]}.get(program_of.kind, [])
+    return [*words, *how, program_of.target, *program_of.arguments]
 
 
-def _accelerate(program: Program, devices: int, arch: str) -> list[str]:
+def _accelerate(program_of: Program, devices: int, arch: str) -> list[str]:
     if arch == "cpu":  # there it starts no more than one process of its own; it reads torchrun's
-        return _torchrun(program, devices, arch)
+        return _torchrun(program_of, devices, arch)
     words = ["-m", "accelerate.commands.launch", "--num_machines", "1"]
     words += ["--num_processes", str(devices), "--mixed_precision", "no", "--dynamo_backend", "no"]
     words += ["--multi_gpu", "--main_process_port", "0"] if devices > 1 else []
-    how = {"module": ["-m"], "command": ["--no_python"]}.get(program.kind, [])
-    return [*words, *how, program.target, *program.arguments]
+    how = {"module": ["-m"], "command": ["--no_python"]}.get(program_of.kind, [])
+    return [*words, *how, program_of.target, *program_of.arguments]
 
 
-def _deepspeed(program: Program, devices: int, arch: str) -> list[str]:
+def _deepspeed(program_of: Program, devices: int, arch: str) -> list[str]:
     words = ["-m", "deepspeed.launcher.runner", "--num_gpus", str(devices)]
-    how = {"module": ["--module"], "command": ["--no_python"]}.get(program.kind, [])
-    return [*words, *how, program.target, *program.arguments]
+    how = {"module": ["--module"], "command": ["--no_python"]}.get(program_of.kind, [])
+    return [*words, *how, program_of.target, *program_of.arguments]
 
 
-def _tune(program: Program, devices: int, arch: str) -> list[str]:
+def _tune(program_of: Program, devices: int, arch: str) -> list[str]:
     """torchtune's ``tune run`` is the program, takes torchrun's options, and the recipe after them."""
-    words = program.words()
+    words = program_of.words()
     at = words.index("run") + 1 if "run" in words else len(words)
     return [*words[:at], "--standalone", "--nproc-per-node", str(devices), *words[at:]]
 
@@ -155,14 +155,16 @@ LAUNCHERS: dict[str, Callable[[Program, int, str], list[str]]] = {
 }
 
 
-def injected(benchmark: Benchmark, python: str, run: str, program: Sequence[str]) -> list[str]:
+def inject_argv(
+    benchmark: Benchmark, python: str, run: str, program_of: Sequence[str]
+) -> list[str]:
     """``inject run`` of ``program`` in the environment of ``python``, recorded in ``run``."""
     words = [python, "-m", "injector", "run", "--into", run, "--name", benchmark.name]
     words += ["--quiet", "--timeout", _number(benchmark.max_duration)]
     for path in voirfiles(benchmark):
         words += ["--voirfile", path]
     words += options(benchmark)
-    return [*words, "--", *program]
+    return [*words, "--", *program_of]
 
 
 def voirfiles(benchmark: Benchmark) -> list[str]:

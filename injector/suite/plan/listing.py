@@ -1,17 +1,17 @@
-"""A plan for people: every process that would start, with all that it would be given."""
+"""A plan as text: every process that would start, with all that it would be given."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
 
-from .jobs import Job, Plan, Process
+from .jobs import Job, Plan, PlannedProcess
 
 LONGEST = 120
 """Characters of a variable's value that are shown."""
 
 
-def lines(plan: Plan, parallel: int = 1) -> Iterator[str]:
+def plan_lines(plan: Plan, parallel: int = 1) -> Iterator[str]:
     """The plan, a line at a time; ``parallel``: how many jobs run at the same time."""
     machine = plan.machine
     devices = ", ".join(_device(each) for each in machine["devices"])
@@ -19,7 +19,7 @@ def lines(plan: Plan, parallel: int = 1) -> Iterator[str]:
     yield f"on {machine['host']}: {machine['cpu_count']} cores; {devices}"
     for job in plan.jobs:
         yield ""
-        yield from _job(job)
+        yield from _job_lines(job)
     yield ""
     for each in plan.left_out:
         yield f"{each.benchmark} is left out: {each.reason}"
@@ -35,14 +35,14 @@ def _device(described: dict[str, str]) -> str:
     return f"{described['key']} ({name})" if name else described["key"]
 
 
-def _job(job: Job) -> Iterator[str]:
+def _job_lines(job: Job) -> Iterator[str]:
     limit = max(each.timeout for each in job.processes)
     yield f"{job.key}  about {time_of(job.expected)}, at most {time_of(limit)}"
     for process in job.processes:
-        yield from _process(process)
+        yield from _process_lines(process)
 
 
-def _process(process: Process) -> Iterator[str]:
+def _process_lines(process: PlannedProcess) -> Iterator[str]:
     cores = f" · bound to cores {_list(process.cores)}" if process.cores else ""
     yield f"  {process.key}  {', '.join(process.devices)}{cores}"
     yield f"    in   {process.folder}"

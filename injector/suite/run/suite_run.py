@@ -1,0 +1,213 @@
+"""A suite from its plan to an exit code: run anew, or resumed.
+
+On resuming, what has finished is kept, what runs still is waited for, what was lost runs again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from ..._version import __version__
+from ..plan.jobs import Job, Plan, PlannedProcess
+from . import active_job, journal
+from . import folder as folders
+from .active_job import end_leftovers
+from .engine import Engine, EngineOutcome, QueuedJob
+from .journal import Journal, Past
+from .policy import RunPolicy
+from .progress import Progress, print_through
+
+RERUNS = ("never", "onfail", "always")
+PATIENCE = 10.0
+"""Seconds in which a process that lives must turn out to be looked after by its ``inject run``."""
+
+
+@dataclass
+class RemainingWork:
+    """What an earlier call has left to do."""
+
+    queued: list[QueuedJob] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    """Keys of the jobs that are not run again, since they went well; and"""
+    failed: dict[str, str] = field(default_factory=dict)
+    """those that are not run again although they did not, with the reason."""
+
+
+def remaining_work(
+    plan: Plan, folder: str, rerun: str = "never", dry: bool = False
+) -> RemainingWork:
+    """What is to be done of ``plan``, which was run in ``folder``.
+
+    ``rerun``: which jobs that have finished run once more, one of :data:`RERUNS`. Jobs that run still
+    come first; what was lost when the suite or the machine died runs again in a new attempt. What is
+    left of it is ended now, unless ``dry``.
+    """
+    found = RemainingWork()
+    past = journal.read(folder)
+    for job in plan.jobs:
+        _classify(found, job, past.get(job.key), folder, rerun, dry)
+    found.queued.sort(key=lambda queued: queued.adopted is None)
+    return found
+
+
+def _classify(
+    found: RemainingWork, job: Job, before: Past | None, folder: str, rerun: str, dry: bool
+) -> None:
+    if before is None:
+        found.queued.append(QueuedJob(job, 1))
+    elif before.state == journal.FINISHED:
+        if rerun == "always" or (rerun == "onfail" and not before.ok):
+            found.queued.append(_queued_again(job, before.attempt + 1, folder))
+        elif before.ok:
+            found.passed.append(job.key)
+        else:
+            found.failed[job.key] = before.reason
+    elif before.state == journal.STARTED:
+        found.queued.append(_lost_or_running(job, before, folder, dry))
+    else:
+        found.queued.append(_queued_again(job, _next_attempt(job, before.attempt, folder), folder))
+
+
+def _queued_again(job: Job, attempt: int, folder: str) -> QueuedJob:
+    return QueuedJob(job.attempt(attempt, folder), attempt)
+
+
+def _next_attempt(job: Job, attempt: int, folder: str) -> int:
+    """The attempt that is to be made: the same again, as long as nothing has begun in it."""
+    tried = job.attempt(attempt, folder)
+    return attempt + any(active_job.has_begun(folder, each) for each in tried.processes)
+
+
+def _lost_or_running(job: Job, before: Past, folder: str, dry: bool) -> QueuedJob:
+    """A job whose end was not recorded: it runs, has ended, or was lost."""
+    tried = job.attempt(before.attempt, folder)
+    looked_after = [_is_supervised(folder, each) for each in tried.processes]
+    if all(looked_after):
+        return QueuedJob(tried, before.attempt, before.time)
+    left = [
+        each for process in tried.processes for each in active_job.marked_processes(folder, process)
+    ]
+    if not dry:
+        end_leftovers(left, lambda: None)
+    return _queued_again(job, _next_attempt(job, before.attempt, folder), folder)
+
+
+def _is_supervised(folder: str, process: PlannedProcess) -> bool:
+    """Whether a process runs under its ``inject run``, or has left the record of its end."""
+    end = time.monotonic() + PATIENCE
+    while active_job.is_living(folder, process):
+        # One that waited at the gate when we died ends; one that has just passed it is seen in a moment.
+        if active_job.supervisors(folder, process):
+            return True
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return active_job.recorded_end(folder, process) is not None
+
+
+PASSED, FAILED, INTERRUPTED = 0, 1, 130
+
+
+def run(plan: Plan, folder: str, policy: RunPolicy, stream: TextIO | None = None) -> int:
+    """Run ``plan`` in its new run folder; the exit code.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    folders.write_plan(folder, plan)
+    held = folders.FolderLock(folder)
+    try:
+        remaining = RemainingWork([QueuedJob(job, 1) for job in plan.jobs])
+        return _execute(plan, folder, remaining, policy, "begin", stream or sys.stderr)
+    finally:
+        held.release()
+
+
+def resume(
+    plan: Plan,
+    folder: str,
+    policy: RunPolicy,
+    rerun: str = "never",
+    dry: bool = False,
+    stream: TextIO | None = None,
+) -> int:
+    """Go on with ``plan``, which was run in ``folder``; the exit code is that of the whole suite.
+
+    With ``dry`` nothing is started or ended, and what would be is printed.
+
+    Raises:
+        UserError: another process runs it.
+    """
+    held = folders.FolderLock(folder)
+    try:
+        remaining = remaining_work(plan, folder, rerun, dry)
+        if dry:
+            print("\n".join(_dry_lines(remaining)))
+            return PASSED
+        return _execute(plan, folder, remaining, policy, "resume", stream or sys.stderr)
+    finally:
+        held.release()
+
+
+def _dry_lines(remaining: RemainingWork) -> Iterator[str]:
+    for each in remaining.queued:
+        how = "goes on" if each.adopted is not None else "is run"
+        yield f"{each.job.key} {how}" + (f", attempt {each.attempt}" if each.attempt > 1 else "")
+    kept = len(remaining.passed) + len(remaining.failed)
+    yield f"{len(remaining.queued)} jobs to do, {kept} are kept"
+
+
+def _execute(
+    plan: Plan, folder: str, remaining: RemainingWork, policy: RunPolicy, event: str, stream: TextIO
+) -> int:
+    journal = Journal(folder)
+    journal.write(event, pid=os.getpid(), host=socket.gethostname(), version=__version__)
+    done = len(plan.jobs) - len(remaining.queued)
+    progress = Progress(stream, len(plan.jobs), done, policy.max_parallel)
+    try:
+        with policy.around():
+            outcome = Engine(plan, folder, remaining.queued, journal, progress, policy).run()
+        failed = {**remaining.failed, **outcome.failed}
+        code = _exit_code(plan, failed, outcome)
+        if outcome.interrupted:
+            journal.write("interrupted", signal=outcome.interrupted[0])
+        else:
+            passed = len(remaining.passed) + len(outcome.passed)
+            journal.write("end", code=code, passed=passed, failed=len(failed))
+    finally:
+        progress.close()
+        journal.close()
+    _print_summary(plan, folder, remaining, outcome, stream)
+    return code
+
+
+def _exit_code(plan: Plan, failed: dict[str, str], outcome: EngineOutcome) -> int:
+    if outcome.interrupted:
+        return INTERRUPTED
+    wrong = failed or outcome.problem or any(each.failure for each in plan.left_out)
+    return FAILED if wrong else PASSED
+
+
+def _print_summary(
+    plan: Plan, folder: str, remaining: RemainingWork, outcome: EngineOutcome, stream: TextIO
+) -> None:
+    """The last lines: what became of it, and where it lies."""
+    failed = {**remaining.failed, **outcome.failed}
+    passed = len(remaining.passed) + len(outcome.passed)
+    lines = [f"{each.benchmark} was left out: {each.reason}" for each in plan.left_out]
+    lines += [f"{key} failed: {reason}" for key, reason in failed.items()]
+    if outcome.problem:
+        lines.append(f"the record is not whole: {outcome.problem}")
+    left = len(plan.jobs) - passed - len(failed)
+    counts = f"{passed} of {len(plan.jobs)} passed, {len(failed)} failed"
+    lines.append(f"{counts}, {left} left to run" if left else counts)
+    if outcome.interrupted:
+        lines.append(f"interrupted; go on with: inject suite run --resume {folder}")
+    lines.append(f"run: {folder}")
+    print_through(stream, "".join(f"inject suite: {line}\n" for line in lines))
