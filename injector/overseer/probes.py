@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
-from itertools import combinations
+from types import MethodType
 
 from ..errors import UserError
 from ..probe import MISSING, define, define_stored, defined
@@ -11,32 +10,68 @@ from ..rewrite import selector as language
 from ..rewrite.methods import hook_of, is_method
 from ..rewrite.request import Request
 from ..rewrite.selector import Call, Element
-from .gather import Gather
-from .scope import Scope, Siblings, Totals, calling_frame
+from .activations import Scope, calling_frame, chains
+from .context import EVENTS_OF_TAG, READ, Event, Recorded, Totals, comes_with, is_recorded
+from .targets import (
+    Target,
+    chain_to_focus,
+    is_module_level,
+    named,
+    one_focus_each,
+    own_name,
+    parsed,
+    recurses,
+    request_for,
+    resolved,
+    shown,
+)
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from ..measure.measures import Store
     from ..measure.regions import CallHooks
-
-    Deliver = Callable[[dict[str, Any]], Any]
+    from .activations import Activation
+    from .context import Deliver, Source, Test
 
 
 EVERYWHERE = "*"
 """As the module of a request: all that are the program's own."""
 
 
-class Target:
-    """A request, and the object it is for when the selector named one through the voirfile."""
+class Around:
+    """The functions around a place that fires: whose activations they are, and what they give."""
 
-    __slots__ = ("found", "request")
+    def __init__(self, recursive: bool = False) -> None:
+        self.scopes: list[Scope] = []
+        """From the outermost on, without that of the function that fires."""
+        self.own: Scope | None = None
+        """That of the function that fires, where it is needed."""
+        self.captured: list[tuple[int, Source, Element]] = []
+        """By the number of the scope, -1 for its own, who knows the value of an element."""
+        self.late: list[tuple[Element, Callable[..., None]]] = []
+        """What is recorded at ``#exit`` of the function that fires: what is asked last is told first."""
+        self.recursive = recursive
 
-    def __init__(self, request: Request, found: Any = None) -> None:
-        self.request = request
-        self.found = found
+    @property
+    def active(self) -> Callable[[], Any] | None:
+        """Whether the place is inside of all of them now."""
+        return self.scopes[-1].active if self.scopes else None
+
+    def chains(self) -> Iterator[list[Activation]]:
+        """The activations to give an event for: several of a recursive function, if they show."""
+        several = self.recursive or any(number >= 0 for number, _, _ in self.captured)
+        if not several and self.own is None:
+            yield []
+            return
+        own = [] if self.own is None else [next(self.own.activations(), (None, 0))]
+        if not several:
+            yield own
+            return
+        for outer in chains(self.scopes, calling_frame()):
+            yield [*outer, *own]
 
 
 class Probe:
@@ -64,7 +99,7 @@ class Probe:
         raw: bool = False,
         total: bool = False,
     ) -> None:
-        self.selector = _shown(where, variable) if calls is None else _named(where)
+        self.selector = shown(where, variable) if calls is None else named(where)
         self.place = place
         self.override = override
         self.gives = getattr(calls if calls is not None else store, "gives", None)
@@ -117,62 +152,63 @@ class Probe:
         module = getattr(where, "__module__", None) or ""
         calls.define(names, self.selector, module)
         for variable, hook in names.items():
-            request = _request_for(where, self.selector, hook, variable, False)
+            request = request_for(where, self.selector, hook, variable, False)
             captures = calls.captures(variable)
             self.targets.append(Target(request._replace(captures=captures), where))
 
     def _ask_calls_of(self, selector: str, calls: CallHooks, names: dict[str, str]) -> None:
-        chain = _chain_to_focus(_parse(_shown(selector, "#enter"), self.place), self.selector)
-        outer, scope = self._ask_outer(chain[:-1], chain[-1])
+        chain = chain_to_focus(parsed(shown(selector, "#enter"), self.place), self.selector)
+        around = self._ask_around(chain)
         inner = chain[-1]
         [focus] = [element for element in inner.captures if element.focus]
         others = [element for element in inner.captures if not element.focus]
-        gather = Gather(focus, others, outer, False, self._matcher)
-        beside = gather.reads
+        event = Event(focus, others, around.captured, False, self._test)
+        beside = event.reads
 
         def guard(hook: Callable[..., Any]) -> Callable[..., Any]:
             """``hook`` where the selector's conditions hold."""
 
             def guarded(value: Any, *rest: Any) -> Any:
-                if gather(value, rest[: len(beside)]) is not None:
-                    hook(value, *rest[len(beside) :])
+                mine, others = rest[: len(beside)], rest[len(beside) :]
+                if any(event.data(value, mine, chain) is not None for chain in around.chains()):
+                    hook(value, *others)
                 return value
 
             return guarded
 
-        active = None if scope is None else scope.active
         library = inner.module or ""
-        calls.define(names, self.selector, library, active, None if gather.plain else guard, beside)
+        guarding = guard if event.tested or beside else None
+        calls.define(names, self.selector, library, around.active, guarding, beside)
         for variable, hook in names.items():
             self._target(inner, hook, variable, beside + calls.captures(variable))
 
     def _ask_for(self, where: Any, variable: str | None, total: bool) -> None:
         if isinstance(where, str):
-            self._ask_selector(_shown(where, variable), total)
+            self._ask_selector(shown(where, variable), total)
         else:
             self._ask_object(where, variable or "#value")
 
     def _ask_selector(self, selector: str, total: bool) -> None:
-        tree = _parse(selector, self.place)
+        tree = parsed(selector, self.place)
         mode = language.mode(tree)
         if mode == "total" or total:
             self._ask_total(tree)
             return
-        for each in [tree] if mode == "wrap" else _one_focus_each(tree):
+        for each in [tree] if mode == "wrap" else one_focus_each(tree):
             self._ask_focus(each, mode == "wrap")
 
     def _ask_object(self, found: Any, variable: str) -> None:
         call = Call(self.selector)
         element = Element(variable, variable, focus=language.BEGIN)
         hook = self._hook()
-        gather = Gather(element, [], [], self._raw, self._matcher)
+        event = Event(element, [], [], self._raw, self._test)
         self.counted.append(hook)
         if self._store is not None:
             define_stored(hook, self._store.grow, self._store.number, self._store.keep)
         else:
-            define(hook, self._handler(gather, None), override=self.override)
+            define(hook, self._handler(event, Around(), None), override=self.override)
         self.targets.append(
-            Target(_request_for(found, call.target, hook, variable, self.override), found)
+            Target(request_for(found, call.target, hook, variable, self.override), found)
         )
 
     @property
@@ -198,117 +234,159 @@ class Probe:
     # --- one event each time the focus variable is set ---------------------------------------------
 
     def _ask_focus(self, tree: Call, wrap: bool) -> None:
-        chain = _chain_to_focus(tree, self.selector)
+        chain = chain_to_focus(tree, self.selector)
+        around = self._ask_around(chain)
         inner = chain[-1]
-        same = len(chain) > 1 and all(call.target == inner.target for call in chain)
-        if same and not wrap and not _is_module_level(inner):
-            self._ask_recursion(chain)
-            return
-        outer, scope = self._ask_outer(chain[:-1], inner)
         for element in inner.captures:
             if element.focus:
                 # Of two focuses each comes with what the other has at that time.
                 others = [e for e in inner.captures if e is not element]
                 step = None if not wrap else "begin" if element.focus & language.BEGIN else "end"
-                self._ask(inner, element, others, outer, scope, step)
+                self._ask(inner, element, others, around, step)
+        for element, add in around.late:
+            self._ask_collected(inner, element, add)
 
-    def _ask_outer(
-        self, chain: list[Call], focused: Call
-    ) -> tuple[list[tuple[Scope | Siblings, Element]], Scope | None]:
-        """Ask for the scopes of the functions around the ``focused`` one; what is captured of each."""
-        captured: list[tuple[Scope | Siblings, Element]] = []
+    def _ask_around(self, chain: list[Call]) -> Around:
+        """Ask for what the functions around the last one give, and for what that one has recorded."""
+        around = Around(recurses(chain))
         scope: Scope | None = None
-        for call, below in zip(chain, [*chain, focused][1:], strict=True):
-            scope = Scope(scope, _module_of(call) if _is_module_level(call) else None)
-            if not _is_module_level(call):
-                hook = self._hook()
-                scope.publish(hook)
-                self._target(call, hook, "#scope")
-            captured += [(scope, element) for element in call.captures]
-            captured += self._ask_siblings(call, below, scope)
-        if focused.children and not _is_module_level(focused):
-            own = Scope(scope, None)
-            hook = self._hook()
-            own.publish(hook)
-            self._target(focused, hook, "#scope")
-            captured += self._ask_siblings(focused, None, own)
-        return captured, scope
+        for number, (call, below) in enumerate(zip(chain, [*chain[1:], None], strict=True)):
+            beside = [child for child in call.children if child is not below]
+            last = below is None
+            recorded = _recorded(call) if last else [e for e in call.captures if is_recorded(e)]
+            if last and not (beside or recorded):
+                break
+            scope = self._ask_scope(call, scope)
+            number = -1 if last else number
+            if last:
+                around.own = scope
+            else:
+                around.scopes.append(scope)
+                plain = [e for e in call.captures if e not in recorded]
+                around.captured += [(number, READ, element) for element in plain]
+            if beside or recorded:
+                late = [e for e in recorded if last and e.name == "#exit"]
+                early = [e for e in recorded if e not in late]
+                known = self._ask_recorded(call, early, beside, scope)
+                around.late += [(element, known.add) for element in late]
+                around.captured += [(number, known, element) for element in recorded]
+                inside = [
+                    e for child in beside for each in language.calls(child) for e in each.captures
+                ]
+                around.captured += [(number, known, element) for element in inside]
+        return around
 
-    def _ask_siblings(
-        self, outer: Call, below: Call | None, scope: Scope
-    ) -> list[tuple[Siblings, Element]]:
-        """Ask for the variables of functions inside ``outer`` in which nothing fires."""
-        beside = [
-            c for child in outer.children if child is not below for c in language.calls(child)
-        ]
-        if any(element.focus for call in beside for element in call.captures):
-            raise self._error("write a probe for each variable that fires")
-        siblings = Siblings(scope)
-        if beside and not _is_module_level(outer):
+    def _ask_scope(self, call: Call, outer: Scope | None) -> Scope:
+        """Ask when a function begins and ends."""
+        if is_module_level(call):
+            return Scope(outer, call.module)
+        scope, hook = Scope(outer), self._hook()
+        scope.publish(hook)
+        self._target(call, hook, "#scope")
+        return scope
+
+    def _ask_recorded(
+        self, call: Call, elements: list[Element], beside: list[Call], scope: Scope
+    ) -> Recorded:
+        """Ask for what happens in a function before another thing fires, and in functions beside."""
+        known = Recorded(scope)
+        if not is_module_level(call):
             end = self._hook()
-            define(end, siblings.end)
-            self._target(outer, end, "#exit")
-        return [
-            (siblings, self._ask_collected(call, element, siblings.add))
-            for call in beside
-            for element in call.captures
-        ]
+            define(end, known.end)
+            self._target(call, end, "#exit")
+        for element in elements:
+            self._ask_collected(call, element, known.add)
+        for child in beside:
+            self._ask_below(child, known.add_below, scope)
+        return known
+
+    def _ask_below(self, call: Call, add: Callable[..., None], scope: Scope) -> None:
+        """Ask for all that a function has, and those in it, where it is not around what fires."""
+        if any(element.focus for element in call.captures):
+            raise self._error("write a probe for each variable that fires")
+        for element in call.captures:
+            self._ask_collected(call, element, add, scope.active)
+        inside = self._ask_scope(call, scope) if call.children else scope
+        for child in call.children:
+            self._ask_below(child, add, inside)
+
+    def _ask_collected(
+        self,
+        call: Call,
+        element: Element,
+        add: Callable[..., None],
+        active: Callable[[], Any] | None = None,
+    ) -> None:
+        """Ask for each value of an element, that is to be remembered and does not fire."""
+
+        def collect(value: Any, *name: Any) -> None:
+            add(element, value, *name)
+
+        hook = self._hook()
+        variables = _variables(element)
+        wild, receives = variables == (None,), "#receive" in variables
+        define(hook, collect, wildcard=wild, receives=receives, active=active)
+        for variable in variables:
+            self._target(
+                call, hook, variable, (), element.tag if variable == element.name else None
+            )
 
     def _ask(
         self,
         call: Call,
         element: Element,
         others: list[Element],
-        outer: list[tuple[Scope | Siblings, Element]],
-        scope: Scope | None,
+        around: Around,
         step: str | None,
     ) -> None:
-        if any(other.name is None and other.category for other in others):
-            raise self._error("of the variables beside the one that fires, a tag selects none")
-        events = _EVENTS_OF_TAG.get(element.category or "", ()) if element.name is None else ()
-        if events:
+        variables = _variables(element)
+        if element.name is None and variables != (None,):
             capture = element.capture or "*"
-            element = element.replace(name=events[0], capture=capture, category=None)
+            element = element.replace(name=variables[0], capture=capture, category=None)
+        bound = None if call.module is not None else self._resolve(call.target)
+        if isinstance(bound, MethodType) and (own := own_name(bound)) is not None:
+            others = [*others, Element(own, own)]
         hook = self._hook()
-        gather = Gather(element, others, outer, self._raw, self._matcher)
-        names = gather.reads
-        active = None if scope is None else scope.active
-        simple = gather.plain and step is None
+        event = Event(element, others, around.captured, self._raw, self._test)
+        simple = event.plain and step is None and not around.recursive
         if simple and (self._direct is not None or not self.override):
             self.counted.append(hook)
         if simple and self._store is not None:
-            define_stored(hook, self._store.grow, self._store.number, self._store.keep, active)
+            store = self._store
+            define_stored(hook, store.grow, store.number, store.keep, around.active)
         else:
             define(
                 hook,
-                self._handler(gather, step),
+                self._handler(event, around, step),
                 override=self.override and step is None,
-                captures=names,
+                captures=event.reads,
                 wildcard=element.name is None,
-                receives="#receive" in (element.name, *events),
-                active=active,
+                receives="#receive" in variables,
+                active=around.active,
             )
-        for variable in events or (element.name,):
-            self._target(call, hook, variable, names, element.tag)
+        for variable in variables:
+            self._target(call, hook, variable, event.reads, element.tag)
 
-    def _handler(self, gather: Gather, step: str | None) -> Callable[..., Any]:
+    def _handler(self, event: Event, around: Around, step: str | None) -> Callable[..., Any]:
         if step is not None:
-            return self._wrapping(gather, step)
-        if gather.plain and self._direct is not None:
+            return self._wrapping(event, around, step)
+        plain = event.plain and not around.recursive
+        if plain and self._direct is not None:
             return self._direct
-        deliver = self._deliver_to(gather.capture)
-        if gather.plain and not self.override:
-            capture = gather.capture
+        deliver = self._deliver_to(event.capture)
+        if plain and not self.override:
+            capture = event.capture
             return lambda value: deliver({capture: value})
 
         count = self._count
 
         def handler(value: Any, *rest: Any) -> Any:
-            data = gather(value, rest)
-            if data is None:
-                return value
-            count()
-            answer = deliver(data)
+            answer = MISSING
+            for activations in around.chains():
+                data = event.data(value, rest, activations)
+                if data is not None:
+                    count()
+                    answer = deliver(data)
             return value if answer is MISSING else answer
 
         return handler
@@ -329,92 +407,48 @@ class Probe:
 
         return counting
 
-    def _wrapping(self, gather: Gather, step: str) -> Callable[..., Any]:
+    def _wrapping(self, event: Event, around: Around, step: str) -> Callable[..., Any]:
         """``f(!a, !!b)``: the two ends of one activation carry the same id."""
-        deliver = self._deliver_to(gather.capture)
-        name = gather.capture if step == "begin" else None
+        deliver = self._deliver_to(event.capture)
+        if step == "begin":
+            self._wrap_name = event.capture
 
         def handler(value: Any, *rest: Any) -> None:
-            data = gather(value, rest)
-            if data is not None:
-                if step == "begin":
-                    self._event()
-                frame = calling_frame()
-                data["$wrap"] = {"id": id(frame), "name": self._wrap_name or name, "step": step}
-                deliver(data)
+            frame = calling_frame()
+            for activations in around.chains():
+                data = event.data(value, rest, activations)
+                if data is not None:
+                    if step == "begin":
+                        self._event()
+                    key = hash((id(frame), *(id(found) for found, _ in activations)))
+                    data["$wrap"] = {"id": key, "name": self._wrap_name, "step": step}
+                    deliver(data)
 
-        if step == "begin":
-            self._wrap_name = name
         return handler
 
     _wrap_name: str | None = None
-
-    def _ask_recursion(self, chain: list[Call]) -> None:
-        """``f(x) > f > y``: an event for each choice of activations around the one that fires."""
-        inner, scope = chain[-1], Scope(None, None)
-        published = self._hook()
-        scope.publish(published)
-        self._target(inner, published, "#scope")
-        [focus] = [element for element in inner.captures if element.focus][:1]
-        others = [element for element in inner.captures if element is not focus]
-        outer: list[tuple[Scope | Siblings, Element]] = [
-            (scope, element) for call in chain[:-1] for element in call.captures
-        ]
-        gather = Gather(focus, others, outer, self._raw, self._matcher)
-        levels = [n for n, call in enumerate(chain[:-1]) for _ in call.captures]
-
-        def handler(value: Any, *rest: Any) -> Any:
-            answer = MISSING
-            frames = scope.around(calling_frame())
-            for chosen in combinations(frames, len(chain) - 1):
-                data = gather(value, rest, [chosen[-1 - level] for level in levels])
-                if data is not None:
-                    self._event()
-                    answer = deliver(data)
-            return value if answer is MISSING else answer
-
-        deliver = self._deliver_to(gather.capture)
-        hook = self._hook()
-        define(
-            hook,
-            handler,
-            override=self.override,
-            captures=gather.reads,
-            wildcard=focus.name is None,
-            receives=focus.name == "#receive",
-        )
-        self._target(inner, hook, focus.name, gather.reads, focus.tag)
 
     # --- one event when the outermost function ends ------------------------------------------------
 
     def _ask_total(self, tree: Call) -> None:
         if self.override:
             raise self._error("a selector without a focus has no variable to override")
+        chain = chain_to_focus(tree, self.selector) if language.focus(tree) else [tree]
         elements = language.all_elements(tree)
-        names = [e.capture for e in elements if e.capture]
-        scope = Scope(None, None)
-        totals = Totals(scope, names, self._counting(names[0] if names else ""), self._raw)
-        hook = self._hook()
-        scope.publish(hook)
-        self._target(tree, hook, "#scope")
-        for call in language.calls(tree):
-            for element in call.captures:
-                self._ask_collected(call, element, totals.add)
+        scopes: list[Scope] = []
+        for call in chain:
+            scopes.append(self._ask_scope(call, scopes[-1] if scopes else None))
+        first = next((e.capture for e in elements if e.capture), "")
+        totals = Totals(scopes, elements, self._counting(first), self._raw, self._test)
         end = self._hook()
         define(end, totals.end)
         self._target(tree, end, "#exit")
-
-    def _ask_collected(self, call: Call, element: Element, add: Callable[..., None]) -> Element:
-        matches = self._matcher(element)
-
-        def collect(value: Any, *name: Any) -> None:
-            if matches(value):
-                add(element, value, *name)
-
-        hook = self._hook()
-        define(hook, collect, wildcard=element.name is None)
-        self._target(call, hook, element.name, (), element.tag)
-        return element
+        for number, call in enumerate(chain):
+            for element in call.captures:
+                self._ask_collected(call, element, totals.adder(number))
+            for child in call.children:
+                if child not in chain:
+                    self._ask_below(child, totals.adder_below(number), scopes[number])
 
     # --- helpers -----------------------------------------------------------------------------------
 
@@ -440,37 +474,18 @@ class Probe:
             self.targets.append(Target(request))
         else:
             found = self._resolve(call.target)
-            request = _request_for(found, call.target, hook, variable, self.override)
+            request = request_for(found, call.target, hook, variable, self.override)
             self.targets.append(
                 Target(request._replace(captures=captures, category=category), found)
             )
 
     def _resolve(self, dotted: str) -> Any:
-        first, *rest = dotted.split(".")
-        if first in self._env:
-            value = self._env[first]
-        elif hasattr(builtins, first):
-            value = getattr(builtins, first)
-        else:
-            raise self._error(
-                f"{first!r} is no name of the voirfile; write '//{dotted.replace('.', '/')}' for a "
-                "function of the program, '/pkg.mod/f' for one of a module"
-            )
-        for attribute in rest:
-            if not hasattr(value, attribute):
-                raise self._error(
-                    f"{type(value).__name__} {first!r} has no attribute {attribute!r}"
-                )
-            value = getattr(value, attribute)
-        return value
+        return resolved(dotted, self._env, self._error)
 
-    def _matcher(self, element: Element) -> Callable[[Any], Any]:
+    def _test(self, element: Element) -> Test:
         if element.value is None:
             return lambda _: True
-        return language.matcher(element.value, self._resolve_value)
-
-    def _resolve_value(self, name: str) -> Any:
-        return self._resolve(name)
+        return language.matcher(element.value, self._resolve)
 
     def _error(self, message: str) -> UserError:
         file, line = self.place
@@ -481,66 +496,19 @@ def _nothing() -> None:
     return None
 
 
-def _shown(where: Any, variable: str | None) -> str:
-    """The selector's text; for an object, what a selector for it would look like."""
-    if not isinstance(where, str):
-        variable = variable or "#value"
-    return _named(where) if variable is None else f"{_named(where)} > {variable}"
+def _variables(element: Element) -> tuple[str | None, ...]:
+    """What is asked of a function for an element: its variable, all of them, the events of a tag."""
+    if element.name is None and element.category in EVENTS_OF_TAG:
+        return EVENTS_OF_TAG[element.category]
+    return (element.name,)
 
 
-def _named(where: Any) -> str:
-    if isinstance(where, str):
-        return where
-    return f"{getattr(where, '__module__', '')}.{getattr(where, '__qualname__', repr(where))}"
-
-
-def _request_for(
-    found: Any, target: str, hook: str, variable: str | None, override: bool
-) -> Request:
-    name = getattr(found, "__qualname__", target)
-    module = getattr(found, "__module__", None) or ""
-    return Request(hook, module, tuple(name.split(".")), variable, (), override)
-
-
-def _parse(selector: str, place: tuple[str, int]) -> Call:
-    try:
-        return language.parse(selector)
-    except language.SelectorError as error:
-        raise UserError(f"{place[0]}:{place[1]}: {error}") from None
-
-
-_EVENTS_OF_TAG = {"@enter": ("#enter", "#receive"), "@exit": ("#exit", "#yield")}
-"""The events that have a tag in ptera: where control comes into a function, and where it leaves."""
-
-
-def _one_focus_each(tree: Call) -> list[Call]:
-    """The tree once for each of its functions beside each other in which something fires.
-
-    What fires in one of them comes without the variables of the others that fire.
-    """
-    below = [child for child in tree.children if language.focus(child)]
-    if any(element.focus for element in tree.captures) or not below:
-        return [tree]
-    beside = tuple(child for child in tree.children if child not in below)
+def _recorded(call: Call) -> list[Element]:
+    """The elements of the function that fires that are recorded before it does."""
+    focuses = [element for element in call.captures if element.focus]
     return [
-        tree.replace(children=(*beside, one)) for child in below for one in _one_focus_each(child)
+        element
+        for element in call.captures
+        if is_recorded(element)
+        and any(focus is not element and not comes_with(element, focus) for focus in focuses)
     ]
-
-
-def _chain_to_focus(tree: Call, text: str) -> list[Call]:
-    """The functions from the outermost one down to that which holds the focus."""
-    chain = [tree]
-    while not any(e.focus for e in chain[-1].captures):
-        below = [c for c in chain[-1].children if language.focus(c)]
-        if not below:
-            raise UserError(f"selector {text!r} has no variable that fires")
-        chain.append(below[0])
-    return chain
-
-
-def _is_module_level(call: Call) -> bool:
-    return call.module is not None and not call.path
-
-
-def _module_of(call: Call) -> str:
-    return call.module or ""

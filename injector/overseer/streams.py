@@ -29,12 +29,12 @@ class Capture:
 
     __slots__ = ("capture", "name", "names", "value", "values")
 
-    def __init__(self, capture: str, name: str, value: Any) -> None:
+    def __init__(self, capture: str, names: list[str], values: list[Any]) -> None:
         self.capture = capture
-        self.name = name
-        self.names = [name]
-        self.value = value
-        self.values = [value]
+        self.name = names[-1]
+        self.names = names
+        self.value = values[-1]
+        self.values = values
 
     def __repr__(self) -> str:
         return f"Capture({self.capture}={self.value!r} of {self.name})"

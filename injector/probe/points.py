@@ -83,6 +83,8 @@ def define(
     make = (_overrider if override else _observer) if plain else _general(override)
     hook, point.read = make(handler, point)
     publish(point, hook, captures, receives, active)
+    if wildcard:
+        _publish_delegates(name, hook)
     return point
 
 
@@ -101,9 +103,18 @@ def publish(
     _publish_first(name, hook, point, active)
     _publish_plain(name + "?", _reading_frame(hook, captures))
     _publish_plain(name + ".", _looking(hook, captures))
-    _publish_plain(name + "!", _current_error(hook))
+    _publish_plain(name + "!", _current_error(hook, captures))
     _namespace[name + "~"] = NameError
     _publish_plain(name + "@", partial(Delegate, _namespace, name, receives))
+
+
+def _publish_delegates(name: str, hook: Hook) -> None:
+    """What ``yield from`` delegates to where all variables are asked for: it tells which one it is."""
+    for suffix, variable in (("@", "#yield"), ("@>", "#receive")):
+        told = f"{name}{suffix}:"
+        _publish_plain(told, lambda value, variable=variable: hook(value, variable))
+        receives = variable == "#receive"
+        _publish_plain(name + suffix, partial(Delegate, _namespace, told, receives))
 
 
 def publish_calls(
@@ -122,7 +133,7 @@ def publish_calls(
             hook = _while(active, hook)
         _publish_plain(name, hook)
         _publish_plain(name + "?", _reading_frame(hook, captures.get(name, ())))
-        _publish_plain(name + "!", _current_error(hook))
+        _publish_plain(name + "!", _current_error(hook, captures.get(name, ())))
 
 
 def define_raw(name: str, hook: Hook) -> None:
@@ -139,8 +150,9 @@ def undefine(name: str) -> None:
     for suffix in ("+", "-", "!", "."):
         if name + suffix in _namespace:
             _namespace[name + suffix] = _nothing
-    if name + "@" in _namespace:
-        _namespace[name + "@"] = _identity
+    for suffix in ("@", "@>"):
+        if name + suffix in _namespace:
+            _namespace[name + suffix] = _identity
 
 
 def silence() -> None:
@@ -280,8 +292,11 @@ def _looking(hook: Hook, captures: tuple[str, ...]) -> Hook:
     return looking
 
 
-def _current_error(hook: Hook) -> Callable[[], None]:
+def _current_error(hook: Hook, captures: tuple[str, ...]) -> Callable[[], None]:
+    """A form of ``hook`` for an ``except`` block: it looks for what was raised."""
+
     def error() -> None:
-        hook(sys.exc_info()[1])
+        frame = sys._getframe(1)
+        hook(sys.exc_info()[1], *(read_variable(frame, variable) for variable in captures))
 
     return error

@@ -74,6 +74,7 @@ def filtered(hook: str, test: Test, variable: str, define: Callable[[Any], None]
         ("?", _identity),
         (".", _nothing),
         ("@", _identity),
+        ("@>", _identity),
         ("!", _nothing),
         ("+", _nothing),
         ("-", _nothing),

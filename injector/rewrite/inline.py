@@ -167,7 +167,8 @@ class Inliner(Emitter):
         where = spot(node)
         for variable, kind in (("#yield", "yield"), ("#receive", "receive")):
             for hook in self.plan.point(variable):
-                node.value = self.suffixed(hook, "@", [node.value], where)
+                suffix = "@>" if hook.wild and variable == "#receive" else "@"
+                node.value = self.suffixed(hook, suffix, [node.value], where)
                 self.record.land(hook, self.plan.place.function, where.line, kind)
 
     # -- reads

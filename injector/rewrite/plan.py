@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .methods import is_method
+from .nodes import FUNCTIONS
 from .paths import Place
 from .request import Landing, Request
+
+WILD_POINTS = ("#enter", "#receive", "#yield", "#exit")
+"""The events of a function that count among its variables, for who asks for all of them."""
 
 
 class Hook:
@@ -50,6 +54,9 @@ class Plan:
         self.captures = self.captures or bool(hook.request.captures)
         if variable is None:
             self.wild.append(hook)
+            if hook.request.category is None and isinstance(self.place.node, FUNCTIONS):
+                for point in WILD_POINTS:
+                    self.points.setdefault(point, []).append(hook)
         elif is_method(variable):
             self.methods[variable[1:]] = hook
         elif variable.startswith("#"):

@@ -12,7 +12,8 @@ builtins:
                           variable whose value may not be read as the program would, since that
                           runs code of the program (a property, a class's own namespace); it looks
                           itself, and captures are read from its caller's frame
-``injector:7@``           ``(iterable)``: what ``yield from`` shall delegate to instead
+``injector:7@``           ``(iterable)``: what ``yield from`` shall delegate to instead; a wildcard's
+                          for what is sent is ``injector:7@>``
 ``injector:7+``, ``7-``   ``()``: a scope begins, goes on; it is left, suspended (in ``yield from``
                           neither is called). In generators both may come more often than in pairs
                           and must know their frame
@@ -214,9 +215,13 @@ class _Scope(Weaver):
         scopes = self.plan.point("#scope")
         begin = self.bare(scopes, "+", where, "scope", line)
         error = self.bare(self.plan.point("#error"), "!", kind="error", line=line)
+        # A generator that is closed while it waits is back in its scope.
+        again = self.bare(scopes, "+") if self.facts.generator else []
+        error = [*again, *error] if error else error
         # What began last ends first: the spans of two hooks around one call lie inside of each other.
         leaving = tuple(reversed(self.plan.point("#exit")))
         final = self.signal("#exit", leaving, "exit", line)
+        final = [*again, *final] if final else final
         final += self.bare(scopes, "-")
         return _Enclosing(begin, error, final)
 
@@ -226,8 +231,11 @@ class _Scope(Weaver):
         facts = self.facts
         bound = facts.assigned | facts.targets | facts.quiet | facts.deleted
         bound |= {arg.arg for arg in facts.params}
-        for variable in sorted(facts.loads.keys() - bound) if self.plan.variables else ():
-            hooks = [h for h in self.plan.variable(variable) if not h.wild and h.kind is None]
+        wild = isinstance(self.plan.place.node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        asked = self.plan.variables or (wild and self.plan.wild)
+        for variable in sorted(facts.loads.keys() - bound) if asked else ():
+            hooks = [hook for hook in self.plan.variable(variable) if hook.kind is None]
+            hooks = [hook for hook in hooks if not hook.wild or (wild and not hook.override)]
             if not hooks:
                 continue
             if isinstance(self.plan.place.node, ast.Lambda):

@@ -224,7 +224,7 @@ class Weaver(Inliner):
         """A loop's body with ``#endloop`` after each turn, however the turn ends."""
         hooks = self.plan.loops("#endloop", names)
         final = self.signal("#endloop", hooks, "loop", line)
-        return [guarded(body, [], final)] if final else body
+        return [guarded(body, [], [*self.resumed(body), *final])] if final else body
 
     def on_with(self, node: ast.With | ast.AsyncWith, out: list[ast.stmt]) -> None:
         out.append(node)

@@ -92,11 +92,17 @@ class Selectors:
         return text
 
     def beside(self, place: Place, most: int = 3) -> list[str]:
-        names = [self.random.choice(place.names) for _ in range(self.random.randint(0, most))]
+        names = [self.besides(place) for _ in range(self.random.randint(0, most))]
         return [
             name + self.random.choice(("", "", "", "", "=1", " as kept", "=None", "~callable"))
             for name in dict.fromkeys(names)
         ]
+
+    def besides(self, place: Place) -> str:
+        draw = self.random.random()
+        if draw < 0.1:
+            return self.random.choice(("$v", "$v:@Tag", "$v:@enter", "$v:@exit"))
+        return self.variable(place) if draw < 0.3 else self.random.choice(place.names)
 
     def inner(self, place: Place) -> str:
         """One function, with something that fires in it."""
