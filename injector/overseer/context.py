@@ -64,7 +64,7 @@ class Read:
 READ = Read()
 
 
-class Recorded:
+class LastSet:
     """What was last set, in each activation of a function: in itself, or in functions it calls."""
 
     def __init__(self, scope: Scope) -> None:
@@ -151,14 +151,14 @@ class Event:
         return data
 
 
-class _Node:
+class TotalNode:
     """What one activation set, and what lies inside of it; a leaf is one value of the focus."""
 
     __slots__ = ("below", "focused", "seen")
 
     def __init__(self) -> None:
         self.seen: dict[str, tuple[list[str], list[Any]]] = {}
-        self.below: dict[object, _Node] = {}
+        self.below: dict[object, TotalNode] = {}
         self.focused = False
 
     def add(self, element: Element, value: Any, name: str | None) -> None:
@@ -185,7 +185,7 @@ class Totals:
         self._tests = [(e.capture, test(e)) for e in elements if e.value is not None]
         self._deliver = deliver
         self._raw = raw
-        self._roots: dict[int, _Node] = {}
+        self._roots: dict[int, TotalNode] = {}
 
     def adder(self, level: int) -> Callable[..., None]:
         """The handler of what is set in a function of the chain itself."""
@@ -197,7 +197,7 @@ class Totals:
             for activations in chains(self._scopes[:level], *own):
                 node = self._node([*activations, own])
                 if element.focus:
-                    leaf = node.below[object()] = _Node()
+                    leaf = node.below[object()] = TotalNode()
                     leaf.focused = True
                     leaf.add(element, value, name)
                 else:
@@ -214,11 +214,11 @@ class Totals:
 
         return add
 
-    def _node(self, activations: Sequence[Activation]) -> _Node:
+    def _node(self, activations: Sequence[Activation]) -> TotalNode:
         (root, _), *rest = activations
-        node = self._roots.setdefault(id(root), _Node())
+        node = self._roots.setdefault(id(root), TotalNode())
         for _, entered in rest:
-            node = node.below.setdefault(entered, _Node())
+            node = node.below.setdefault(entered, TotalNode())
         return node
 
     def end(self, _: Any) -> None:
@@ -227,7 +227,7 @@ class Totals:
         if root is not None:
             self._give(root, {})
 
-    def _give(self, node: _Node, outer: dict[str, tuple[list[str], list[Any]]]) -> None:
+    def _give(self, node: TotalNode, outer: dict[str, tuple[list[str], list[Any]]]) -> None:
         seen = {**outer, **node.seen}
         for below in node.below.values():
             self._give(below, seen)

@@ -11,7 +11,7 @@ from ..rewrite.methods import hook_of, is_method
 from ..rewrite.request import Request
 from ..rewrite.selector import Call, Element
 from .activations import Scope, calling_frame, chains
-from .context import EVENTS_OF_TAG, READ, Event, Recorded, Totals, comes_with, is_recorded
+from .context import EVENTS_OF_TAG, READ, Event, LastSet, Totals, comes_with, is_recorded
 from .targets import (
     Target,
     chain_to_focus,
@@ -41,7 +41,7 @@ EVERYWHERE = "*"
 """As the module of a request: all that are the program's own."""
 
 
-class Around:
+class EnclosingFunctions:
     """The functions around a place that fires: whose activations they are, and what they give."""
 
     def __init__(self, recursive: bool = False) -> None:
@@ -206,7 +206,7 @@ class Probe:
         if self._store is not None:
             define_stored(hook, self._store.grow, self._store.number, self._store.keep)
         else:
-            define(hook, self._handler(event, Around(), None), override=self.override)
+            define(hook, self._handler(event, EnclosingFunctions(), None), override=self.override)
         self.targets.append(
             Target(request_for(found, call.target, hook, variable, self.override), found)
         )
@@ -246,9 +246,9 @@ class Probe:
         for element, add in around.late:
             self._ask_collected(inner, element, add)
 
-    def _ask_around(self, chain: list[Call]) -> Around:
+    def _ask_around(self, chain: list[Call]) -> EnclosingFunctions:
         """Ask for what the functions around the last one give, and for what that one has recorded."""
-        around = Around(recurses(chain))
+        around = EnclosingFunctions(recurses(chain))
         scope: Scope | None = None
         for number, (call, below) in enumerate(zip(chain, [*chain[1:], None], strict=True)):
             beside = [child for child in call.children if child is not below]
@@ -287,9 +287,9 @@ class Probe:
 
     def _ask_recorded(
         self, call: Call, elements: list[Element], beside: list[Call], scope: Scope
-    ) -> Recorded:
+    ) -> LastSet:
         """Ask for what happens in a function before another thing fires, and in functions beside."""
-        known = Recorded(scope)
+        known = LastSet(scope)
         if not is_module_level(call):
             end = self._hook()
             define(end, known.end)
@@ -336,7 +336,7 @@ class Probe:
         call: Call,
         element: Element,
         others: list[Element],
-        around: Around,
+        around: EnclosingFunctions,
         step: str | None,
     ) -> None:
         variables = _variables(element)
@@ -367,7 +367,9 @@ class Probe:
         for variable in variables:
             self._target(call, hook, variable, event.reads, element.tag)
 
-    def _handler(self, event: Event, around: Around, step: str | None) -> Callable[..., Any]:
+    def _handler(
+        self, event: Event, around: EnclosingFunctions, step: str | None
+    ) -> Callable[..., Any]:
         if step is not None:
             return self._wrapping(event, around, step)
         plain = event.plain and not around.recursive
@@ -407,7 +409,7 @@ class Probe:
 
         return counting
 
-    def _wrapping(self, event: Event, around: Around, step: str) -> Callable[..., Any]:
+    def _wrapping(self, event: Event, around: EnclosingFunctions, step: str) -> Callable[..., Any]:
         """``f(!a, !!b)``: the two ends of one activation carry the same id."""
         deliver = self._deliver_to(event.capture)
         if step == "begin":

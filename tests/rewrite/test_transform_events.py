@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import sys
 from textwrap import dedent
 from typing import Any
@@ -272,7 +273,8 @@ def test_a_wildcard_names_what_it_found() -> None:
         "  with contextlib.nullcontext(4) as e: e += 1"
     )
     seen = play(source, "f", None).seen
-    assert seen == [(1, "a"), (2, "b"), (2, "c"), (3, "d"), (4, "e"), (5, "e")]
+    assigned = [(1, "a"), (2, "b"), (2, "c"), (3, "d"), (4, "e"), (5, "e")]
+    assert seen == [(True, "#enter"), (contextlib, "contextlib"), *assigned, (True, "#exit")]
 
 
 def test_tags() -> None:
