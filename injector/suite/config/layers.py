@@ -28,6 +28,11 @@ class Layer(NamedTuple):
             data["tags"] = tags
         return Layer(data, {**low.places, **self.places})
 
+    def below(self, key: str) -> Layer:
+        """What is under one key, as a layer."""
+        places = {path[1:]: where for path, where in self.places.items() if path[:1] == (key,)}
+        return Layer(self.data.get(key) or {}, places)
+
 
 EMPTY = Layer({}, {})
 

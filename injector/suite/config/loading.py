@@ -1,4 +1,4 @@
-"""A suite's YAML, whole: read, merged, expanded, checked."""
+"""A suite's YAML and what the command line adds, as benchmarks: read, expanded, checked."""
 
 from __future__ import annotations
 
@@ -7,69 +7,68 @@ from pathlib import Path
 from typing import Any
 
 from ..words import meant
-from .blending import World
-from .families import Family
-from .including import Library, gather
-from .inheriting import Ancestry
+from .expansion import Expansion, Inputs
 from .layers import merged
+from .library import Library, read_library
 from .model import Benchmark, Suite
 from .overriding import Override, flat, overrides, variables
 from .problems import ProblemList, Where, nearest_place
 
 _ARCH = "{arch}"
-"""What ``system.arch`` is where nobody says it."""
+"""``system.arch`` where nothing sets it."""
 
 
 def load(
     file: str | Path,
     facts: Mapping[str, object],
-    overrides: Sequence[str],
+    override: Sequence[str],
     parameters: Sequence[str],
-    variables: Sequence[str],
+    sweeps: Sequence[str],
 ) -> Suite:
     """See :func:`injector.suite.config.load`."""
     problems = ProblemList()
-    library = gather(file, problems)
+    library = read_library(file, problems)
     if not library.whole:  # what is missing would be missed everywhere
         problems.check()
-    world = _world(library, dict(facts), (overrides, parameters, variables), problems)
-    families = _families(world)
-    made = [each for family in families for each in family.benchmarks()]
+    inputs = _inputs(library, facts, override, parameters, sweeps)
+    expansions = _expansions(inputs)
+    made = [each for expansion in expansions for each in expansion.benchmarks()]
     _unique(made, problems)
     if not problems.found:
-        _unused(world, families, made)
+        _unused(inputs, expansions, made)
         if not made:
             problems.add(Where(str(file), 1), "has no benchmark: every name in it begins with _")
     problems.check()
-    system = {key: each for key, each in world.variables["system"].items() if each != _ARCH}
+    system = {key: each for key, each in inputs.variables["system"].items() if each != _ARCH}
     return Suite(library.file.stem, library.file, tuple(made), system)
 
 
-def _world(
+def _inputs(
     library: Library,
-    facts: dict[str, Any],
-    given: tuple[Sequence[str], Sequence[str], Sequence[str]],
-    problems: ProblemList,
-) -> World:
+    facts: Mapping[str, object],
+    override: Sequence[str],
+    parameters: Sequence[str],
+    sweeps: Sequence[str],
+) -> Inputs:
     declared = library.top["variables"].data if "variables" in library.top else {}
-    said: list[Override] = []
+    given: list[Override] = []
     known: dict[str, Any] = {}
     swept: dict[str, list[Any]] = {}
-    with problems.collecting():
-        known, swept = variables(declared, given[1], given[2])
-    with problems.collecting():
-        said = overrides(given[0], library.entries)
-    for override in said:
-        if override.early:
-            _lay(override, library)
+    with library.problems.collecting():
+        known, swept = variables(declared, parameters, sweeps)
+    with library.problems.collecting():
+        given = overrides(override, library.entries)
+    for each in given:
+        if each.early:
+            for name in [name for name in library.entries if each.matches(name)]:
+                library.entries[name] = each.layer.over(library.entries[name], unite=False)
     known["system"] = _system(library, known)
-    new = [name for name in known if name not in {*flat(declared), *swept, "system"}]
-    ancestry = Ancestry(library, problems)
-    return World(library, ancestry, known, swept, said, new, facts, problems)
+    added = [name for name in known if name not in {*flat(declared), *swept, "system"}]
+    return Inputs(library, known, swept, given, added, dict(facts))
 
 
 def _system(library: Library, known: dict[str, Any]) -> dict[str, Any]:
-    """The system file's, with what ``-P system.a.b=v`` says of it."""
+    """The system file's settings, with those of ``-P system.a.b=v``."""
     system: dict[str, Any] = library.top["system"].data if "system" in library.top else {}
     for name in [name for name in known if name.startswith("system.")]:
         value = known.pop(name)
@@ -79,21 +78,12 @@ def _system(library: Library, known: dict[str, Any]) -> dict[str, Any]:
     return {"arch": _ARCH, **system}
 
 
-def _lay(override: Override, library: Library) -> None:
-    for name in [name for name in library.entries if override.matches(name)]:
-        layer = library.entries[name]
-        library.entries[name] = override.layer.over(layer, unite=False)
-
-
-def _families(world: World) -> list[Family]:
-    broken = world.ancestry.broken()
+def _expansions(inputs: Inputs) -> list[Expansion]:
     made = []
-    for name in world.library.runnable():
-        if name in broken:
-            continue
-        layer = world.library.entries[name]
-        with world.problems.collecting(nearest_place(layer.places, ("inherits",))):
-            made.append(Family(name, world))
+    for name in inputs.library.runnable():
+        places = inputs.library.entries[name].places
+        with inputs.library.problems.collecting(nearest_place(places, ("inherits",))):
+            made.append(Expansion(name, inputs))
     return made
 
 
@@ -108,18 +98,20 @@ def _unique(made: Sequence[Benchmark], problems: ProblemList) -> None:
             problems.add(each.at("name"), f"{text}; {hint}")
 
 
-def _unused(world: World, families: Sequence[Family], made: Sequence[Benchmark]) -> None:
-    """What the command line says and nothing takes up is a mistake."""
+def _unused(inputs: Inputs, expansions: Sequence[Expansion], made: Sequence[Benchmark]) -> None:
+    """An option of the command line that has no effect is a mistake."""
+    problems = inputs.library.problems
     names = {name for each in made for name in (each.name, each.family)}
-    for override in world.overrides:
-        if not override.matches(*names, *world.library.entries):
-            known = sorted({*names, *world.library.entries})
-            text = f"no benchmark is called {override.pattern}{meant(override.pattern, known)}"
-            world.problems.add(override.setting.where, text)
-    used = sorted({name for family in families for name in family.used})
-    dynamic = any(family.dynamic for family in families)
-    for option, said in (("-V", world.swept), ("-P", () if dynamic else world.said)):
-        for name in said:
+    names |= inputs.library.entries.keys()
+    for override in inputs.overrides:
+        if not override.matches(*names):
+            hint = meant(override.pattern, sorted(names))
+            text = f"no benchmark is called {override.pattern}{hint}"
+            problems.add(override.setting.where, text)
+    used = sorted({name for expansion in expansions for name in expansion.used})
+    dynamic = any(expansion.dynamic for expansion in expansions)
+    for option, given in (("-V", inputs.swept), ("-P", () if dynamic else inputs.parameters)):
+        for name in given:
             if name not in used:
                 text = f"no benchmark uses {name}{meant(name, used)}"
-                world.problems.add(Where(f"{option} {name}", 0), text)
+                problems.add(Where(f"{option} {name}", 0), text)

@@ -52,8 +52,8 @@ class SuiteError(UserError):
 class ProblemList:
     """Collects mistakes: each once, in the order in which they were met."""
 
-    def __init__(self) -> None:
-        self.found: dict[Problem, None] = {}
+    def __init__(self, problems: Iterable[Problem] = ()) -> None:
+        self.found = dict.fromkeys(problems)
 
     def add(self, where: Where | None, text: str) -> None:
         self.found.setdefault(Problem(where, text))

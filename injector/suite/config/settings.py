@@ -81,11 +81,6 @@ def find_templates(settings: dict[str, Any]) -> Found:
     return Found(_tree(parsed, (), conditions), tuple(conditions), tuple(wrong))
 
 
-def references(settings: dict[str, Any]) -> list[Reference]:
-    """Every name that the templates and conditions of settings use."""
-    return [each for _, each in find_templates(settings).references()]
-
-
 def _tree(parsed: Any, path: Path, conditions: list[tuple[Path, Expression]]) -> TemplateTree:
     """The tree of what :func:`.keys.parse` returned."""
     tree = TemplateTree(path)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.suite.config.multiplying import trials
+from injector.suite.config.variants import trials
 
 
 def test_a_matrix_makes_one_benchmark_for_each_combination(suites):
@@ -129,7 +129,7 @@ def test_matrix_values_may_be_templates_themselves(suites):
             "one: {matrix: {'a, b': [[1]]}, job: {run: x}}",
             "each value of a, b is a list of 2 values",
         ),
-        ("one: {matrix: {'a, b': [[1, 2]], b: [1]}, job: {run: x}}", "b stands there twice"),
+        ("one: {matrix: {'a, b': [[1, 2]], b: [1]}, job: {run: x}}", "b is there twice"),
         (
             "one: {matrix: {n: [1, 2]}, job: {run: x, name: same}}",
             "makes same twice; give its job a name",
@@ -166,7 +166,7 @@ def test_what_is_wrong_with_a_matrix(suites, text, said):
 def test_too_many_combinations_are_a_mistake_and_not_made(suites):
     axes = ", ".join(f"n{i}: [{', '.join(map(str, range(100)))}]" for i in range(5))
     (found,) = suites.problems(f"one: {{matrix: {{{axes}}}, job: {{run: x}}}}\n")
-    assert "10000000000 combinations: more than 100000 are not made" in found
+    assert "10000000000 combinations: at most 100000 are made" in found
 
 
 # a search
@@ -243,9 +243,9 @@ def test_a_search_within_a_matrix_and_under_a_name(suites):
         ("{a: {low: 2, high: 1, n: 2}}", "", "a: high (1) is not more than low (2)"),
         ("{a: {low: 0, high: 1, log: true, n: 2}}", "", "begins above 0"),
         ("{a: {low: 1, high: 2, log: true, step: 1}}", "", "has no step"),
-        ("{a: {low: 1, high: 2}}", "", "a grid wants n"),
+        ("{a: {low: 1, high: 2}}", "", "a range of a grid has n"),
         ("{a: [1]}", "trials: 3", "trials belongs to method: random"),
-        ("{a: [1]}", "method: random", "says how many trials"),
+        ("{a: [1]}", "method: random", "trials is missing"),
         ("{a: {low: 1}}", "", "high is missing"),
         ("{a: {low: 1, high: 2, stpe: 1}}", "", "did you mean step?"),
         ("{a: [1]}", "method: gird", "not the text 'gird'; did you mean grid?"),

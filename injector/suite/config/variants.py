@@ -9,16 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from ..words import counted
+from ..words import counted, meant
 from .expressions import compiled, number, read_number
+from .placeholders import Context
 from .problems import Mistake
 from .scope import Scope
+from .templates import NotKnownYet
 
 MOST = 100_000
 """More benchmarks than this from one entry are a mistake."""
 
 _KEY = re.compile(r"(?:--)?[A-Za-z_]\w*(?:[.-]\w+)*")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.+-]+")
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,149}")
+"""What may be a benchmark's name: it is that of a folder as well."""
 
 Values = dict[str, Any]
 
@@ -34,11 +39,11 @@ def limited_count(sizes: Sequence[int], what: str) -> int:
     """How many combinations there are.
 
     Raises:
-        Mistake: more than anybody means.
+        Mistake: more than MOST.
     """
     count = math.prod(sizes)
     if count > MOST:
-        raise Mistake(f"{what} of {count} combinations: more than {MOST} are not made")
+        raise Mistake(f"{what} of {count} combinations: at most {MOST} are made")
     return count
 
 
@@ -56,7 +61,7 @@ def matrix(axes: Mapping[str, Any]) -> Iterator[Values]:
     columns = [_column(str(key), values) for key, values in axes.items()]
     names = [name for column in columns for name in column[0]]
     if doubled := {name for name in names if names.count(name) > 1}:
-        raise Mistake(f"{', '.join(sorted(doubled))} stands there twice")
+        raise Mistake(f"{', '.join(sorted(doubled))} is there twice")
     limited_count([len(rows) for _, rows in columns], "a matrix")
     for rows in product(*(rows for _, rows in columns)):
         yield dict(zip(names, (value for row in rows for value in row), strict=True))
@@ -69,7 +74,7 @@ def _column(key: str, values: Any) -> tuple[list[str], list[Sequence[Any]]]:
             raise Mistake(f"{name!r} is no name: letters, digits, _ and - make one")
     listed = values if isinstance(values, list) else [values]
     if not listed:
-        raise Mistake(f"{key} has no values: a list with at least one is wanted")
+        raise Mistake(f"{key} has no values: a list needs at least one")
     if len(names) == 1:
         return names, [[value] for value in listed]
     for row in listed:
@@ -83,8 +88,6 @@ def excluded(values: Values, conditions: Sequence[Any], scope: Scope) -> bool:
     for each in conditions:
         if isinstance(each, Mapping):
             if unknown := [key for key in each if key not in values]:
-                from ..words import meant
-
                 raise Mistake(f"the matrix has no {unknown[0]}{meant(str(unknown[0]), values)}")
             if all(values[key] == value for key, value in each.items()):
                 return True
@@ -116,7 +119,7 @@ def trials(study: Mapping[str, Any], name: str) -> list[Values]:
 
 def _drawn(study: Mapping[str, Any], space: Mapping[str, Any], name: str) -> list[Values]:
     if "trials" not in study:
-        raise Mistake("a random search says how many trials")
+        raise Mistake("a random search has a number of trials: trials is missing")
     count = limited_count([int(number(study["trials"]))], "a search")
     made = []
     for trial in range(count):
@@ -127,15 +130,15 @@ def _drawn(study: Mapping[str, Any], space: Mapping[str, Any], name: str) -> lis
 
 
 class _Range:
-    """A declared range of numbers."""
+    """A range of numbers."""
 
-    def __init__(self, key: str, said: Mapping[str, Any]) -> None:
-        self.low, self.high = number(said["low"]), number(said["high"])
-        step = said.get("step")
+    def __init__(self, key: str, declared: Mapping[str, Any]) -> None:
+        self.low, self.high = number(declared["low"]), number(declared["high"])
+        step = declared.get("step")
         self.step = None if step is None else number(step)
-        self.log = bool(said.get("log", False))
+        self.log = bool(declared.get("log", False))
         self.whole = isinstance(self.low, int) and isinstance(self.high, int)
-        self.n = said.get("n")
+        self.n = declared.get("n")
         if self.high <= self.low:
             raise Mistake(f"{key}: high ({self.high}) is not more than low ({self.low})")
         if self.log and self.low <= 0:
@@ -165,28 +168,28 @@ class _Range:
         return value if self.whole else round(value, 12)
 
 
-def _grid(key: str, said: Any) -> list[Any]:
-    if isinstance(said, list):
-        if not said:
-            raise Mistake(f"{key} has no values: a list with at least one is wanted")
-        return [_plain(value) for value in said]
-    found = _Range(key, said)
+def _grid(key: str, declared: Any) -> list[Any]:
+    if isinstance(declared, list):
+        if not declared:
+            raise Mistake(f"{key} has no values: a list needs at least one")
+        return [_plain(value) for value in declared]
+    found = _Range(key, declared)
     if found.step is not None:
         limited_count([found.steps() + 1], "a range")
         return [found.step_at(index) for index in range(found.steps() + 1)]
     if found.n is None:
-        raise Mistake(f"{key}: a grid wants n (how many values) or step of a range")
+        raise Mistake(f"{key}: a range of a grid has n (the number of values) or step")
     count = limited_count([int(number(found.n))], "a range")
     return list(dict.fromkeys(found.at(index / (count - 1)) for index in range(count)))
 
 
-def _draw(key: str, said: Any, share: float) -> Any:
-    """A value of what is declared, by a number from 0 up to and without 1."""
-    if isinstance(said, list):
-        if not said:
-            raise Mistake(f"{key} has no values: a list with at least one is wanted")
-        return _plain(said[int(share * len(said))])
-    found = _Range(key, said)
+def _draw(key: str, declared: Any, share: float) -> Any:
+    """A value of what is given, by a number from 0 up to and without 1."""
+    if isinstance(declared, list):
+        if not declared:
+            raise Mistake(f"{key} has no values: a list needs at least one")
+        return _plain(declared[int(share * len(declared))])
+    found = _Range(key, declared)
     if found.step is not None:
         return found.step_at(int(share * (found.steps() + 1)))
     if found.whole and not found.log:
@@ -201,7 +204,62 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def suffix(values: Values, varied: Sequence[str]) -> str:
+class Naming:
+    """Names by a pattern, or by the values that differ.
+
+    A pattern that does not use a swept variable, or a search's values, gets them added.
+    """
+
+    def __init__(
+        self, family: str, pattern: str | None, varied: Sequence[str], mentioned: set[str]
+    ) -> None:
+        self.family = family
+        self.pattern = pattern
+        self.varied = varied
+        """The values that differ between the family's benchmarks."""
+        self.mentioned = mentioned
+        """The values and variables that the pattern uses."""
+
+    def plain(self, values: Values) -> str:
+        """A name by the values that differ, whatever the pattern."""
+        return self.family + _suffix(values, [each for each in self.varied if each in values])
+
+    def name(
+        self, values: Values, swept: Values, variables: Mapping[str, Any], trial: str = ""
+    ) -> str:
+        """The name of a benchmark with these values; ``trial``: its number in a search, as text.
+
+        Raises:
+            Mistake: the pattern has no value, or one that is no name.
+        """
+        if self.pattern is None:
+            name = self.plain({**swept, **values})
+        else:
+            name = self.by_pattern(values, variables)
+            added = [each for each in self.varied if each in swept and each not in self.mentioned]
+            name += _suffix(swept, added)
+        if trial and not self.mentioned & {*values, "trial"}:
+            name += f"-trial{trial}"
+        if not NAME.fullmatch(name):
+            raise Mistake(no_name(name))
+        return name
+
+    def by_pattern(self, values: Values, variables: Mapping[str, Any]) -> str:
+        scope = Scope({"matrix": values}, variables, Context({"name": self.family}), False)
+        try:
+            return str(scope.at(("name",), str(self.pattern)))
+        except NotKnownYet as missing:
+            raise Mistake(f"name: {{{missing.name}}} is not known when names are given") from None
+        except Mistake as error:
+            raise Mistake(f"name: {error}") from None
+
+
+def no_name(name: str) -> str:
+    """What is wrong with a name that is none."""
+    return f"{name!r} is no name: letters, digits and _ - + . make one, up to 150 of them"
+
+
+def _suffix(values: Values, varied: Sequence[str]) -> str:
     """What names a combination, for a file name as well: the values that differ, with dashes."""
     return "".join(f"-{_short(values[name])}" for name in varied)
 
