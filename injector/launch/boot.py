@@ -1,30 +1,25 @@
 """What wakes up in the program's process before the program does.
 
-``sitecustomize`` calls :func:`start`. Where there is nothing to probe, nothing more of ours is
+Where there is nothing to probe, nothing more of ours is
 imported: only the ways to start children are watched.
 """
 
 from __future__ import annotations
 
-import atexit
 import builtins
 import gc
 import os
-import posix
 import sys
 from _weakref import ref
 
-from injector import ballast
-from injector.bus import inbox
+from injector import gc_padding
 from injector.launch import environment
-from injector.launch.children import Children, native
-from injector.launch.settings import decode
+from injector.launch.children import Children
 from injector.origin import PROGRAM, origin
 from injector.rewrite.methods import Sought
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import CodeType
     from typing import Any
 
@@ -145,7 +140,7 @@ class Process:
     def open_now(self) -> None:
         """In the middle of the program: it is about to import a library that is to be probed."""
         known = set(sys.path_importer_cache)
-        with ballast.Weightless():
+        with gc_padding.UncountedAllocations():
             try:
                 self._open()
             except Exception as error:
@@ -161,14 +156,13 @@ class Process:
         from injector.overseer import Session
         from injector.rewrite.engine import Engine
 
-        reported: list[Any] = []
-        self.engine = Engine(lambda found: reported.append(found), self.sought)
+        # Nothing is reported before there is a session: nothing has been requested.
+        engine = self.engine = Engine(lambda found: session.report(found), self.sought)
         writer = Writer(self.config["run"], {"argv": list(sys.orig_argv)})
-        self.session = Session(self.config, self.engine, writer)
-        self.engine._report = self.session.report
-        self.engine.install()
+        session = self.session = Session(self.config, engine, writer)
+        engine.install()
         self.owner = os.getpid()
-        self.spare = self.spare or _spare_builtins()
+        self.spare = self.spare or spare_builtins()
         os.register_at_fork(after_in_child=self.session.after_fork)
         self.children.on_exec = self.before_exec
 
@@ -293,7 +287,7 @@ def _same(value: object = None, *_: object) -> object:
     return value
 
 
-def _spare_builtins() -> list[dict[str, object]]:
+def spare_builtins() -> list[dict[str, object]]:
     """The copies of the builtins that the interpreter keeps for its end."""
     used = vars(builtins)
     return [
@@ -309,33 +303,3 @@ def say(message: str) -> None:
         sys.stderr.write(f"inject: {message}\n")
     except Exception:
         pass
-
-
-def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]:
-    """Boot this process; returns what is to be done once the user's own sitecustomize has run.
-
-    ``allocated`` objects counted for the next garbage collection when we came.
-    """
-    config = decode(settings)
-    config["pythonpath"] = os.environ.get("PYTHONPATH")
-    if config.get("inbox"):
-        inbox.offer(config["inbox"])
-    children = Children(settings)
-    children.install()
-    process = Process(config, children)
-    process.spare = _spare_builtins()
-    atexit.register(process.at_exit)
-    os._exit = posix._exit = native(os._exit, process.before_exit)
-    begin = _beginning(process, path)
-    ballast.lay_in(allocated)
-    return begin
-
-
-def _beginning(process: Process, path: str | None) -> Callable[[], None]:
-    program = sys.argv[0] if sys.argv else ""
-    if program in ("", "-", "-c"):
-        process.children.path = path
-        return lambda: process.phases_early(path)
-    from injector.launch.main import Script
-
-    return Script(process, program).wait_for

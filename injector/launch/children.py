@@ -5,6 +5,11 @@ place would stand as a frame of ours in the traceback of every ``FileNotFoundErr
 ``__build_class__`` happens to be a composition of calls in C. Of ``__build_class__(body, name,
 *arguments, metaclass=step)`` it makes, one after the other, ``step.__prepare__(name, arguments)``,
 which is Python and has returned, its frame gone, when ``step(name, arguments, namespace)`` follows.
+
+Without it the traceback of a program that starts what does not exist has a line of ours, and debuggers
+stop in it (``tests/launch/test_children.py``, ``tests/launch/test_parity.py``). The order of the two
+calls is that of the language reference, "Metaclasses", for any Python; that nothing runs in between is
+CPython's, and another interpreter is not woken in at all (``sitecustomize`` asks).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from _functools import partial  # type: ignore[import-not-found]
 from _operator import attrgetter
 from stat import S_ISFIFO, S_ISREG
 
-from injector import ballast
+from injector import gc_padding
 from injector.launch import shadows
 from injector.launch.boot import Held, Process
 from injector.launch.environment import PACKAGE, STDIN
@@ -40,6 +40,12 @@ class Main:
     ``over``, and answers with a method of the two results that takes any arguments and does
     nothing. ``run`` is ``next``, whose ``__next__`` is the script's code as a function: of all ways
     to call it from C, the one that counts least towards the recursion limit.
+
+    Without these properties a function of ours would call the script: it would stand in every traceback
+    and in ``sys._getframe``, and take of the recursion limit (``tests/launch/test_parity.py`` compares
+    all three with ``python``). The chain leans on two things: ``type.__call__`` looks ``__call__`` up as a
+    descriptor, and ``runpy`` is imported by name when CPython starts. Where the second is gone, ``hook``
+    is never asked for a script, and CPython runs the program without us.
     """
 
     __call__ = property(attrgetter("both.__init__"))
@@ -156,7 +162,7 @@ class Script:
         """The phases run; what CPython is to call."""
         if self.process.config["voirfiles"]:
             return self.prepared()  # a user's may turn the collector off, and mean it
-        with ballast.Weightless():
+        with gc_padding.UncountedAllocations():
             return self.prepared()
 
     def prepared(self) -> Any:

@@ -11,7 +11,7 @@ import _frozen_importlib_external as files
 import os
 import sys
 
-from ..ballast import Weightless
+from ..gc_padding import UncountedAllocations
 from ..probe import points
 from ..rewrite.methods import is_method
 from . import voirfile
@@ -70,7 +70,7 @@ class Automatic:
         told: dict[str, Any] = {"name": name, "library": library.__name__, "tested": None}
         told["version"] = None if version is None else str(version)
         try:
-            with Weightless():
+            with UncountedAllocations():
                 module = _run(f"__voir_{name}__", path)
                 told["tested"] = list(getattr(module, "TESTED", ())) or None
                 found = voirfile.instruments(vars(module))

@@ -7,6 +7,12 @@ importlib; that function is replaced by one of the same name, file, line and dep
 tracebacks are those of the import system itself, whoever stands on ``sys.meta_path`` in which order.
 What a loader executes in a way of its own is met when the import ends: by the release of the import
 lock of that one module.
+
+A finder on ``sys.meta_path`` would be simpler, and seen: programs that look at ``__loader__``, at
+``sys.meta_path`` or that put a finder of their own in front behave otherwise then
+(``tests/rewrite/test_importing.py``, ``tests/launch/test_parity.py``). Where a Python has one of the two
+functions no more, ``install`` raises AttributeError: the process says that it is not probed, and the
+program runs as it was written.
 """
 
 from __future__ import annotations

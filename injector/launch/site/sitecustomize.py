@@ -54,7 +54,7 @@ def _booted(here, settings, path, allocated, importing, files):
         module = importing.module_from_spec(spec)
         sys.modules["injector"] = module
         spec.loader.exec_module(module)
-    from injector.launch.boot import start
+    from injector.launch.start import start
 
     return start(settings, path, allocated)
 

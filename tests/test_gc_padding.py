@@ -8,71 +8,71 @@ import sys
 
 import pytest
 
-from injector import ballast
+from injector import gc_padding
 
 
 @pytest.fixture
-def laid_in():
+def padding():
     collects = gc.isenabled()
     gc.disable()
-    ballast._laid_in.clear()
+    gc_padding._padding.clear()
     try:
-        ballast.lay_in(100)
-        yield ballast._laid_in
+        gc_padding.allocate(100)
+        yield gc_padding._padding
     finally:
-        ballast._laid_in.clear()
+        gc_padding._padding.clear()
         if collects:
             gc.enable()
 
 
-def test_what_was_allocated_before_still_counts(laid_in):
+def test_what_was_allocated_before_still_counts(padding):
     assert 100 <= gc.get_count()[0] < 200
-    assert len(laid_in) >= ballast.SIZE
+    assert len(padding) >= gc_padding.SIZE
 
 
-def test_what_is_kept_from_within_does_not_count(laid_in):
+def test_what_is_kept_from_within_does_not_count(padding):
     before = gc.get_count()[0]
-    with ballast.Weightless():
+    with gc_padding.UncountedAllocations():
         assert not gc.isenabled()
         kept = [[number] for number in range(3000)]
     assert abs(gc.get_count()[0] - before) < 20
-    assert len(kept) == 3000 and len(laid_in) < ballast.SIZE
+    assert len(kept) == 3000 and len(padding) < gc_padding.SIZE
 
 
-def test_what_is_freed_within_does_not_count_either(laid_in):
-    before, size = gc.get_count()[0], len(laid_in)
-    with ballast.Weightless():
+def test_what_is_freed_within_does_not_count_either(padding):
+    before, size = gc.get_count()[0], len(padding)
+    with gc_padding.UncountedAllocations():
         [[number] for number in range(3000)].clear()
     assert abs(gc.get_count()[0] - before) < 20
-    assert len(laid_in) > size - 300, "what is kept for the next objects, not those themselves"
+    assert len(padding) > size - 300, "what is kept for the next objects, not those themselves"
 
 
-def test_within_one_another(laid_in):
+def test_within_one_another(padding):
     before = gc.get_count()[0]
-    with ballast.Weightless():
+    with gc_padding.UncountedAllocations():
         first = [[number] for number in range(1000)]
-        with ballast.Weightless():
+        with gc_padding.UncountedAllocations():
             second = [[number] for number in range(1000)]
     assert abs(gc.get_count()[0] - before) < 20
     assert len(first) == len(second) == 1000
 
 
-def test_more_than_was_laid_in(laid_in):
+def test_more_than_was_padding(padding):
     before = gc.get_count()[0]
-    with ballast.Weightless():
-        kept = [[number] for number in range(2 * ballast.SIZE)]
-    assert not laid_in and gc.get_count()[0] > before
-    with ballast.Weightless():
+    with gc_padding.UncountedAllocations():
+        kept = [[number] for number in range(2 * gc_padding.SIZE)]
+    assert not padding and gc.get_count()[0] > before
+    with gc_padding.UncountedAllocations():
         kept += [[0]]
 
 
-def test_collections_go_on_as_they_did(laid_in):
-    with ballast.Weightless():
+def test_collections_go_on_as_they_did(padding):
+    with gc_padding.UncountedAllocations():
         pass
     assert not gc.isenabled()
     gc.enable()
     try:
-        with ballast.Weightless():
+        with gc_padding.UncountedAllocations():
             assert not gc.isenabled()
         assert gc.isenabled()
     finally:

@@ -1,0 +1,48 @@
+"""The first call in the program's process: ``sitecustomize`` makes it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import posix
+import sys
+
+from injector import gc_padding
+from injector.bus import inbox
+from injector.launch.boot import Process, spare_builtins
+from injector.launch.children import Children, native
+from injector.launch.settings import decode
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]:
+    """Boot this process; returns what is to be done once the user's own sitecustomize has run.
+
+    ``allocated`` objects counted for the next garbage collection when we came.
+    """
+    config = decode(settings)
+    config["pythonpath"] = os.environ.get("PYTHONPATH")
+    if config.get("inbox"):
+        inbox.offer(config["inbox"])
+    children = Children(settings)
+    children.install()
+    process = Process(config, children)
+    process.spare = spare_builtins()
+    atexit.register(process.at_exit)
+    os._exit = posix._exit = native(os._exit, process.before_exit)
+    begin = _beginning(process, path)
+    gc_padding.allocate(allocated)
+    return begin
+
+
+def _beginning(process: Process, path: str | None) -> Callable[[], None]:
+    program = sys.argv[0] if sys.argv else ""
+    if program in ("", "-", "-c"):
+        process.children.path = path
+        return lambda: process.phases_early(path)
+    from injector.launch.main import Script  # every child with -c would wait for it
+
+    return Script(process, program).wait_for
