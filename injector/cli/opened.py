@@ -74,7 +74,7 @@ def located(which: str | None, options: argparse.Namespace) -> str:
     try:
         found = find(which, options.runs)
     except NotARunError as error:
-        from ..suite.results.finding import find as find_suite
+        from ..suite.results.reading import find_suite_run as find_suite
 
         try:
             suite_run = find_suite(which, os.path.dirname(runs))

@@ -10,7 +10,7 @@ from ...compat import milabench
 from ...errors import UserError
 from ...report.layout import show
 from ...suite.config import load
-from ...suite.results import finding, reading
+from ...suite.results import reading
 from ...suite.results.report import FORMATS, render
 from ...suite.results.scaling import DLBS, EXACT
 from ...suite.results.table import total
@@ -50,7 +50,9 @@ def main(argv: Sequence[str]) -> int:
     """Print the report; exit code 2 when there is nothing to report, 1 where records are damaged."""
     options = parser().parse_args(argv)
     try:
-        suite = reading.read(finding.find(options.which, str(base(options.base))), [milabench])
+        suite = reading.read(
+            reading.find_suite_run(options.which, str(base(options.base))), [milabench]
+        )
         if options.suite:
             suite = reading.expected(suite, load(options.suite))
 

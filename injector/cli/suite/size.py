@@ -38,14 +38,14 @@ def _measure(given: argparse.Namespace) -> int:
     from ...launch.limits import duration
     from ...suite.environments.resources import resources_below
     from ...suite.plan import batch_sizes, machine
-    from ...suite.sizing import measured
+    from ...suite.sizing import measurement
 
     for name in ("steps", "probes"):
         if vars(given)[name] < 1:
             raise UserError(f"--{name} is a number, at least 1, not {vars(given)[name]}")
     base, found = common.base(given.base), machine.find_machine(given.devices)
     suite = common.suite(given, found.facts())
-    manner = measured.Manner(
+    manner = measurement.MeasureOptions(
         given.steps,
         given.probes,
         duration("--timeout", given.timeout) if given.timeout else None,
@@ -54,4 +54,4 @@ def _measure(given: argparse.Namespace) -> int:
     )
     resources = resources_below(Path(base), given.use_current_env)
     folder = given.sizing or batch_sizes.folder_of(suite)
-    return measured.measure(suite, found, str(base), resources, folder, manner)
+    return measurement.measure(suite, found, str(base), resources, folder, manner)

@@ -56,13 +56,18 @@ def _cut(lines: list[str]) -> list[str]:
 
 def of_file(path: str) -> Trace:
     """What the end of a file of captured output shows; nothing where there is none."""
+    return find(tail_of(path))
+
+
+def tail_of(path: str) -> list[str]:
+    """The last lines of a file of captured output; none where there is no file."""
     try:
         with open(path, "rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(file.tell() - TAIL, 0))
-            return find(file.read().decode(errors="replace").splitlines())
+            return file.read().decode(errors="replace").splitlines()
     except OSError:
-        return Trace("", ())
+        return []
 
 
 def of_event(kind: object, message: object, trace: object) -> Trace:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from suitefolders import GB, SuiteFolder, failures, only, state, write_run
 
 from injector.errors import UserError
-from injector.suite.results import finding, reading, records, table
+from injector.suite.results import reading, records, table
 from injector.suite.results.outcome import UNFINISHED
 from injector.suite.results.watching import SuiteState
 
@@ -254,19 +254,19 @@ class TestWhichFolder:
         ],
     )
     def test_the_newest_of_what_is_named(self, base, which, name):
-        assert finding.find(which, base).startswith(f"{base}/runs/{name}")
+        assert reading.find_suite_run(which, base).startswith(f"{base}/runs/{name}")
 
     def test_a_path_is_itself_and_of_a_folder_of_runs_it_is_the_newest(self, base):
         path = f"{base}/runs/a.2026-01-01_10-00-00.000001"
-        assert finding.find(path, "/nowhere") == path
-        assert finding.find(f"{base}/runs", "/nowhere").startswith(f"{base}/runs/b.")
+        assert reading.find_suite_run(path, "/nowhere") == path
+        assert reading.find_suite_run(f"{base}/runs", "/nowhere").startswith(f"{base}/runs/b.")
         with pytest.raises(reading.NoResultsError):
-            finding.find("suites/.yaml", base)
+            reading.find_suite_run("suites/.yaml", base)
 
     @pytest.mark.parametrize("which", [None, "LAST", "x.yaml", "nothing"])
     def test_where_it_was_looked_for_is_said(self, tmp_path, which):
         with pytest.raises(reading.NoResultsError, match=r"runs"):
-            finding.find(which, str(tmp_path / "empty"))
+            reading.find_suite_run(which, str(tmp_path / "empty"))
 
 
 def test_one_run_is_no_suite(tmp_path):

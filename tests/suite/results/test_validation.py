@@ -197,13 +197,13 @@ def test_all_ranks_have_to_train():
     from injector.suite.config.rules import rules_of
     from injector.suite.results.outcome import ProcessResult
     from injector.suite.results.records import Record
-    from injector.suite.results.validation import planning
+    from injector.suite.results.validation import checks
 
     def check(record, devices, settings=None, method="njobs"):
         settings = {"plan": {"method": method}, **(settings or {})}
         process = ProcessResult("k", "b", devices=devices, record=record)
         rules = rules_of(settings, "planning")
-        return [f.sentence for f in planning.check(process, settings, rules) if not f.ok]
+        return [f.sentence for f in checks.check_planning(process, settings, rules) if not f.ok]
 
     whole = Record(rates=(1.0,), ranks=2, world=2)
     two = ("cuda:0", "cuda:1")

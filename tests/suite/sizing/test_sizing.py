@@ -18,8 +18,8 @@ from injector.suite.plan.batch_sizes import BatchSizer
 from injector.suite.plan.observations import MIB, BatchObservations, Limit, Observation, bytes_of
 from injector.suite.results.outcome import ProcessResult
 from injector.suite.results.records import Record
-from injector.suite.sizing import exhaustion
-from injector.suite.sizing.probing import Probe, ProbeError, Search
+from injector.suite.sizing import search
+from injector.suite.sizing.search import Probe, ProbeError, Search
 
 GIB = 1 << 30
 
@@ -412,7 +412,7 @@ def test_a_failure_that_no_other_batch_would_mend_ends_it():
 def test_out_of_memory_in_every_way(tmp_path, ended, text, full):
     (tmp_path / "stderr").write_text(f"Traceback\n{text}\n")
     process = ProcessResult("k", "b", folder=str(tmp_path), record=Record(), **ended)
-    assert bool(exhaustion.why(process)) == full
+    assert bool(search.why_out_of_memory(process)) == full
 
 
 def test_what_is_known_beside_a_suite_and_where_that_lies(tmp_path):

@@ -12,21 +12,21 @@ from typing import Any
 from ...config.rules import FAILURE, rules_of
 from .. import records
 from ..outcome import BenchmarkResult, Finding, ProcessResult, SuiteResult
-from . import error, loss, planning, rate, reproducibility, usage, version
+from . import checks, version
 
 Layer = Callable[[ProcessResult, Mapping[str, Any], Mapping[str, Any]], Iterable[Finding]]
 
-EXPLAINED = (rate.LAYER, planning.LAYER)
+EXPLAINED = (checks.RATE, checks.PLANNING)
 """Layers that miss something: where a process did not end well, that is why."""
 
 _lock_of = lru_cache(maxsize=64)(version.lock_of)  # one file for all runs of an environment
 
 LAYERS: dict[str, Layer] = {
-    error.LAYER: error.check,
-    rate.LAYER: rate.check,
-    loss.LAYER: loss.check,
-    usage.LAYER: usage.check,
-    planning.LAYER: planning.check,
+    checks.ERROR: checks.check_error,
+    checks.RATE: checks.check_rate,
+    checks.LOSS: checks.check_loss,
+    checks.USAGE: checks.check_usage,
+    checks.PLANNING: checks.check_planning,
 }
 """The layers that one process is enough for; ``version`` needs the lock of its environment beside."""
 
@@ -37,7 +37,12 @@ def check(
     devices: Sequence[Sequence[str]] = (),
     lock: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    """See :func:`injector.suite.results.validation.check`."""
+    """What the layers say of the processes of one job, whose run folders are ``runs``.
+
+    ``settings``: of the benchmark, filled. ``devices``: for each run the devices that it was given.
+    ``lock``: the packages of its environment as they were locked, name → version; what the environment
+    itself says, if not given. A folder without a record is a failure.
+    """
     found: list[Finding] = []
     for at, folder in enumerate(map(str, runs)):
         given = tuple(devices[at]) if at < len(devices) else ()
@@ -48,7 +53,7 @@ def check(
 
 
 def judged(suite: SuiteResult) -> SuiteResult:
-    """See :func:`injector.suite.results.validation.judged`."""
+    """``suite`` with what the layers find in it."""
     return replace(suite, benchmarks=tuple(map(_judged, suite.benchmarks)))
 
 
@@ -72,7 +77,7 @@ def _of_process(
         if rules is None or (failed and name in EXPLAINED):
             continue
         for finding in layer(process, settings, rules):
-            failed = failed or (name == error.LAYER and finding.fails)
+            failed = failed or (name == checks.ERROR and finding.fails)
             yield finding
     rules = rules_of(settings, version.LAYER)
     if rules is not None:
@@ -82,8 +87,8 @@ def _of_process(
 
 
 def _of_benchmark(benchmark: BenchmarkResult) -> Iterator[Finding]:
-    rules = rules_of(benchmark.settings, reproducibility.LAYER)
+    rules = rules_of(benchmark.settings, checks.REPRODUCIBILITY)
     if rules is not None:
-        yield from reproducibility.check(benchmark, rules)
+        yield from checks.check_reproducibility(benchmark, rules)
     if rules_of(benchmark.settings, version.LAYER) is not None:
-        yield from reproducibility.same_packages(benchmark)
+        yield from checks.same_packages(benchmark)

@@ -15,15 +15,14 @@ from ..plan.batch_sizes import batch_of, capacity_of, default_of, kind_of, resiz
 from ..plan.machine import Machine
 from ..plan.observations import CPU
 from ..words import counted
-from .measuring import STEPS, Prober
-from .probing import MOST_PROBES, Interrupted, Probe, ProbeError, Search
+from .search import MOST_PROBES, STEPS, Interrupted, Probe, ProbeError, Prober, Search
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 GB = 1e9
 
 
 @dataclass(frozen=True)
-class Manner:
+class MeasureOptions:
     """How benchmarks are measured."""
 
     steps: int = STEPS
@@ -40,7 +39,7 @@ def measure(
     base: str,
     ground: Callable[[Benchmark], Resources],
     folder: str,
-    manner: Manner,
+    manner: MeasureOptions,
 ) -> int:
     """Probe every benchmark of ``suite`` whose batch can be changed; the exit code.
 
@@ -63,7 +62,7 @@ def measure(
                 suite, benchmark, machine, base, ground, place,
                 manner.steps, manner.timeout, manner.use_current,
             )  # fmt: skip
-            if not _one(benchmark, machine, prober, folder, manner):
+            if not _measure_one(benchmark, machine, prober, folder, manner):
                 failed.append(benchmark.name)
     except Interrupted:
         manner.say("interrupted; what was measured is kept")
@@ -72,8 +71,8 @@ def measure(
     return FAILED if failed else DONE
 
 
-def _one(
-    benchmark: Benchmark, machine: Machine, prober: Prober, folder: str, manner: Manner
+def _measure_one(
+    benchmark: Benchmark, machine: Machine, prober: Prober, folder: str, manner: MeasureOptions
 ) -> bool:
     """Whether all was learnt of ``benchmark`` that can be."""
     batch = batch_of(benchmark)
@@ -88,7 +87,7 @@ def _one(
 
     def probe(size: int) -> Probe:
         found = prober(size)
-        manner.say(f"{benchmark.name} {size}: {'; '.join(_told(found))}")
+        manner.say(f"{benchmark.name} {size}: {'; '.join(_probe_text(found))}")
         return found
 
     whole = True
@@ -107,7 +106,7 @@ def _one(
     return whole and bool(known.observations)
 
 
-def _told(probe: Probe) -> Iterator[str]:
+def _probe_text(probe: Probe) -> Iterator[str]:
     if not probe.fits:
         yield f"does not fit ({probe.reason})"
         return

@@ -1,0 +1,308 @@
+"""The layers of validation that look at processes and at repeats of a benchmark.
+
+Each has a name, by which ``validation:`` of a benchmark sets its rules, and a function that gives findings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from math import fsum
+from statistics import median
+from typing import Any
+
+from ...config.rules import FAILURE, NOTE, WARNING
+from ...environments.commands import signal_name
+from ...run.journal import FINISHED
+from .. import score, traces
+from ..outcome import BenchmarkResult, Finding, ProcessResult
+from ..records import Device, Losses
+
+
+def duration(seconds: float) -> str:
+    """``600 s``, ``2.5 s``."""
+    return f"{seconds:g} s"
+
+
+def share(value: float) -> str:
+    """A fraction as ``0.31``; with more digits where two would say 0."""
+    return f"{value:.2f}" if value == 0 or value >= 0.01 else f"{value:.2g}"
+
+
+def number(value: float) -> str:
+    """Four digits that matter."""
+    return f"{value:.4g}"
+
+
+ERROR = "error"
+
+
+def check_error(
+    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Exit code, signal, time limit, exceptions; a process without a record has failed.
+
+    So has one in which something of ours or of a voirfile went wrong, if ``strict``.
+    """
+    sentence = _why_failed(process, settings)
+    if process.record and rules["strict"]:
+        for warning in process.record.warnings:
+            yield Finding(ERROR, False, rules["severity"], warning)
+    if sentence is None:
+        yield Finding(ERROR, True, rules["severity"], "it ended well")
+        return
+    said = _trace_of(process)
+    if said.exception and said.exception not in sentence:
+        sentence += f": {said.exception}"
+    yield Finding(ERROR, False, rules["severity"], sentence, said.lines)
+
+
+def _trace_of(process: ProcessResult) -> traces.Trace:
+    """What its record tells of an exception, else what it printed."""
+    record = process.record
+    if process.folder is None or (record and record.trace):
+        return traces.Trace(record.error if record else "", record.trace if record else ())
+    printed = traces.of_file(os.path.join(process.folder, "stderr"))
+    return traces.Trace(record.error, printed.lines) if record and record.error else printed
+
+
+def _why_failed(process: ProcessResult, settings: Mapping[str, Any]) -> str | None:
+    """Why it counts as a failure; None where it does not."""
+    if process.state != FINISHED:
+        return process.reason or f"it is {process.state}"
+    record = process.record
+    if process.timed_out or (record and record.timed_out):
+        limit = settings.get("max_duration")
+        return f"ended by its time limit of {duration(limit)}" if limit else "ended by a time limit"
+    number = process.signal or (record and record.signal)
+    if number:
+        return f"killed by {signal_name(number)}"
+    code = process.code if process.code is not None else record and record.code
+    if code:
+        return f"exit code {code}"
+    if record is None:
+        return "it left no record"
+    if record.schema is None and not record.missing:
+        return record.error or "its record was never finished: what supervised it was killed"
+    return None if code == 0 else "how it ended is not known"
+
+
+RATE = "rate"
+
+
+def check_rate(
+    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """The number of rates, and that they are more than 0."""
+    if process.record is None:
+        return
+    wanted = expected(settings, rules)
+    rates = process.rates
+    enough = len(rates) >= wanted
+    count = f"{len(rates)} rates came" if rates else "no rate came"
+    were = "was" if wanted == 1 else "were"
+    sentence = count if enough else f"{count}, at least {wanted} {were} expected"
+    yield Finding(RATE, enough, rules["severity"], sentence)
+    if rates and not any(rate > 0 for rate in rates):
+        yield Finding(RATE, False, rules["severity"], "every rate is 0")
+
+
+def expected(settings: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
+    """``rate.min``, else ``voir.options.stop``; 1 where time may end the run earlier."""
+    if rules["min"] is not None:
+        return int(rules["min"])
+    options = (settings.get("voir") or {}).get("options") or {}
+    stop = options.get("stop")
+    if not isinstance(stop, int) or isinstance(stop, bool) or options.get("max_duration"):
+        return 1
+    return stop
+
+
+LOSS = "loss"
+
+
+def check_loss(
+    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Each series of losses that ``names`` leaves."""
+    if process.record is None:
+        return
+    names = rules["names"]
+    for name, losses in process.record.losses.items():
+        if names is not None and name not in names:
+            continue
+        if rules["finite"] and losses.odd:
+            sentence = f"{losses.odd} of {losses.n} values of {name} are not finite"
+            yield Finding(LOSS, False, rules["severity"], sentence)
+        elif rules["falls"]:
+            yield from _falls(name, losses, rules)
+
+
+def _falls(name: str, losses: Losses, rules: Mapping[str, Any]) -> Iterator[Finding]:
+    """Medians of the first and the last part: single values of a batch rise and fall by chance."""
+    values = losses.values
+    size = int(len(values) * rules["part"])
+    if len(values) < rules["least"] or not size:
+        return
+    first, last = median(values[:size]), median(values[-size:])
+    severity = WARNING if rules["falls"] == "warn" else rules["severity"]
+    if last < first:
+        sentence = f"{name} fell from {number(first)} to {number(last)}"
+        yield Finding(LOSS, True, severity, sentence)
+        return
+    part = f"{rules['part']:.0%}".replace("%", " %")
+    sentence = (
+        f"{name} did not fall: its median is {number(first)} in the first {part} of the run, "
+        f"{number(last)} in the last"
+    )
+    yield Finding(LOSS, False, severity, sentence)
+
+
+USAGE = "usage"
+
+
+def check_usage(
+    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Every device against the thresholds that were set; on a machine without, that is said."""
+    if process.record is None:
+        return
+    yield from _cores(process, rules)
+    load = _asked(rules, "load", "gpu_load_threshold")
+    memory = _asked(rules, "memory", "gpu_mem_threshold")
+    if load is None and memory is None:
+        return
+    devices = process.record.devices
+    if not devices:
+        yield _none(process, rules)
+    for at, device in enumerate(devices):
+        name = f"device {at} ({device.name})" if len(devices) > 1 else "gpu"
+        if load is not None:
+            yield _least(f"{name} load", device.load, load, rules)
+        if memory is not None:
+            yield _least(f"{name} memory", _held(device), memory, rules)
+
+
+def _asked(rules: Mapping[str, Any], *names: str) -> float | None:
+    known = [rules[name] for name in names if rules[name] is not None]
+    return float(known[0]) if known else None
+
+
+def _held(device: Device) -> float | None:
+    """The most that was held of its memory, 0…1."""
+    if not device.total_memory or device.peak_memory is None:
+        return None
+    return device.peak_memory / device.total_memory
+
+
+def _cores(process: ProcessResult, rules: Mapping[str, Any]) -> Iterator[Finding]:
+    if rules["cores"] is None or process.record is None:
+        return
+    cores, least = process.record.cores, rules["cores"]
+    if cores is None:
+        yield Finding(USAGE, False, rules["severity"], "how many processors it used is not known")
+        return
+    sentence = f"{number(cores)} processors were busy"
+    if cores < least:
+        sentence += f", at least {number(least)} were asked for"
+    yield Finding(USAGE, cores >= least, rules["severity"], sentence)
+
+
+def _least(what: str, value: float | None, least: float, rules: Mapping[str, Any]) -> Finding:
+    if value is None:
+        return Finding(USAGE, False, rules["severity"], f"{what} is not known")
+    sentence = f"{what} {share(value)}"
+    if value < least:
+        sentence += f", at least {share(least)} was asked for"
+    return Finding(USAGE, value >= least, rules["severity"], sentence)
+
+
+def _none(process: ProcessResult, rules: Mapping[str, Any]) -> Finding:
+    if all(device.startswith("cpu") for device in process.devices):
+        return Finding(USAGE, True, NOTE, "device usage is not applicable: it ran on the processor")
+    named = ", ".join(process.devices)
+    return Finding(USAGE, False, rules["severity"], f"the usage of {named} is not known")
+
+
+PLANNING = "planning"
+
+
+def check_planning(
+    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Ranks against their number, and against the devices of the plan."""
+    record = process.record
+    if record is None or not record.rates:
+        return
+    severity, wanted = rules["severity"], rules["processes"]
+    if wanted is not None:
+        yield _count_finding(record.ranks, int(wanted), "processes trained", severity)
+        return
+    if record.world:
+        # Ranks that say how many they are: one that recorded nothing is missed.
+        yield _count_finding(record.ranks, record.world, "ranks trained", severity)
+        if _one_job(settings) and process.devices:
+            yield _count_finding(record.world, len(process.devices), "ranks were started", severity)
+    elif _one_job(settings) and record.devices and process.devices:
+        busy = sum(bool(device.peak_load) for device in record.devices)
+        yield _count_finding(
+            max(busy, record.ranks), len(process.devices), "devices were busy", severity
+        )
+
+
+def _one_job(settings: Mapping[str, Any]) -> bool:
+    return (settings.get("plan") or {}).get("method") == "njobs"
+
+
+def _count_finding(found: int, wanted: int, what: str, severity: str) -> Finding:
+    sentence = f"{found} {what}" + ("" if found == wanted else f", {wanted} were planned")
+    return Finding(PLANNING, found == wanted, severity, sentence)
+
+
+REPRODUCIBILITY = "reproducibility"
+
+
+def check_reproducibility(
+    benchmark: BenchmarkResult, rules: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """The spread of perf over repeats, and that all repeats had the same packages."""
+    perfs = by_repeat(benchmark)
+    if len(perfs) < 2:
+        return
+    mean = fsum(perfs) / len(perfs)
+    std = (fsum((each - mean) ** 2 for each in perfs) / (len(perfs) - 1)) ** 0.5
+    spread = std / mean if mean else 0.0
+    right = spread <= rules["spread"]
+    sentence = f"perf of {len(perfs)} repeats spreads by {share(spread)}"
+    if not right:
+        sentence += f", at most {share(rules['spread'])} was asked for"
+    yield Finding(REPRODUCIBILITY, right, rules["severity"], sentence)
+
+
+def by_repeat(benchmark: BenchmarkResult) -> list[float]:
+    """Σ over its devices of perf, of each repeat in which none of its processes failed."""
+    repeats = sorted({process.repeat for process in benchmark.processes})
+    found = []
+    for repeat in repeats:
+        mine = [process for process in benchmark.processes if process.repeat == repeat]
+        perfs = [score.perf(process.rates) for process in mine]
+        if all(perfs) and not any(process.failed for process in mine):
+            found.append(fsum(perf.mean for perf in perfs if perf))
+    return found
+
+
+def same_packages(benchmark: BenchmarkResult) -> Iterator[Finding]:
+    """Every package that two of its processes had in different versions."""
+    versions: dict[str, set[str]] = {}
+    for process in benchmark.processes:
+        for name, version in (process.record.packages if process.record else {}).items():
+            versions.setdefault(name, set()).add(version)
+    wrong = [
+        f"{name} {' and '.join(sorted(found))}"
+        for name, found in sorted(versions.items())
+        if len(found) > 1
+    ]
+    if wrong:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        sentence = "not all of its runs had the same packages: " + ", ".join(wrong[:3]) + more
+        yield Finding("version", False, FAILURE, sentence)

@@ -1,0 +1,265 @@
+"""Which batch sizes to try, and probes that really run: each is the benchmark itself, cut short."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ...store.place import clean_name
+from ..config.model import Benchmark, Suite
+from ..environments.resources import Resources
+from ..plan import planner
+from ..plan.batch_sizes import REACH, BatchSizer, largest, rounded, with_batch
+from ..plan.jobs import Plan
+from ..plan.machine import Machine
+from ..plan.observations import BatchObservations, Limit, Observation
+from ..results import records, score, traces
+from ..results.outcome import ProcessResult
+from ..run import journal, suite_run
+from ..run.policy import policy_of_suite
+
+MOST_PROBES = 10
+CLOSE = 1 / 16
+"""Of a size: a gap that is not worth a probe."""
+
+
+class Probe(NamedTuple):
+    """One short run with a batch."""
+
+    batch: int
+    fits: bool
+    memory: float | None = None
+    """The most bytes of a device; of one that did not fit, not known."""
+    rate: float | None = None
+    """Items per second."""
+    reason: str = ""
+    """Why it did not fit."""
+
+
+class ProbeError(Exception):
+    """A probe failed for a reason that no other batch would mend."""
+
+
+class Interrupted(Exception):
+    """Somebody wants us to stop."""
+
+
+class Search:
+    """The sizes that are worth a probe, one after the other.
+
+    ``start``: the first. ``capacity``: bytes of a device; where it is known, and ``careful`` asks for it,
+    nothing is tried that the line through the observations says does not fit: on a machine whose memory
+    is the programs' own, a batch that is too large may take others with it.
+    """
+
+    def __init__(
+        self,
+        start: int,
+        *,
+        multiple: int | None = None,
+        power: int | None = None,
+        capacity: float | None = None,
+        careful: bool = False,
+        most: int = MOST_PROBES,
+    ) -> None:
+        self.multiple, self.power = multiple, power
+        self.capacity, self.careful, self.most = capacity, careful, most
+        self.start = max(self._round(start), 1)
+        self.probes: list[Probe] = []
+
+    def run(self, probe: Callable[[int], Probe]) -> None:
+        """Probe until nothing more can be learnt. What ``probe`` raises ends it."""
+        while len(self.probes) < self.most:
+            batch = self.next()
+            if batch is None:
+                return
+            try:
+                self.probes.append(probe(batch))
+            except ProbeError as error:
+                if any(each.fits for each in self.probes):  # whatever it was, it is this size's
+                    self.probes.append(Probe(batch, False, reason=str(error)))
+                raise
+
+    def next(self) -> int | None:
+        """The batch to try; None when it is known well enough which fits."""
+        if not self.probes:
+            return self.start
+        fits = max((each.batch for each in self.probes if each.fits), default=0)
+        above = min((each.batch for each in self.probes if not each.fits), default=None)
+        if not fits:
+            assert above is not None
+            return self._new(above // 2) if above > 1 else None
+        if above is None:
+            return self._new(self._ahead(fits))
+        found = self._new((fits + above) // 2)
+        return found if found and found > fits and above - fits > CLOSE * fits else None
+
+    def _ahead(self, fits: int) -> int:
+        """Twice as much, or as far as memory is expected to reach."""
+        ahead = fits * self.power if self.power else max(2 * fits, fits + (self.multiple or 1))
+        if self.capacity is None or not self.careful:
+            return ahead
+        reach = largest(self.known(), self.capacity)
+        # Of one observation there is no line: twice is a guess that memory for twice as much allows.
+        if sum(each.fits for each in self.probes) < 2:
+            held = max(each.memory or 0.0 for each in self.probes)
+            return ahead if held * REACH <= self.capacity else fits
+        return min(ahead, reach or fits)
+
+    def _round(self, batch: int) -> int:
+        return rounded(batch, self.multiple, self.power)
+
+    def _new(self, batch: int) -> int | None:
+        """``batch`` rounded, unless that was tried."""
+        batch = self._round(batch)
+        return batch if batch >= 1 and all(batch != each.batch for each in self.probes) else None
+
+    def known(self) -> BatchObservations:
+        """What the probes tell."""
+        fitting = sorted(
+            Observation(each.batch, each.memory, each.rate)
+            for each in self.probes
+            if each.fits and each.memory is not None
+        )
+        limits = sorted(
+            Limit(each.batch, self.capacity)
+            for each in self.probes
+            if not each.fits and self.capacity is not None
+        )
+        return BatchObservations(tuple(fitting), tuple(limits))
+
+
+_SIGNS = re.compile(
+    r"OutOfMemory|out of memory|MemoryError|[Cc]annot allocate memory|can't allocate memory"
+    r"|std::bad_alloc|bad allocation|RESOURCE_EXHAUSTED|ALLOC_FAILED|[Uu]nable to allocate"
+    r"|exitcode\s*:\s*-9\b|Signal 9 \(SIGKILL\)|killed by signal: Killed|oom-kill"
+)
+"""How CUDA, PyTorch, JAX, numpy, C++ and launchers whose rank the kernel killed say it."""
+
+
+def why_out_of_memory(process: ProcessResult) -> str | None:
+    """How it ran out of memory, as a sentence; None where it did not.
+
+    A SIGKILL that nobody here sent is the kernel's: it kills so when memory is exhausted.
+    """
+    record = process.record
+    if process.timed_out or (record and record.timed_out):
+        return None
+    number = process.signal or (record and record.signal)
+    if number == signal.SIGKILL:
+        return "killed by SIGKILL, as the kernel does when memory is exhausted"
+    code = process.code if process.code is not None else record and record.code
+    if not code and not number:
+        return None
+    if number in (signal.SIGBUS, signal.SIGABRT) or code:
+        said = [record.error, *record.trace] if record else []
+        printed = traces.tail_of(os.path.join(process.folder, "stderr")) if process.folder else []
+        for line in [*said, *printed]:
+            if _SIGNS.search(line):
+                return traces.short(line)
+    return None
+
+
+STEPS, SKIP = 10, 2
+INTERVAL = 0.1
+"""Seconds between two samples: a probe is short."""
+
+
+@dataclass(frozen=True)
+class Prober:
+    """Probes one benchmark of a suite."""
+
+    suite: Suite
+    benchmark: Benchmark
+    machine: Machine
+    base: str
+    ground: Callable[[Benchmark], Resources]
+    folder: str
+    """Where the probes' runs lie; it exists."""
+    steps: int = STEPS
+    timeout: float | None = None
+    """Seconds that a probe may take; as long as the benchmark, if not given."""
+    use_current: bool = False
+
+    def __call__(self, batch: int) -> Probe:
+        """Run it with ``batch``.
+
+        Raises:
+            ProbeError: it failed, and not for want of memory.
+            Interrupted: a signal came.
+            UserError: it cannot be planned.
+        """
+        folder = os.path.join(self.folder, f"{clean_name(self.benchmark.name)}.{batch}")
+        os.makedirs(folder)
+        plan = self._plan(batch, folder)
+        policy = policy_of_suite(self.suite, plan)
+        code = suite_run.run(plan, folder, policy, io.StringIO())
+        if code == suite_run.INTERRUPTED:
+            raise Interrupted
+        return self._probe(batch, plan, folder)
+
+    def _plan(self, batch: int, folder: str) -> Plan:
+        suite = replace(self.suite, benchmarks=(self._short(batch),))
+        options = {"use_current_env": self.use_current}
+        plan_options = planner.PlanOptions(folder, options=options)
+        plan = planner.plan_suite(
+            suite,
+            self.machine,
+            self.base,
+            BatchSizer(str(batch)).resources(self.ground),
+            plan_options,
+        )
+        if not plan.jobs:
+            raise ProbeError("; ".join(each.reason for each in plan.left_out) or "nothing to run")
+        return plan
+
+    def _short(self, batch: int) -> Benchmark:
+        """The benchmark, ended after a few steps."""
+        sized = with_batch(self.benchmark, batch)
+        voir = sized.settings.get("voir") or {}
+        options = {
+            **(voir.get("options") or {}),
+            "stop": self.steps,
+            "skip": SKIP,
+            "interval": INTERVAL,
+        }
+        options.pop("gpu_poll", None)
+        limit = min(self.timeout or sized.max_duration, sized.max_duration)
+        return sized.with_settings(voir={**voir, "options": options}, max_duration=limit)
+
+    def _probe(self, batch: int, plan: Plan, folder: str) -> Probe:
+        [job] = plan.jobs
+        past = journal.read(folder).get(job.key)
+        found = []
+        for each in job.processes:
+            ended = (past.processes if past else {}).get(each.key) or {}
+            run = os.path.join(folder, each.run)
+            found.append(
+                ProcessResult(
+                    each.key, job.benchmark, devices=each.devices, code=ended.get("code"),
+                    signal=ended.get("signal"), timed_out=bool(ended.get("timed_out")),
+                    folder=run, record=records.read(run),
+                )
+            )  # fmt: skip
+        if past is None or past.state != journal.FINISHED:
+            raise ProbeError(past.reason if past else "it was never started")
+        return _probe_of(batch, found, past.reason)
+
+
+def _probe_of(batch: int, processes: list[ProcessResult], reason: str) -> Probe:
+    """What the processes of a probe come to."""
+    full = [text for each in processes if (text := why_out_of_memory(each))]
+    if full:
+        return Probe(batch, False, reason=full[0])
+    wrong = [each for each in processes if each.code != 0 or each.signal or each.record is None]
+    if wrong:
+        raise ProbeError(reason or "it left no record")
+    held = [each.record.memory for each in processes if each.record]
+    rate = score.perf([rate for each in processes for rate in each.rates])
+    memory = max((each for each in held if each is not None), default=None)
+    return Probe(batch, True, memory, rate.mean if rate else None)
