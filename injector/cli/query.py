@@ -15,7 +15,17 @@ from ..report.formats import FORMATS, write
 from ..store.folder import open_run
 from ..suite.results.reading import journal_damage
 from .ending import failed
-from .opened import add_base, add_run, collected, exit_code, is_suite, located, runs_in, say_missing
+from .opened import (
+    add_base,
+    add_run,
+    collected,
+    exit_code,
+    is_suite,
+    located,
+    runs_in,
+    runs_without_record,
+    say_missing,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,7 +62,8 @@ def main(argv: Sequence[str]) -> int:
             ]
             made = views_of_all(found) if is_suite(path) else views(found[0][1], options.runs)
             result = run_query(sql, made)
-            damage = journal_damage(path)
+            gone = runs_without_record(path)
+            damage = [*journal_damage(path), *(f"{each}: it has no run folder" for each in gone)]
             for sentence in damage:
                 print(f"inject: {sentence}", file=sys.stderr)
             for labels, run in found:

@@ -274,8 +274,10 @@ def read_records(path: str, damage: Damage, most: int | None = None) -> Iterator
     """
     with open(path, "rb") as file:
         longest = LONGEST if most is None else min(LONGEST, most)
+        read = 0  # counted here: the position in a device (/dev/full) is always 0
         while line := file.readline(longest):
-            if most is not None and file.tell() > most:
+            read += len(line)
+            if most is not None and read > most:
                 damage.torn += 1
                 return
             text = line.strip(b"\0 \t\r\n")

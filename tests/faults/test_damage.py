@@ -336,11 +336,12 @@ def of_runs(suite: Path) -> dict[str, object]:
     }
 
 
-def is_of_suite(folder: Path, suite: Path) -> bool:
-    """Whether the suite's own journal is another: cut, it is that of a suite that was killed."""
-    path = folder / "journal.jsonl"
+def is_cut_at_its_end(folder: Path, suite: Path) -> bool:
+    """Whether the journal lacks its last line and no more: so does that of a suite that was killed."""
+    path, whole = folder / "journal.jsonl", (suite / "journal.jsonl").read_bytes()
     left = path.read_bytes() if path.exists() and path.stat().st_size < 1 << 20 else b""
-    return left != (suite / "journal.jsonl").read_bytes()
+    last = whole.splitlines(keepends=True)[-1]
+    return left != whole and whole.startswith(left) and len(whole) - len(left) <= len(last)
 
 
 def check_suite(
@@ -398,7 +399,7 @@ def campaign_of_suites(
             render(read_suite(str(folder)))
         inflict(folder, folders["two"], found)
         if of_runs(folder) != whole:
-            check_suite(capsys, folder, form, is_of_suite(folder, suite))
+            check_suite(capsys, folder, form, is_cut_at_its_end(folder, suite))
         shutil.rmtree(folder.parent)
 
     is_said()
@@ -430,3 +431,13 @@ def test_a_damaged_run_of_a_suite_counts_as_failed(suite, tmp_path, capsys):
     assert "two.R0.D0: raw/" in found["missing"][0] and " is cut: " in found["missing"][0]
     [row] = [row for row in SuiteState(str(folder)).tick().benchmarks if row.name == "two"]
     assert row.state == "failed" and "its record is damaged: raw/" in row.reason
+
+
+def test_a_run_of_a_suite_that_is_gone_is_missing_of_its_query(suite, tmp_path, capsys):
+    folder = tmp_path / "suite"
+    shutil.copytree(suite, folder)
+    shutil.rmtree(folder / "jobs" / "two.R0.D0")
+    assert query.main([str(folder), "select distinct run from steps"]) == 1
+    out, err = capsys.readouterr()
+    assert "one.R0.D0" in out and "two" not in out
+    assert err == "inject: two.R0.D0: it has no run folder\n"

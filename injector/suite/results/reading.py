@@ -79,13 +79,13 @@ def expected(result: SuiteResult, suite: Suite) -> SuiteResult:
 
 def journal_damage(folder: str) -> list[str]:
     """What of the journal of the suite's run in ``folder`` is not as it was written, as sentences."""
-    return list(_Journal(folder).damage()) if is_suite_run(folder) else []
+    return list(_Journal(folder, plans.read(folder)).damage()) if is_suite_run(folder) else []
 
 
 def _read(folder: str) -> SuiteResult:
     plan = plans.read_plan(folder)
     try:
-        return _result(folder, plan, _Journal(folder))
+        return _result(folder, plan, _Journal(folder, plan))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NoResultsError(f"{folder}: cannot be understood: {error!r}") from None
 
@@ -109,15 +109,21 @@ def _result(folder: str, plan: Plan, told: _Journal) -> SuiteResult:
 class _Journal:
     """What became of the plan. Any beginning of a journal can be read: it ends where a suite was killed."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, plan: Plan) -> None:
+        # Looked for before the journal is read: a suite may be running, and write on.
+        run = [job.key for job in plan.jobs if _has_run(folder, job)]
         self.jobs = journal.read(folder)
-        records, self.changed = journal.read_lines(folder)
-        times = [float(record["time"]) for record in records]
+        self.lines = journal.read_lines(folder)
+        times = [float(record["time"]) for record in self.lines.records]
         self.started, self.ended = min(times, default=None), max(times, default=None)
-        said = [record["event"] for record in records if record["event"] != "job"]
+        said = [record["event"] for record in self.lines.records if record["event"] != "job"]
         self.last = said[-1] if said else ""
-        # Whoever was killed left one torn line at most; the next one began anew.
-        self.kills = max(said.count("begin") - 1, 0) + (self.last != "end")
+        # Each time the suite was killed one line at most is truncated; the next writer begins a new one.
+        begun, over = ("begin", "resume"), ("end", journal.INTERRUPTED)
+        self.kills = max(sum(map(said.count, begun)) - sum(map(said.count, over)), 0)
+        self.kills += self.last == journal.INTERRUPTED  # the line that goes on with it
+        # A job is written down before it starts: where one has run, its line was lost.
+        self.unnamed = [key for key in run if key not in self.jobs]
 
     def state(self, past: journal.Past | None) -> str:
         """Of a job, of which the journal says ``past``."""
@@ -141,13 +147,24 @@ class _Journal:
             yield "nothing has run yet"
         elif self.last != "end":
             yield "the suite did not come to its end: inject suite run --resume goes on"
-        if 0 < self.changed <= self.kills:
-            yield f"{counted(self.changed, 'line')} of {journal.FILE} torn, and left out"
+        if 0 < self.lines.changed <= self.kills:
+            yield f"{counted(self.lines.changed, 'line')} of {journal.FILE} truncated, and left out"
 
     def damage(self) -> Iterator[str]:
         """What of the journal is not as it was written."""
-        if self.changed > self.kills:
-            yield f"{journal.FILE}: {counted(self.changed, 'line')} not as written, and left out"
+        changed = max(self.lines.changed - self.kills, self.lines.lost)
+        if changed:
+            yield f"{journal.FILE}: {counted(changed, 'line')} not as written, and left out"
+        if self.lines.doubled:
+            yield f"{journal.FILE}: {counted(self.lines.doubled, 'line')} there twice"
+        if self.unnamed:
+            names = ", ".join(self.unnamed[:3]) + (", …" if len(self.unnamed) > 3 else "")
+            lines = "no line" if len(self.unnamed) == 1 else "no lines"
+            yield f"{journal.FILE}: {lines} of {names}, which has run"
+
+
+def _has_run(folder: str, job: Job) -> bool:
+    return any(is_run(os.path.join(folder, process.run)) for process in job.processes)
 
 
 def _processes(folder: str, plan: Plan, told: _Journal) -> list[ProcessResult]:

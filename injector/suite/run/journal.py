@@ -1,4 +1,8 @@
-"""``journal.jsonl``: what has become of each job of a plan, line by line, on the disk at once."""
+"""``journal.jsonl``: what has become of each job of a plan, line by line, on the disk at once.
+
+Each line has its number (``line``, from 0) and a checksum over the rest of it, so that a reader can name what
+was changed, lost or doubled. A journal of an earlier version has neither, and is read as it is.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...store.folder import Damage, checksum_of, read_records
 
@@ -45,10 +49,11 @@ class Journal:
         self.problem: str | None = None
         """Why something could not be written, if it could not."""
         self._torn = _is_torn(self._file)
+        self._next = read_lines(folder).next
 
     def write(self, event: str, **facts: Any) -> None:
         """Add a line; when this returns it will survive a loss of power."""
-        record = {"event": event, "time": time.time(), **facts}
+        record = {"event": event, "time": time.time(), "line": self._next, **facts}
         record["checksum"] = checksum_of(record)
         line = ("\n" if self._torn else "") + json.dumps(record) + "\n"
         try:
@@ -57,6 +62,7 @@ class Journal:
             while data:
                 data = data[os.write(self._file, data) :]
             self._torn = False
+            self._next += 1
             os.fsync(self._file)
         except OSError as error:
             self.problem = f"{self.path}: {error.strerror}"
@@ -99,11 +105,29 @@ def read(folder: str) -> dict[str, Past]:
 
 def records(folder: str) -> list[dict[str, Any]]:
     """All whole lines of the journal; none where there is none."""
-    return read_lines(folder)[0]
+    return read_lines(folder).records
 
 
-def read_lines(folder: str) -> tuple[list[dict[str, Any]], int]:
-    """The lines of the journal that are as they were written, and how many are not."""
+class Lines(NamedTuple):
+    """A journal as it was found."""
+
+    records: list[dict[str, Any]]
+    """The lines that are as they were written, each once."""
+    changed: int
+    """Lines that are not: a suite that was killed leaves one, which the next writer does not count."""
+    lost: int
+    """Lines that were counted and are not there, or not as they were written."""
+    doubled: int
+    """Lines that stand there again."""
+
+    @property
+    def next(self) -> int:
+        """The number of the next line."""
+        return max((record["line"] for record in self.records if "line" in record), default=-1) + 1
+
+
+def read_lines(folder: str) -> Lines:
+    """What lies in ``journal.jsonl`` in ``folder``; nothing where it cannot be read."""
     damage = Damage()
     found: list[tuple[str | None, dict[str, Any]]] = []
     try:
@@ -113,5 +137,37 @@ def read_lines(folder: str) -> tuple[list[dict[str, Any]], int]:
         pass
     # A journal of an earlier version has no checksums at all.
     sealed = any(checksum is not None for checksum, _ in found)
-    whole = [r for checksum, r in found if not sealed or checksum == checksum_of(r)]
-    return whole, len(found) - len(whole) + damage.torn
+    whole = [
+        record
+        for checksum, record in found
+        if (not sealed or checksum == checksum_of(record)) and _is_line(record)
+    ]
+    numbers = [record["line"] for record in whole if "line" in record]
+    seen: set[int] = set()
+    once = [each for each in whole if "line" not in each or not _was_seen(each["line"], seen)]
+    return Lines(
+        once,
+        len(found) - len(whole) + damage.torn,
+        max(seen, default=-1) + 1 - len(seen),
+        len(numbers) - len(seen),
+    )
+
+
+def _was_seen(number: int, seen: set[int]) -> bool:
+    before = number in seen
+    seen.add(number)
+    return before
+
+
+def _is_line(record: Mapping[str, Any]) -> bool:
+    """Whether a record is one that :class:`Journal` writes: not one of another file."""
+    if not isinstance(record.get("time"), (int, float)) or not isinstance(
+        record.get("line", 0), int
+    ):
+        return False
+    return record["event"] != "job" or (
+        isinstance(record.get("key"), str)
+        and isinstance(record.get("state"), str)
+        and isinstance(record.get("attempt"), int)
+        and isinstance(record.get("processes") or {}, dict)
+    )

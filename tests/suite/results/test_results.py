@@ -15,6 +15,7 @@ from injector.errors import UserError
 from injector.suite.results import reading, records, table
 from injector.suite.results.outcome import UNFINISHED
 from injector.suite.results.watching import SuiteState
+from injector.suite.run.journal import Journal
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
 
@@ -131,7 +132,7 @@ def test_torn_lines_are_counted_and_said(tmp_path):
         "journal.jsonl: 1 line not as written, and left out"
     ]
     (folder / "journal.jsonl").write_text(text.replace('"end"', '"interrupted"') + '{"event": "jo')
-    assert any("1 line of journal.jsonl torn" in n for n in reading.read(str(folder)).notes)
+    assert any("1 line of journal.jsonl truncated" in n for n in reading.read(str(folder)).notes)
 
 
 @pytest.mark.parametrize("name", ["run.json", "x.D0.data", "raw/node7.9.monitor", "result.json"])
@@ -282,10 +283,37 @@ def test_a_journal_that_makes_no_sense_is_said(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", SIX)
     made.journal.append({"event": "job", "time": 5.0, "state": 3})
-    with pytest.raises(reading.NoResultsError, match="cannot be understood"):
-        made.read()
-    with pytest.raises(UserError, match="cannot be understood"):
-        SuiteState(str(made.path))
+    said = "journal.jsonl: 1 line not as written, and left out"
+    assert said in made.read().missing[0]
+    assert SuiteState(str(made.path)).tick().missing[0] == said
+
+
+def test_lines_lost_and_doubled_and_a_run_without_its_line_are_said(tmp_path):
+    made = SuiteFolder(tmp_path / "suite")
+    made.process("a", SIX)
+    made.process("b", SIX)
+    folder = made.write()
+    path = folder / "journal.jsonl"
+    path.unlink()
+    written = Journal(str(folder))
+    written.write("begin")
+    for key in ("a.R0", "b.R0"):
+        written.job(key, "finished", 1, ok=True, seconds=1.0)
+    written.write("end", code=0)
+    written.close()
+    whole = path.read_text().splitlines(keepends=True)
+    assert not reading.journal_damage(str(folder))
+    for lines, said in (
+        (whole * 2, ["journal.jsonl: 4 lines there twice"]),
+        (whole[1:], ["journal.jsonl: 1 line not as written, and left out"]),
+        (
+            whole[:2],
+            ["journal.jsonl: no line of b.R0, which has run"],
+        ),
+        (whole[:3], []),  # so ends the journal of a suite that was killed
+    ):
+        path.write_text("".join(lines))
+        assert reading.journal_damage(str(folder)) == said
 
 
 def test_memory_is_what_was_sampled_and_no_less_than_the_kernel_counted(tmp_path):
