@@ -79,7 +79,7 @@ def expected(result: SuiteResult, suite: Suite) -> SuiteResult:
 
 def journal_damage(folder: str) -> list[str]:
     """What of the journal of the suite's run in ``folder`` is not as it was written, as sentences."""
-    return list(_Journal(folder, plans.read(folder)).damage()) if is_suite_run(folder) else []
+    return list(_Journal(folder, plans.read_plan(folder)).damage()) if is_suite_run(folder) else []
 
 
 def _read(folder: str) -> SuiteResult:
