@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from suitefolders import GB, SuiteFolder, failures, only, state, write_run
 
-from injector.errors import UserError
 from injector.suite.results import reading, records, table
 from injector.suite.results.outcome import UNFINISHED
 from injector.suite.results.watching import SuiteState
