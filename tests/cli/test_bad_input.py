@@ -124,7 +124,7 @@ def test_what_cannot_be_written_to(
         ("select * from read_csv('file')", "cannot be run"),
         ("select nope from steps", "nope"),
         ("selec", "syntax error"),
-        ("select '\udcff'", "no text in UTF-8"),
+        ("select '\udcff'", "not valid UTF-8"),
     ],
 )
 def test_a_query_that_is_none(

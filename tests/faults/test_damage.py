@@ -206,6 +206,18 @@ def check(capsys: pytest.CaptureFixture[str], folder: Path, verb: str) -> None:
 VERBS = ("report", "report", "json", "query", "events", "watch", "runs", "pack")
 
 
+def examples(count: int) -> settings:
+    """So many examples; a few are the same ones every time."""
+    return settings(
+        max_examples=count,
+        deadline=20_000,
+        derandomize=count < 1000,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+
+
 def campaign(
     folders: dict[str, Path],
     tmp_path_factory: pytest.TempPathFactory,
@@ -215,14 +227,7 @@ def campaign(
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wholes = {name: contents(folder) for name, folder in folders.items()}
 
-    @settings(
-        max_examples=count,
-        deadline=20_000,
-        derandomize=count < 1000,
-        database=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
+    @examples(count)
     @given(st.sampled_from(("one", "one", "packed", "killed")), damages, st.sampled_from(VERBS))
     def is_said(name: str, found: list[Damage], verb: str) -> None:
         home = tmp_path_factory.mktemp("damaged")
@@ -381,14 +386,7 @@ def campaign_of_suites(
 ) -> None:
     whole = of_runs(suite)
 
-    @settings(
-        max_examples=count,
-        deadline=20_000,
-        derandomize=count < 1000,
-        database=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
+    @examples(count)
     @given(
         damages, st.sampled_from(("terminal", "json", "csv", "md", "query", "watch")), st.booleans()
     )

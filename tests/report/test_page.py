@@ -115,6 +115,11 @@ def plot(browser, title):
     )
 
 
+def table_rows(browser, table, count):
+    """The header and the rows of a table, as soon as it has so many."""
+    return browser.until(lambda: len(found := browser.ask(ROWS % table)) > count and found)
+
+
 def test_without_the_token_there_is_no_page(browser, watched):
     root, token = watched.address.rstrip("/").rsplit("/", 1)
     wrong = ("A" if token[0] != "A" else "B") + token[1:]
@@ -141,7 +146,7 @@ def test_it_follows_the_readers_choice_of_colours(browser, watched):
 
 def test_nothing_is_wider_than_a_small_screen(browser, watched):
     browser.open(watched.address)
-    browser.until(lambda: len(browser.ask(ROWS % "ranks")) > 1)
+    table_rows(browser, "ranks", 1)
     size = {"width": 380, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.send("Emulation.setDeviceMetricsOverride", **size)
     width = browser.ask("document.documentElement.scrollWidth")
@@ -154,10 +159,10 @@ def test_the_page_of_a_run_that_goes_on(browser, watched):
     browser.open(watched.address)
     # Rows appear, and figures with their units: each when it is known, so each is waited for.
     [heads, row] = browser.until(
-        lambda: (rows := browser.ask(ROWS % "ranks"))[1:] and rows[1][1] == "training" and rows
+        lambda: (found := table_rows(browser, "ranks", 1))[1][1] == "training" and found
     )
     assert heads[:3] == ["rank", "state", "steps"] and row[0].startswith("process ")
-    [heads, device] = browser.until(lambda: browser.ask(ROWS % "devices"))
+    [heads, device] = table_rows(browser, "devices", 1)
     assert heads[:3] == ["device", "name", "host"] and device[:2] == ["0", "<b>A</b>"]
     figures = {"steps", "steps/s", "ms a step", "train/loss"}
     browser.until(lambda: figures <= set(browser.ask(FIGURES)))
@@ -185,9 +190,8 @@ def test_the_page_of_a_run_that_goes_on(browser, watched):
     # The end is shown, too, and what the report says of it. (No test after this one has a run.)
     watched.finish()
     notes = "document.getElementById('notes').textContent"
-    browser.until(lambda: browser.ask(notes).startswith("exit 0"))
-    assert "verdict: " in browser.ask(notes)
-    assert browser.ask("document.getElementById('state').textContent") == "ended"
+    browser.until(lambda: (t := browser.ask(notes)).startswith("exit 0") and "verdict: " in t)
+    browser.until(lambda: browser.ask("document.getElementById('state').textContent") == "ended")
     assert plot(browser, "throughput, steps/s")["points"]
 
 
@@ -220,15 +224,17 @@ def test_the_page_of_a_suite(browser):
                                     {}, {}, (), (), (), tasks, notes=("left out: big",), failed=1,
                                     benchmarks=rows))  # fmt: skip
         browser.open(page.address)
-        found = browser.until(lambda: browser.ask(ROWS % "processes"))
+        found = table_rows(browser, "processes", 2)
         assert [row[:6] for row in found[1:]] == [
             ["vision.R0.D0", "cuda:0", "training", "7", "60", "400.0"],
             ["vision.R0.D1", "cuda:1", "evaluating", "7", "60", "412.5"],
         ]
-        found = browser.ask(ROWS % "benchmarks")
+        found = table_rows(browser, "benchmarks", 3)
         assert found[1][:3] == ["vision", "running", "812.5"]
         assert found[2][0] == "<b>ppo</b>" and found[2][-1] == "exit code 1"
-        figures = browser.ask(FIGURES)
+        figures = browser.until(
+            lambda: {"jobs", "failed", "left"} <= set(found := browser.ask(FIGURES)) and found
+        )
         assert (figures["jobs"], figures["failed"], figures["left"]) == ("1 of 4", "1", "60.0 s")
         assert plot(browser, "throughput, items/s")["points"]
         assert browser.ask("document.getElementById('tasks').closest('section').hidden")
