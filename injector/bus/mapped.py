@@ -6,12 +6,19 @@ import os
 from time import monotonic_ns
 
 from .event import line
-from .window import Window
-from .writer import allocate
+from .window import Window, allocate
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from .writer import Writer
+    from typing import Protocol
+
+    class Log(Protocol):
+        """The log that a mapped file lies beside: the writer of this process."""
+
+        path: str | None
+
+        def emit(self, event: str, data: object) -> None: ...
+
 
 HEADER = 1024
 """Bytes at the start of the first chunk: a JSON line that says what the file is, then NUL."""
@@ -31,7 +38,7 @@ class Mapped:
     """
 
     def __init__(
-        self, writer: Writer, suffix: str, event: str, data: object, largest: int, several: bool
+        self, writer: Log, suffix: str, event: str, data: object, largest: int, several: bool
     ) -> None:
         self._writer = writer
         self._suffix = suffix

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .writer import Writer
+    from .mapped import Log
 
-__all__ = ["FIRST", "HEADER", "LARGEST", "RETRY_NS", "SUFFIX", "Series", "last", "read"]
+__all__ = ["FIRST", "HEADER", "LARGEST", "RETRY_NS", "SUFFIX", "SeriesFile", "last", "read"]
 
 LARGEST = 1 << 23
 """Bytes of the largest chunk."""
 SUFFIX = ".values"
 
 
-class Series:
+class SeriesFile:
     """One series of one process. Safe to grow from any thread that holds a lock of its own."""
 
-    def __init__(self, writer: Writer, name: str) -> None:
+    def __init__(self, writer: Log, name: str) -> None:
         self.name = name
         title = {"series": name}
         self._file = mapped.Mapped(writer, SUFFIX, "series", title, LARGEST, several=True)

@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .writer import Writer
+    from .mapped import Log
 
 __all__ = [
     "FIRST",
@@ -28,7 +28,7 @@ __all__ = [
     "ROW",
     "SUFFIX",
     "TOKENS",
-    "Spans",
+    "SpanFile",
     "opened",
     "pack",
     "read",
@@ -48,10 +48,10 @@ TOKENS = (1 << 32) - 1
 """The most tokens that a payload holds."""
 
 
-class Spans(mapped.Mapped):
+class SpanFile(mapped.Mapped):
     """The file of spans of one process. Safe to grow from any thread that holds a lock of its own."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Log) -> None:
         title = {"version": VERSION, "row": ROW}
         super().__init__(writer, SUFFIX, "spans", title, LARGEST, several=False)
 

@@ -10,6 +10,7 @@ made it harmless.
 from __future__ import annotations
 
 import _codecs
+import errno
 import os
 import sys
 from mmap import mmap
@@ -21,6 +22,24 @@ _kept: list[mmap] = []
 # Modules and their globals go before the program's last objects are flushed; the registry of codecs
 # goes at the very end of the interpreter, so what it refers to closes nobody's file.
 _codecs.register_error("injector:windows", _kept.append)  # type: ignore[arg-type]
+
+
+def allocate(fd: int, start: int, length: int) -> None:
+    """Have the disk keep ``length`` bytes from ``start`` on for us, all of them NUL.
+
+    Raises OSError when it has no room, or when the process may not write files that long.
+    """
+    try:
+        os.posix_fallocate(fd, start, length)
+        return
+    except AttributeError:
+        pass
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+    at = max(start, os.fstat(fd).st_size)
+    while at < start + length:
+        at += os.pwrite(fd, bytes(min(1 << 20, start + length - at)), at)
 
 
 class Window:

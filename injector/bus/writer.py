@@ -14,14 +14,12 @@ from time import monotonic_ns
 
 from .event import line as make_line
 from .event import lost_line, process_line, value_line
-from .window import Window
+from .window import Window, allocate
 
 TYPE_CHECKING = False  # typing itself is not imported: every process of every program pays for it
 if TYPE_CHECKING:
     from typing import Any
 
-    from .series import Series as SeriesType
-    from .spans import Spans as SpansType
 
 FIRST = 1 << 16
 """Bytes of the first window; each further one is twice as long, up to :data:`LARGEST`."""
@@ -93,18 +91,6 @@ class Writer:
                 self._lose(error)
             except Exception:  # no room left on the stack to go there
                 self.lost += 1
-
-    def series(self, name: str) -> SeriesType:
-        """A series of numbers beside the log, for whoever stores them without a call."""
-        from .series import Series
-
-        return Series(self, name)
-
-    def spans(self) -> SpansType:
-        """The file of spans beside the log, for whoever stores them without a call."""
-        from .spans import Spans
-
-        return Spans(self)
 
     def lose(self, records: int, error: Exception) -> None:
         """Count ``records`` that somebody else could not store, because of ``error``."""
@@ -315,21 +301,3 @@ def _reason(error: Exception) -> str:
 
 def _whole_pages(length: int) -> int:
     return -(-length // 4096) * 4096
-
-
-def allocate(fd: int, start: int, length: int) -> None:
-    """Have the disk keep ``length`` bytes from ``start`` on for us, all of them NUL.
-
-    Raises OSError when it has no room, or when the process may not write files that long.
-    """
-    try:
-        os.posix_fallocate(fd, start, length)
-        return
-    except AttributeError:
-        pass
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-            raise
-    at = max(start, os.fstat(fd).st_size)
-    while at < start + length:
-        at += os.pwrite(fd, bytes(min(1 << 20, start + length - at)), at)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from struct import Struct
 
-from ..bus.window import Window
-from ..bus.writer import allocate
+from ..bus.window import Window, allocate
 
 SIZE = 4096
 PATIENCE = 3

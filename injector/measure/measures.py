@@ -7,6 +7,7 @@ from _thread import get_ident
 from os import getpid
 from time import monotonic_ns, perf_counter_ns
 
+from ..bus.series import SeriesFile
 from ..errors import UserError
 from ..probe import Point, points, stored_call
 from . import loader as loaders
@@ -27,13 +28,11 @@ if TYPE_CHECKING:
     class Recorder(Protocol):
         """Where measurements go: the writer of this process."""
 
+        path: str | None
+
         def emit(self, event: str, data: object) -> None: ...
 
         def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
-
-        def series(self, name: str) -> Any: ...
-
-        def spans(self) -> Any: ...
 
         def lose(self, records: int, error: Exception) -> None: ...
 
@@ -46,7 +45,7 @@ class Store:
         self.gives = f"value:{series}"
         self._recorder = recorder
         self._late = late
-        self.grow = recorder.series(series).grow
+        self.grow = SeriesFile(recorder, series).grow
 
     def put(self, value: Any) -> None:
         """Store ``value`` from where the hook could not do it itself; None is no value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..bus.spans import ITEMS, TOKENS
+from ..bus.spans import ITEMS, TOKENS, SpanFile
 from ..errors import UserError
 from ..probe import (
     MISSING,
@@ -43,7 +43,7 @@ class Spans:
     """The spans of one process: the room for them, their sites, the hooks that measure them."""
 
     def __init__(self, recorder: Any) -> None:
-        file = recorder.spans()
+        file = SpanFile(recorder)
         self.room = Room(file.grow, recorder.lose, file.head)
         self.calls = Calls(self.room)
         self.sites = Sites(recorder.emit, self.calls.forget)

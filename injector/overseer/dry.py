@@ -24,6 +24,8 @@ class PlannedProbe(NamedTuple):
 class _Nothing:
     """An engine and a record that do nothing."""
 
+    path: str | None = None
+
     def __init__(self) -> None:
         self.compiled: set[tuple[str, str]] = set()
 
@@ -45,18 +47,7 @@ class _Nothing:
 
     def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
 
-    def series(self, name: str) -> _Nothing:
-        return self
-
-    def spans(self) -> _Nothing:
-        return self
-
     def lose(self, records: int, error: Exception) -> None: ...
-
-    def grow(self) -> Any:
-        raise OSError
-
-    def head(self) -> None: ...
 
     def close(self) -> None: ...
 

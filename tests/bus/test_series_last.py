@@ -10,7 +10,7 @@ from injector.bus.writer import Writer
 
 @pytest.fixture
 def grown(tmp_path):
-    made = series.Series(Writer(str(tmp_path)), "train/loss")
+    made = series.SeriesFile(Writer(str(tmp_path)), "train/loss")
     return made, tmp_path
 
 

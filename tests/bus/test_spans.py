@@ -26,7 +26,7 @@ ROOT = str(Path(__file__).parents[2])
 
 def room(folder: Path) -> tuple[Writer, Room]:
     writer = Writer(str(folder))
-    return writer, Room(writer.spans().grow, writer.lose)
+    return writer, Room(spans.SpanFile(writer).grow, writer.lose)
 
 
 def rows(folder: Path) -> list[tuple[int, int, int, int]]:
@@ -113,11 +113,12 @@ def test_a_destructor_while_room_is_made() -> None:
 
 LIMITED = """
 import resource, sys
+from injector.bus import spans
 from injector.bus.writer import Writer
 from injector.probe import Room
 writer = Writer(sys.argv[1])
 writer.emit("data", 1)
-made = Room(writer.spans().grow, writer.lose)
+made = Room(spans.SpanFile(writer).grow, writer.lose)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -148,9 +149,10 @@ def test_a_limit_on_file_sizes(tmp_path: Path) -> None:
 
 ENDLESS = """
 import sys
+from injector.bus import spans
 from injector.bus.writer import Writer
 from injector.probe import Room
-made = Room(Writer(sys.argv[1]).spans().grow, None)
+made = Room(spans.SpanFile(Writer(sys.argv[1])).grow, None)
 n = 0
 while True:
     n += 1

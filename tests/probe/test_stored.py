@@ -35,7 +35,7 @@ def writer(tmp_path):
 
 def define(name, writer, number=float):
     kept = []
-    point = define_stored(name, writer.series("loss").grow, number, kept.append)
+    point = define_stored(name, series.SeriesFile(writer, "loss").grow, number, kept.append)
     return point, kept
 
 
@@ -82,7 +82,9 @@ def test_integers_and_truths_are_stored_where_a_float_holds_them(name, writer, t
 
 def test_only_what_happens_while_active_is_stored(name, writer, tmp_path):
     state = {"now": None}
-    point = define_stored(name, writer.series("loss").grow, float, print, lambda: state["now"])
+    point = define_stored(
+        name, series.SeriesFile(writer, "loss").grow, float, print, lambda: state["now"]
+    )
     for number in range(4):
         state["now"] = "here" if number % 2 else None
         assert vars(builtins)[name](float(number)) == number
