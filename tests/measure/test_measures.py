@@ -6,7 +6,8 @@ import pytest
 
 from injector.bus import spans
 from injector.errors import UserError
-from injector.measure import device, user
+from injector.measure import device, regions, user
+from injector.measure import measures as measured
 from injector.measure.measures import Measures
 from injector.probe import points
 
@@ -53,7 +54,10 @@ class Recorder:
 
 
 @pytest.fixture
-def recorder():
+def recorder(monkeypatch):
+    """A recorder whose files are in memory."""
+    monkeypatch.setattr(regions, "SpanFile", lambda recorder: recorder.spans())
+    monkeypatch.setattr(measured, "SeriesFile", lambda recorder, name: recorder.series(name))
     return Recorder()
 
 

@@ -20,10 +20,7 @@ class Recorder:
 
     def emit(self, event: str, data: object) -> None: ...
 
-    def series(self, name: str) -> Recorder:
-        return self
-
-    def grow(self) -> None: ...
+    path = None
 
 
 def test_traced(recwarn: pytest.WarningsRecorder) -> None:
