@@ -153,6 +153,8 @@ def _of_stream(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -> _
     # A loader inside of a step: what its batches lead to goes into the backward of that step.
     later = np.concatenate((busy, [OPEN]))[np.searchsorted(busy, stream.start)]
     feeds = np.isin(row, marks.trained) & (later < following) & (len(pacing) > 0)
+    # A function that makes batches is called for either: what is trained after a call was its batch.
+    only_tries &= ~trains | (not stream.by_hand)
     kept = only_tries | (called & ~trains & ~feeds)
     end = _ahead(marks, stream, called, kept, begun, busy)
     return _iteration_atoms(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,8 @@ import numpy as np
 from ..store.layout import gives
 from .arrays import exceptional, median_of
 from .machines import HostUsage
-from .making import LargestGap
-from .profile import READING, Node, TimeSegment, TrainingLoop
+from .making import LargestGap, Making
+from .profile import READING, Node, SourceLine, TimeSegment, TrainingLoop
 from .traces import LoopTrace
 
 WINDOWS, IN_WINDOW = 16, 8
@@ -59,6 +60,8 @@ class Evidence:
     others: Sequence[Node] = ()
     """Regions outside of steps."""
     wall: float = 0.0
+    command: Sequence[str] = ()
+    """That started the program."""
     host: Host = field(default_factory=Host)
 
 
@@ -164,6 +167,8 @@ def is_compiled(loop: TrainingLoop) -> bool:
 def reading(loop: TrainingLoop, host: Host) -> tuple[str, ...]:
     """For ``io``."""
     node = heaviest(loop, "io", "io.start")
+    if node and node.what is None:  # of no loader
+        return (AHEAD,)
     what = node.what if node and node.what else "the loader"
     if IN_MEMORY.match(what):
         return (
@@ -194,6 +199,32 @@ def reading(loop: TrainingLoop, host: Host) -> tuple[str, ...]:
     else:
         first = f"give {what} worker processes (num_workers), with persistent_workers=True"
     return (first, ahead, local)
+
+
+def made(batch: Making, place: SourceLine | None, command: Sequence[str]) -> tuple[str, ...]:
+    """For a batch that no loader makes; ``place`` is in the file that does, ``command`` has started it."""
+    if not batch.functions or place is None:
+        return (AHEAD, 'to record it as io: injector.region("io") in the program')
+    where = _module(place.file, command)
+    regions = "; ".join(f'ov.region("{where}/{path}", "io")' for path in batch.functions)
+    return (
+        AHEAD,
+        f"to record it as io, save a voirfile FILE with `def instrument_batches(ov): {regions}` "
+        "and run it with inject run --voirfile FILE",
+    )
+
+
+def _module(file: str, command: Sequence[str]) -> str:
+    """How a selector names the module of ``file``: the program itself, or a module that it imports."""
+    folder, name = os.path.split(file)
+    if any(os.path.basename(word) == name for word in command):
+        return "/"
+    parts = [name.rpartition(".")[0]]
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, name = os.path.split(folder)
+        parts.insert(0, name)
+    module = ".".join(parts)
+    return "/" if module in command or module.removesuffix(".__main__") in command else f"/{module}"
 
 
 def moving(loop: TrainingLoop) -> tuple[str, ...]:
@@ -240,9 +271,8 @@ BESIDE = (
     "transforms on the host",
     'name it with injector.region("…") to measure it by itself',
 )
-MADE = (
-    "make the batch in advance: in a Dataset that a DataLoader with workers reads, or in a thread",
-    BESIDE[-1].replace("by itself", "by itself, or record it as io with ov.region in a voirfile"),
+AHEAD = (
+    "make the batch in advance: in a Dataset that a DataLoader with workers reads, or in a thread"
 )
 KEPT = (
     "look for objects that are kept from step to step: losses with their graphs (.item(), .detach()), "

@@ -33,7 +33,7 @@ class LoaderIterations:
     def _find(self, loaders: Loaders) -> None:
         merged: list[frozenset[int]] = []
         for _ in range(_ROUNDS):
-            streams = loaders.streams(merged)
+            streams = [each for each in loaders.streams(merged) if not each.by_hand]
             parts = self._divide(streams)
             both = _entangled(parts)
             if both is None:

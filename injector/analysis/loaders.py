@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..store.layout import is_loaders
 from .arrays import among, counts
 from .columns import CallSite, Flags, Ints
 from .tracks import Landmarks, Track
@@ -40,6 +41,8 @@ class Stream:
     """Where each fetch begins, the start of the loader's iterator (and its workers) included."""
     fetched: Ints
     """How many fetches each iteration began with: none where the loader has been one batch ahead."""
+    by_hand: bool = False
+    """Whether a function makes these batches, one a call, and no loader: it paces nothing."""
 
 
 class Loaders:
@@ -55,6 +58,7 @@ class Loaders:
         table = np.full(1 + max(track.sites, default=0), -1, np.int64)
         for number, key in keys.items():
             table[number] = key
+        self._loaders = {keys[n] for n, s in fetching.items() if is_loaders(s.of, s.asked)}
         self.key_of_fetch = table[track.site[marks.fetches]]
         self.key_of_end = table[track.site[marks.ends]]
         self.key_of_start = table[track.site[marks.starts]]
@@ -110,7 +114,7 @@ class Loaders:
         exhausted = np.concatenate((dry, [OPEN]))[np.searchsorted(dry, start)]
         left = (limit < close) & (limit < exhausted)
         return Stream(keys, rows, start, np.minimum(close, limit), following, left, begin,
-                      np.ones(len(start), np.int64))  # fmt: skip
+                      np.ones(len(start), np.int64), not keys & self._loaders)  # fmt: skip
 
 
 def _since(start: Ints, begun: Ints) -> Ints:

@@ -21,6 +21,15 @@ MOST = 0.5
 UNKNOWN = "an unknown line"
 
 
+class Making(NamedTuple):
+    """What makes the batch of a step."""
+
+    lines: tuple[int, ...]
+    functions: tuple[str, ...] = ()
+    """Of those that these lines call, the ones that the same file defines: ``get_batch``,
+    ``Trainer/get_batch``, as a selector has them."""
+
+
 class LargestGap(NamedTuple):
     """Two lines between which most of a step's ``other`` passes."""
 
@@ -28,8 +37,8 @@ class LargestGap(NamedTuple):
     """``between train.py:30 (forward) and train.py:31 (backward)``."""
     share: float
     """Its part of all that no region covers, 0…1."""
-    batch: tuple[int, ...] = ()
-    """The lines there that make the batch, where that is known."""
+    batch: Making | None = None
+    """What makes the batch there, where that can be told."""
 
     @property
     def is_most(self) -> bool:
@@ -93,40 +102,72 @@ def _told(thread: Thread, trace: LoopTrace, one: int, two: int, share: float) ->
             text = f"between {names[0]} and {line_of(trace.pace.place, UNKNOWN)} (the next fetch)"
         return LargestGap(text, share)
     begin, end = (sites[each].place if each else trace.pace.place for each in (one, two))
-    batch: list[int] = []
+    batch = None
     if begin and end and share >= MOST:
         calls = {s.place for s in sites.values() if s.region == "forward" and s.phase == "train"}
+        named = {s.place.line for s in sites.values() if s.region == "io" and s.place}
         batch = making(begin, end, [call for call in calls if call])
+        if batch and named & set(batch.lines):  # what they take is seen as io
+            batch = None
     if batch:
-        lines = ", ".join(map(str, batch))
-        text += f", where {f'lines {lines} make' if len(batch) > 1 else f'line {lines} makes'} the batch"
-    return LargestGap(text, share, tuple(batch))
+        lines, several = ", ".join(map(str, batch.lines)), len(batch.lines) > 1
+        text += f", where {f'lines {lines} make' if several else f'line {lines} makes'} the batch"
+    return LargestGap(text, share, batch)
 
 
 LONGEST = 2_000_000
 """Bytes of a file that is parsed."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def making(begin: SourceLine, end: SourceLine, calls: Iterable[SourceLine]) -> list[int]:
-    """The lines that a loop passes between ``begin`` and ``end`` and that make arguments of a model.
+def making(begin: SourceLine, end: SourceLine, calls: Iterable[SourceLine]) -> Making | None:
+    """What a loop passes between ``begin`` and ``end`` that makes arguments of a model.
 
     ``calls`` are the lines where models are called. What comes of a model is no batch, and neither is
     what was made before the loop. Of a function that a loop calls, what makes its parameters counts as
-    well. Empty where the lines lie in different functions, or where the file
+    well. None where nothing does, where the lines lie in different functions, or where the file
     is not what it was when the program ran.
     """
     places = [begin, end, *(call for call in calls if call.file == begin.file)]
     tree = _parsed(begin.file) if begin.file == end.file and len(places) > 2 else None
     if tree is None or not all(_is_there(tree[1], place) for place in places):
-        return []
+        return None
     scope = _around(tree[0], begin.line)[0]
     if _around(tree[0], end.line)[0] is not scope:
-        return []
+        return None
     models = [p.line for p in places[2:] if _around(tree[0], p.line)[0] is scope]
-    return sorted(_made(tree[0], begin.line, end.line, models))
+    lines = _made(tree[0], begin.line, end.line, models)
+    return Making(tuple(sorted(lines)), _called(tree[0], lines)) if lines else None
+
+
+def _called(tree: ast.Module, lines: set[int]) -> tuple[str, ...]:
+    """The functions that assignments at ``lines`` call, where one function of the file has that name."""
+    defined: dict[str, list[str]] = {}
+    for path, function in _functions(tree):
+        defined.setdefault(function.name, []).append(path)
+    names = {
+        getattr(node.func, "id", getattr(node.func, "attr", None)): None
+        for each in ast.walk(tree)
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value and each.lineno in lines
+        for node in ast.walk(each.value)
+        if isinstance(node, ast.Call)
+    }
+    return tuple(defined[name][0] for name in names if name and len(defined.get(name, ())) == 1)
+
+
+def _functions(node: ast.AST, above: str = "") -> Iterator[tuple[str, _Function]]:
+    """The functions in ``node``, each with its path there."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (*_FUNCTIONS, ast.ClassDef)):
+            path = f"{above}{child.name}"
+            if not isinstance(child, ast.ClassDef):
+                yield path, child
+            yield from _functions(child, f"{path}/")
+        else:
+            yield from _functions(child, above)
 
 
 def _made(
@@ -153,9 +194,7 @@ def _made(
     return found
 
 
-def _before(
-    tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, wanted: set[str]
-) -> set[int]:
+def _before(tree: ast.Module, function: _Function, wanted: set[str]) -> set[int]:
     """The lines that make a function's parameters, where one loop calls it at one line."""
     calls = [
         node

@@ -78,6 +78,7 @@ def profile(
                 growth=growth_of(memory or {}, traces),
                 segments=segments,
                 wall=wall,
+                command=[str(word) for word in run.info.get("command") or ()],
                 others=others,
                 host=host_of(watched, traces),
             )

@@ -141,7 +141,9 @@ def _overhead(evidence: Evidence, share: float, facts: list[str]) -> Bottleneck:
         facts.append(f"{_percent(between.share)} of that passes {between.text}")
         if between.is_most:
             text += f", mostly {between.text}"
-    tries = advice.MADE if between and between.batch else advice.BESIDE
+    tries: tuple[str, ...] = advice.BESIDE
+    if between and between.batch:
+        tries = advice.made(between.batch, evidence.loop.place, evidence.command)
     return Bottleneck("overhead-bound", share, text, tuple(facts), tries)
 
 

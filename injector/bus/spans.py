@@ -10,6 +10,7 @@ one for each stack of calls. What a process was in when it hung, or died, is rea
 
 from __future__ import annotations
 
+from ..store.layout import is_loaders
 from . import mapped
 from .mapped import FIRST, HEADER, TITLE
 
@@ -29,6 +30,7 @@ __all__ = [
     "SUFFIX",
     "TOKENS",
     "SpanFile",
+    "is_loaders",
     "opened",
     "pack",
     "read",

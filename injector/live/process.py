@@ -11,14 +11,15 @@ from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
 from ..analysis.profile import SourceLine
 from ..bus.endings import error_of
 from ..measure.pace import Lane
-from ..store.layout import ITEMS_MASK, WAIT, gives
+from ..store.layout import ITEMS_MASK, WAIT, gives, is_loaders
 from .parts import WINDOW, Parts, TaskProgress
 from .position import Ahead
 
 TRAIN, EVALUATION = "train", "evaluation"
 LENGTHS = 64
 """Steps whose median is what a step usually takes."""
-PACING = frozenset(("step", "io", "io.end", "optimizer"))
+FETCHING = ("io", "io.end")
+PACING = frozenset(("step", "optimizer", *FETCHING))
 Row = tuple[int, int, int, int]
 
 
@@ -60,6 +61,8 @@ class SiteKind:
         marked = named not in (None, TRAIN)
         self.task = str(named) if marked else EVALUATION if self.evaluates else TRAIN
         self.paces = self.task == TRAIN and self.region in PACING
+        if self.region in FETCHING and not is_loaders(self.of, site.get("asked")):
+            self.paces = False
 
     @property
     def call(self) -> RegionCall:

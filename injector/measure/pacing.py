@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ..bus.spans import is_loaders
 from ..probe import StopProgram
 from .agree import SharedStep
 from .pace import Pace
@@ -70,6 +71,8 @@ class Pacing:
         place = where.get("file"), where.get("line")
         of = place if site["of"] is None else site["of"]
         if site["clock"] != "host" or site["phase"] == "eval":
+            return _never
+        if region in (FETCH, EXHAUSTED) and not is_loaders(site["of"], site["asked"]):
             return _never
         if region == FETCH:
             return lambda: pace.fetch((of, place))

@@ -53,3 +53,17 @@ _GIVING = frozenset(
 def gives(what: object) -> bool:
     """Whether the function that a wait is ``what`` of gives what it waited for: it may be a batch."""
     return str(what or "").rpartition(".")[2] in _GIVING
+
+
+# --- fetches --------------------------------------------------------------------------------------
+
+
+def is_loaders(of: object, selector: object) -> bool:
+    """Whether the fetches (``io``) of a site are a loader's, each of which may begin a step.
+
+    ``of`` is the object that the site is of, ``selector`` that of its probe. A function that makes a
+    batch (``get_batch``) is called wherever a step needs one, and more than once under accumulation:
+    something else paces those steps. Of too many loaders a site is of none of them; the method that
+    they are iterated with says that they are.
+    """
+    return of is not None or str(selector or "").endswith(("__next__", "__anext__"))

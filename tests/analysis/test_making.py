@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from injector.analysis.making import making
+from injector.analysis.evidence import made
+from injector.analysis.making import Making, making
 from injector.analysis.profile import SourceLine
 
 PROGRAMS = {
@@ -150,9 +151,59 @@ def test_the_lines_that_make_the_batch(name: str, tmp_path: Path) -> None:
         for mark in line.partition("#")[2].split():
             marks[mark].append(SourceLine(str(file), number, "", line.strip()))
     [begin], [end] = marks["begin"], marks["end"]
-    assert making(begin, end, marks["model"]) == [place.line for place in marks["made"]]
-    assert making(begin, end, []) == []
+    found = making(begin, end, marks["model"])
+    assert (list(found.lines) if found else []) == [place.line for place in marks["made"]]
+    assert making(begin, end, []) is None
     changed = replace(begin, text="what stood there when it ran")
-    assert making(changed, end, marks["model"]) == []
+    assert making(changed, end, marks["model"]) is None
     gone = [replace(place, file=str(tmp_path / "gone.py")) for place in (begin, end)]
-    assert making(*gone, marks["model"]) == []
+    assert making(*gone, marks["model"]) is None
+
+
+def test_the_functions_that_make_the_batch(tmp_path: Path) -> None:
+    text = """
+        class Data:
+            def next_batch(self):
+                pass
+            def close(self):
+                pass
+        class Other:
+            def close(self):
+                pass
+        def main():
+            def get_batch(split):
+                pass
+            for i in range(9):
+                x, y = get_batch("train")
+                z = other.next_batch()
+                w = other.close()
+                v = torch.randn(8)
+                model(x, y, z, w, v)
+        """
+    file = tmp_path / "train.py"
+    file.write_text(textwrap.dedent(text))
+    lines = file.read_text().splitlines()
+    numbers = [
+        next(n for n, line in enumerate(lines, 1) if word in line) for word in ("x, y =", "model(")
+    ]
+    [begin, end] = [SourceLine(str(file), n, "", lines[n - 1].strip()) for n in numbers]
+    found = making(end, end, [end])
+    assert found is not None
+    assert found.lines == tuple(range(begin.line, end.line))
+    assert found.functions == ("main/get_batch", "Data/next_batch")
+
+
+def test_advice_names_the_module_of_a_function_that_makes_batches(tmp_path: Path) -> None:
+    package = tmp_path / "code" / "pkg" / "sub"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    making = Making((3,), ("get_batch",))
+    place = SourceLine(str(package / "train.py"), 3, "main", "x = get_batch()")
+    for command, selector in (
+        (["inject", "run", "sub/train.py", "--lr", "1"], "//get_batch"),
+        (["inject", "run", "-m", "pkg.sub"], "/pkg.sub.train/get_batch"),
+        (["inject", "run", "-m", "pkg.sub.train"], "//get_batch"),
+    ):
+        assert f'ov.region("{selector}", "io")' in made(making, place, command)[1]
+    assert 'injector.region("io")' in made(Making((3,)), place, [])[1]

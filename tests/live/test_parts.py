@@ -57,6 +57,18 @@ def accumulates(p: Program, io: float, comm: bool) -> None:
             p.update(4)
 
 
+def by_hand(p: Program, io: float, comm: bool) -> None:
+    """A function makes the next batch, while gradients are accumulated."""
+    for _ in range(60):
+        for micro_step in range(4):
+            p.forward(3)
+            p.io(io, of=None, asked="//get_batch")
+            p.wait(1)
+            p.backward(2, line=13 + micro_step)
+        p.update(4)
+        p.wait(2)
+
+
 def evaluates(p: Program, io: float, comm: bool) -> None:
     """In the middle of epochs."""
     for step in range(60):
@@ -108,7 +120,7 @@ def waits_inside(p: Program, io: float, comm: bool) -> None:
         p.span("wait", 1, what="sleep", line=18)
 
 
-SHAPES = [loader, transforms, accumulates, evaluates, teacher, updates, explicit, queued,
+SHAPES = [loader, transforms, accumulates, by_hand, evaluates, teacher, updates, explicit, queued,
           waits_inside]  # fmt: skip
 
 

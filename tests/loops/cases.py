@@ -23,7 +23,7 @@ class Case(NamedTuple):
     @property
     def program(self) -> str:
         """The file that trains."""
-        return next(word for word in self.words.split() if word.endswith(".py"))
+        return [word for word in self.words.split() if word.endswith(".py")][-1]
 
 
 TORCHRUN = "-m torch.distributed.run --standalone --nproc-per-node 2"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from .cases import ENDS, EVALUATIONS, LOADERS, RANKS, STEPS, UPDATES, Case
@@ -25,6 +27,26 @@ def test_what_paces_a_loop_that_fetches(case, inject, environ, tmp_path):
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: case.name)
 def test_what_an_update_is(case, inject, environ, tmp_path):
     check(case, inject, environ, tmp_path)
+
+
+@pytest.mark.parametrize("fetches", [1, 4])
+def test_batches_made_by_hand_are_io_once_the_advice_is_followed(
+    fetches, inject, environ, tmp_path
+):
+    case = Case(f"get_batch.py {fetches}")
+    ran = check(case, inject, environ, tmp_path)
+    (made,) = ran.marks["made"]
+    verdict = ran.profile.verdict
+    assert f"where line {made} makes the batch" in verdict.sentence
+    (advice,) = [text for text in verdict.advice if "voirfile" in text]
+    voirfile = tmp_path / "batches.py"
+    voirfile.write_text(re.search(r"`(.+)`", advice)[1])
+    named = Case(f"--voirfile {voirfile} {case.words} named")
+    ran = check(named, inject, environ, tmp_path / "named")
+    io = [node for node in ran.profile.loops[0].tree.children if node.name == "io"]
+    # The batch that was made before the loop is the first step's.
+    assert (made, fetches) in [(node.place.line, node.calls) for node in io]
+    assert "makes the batch" not in (ran.profile.loops[0].tree.children[-1].what or "")
 
 
 @pytest.mark.parametrize("case", EVALUATIONS, ids=lambda case: case.name)

@@ -229,6 +229,25 @@ def test_it_ends_after_so_many_steps(loop, run):
     assert found.analysed() == 5
 
 
+def test_a_function_that_makes_batches_paces_nothing(run):
+    program = """
+def get_batch():
+    return [1]
+o = Optimizer()
+batch = get_batch()
+while True:
+    for micro_step in range(3):
+        batch = get_batch()
+        o.step()
+"""
+    voirfile = f"{VOIRFILE}    ov.region('//get_batch', 'io')\n"
+    found = run(program, "--stop", "5", voirfile=voirfile)
+    assert found.stops == [(5, "stop")]
+    [counts] = found.spans()
+    assert (counts["io"], counts["optimizer"]) == (6, 5)
+    assert found.analysed() == 5
+
+
 @pytest.mark.parametrize("loop", ["a loader", "while True, no loader", "in a thread"])
 def test_it_ends_when_its_time_is_up(loop, run):
     program, _ = LOOPS[loop]
