@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from injector.analysis.profile import Loop, Node
+from injector.analysis.profile import Node, TrainingLoop
 from injector.analysis.profiling import profile
 from injector.store.folder import open_run
 
@@ -138,7 +138,7 @@ def _by_hand(stamps: array[int], skip: int) -> Times:
     return Times(median(steps) / 1e9, shares)
 
 
-def _reported(loop: Loop) -> Times:
+def _reported(loop: TrainingLoop) -> Times:
     return Times(loop.step.median, {region: _share(loop.tree, region) for region in REGIONS})
 
 

@@ -144,15 +144,12 @@ def define_raw(name: str, hook: Hook) -> None:
 def undefine(name: str) -> None:
     """Make the hooks of ``name`` do nothing; code that calls them goes on."""
     on_undefine.pop(name, _nothing)()
-    for suffix in ("", "?"):
+    for suffix in ("", "?", "@", "@:", "@>", "@>:"):
         if name + suffix in _namespace:
             _namespace[name + suffix] = _identity
     for suffix in ("+", "-", "!", "."):
         if name + suffix in _namespace:
             _namespace[name + suffix] = _nothing
-    for suffix in ("@", "@>"):
-        if name + suffix in _namespace:
-            _namespace[name + suffix] = _identity
 
 
 def silence() -> None:

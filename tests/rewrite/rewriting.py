@@ -26,7 +26,7 @@ POINTS = (
     "#endloop",
     "#scope",
 )
-SUFFIXES = ("", "?", ".", "!", "@", "+", "-", "&")
+SUFFIXES = ("", "?", ".", "!", "@", "@>", "+", "-", "&")
 
 
 def everything(prefix: str = "test", override: bool = False) -> list[Request]:

@@ -109,6 +109,7 @@ def install(codes):
             "": one if number else two,
             ".": any_number,
             "@": one,
+            "@>": one,
             "!": dict,
             "+": dict,
             "-": dict,
