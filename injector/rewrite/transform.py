@@ -244,7 +244,9 @@ class _Scope(Weaver):
                 self.override_reads(variable, hooks)
             else:
                 statements += self.shown(variable, hooks, where)
-                self.declared_first |= variable in facts.declared
+                # The compiler takes each ``super`` of a function for a use of ``__class__`` as well.
+                used = {variable, "__class__"} if variable == "super" else {variable}
+                self.declared_first |= not used.isdisjoint(facts.declared)
         if self.declared_first:
             again = [put(type(d)(names=list(d.names)), where) for d in facts.declarations]
             return [*again, *statements]

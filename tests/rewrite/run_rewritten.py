@@ -110,6 +110,7 @@ def install(codes):
             ".": any_number,
             "@": one,
             "@>": one,
+            "~": NameError,
             "!": dict,
             "+": dict,
             "-": dict,
