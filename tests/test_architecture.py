@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,33 @@ def test_reports_are_made_of_a_summary_alone():
         if path.name != "formats.py" and "store" in set(imported_rooms(path))
     ]
     assert not wrong, wrong
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def known_imports(path: Path, known):
+    """The modules of the package that a file imports, inside of functions too."""
+    package = name_of(path).split(".")[: None if path.name == "__init__.py" else -1]
+    for node in _running(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                inside = f"{base}.{alias.name}"
+                yield from [inside] if inside in known else [base] if base in known else []
+
+
+def test_no_modules_import_each_other():
+    """Not in a circle either, however long, nor from inside of functions."""
+    known = {name_of(path): path for path in modules()}
+    graph = {name: {*known_imports(path, known)} - {name} for name, path in known.items()}
+    assert sum(map(len, graph.values())) > 1000
+    TopologicalSorter(graph).prepare()  # CycleError names them
 
 
 def _is_room(name: str) -> bool:

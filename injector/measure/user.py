@@ -101,9 +101,12 @@ class region:
 
     def __call__(self, function: Any) -> Any:
         """``function`` with each of its calls a region; a generator's lasts until it has ended."""
+        # functools, which decorated imports as well, is not imported for who has no such function.
+        from functools import partial
+
         from .decorated import decorated
 
-        return decorated(function, self._name, self._phase)
+        return decorated(function, partial(region, self._name, phase=self._phase))
 
 
 from . import own  # noqa: E402, F401  # all is defined: whoever waits for this may begin to record
