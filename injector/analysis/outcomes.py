@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from .profile import RankOutcome, SourceLine
-from .wording import duration, line_of, short
+from .wording import duration, line_of, short, signal_name
 
 SECOND = 1_000_000_000
 WAITING = "comm"
@@ -117,10 +117,7 @@ class RankProcess:
             return "exit not known"
         if self.code >= 0:
             return f"exit code {self.code}"
-        try:
-            return f"killed by {signal.Signals(-self.code).name}"
-        except ValueError:
-            return f"killed by signal {-self.code}"
+        return f"killed by {signal_name(-self.code)}"
 
     @property
     def silence(self) -> float:

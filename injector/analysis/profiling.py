@@ -45,16 +45,7 @@ def profile(
     recording = [source for source in found if source.has_spans()]
     if not recording:
         return None
-    summaries: list[TrackSummary] = []
-    ends: dict[int, LastSpan] = {}
-    unknown = last = 0
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for source, (made, more, end) in zip(recording, pool.map(_read, recording), strict=True):
-            summaries += made
-            unknown += more
-            if end is not None:
-                ends[source.index] = end
-                last = max(last, end.ended)
+    summaries, unknown, ends = _read_all(recording)
     loops = grouped([trace for each in summaries for trace in each.traces])
     asked = _asked(run)
     where = {id(u): at for each in summaries for u, at in zip(each.traces, each.where, strict=True)}
@@ -62,7 +53,7 @@ def profile(
     told = [loop_of(traces, asked, text) for traces, text in zip(loops, texts, strict=True)]
     told = numbered(told, loops)
     ranks = ranks_of(run.info, found, ends, [u for each in summaries for u in each.traces])
-    times = _times(run, found, last)
+    times = _times(run, found, max((end.ended for end in ends.values()), default=0))
     segments = _segments(_main(summaries, loops), loops, asked, times)
     wall = (times[1] - times[0]) / SECOND
     others = others_of(summaries, wall)
@@ -98,6 +89,22 @@ def profile(
 def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:
     """What became of the ranks of a ``run`` that recorded no spans. Raises OSError, NotARunError."""
     return outcomes_of(run.info, ranks_of(run.info, sources(run), {}, []))
+
+
+def _read_all(
+    recording: Sequence[RecordedProcess],
+) -> tuple[list[TrackSummary], int, dict[int, LastSpan]]:
+    """What all tracks show; rows that nothing explains; by its index, the last span of each process."""
+    summaries: list[TrackSummary] = []
+    ends: dict[int, LastSpan] = {}
+    unknown = 0
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for source, (made, more, end) in zip(recording, pool.map(_read, recording), strict=True):
+            summaries += made
+            unknown += more
+            if end is not None:
+                ends[source.index] = end
+    return summaries, unknown, ends
 
 
 def _read(source: RecordedProcess) -> tuple[list[TrackSummary], int, LastSpan | None]:

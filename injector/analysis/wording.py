@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
+from signal import Signals
 
 from .profile import SourceLine
 
@@ -63,6 +64,14 @@ def count(number: int, thing: str) -> str:
     if number == 1:
         return f"1 {thing}"
     return f"{number} {thing}{'es' if thing.endswith(('s', 'ch')) else 's'}"
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL``; ``signal 99`` where it has no name."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def clean(text: object) -> str:

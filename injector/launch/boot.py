@@ -1,7 +1,7 @@
 """What wakes up in the program's process before the program does.
 
-Where there is nothing to probe, nothing more of ours is
-imported: only the ways to start children are watched.
+Where there is nothing to probe, nothing more of ours is imported: only the ways to start children are
+watched.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ class LastSet:
 class Event:
     """Makes an event's data out of what the hook was called with; ``None`` if a test says no.
 
-    ``outer`` says of each element of a function around which of the activations it belongs to, and who
-    knows its value.
+    ``outer`` has, for each element of an enclosing function, the number of its activation, the source of
+    its value, and the element.
     """
 
     def __init__(

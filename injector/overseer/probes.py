@@ -52,7 +52,7 @@ class EnclosingFunctions:
         self.captured: list[tuple[int, Source, Element]] = []
         """By the number of the scope, -1 for its own, who knows the value of an element."""
         self.late: list[tuple[Element, Callable[..., None]]] = []
-        """What is recorded at ``#exit`` of the function that fires: what is asked last is told first."""
+        """What is recorded at ``#exit`` of the function that fires: the hook defined last is called first."""
         self.recursive = recursive
 
     @property
@@ -499,7 +499,7 @@ def _nothing() -> None:
 
 
 def _variables(element: Element) -> tuple[str | None, ...]:
-    """What is asked of a function for an element: its variable, all of them, the events of a tag."""
+    """The variables that an element needs hooks for: its own, all of them, the events of a tag."""
     if element.name is None and element.category in EVENTS_OF_TAG:
         return EVENTS_OF_TAG[element.category]
     return (element.name,)

@@ -109,7 +109,7 @@ def publish(
 
 
 def _publish_delegates(name: str, hook: Hook) -> None:
-    """What ``yield from`` delegates to where all variables are asked for: it tells which one it is."""
+    """What ``yield from`` delegates to for a wildcard, whose hook is given the event's name as well."""
     for suffix, variable in (("@", "#yield"), ("@>", "#receive")):
         told = f"{name}{suffix}:"
         _publish_plain(told, lambda value, variable=variable: hook(value, variable))

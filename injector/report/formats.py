@@ -14,10 +14,10 @@ from typing import Any
 
 from ..analysis.runs import Listed
 from ..analysis.summary import Summary, plain
+from ..analysis.wording import signal_name
 from ..errors import UserError
 from ..store.folder import replace_file
 from .layout import ENDLESS, laid_out, room, show
-from .terminal import signal_name
 from .text import clean, columns, crop, duration, table
 
 FORMATS = ("table", "csv", "json", "parquet")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from signal import Signals
 from typing import Any
 
 from ..analysis.outcomes import is_broken
 from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
+from ..analysis.wording import signal_name
 from . import loops, segments, values
 from .text import LIMIT, bullets, clean, count, crop, duration, joined, labelled, wrapped
 
@@ -165,14 +165,6 @@ def _exit(summary: Summary) -> str:
 def exit_code(code: int) -> str:
     """``exit 1``, ``killed by SIGKILL``; of a code that is minus a signal."""
     return f"exit {code}" if code >= 0 else f"killed by {signal_name(-code)}"
-
-
-def signal_name(signal: int) -> str:
-    """``SIGKILL``; ``signal 99`` where it has no name."""
-    try:
-        return Signals(signal).name
-    except ValueError:
-        return f"signal {signal}"
 
 
 # --- what broke, what limits it, what is not known ------------------------------------------------

@@ -30,11 +30,6 @@ def meant(word: str, known: Iterable[str]) -> str:
     return f" (there {'is' if len(words) == 1 else 'are'} {shown})"
 
 
-def counted(number: int, thing: str) -> str:
-    """``1 value``, ``2 values``."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
 def kind(value: object) -> str:
     """What a YAML value is, for somebody who writes YAML."""
     if value is None:

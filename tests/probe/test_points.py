@@ -165,6 +165,22 @@ def test_an_undefined_hook_still_passes_values(name):
     assert seen == []
 
 
+@pytest.mark.parametrize("suffix", ["@", "@>"])
+def test_an_undefined_hook_hears_no_more_of_a_generator_that_goes_on(name, suffix):
+    def generator():
+        yield 1
+        yield 2
+
+    seen = []
+    define(name, lambda *heard: seen.append(heard), wildcard=True)
+    iterator = iter(call(name + suffix, generator()))
+    assert next(iterator) == 1
+    before = list(seen)
+    undefine(name)
+    assert list(iterator) == [2]
+    assert seen == before
+
+
 def test_silence_reaches_every_hook(name):
     seen = []
     define(name, seen.append)

@@ -403,3 +403,14 @@ def test_read_at_module_level() -> None:
 
 def test_generated_names_are_not_variables() -> None:
     assert play("def f(): pass", "f", "x").misses[0][0].variable == "x"
+
+
+@pytest.mark.parametrize("variable", ["super", None])
+def test_super_that_is_shown_leaves_a_declaration_of_class_first(variable):
+    """The compiler takes ``super`` for a use of ``__class__``, which must not come before."""
+    source = (
+        "class X:\n  def f(x):\n    nonlocal __class__\n    __class__ = 3\n    super\n    return 4"
+    )
+    played = play(source, "X.f", variable, run="X().f()")
+    assert played.result == 4
+    assert super in played.seen or (super, "super") in played.seen

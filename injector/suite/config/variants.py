@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from ..words import counted, meant
+from ...analysis.wording import count
+from ..words import meant
 from .expressions import compiled, number, read_number
 from .placeholders import Context
 from .problems import Mistake
@@ -79,7 +80,7 @@ def _column(key: str, values: Any) -> tuple[list[str], list[Sequence[Any]]]:
         return names, [[value] for value in listed]
     for row in listed:
         if not isinstance(row, list) or len(row) != len(names):
-            raise Mistake(f"each value of {key} is a list of {counted(len(names), 'value')}")
+            raise Mistake(f"each value of {key} is a list of {count(len(names), 'value')}")
     return names, listed
 
 

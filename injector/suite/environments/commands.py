@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from ...analysis.wording import signal_name
 from . import folders
 
 Say = Callable[[str], None]
@@ -198,14 +199,6 @@ def tail(text: str, lines: int = TAIL) -> str:
     """The last lines of what a command printed; of a line that overwrites itself, its last state."""
     kept = [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n")]
     return "\n".join([line for line in kept if line][-lines:])
-
-
-def signal_name(number: int) -> str:
-    """``SIGKILL``."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 _SIGNS = re.compile(

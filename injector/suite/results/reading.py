@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Protocol
 
+from ...analysis.wording import count
 from ...errors import UserError
 from ...store.folder import LAST, is_run, resolve
 from ..config.model import Suite
@@ -15,7 +16,6 @@ from ..config.rules import FAILURE
 from ..plan import jobs as plans
 from ..plan.jobs import Job, LeftOut, Plan, PlannedProcess, is_suite_run
 from ..run import journal
-from ..words import counted
 from . import records, validation
 from .outcome import NEVER, UNFINISHED, BenchmarkResult, Finding, ProcessResult, SuiteResult
 
@@ -112,8 +112,8 @@ class _Journal:
     def __init__(self, folder: str, plan: Plan) -> None:
         # Looked for before the journal is read: a suite may be running, and write on.
         run = [job.key for job in plan.jobs if _has_run(folder, job)]
-        self.jobs = journal.read(folder)
         self.lines = journal.read_lines(folder)
+        self.jobs = journal.jobs_of(self.lines.records)
         times = [float(record["time"]) for record in self.lines.records]
         self.started, self.ended = min(times, default=None), max(times, default=None)
         said = [record["event"] for record in self.lines.records if record["event"] != "job"]
@@ -148,15 +148,15 @@ class _Journal:
         elif self.last != "end":
             yield "the suite did not come to its end: inject suite run --resume goes on"
         if 0 < self.lines.changed <= self.kills:
-            yield f"{counted(self.lines.changed, 'line')} of {journal.FILE} truncated, and left out"
+            yield f"{count(self.lines.changed, 'line')} of {journal.FILE} truncated, and left out"
 
     def damage(self) -> Iterator[str]:
         """What of the journal is not as it was written."""
         changed = max(self.lines.changed - self.kills, self.lines.lost)
         if changed:
-            yield f"{journal.FILE}: {counted(changed, 'line')} not as written, and left out"
+            yield f"{journal.FILE}: {count(changed, 'line')} not as written, and left out"
         if self.lines.doubled:
-            yield f"{journal.FILE}: {counted(self.lines.doubled, 'line')} there twice"
+            yield f"{journal.FILE}: {count(self.lines.doubled, 'line')} there twice"
         if self.unnamed:
             names = ", ".join(self.unnamed[:3]) + (", …" if len(self.unnamed) > 3 else "")
             lines = "no line" if len(self.unnamed) == 1 else "no lines"

@@ -14,13 +14,13 @@ from math import fsum
 from typing import Any
 
 from ...analysis.runs import Listed
+from ...analysis.wording import count
 from ...errors import UserError
 from ...live.snapshot import DeviceRow, HostRow, Snapshot, TaskRow
 from ...live.state import State
 from ..plan import jobs as plans
 from ..plan.jobs import Job, PlannedProcess
 from ..run import folder, journal, processes
-from ..words import counted
 from . import records, score
 from .outcome import ProcessResult
 from .reading import journal_damage
@@ -99,11 +99,6 @@ class SuiteState:
     def __init__(self, path: str) -> None:
         self.path = path
         self.plan = plans.read_plan(path)
-        try:  # a journal that is another file's, say
-            journal.read(path)
-            self.began()
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(f"{path}: cannot be understood: {error!r}") from None
         self._goals = {name: _goal(each) for name, each in self.plan.benchmarks.items()}
         self._states: dict[str, State] = {}
         self._last: dict[str, Snapshot] = {}
@@ -119,7 +114,7 @@ class SuiteState:
         """Take in what is new, and return the snapshot. ``now`` is unix seconds."""
         now = time.time() if now is None else now
         told = journal.records(self.path)
-        past = journal.read(self.path)
+        past = journal.jobs_of(told)
         self._follow(past, now)
         rows = tuple(self._benchmarks(past))
         ended = [each for each in past.values() if each.state in _OVER]
@@ -307,11 +302,12 @@ def _listed(path: str) -> Listed:
         plan = plans.read_plan(path)
     except UserError as error:
         return unknown._replace(problem=str(error).replace(path, "it", 1))
-    told, past = journal.records(path), journal.read(path)
+    told = journal.records(path)
+    past = journal.jobs_of(told)
     ended = [each for each in past.values() if each.state in _OVER]
     failed = sum(map(_failed, ended))
     state = _state(path, told)
-    words = f"suite {state}: {len(ended) - failed} of {counted(len(plan.jobs), 'job')} passed"
+    words = f"suite {state}: {len(ended) - failed} of {count(len(plan.jobs), 'job')} passed"
     began = next((each["time"] for each in told if each["event"] == "begin"), None)
     over = state != RUNNING and began is not None
     return unknown._replace(

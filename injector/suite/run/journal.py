@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -83,9 +83,14 @@ def _is_torn(file: int) -> bool:
 
 
 def read(folder: str) -> dict[str, Past]:
-    """What is known of each job, by its key. Lines that were torn are left out."""
+    """What is known of each job, by its key. Lines that are not as they were written are left out."""
+    return jobs_of(records(folder))
+
+
+def jobs_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, Past]:
+    """What ``lines`` of a journal say last of each job, by its key."""
     found: dict[str, Past] = {}
-    for record in records(folder):
+    for record in lines:
         if record["event"] != "job":
             continue
         before = found.get(record["key"])
@@ -161,13 +166,12 @@ def _was_seen(number: int, seen: set[int]) -> bool:
 
 def _is_line(record: Mapping[str, Any]) -> bool:
     """Whether a record is one that :class:`Journal` writes: not one of another file."""
-    if not isinstance(record.get("time"), (int, float)) or not isinstance(
-        record.get("line", 0), int
-    ):
-        return False
-    return record["event"] != "job" or (
-        isinstance(record.get("key"), str)
-        and isinstance(record.get("state"), str)
-        and isinstance(record.get("attempt"), int)
+    kinds: dict[str, Any] = {"time": (int, float)}
+    if record["event"] == "job":
+        kinds |= {"key": str, "state": str, "attempt": int}
+    return (
+        all(isinstance(record.get(name), kind) for name, kind in kinds.items())
+        and isinstance(record.get("line", 0), int)
+        and isinstance(record.get("seconds") or 0, (int, float))
         and isinstance(record.get("processes") or {}, dict)
     )

@@ -32,7 +32,7 @@ class RunPolicy:
     ready: Callable[[str], str | None] = lambda benchmark: None
     """Why a benchmark cannot be started (not installed, not prepared), if it cannot."""
     around: Callable[[], AbstractContextManager[object]] = nullcontext
-    """What is held while jobs run: environments, so that nobody changes them meanwhile."""
+    """What is held while jobs run: environments, so that no other suite changes them meanwhile."""
     judge: Callable[[str, Job, Mapping[str, ProcessEnd]], list[str]] = failures_by_exit_code
     """What is wrong with a job whose processes have ended so, as sentences; the suite's folder first."""
 

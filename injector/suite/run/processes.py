@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from ...analysis.wording import signal_name
 from ...store.folder import NotARunError, read_info
-from ..environments.commands import signal_name
 from ..plan.jobs import Job, PlannedProcess
 
 STDERR = "stderr"

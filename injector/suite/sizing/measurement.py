@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...analysis.wording import count
 from ...errors import UserError
 from ...store.place import create_unique
 from ..config.model import Benchmark, Suite
@@ -14,7 +15,6 @@ from ..plan import observations
 from ..plan.batch_sizes import batch_of, capacity_of, default_of, kind_of, resizable
 from ..plan.machine import Machine
 from ..plan.observations import CPU
-from ..words import counted
 from .search import MOST_PROBES, STEPS, Interrupted, Probe, ProbeError, Prober, Search
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -100,9 +100,7 @@ def _measure_one(
         known = search.known()
         if known.observations or known.limits:
             path = observations.add_observations(folder, kind_of(machine), benchmark.name, known)
-            manner.say(
-                f"{benchmark.name}: {counted(len(known.observations), 'size')} known; {path}"
-            )
+            manner.say(f"{benchmark.name}: {count(len(known.observations), 'size')} known; {path}")
     return whole and bool(known.observations)
 
 

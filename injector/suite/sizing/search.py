@@ -46,7 +46,7 @@ class ProbeError(Exception):
 
 
 class Interrupted(Exception):
-    """Somebody wants us to stop."""
+    """The user, or the system, ends the measurement."""
 
 
 class Search:

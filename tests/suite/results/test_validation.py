@@ -162,8 +162,8 @@ def test_a_device_that_idles_fails_with_the_number(tmp_path):
     settings = {"validation": {"usage": {"gpu_load_threshold": 0.5, "gpu_mem_threshold": 0.5}}}
     device = [state(load=0.31, used=8 * GB, total=80 * GB)] * 4
     assert failing(tmp_path, planned=("cuda:0",), devices=[device], settings=settings) == [
-        "usage: gpu load 0.31, at least 0.50 was asked for",
-        "usage: gpu memory 0.10, at least 0.50 was asked for",
+        "usage: gpu load 0.31, at least 0.50 is required",
+        "usage: gpu memory 0.10, at least 0.50 is required",
     ]
 
 
@@ -171,7 +171,7 @@ def test_our_words_for_it_and_several_devices(tmp_path):
     settings = {"validation": {"usage": {"load": 0.5, "memory": 0.4}}}
     devices = [[state()] * 4, [state(load=0.2)] * 4]
     assert failing(tmp_path, planned=("cuda:0", "cuda:1"), devices=devices, settings=settings) == [
-        "usage: device 1 (H1) load 0.20, at least 0.50 was asked for"
+        "usage: device 1 (H1) load 0.20, at least 0.50 is required"
     ]
 
 
@@ -236,17 +236,17 @@ def test_devices_that_one_process_should_have_used(tmp_path):
 def test_versions_of_packages(tmp_path, wanted, right):
     settings = {"validation": {"version": {"packages": {"Torch": wanted}}}}
     said = failing(tmp_path, packages={"torch": "2.13.0+cpu"}, settings=settings)
-    assert said == ([] if right else [f"version: torch is 2.13.0+cpu, {wanted} was asked for"])
+    assert said == ([] if right else [f"version: torch is 2.13.0+cpu, {wanted} is required"])
 
 
 def test_what_the_origin_pins_and_what_was_locked(tmp_path):
     settings = {"origin": {"package": "My_Bench[fast]==1.2"}}
     assert failing(tmp_path, settings=settings) == [
-        "version: my-bench is not installed, 1.2 was asked for"
+        "version: my-bench is not installed, 1.2 is required"
     ]
     write_run(tmp_path / "run", SIX, packages={"a": "1", "b.c": "2"})
     locked = validation.check({}, [tmp_path / "run"], lock={"A": "1", "b_c": "3"})
-    assert [each.sentence for each in locked if each.fails] == ["b-c is 2, 3 was asked for"]
+    assert [each.sentence for each in locked if each.fails] == ["b-c is 2, 3 is required"]
     off = {"validation": {"version": {"locked": False}}}
     locked = validation.check(off, [tmp_path / "run"], lock={"a": "9"})
     assert not [each for each in locked if each.fails]
@@ -255,13 +255,13 @@ def test_what_the_origin_pins_and_what_was_locked(tmp_path):
 def test_the_driver(tmp_path):
     settings = {"validation": {"version": {"driver": "575.*"}}}
     assert failing(tmp_path, settings=settings) == [
-        "version: the driver is not known, 575.* was asked for"
+        "version: the driver is not known, 575.* is required"
     ]
     devices = [[state()] * 2]
     assert failing(tmp_path, planned=("cuda:0",), devices=devices, settings=settings) == []
     settings = {"validation": {"version": {"driver": 560}}}
     assert failing(tmp_path, planned=("cuda:0",), devices=devices, settings=settings) == [
-        "version: the driver is 575.51, 560 was asked for"
+        "version: the driver is 575.51, 560 is required"
     ]
 
 
@@ -284,9 +284,7 @@ def test_repeats_that_do_not_agree_fail_with_the_number(tmp_path):
     made.process("a", [120.0] * 6, repeat=1)
     # mean 110, sample std 14.14
     [said] = failures(only(made.read()))
-    assert said == (
-        "reproducibility: perf of 2 repeats spreads by 0.13, at most 0.05 was asked for"
-    )
+    assert said == ("reproducibility: perf of 2 repeats spreads by 0.13, at most 0.05 is required")
     assert only(made.read()).failures == 1
 
 
@@ -342,7 +340,7 @@ def test_the_lock_of_an_environment_is_found_by_its_interpreter(tmp_path):
     assert failing(tmp_path, processes=argv, packages=packages) == []
     packages["num-py"] = "2.5"
     assert failing(tmp_path, processes=argv, packages=packages) == [
-        "version: num-py is 2.5, 2.4.6 was asked for"
+        "version: num-py is 2.5, 2.4.6 is required"
     ]
 
 

@@ -11,8 +11,8 @@ from math import fsum
 from statistics import median
 from typing import Any
 
+from ....analysis.wording import signal_name
 from ...config.rules import FAILURE, NOTE, WARNING
-from ...environments.commands import signal_name
 from ...run.journal import FINISHED
 from .. import score, traces
 from ..outcome import BenchmarkResult, Finding, ProcessResult
@@ -204,7 +204,7 @@ def _cores(process: ProcessResult, rules: Mapping[str, Any]) -> Iterator[Finding
         return
     sentence = f"{number(cores)} processors were busy"
     if cores < least:
-        sentence += f", at least {number(least)} were asked for"
+        sentence += f", at least {number(least)} are required"
     yield Finding(USAGE, cores >= least, rules["severity"], sentence)
 
 
@@ -213,7 +213,7 @@ def _least(what: str, value: float | None, least: float, rules: Mapping[str, Any
         return Finding(USAGE, False, rules["severity"], f"{what} is not known")
     sentence = f"{what} {share(value)}"
     if value < least:
-        sentence += f", at least {share(least)} was asked for"
+        sentence += f", at least {share(least)} is required"
     return Finding(USAGE, value >= least, rules["severity"], sentence)
 
 
@@ -275,7 +275,7 @@ def check_reproducibility(
     right = spread <= rules["spread"]
     sentence = f"perf of {len(perfs)} repeats spreads by {share(spread)}"
     if not right:
-        sentence += f", at most {share(rules['spread'])} was asked for"
+        sentence += f", at most {share(rules['spread'])} is required"
     yield Finding(REPRODUCIBILITY, right, rules["severity"], sentence)
 
 

@@ -31,7 +31,7 @@ def check(
     wanted.update(plain(rules["packages"] or {}))
     packages = plain(record.packages)
     wrong = [
-        f"{name} is {found or 'not installed'}, {version} was asked for"
+        f"{name} is {found or 'not installed'}, {version} is required"
         for name, version in sorted(wanted.items())
         if not _fits(found := packages.get(name), version)
     ]
@@ -53,9 +53,9 @@ def pinned(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def _driver(found: str, wanted: str, severity: str) -> Finding:
     if not found:
-        return Finding(LAYER, False, severity, f"the driver is not known, {wanted} was asked for")
+        return Finding(LAYER, False, severity, f"the driver is not known, {wanted} is required")
     right = _fits(found, wanted)
-    sentence = f"the driver is {found}" + ("" if right else f", {wanted} was asked for")
+    sentence = f"the driver is {found}" + ("" if right else f", {wanted} is required")
     return Finding(LAYER, right, severity, sentence)
 
 
