@@ -13,6 +13,7 @@ import _codecs
 import errno
 import os
 import sys
+from contextlib import suppress
 from mmap import mmap
 
 _SEARCHED = 4_096
@@ -56,7 +57,7 @@ class Window:
             self.map = mmap(fd, length, offset=start, trackfd=False)  # type: ignore[call-arg]
             return
         self.map = mmap(fd, length, offset=start)
-        self.number = _copy_of(fd)
+        self.number = _copy_of(fd, start + length + 1)
         if self.number is not None:
             _kept.append(self.map)
             os.close(self.number)
@@ -98,14 +99,22 @@ def _close(map: mmap) -> bool:
     return True
 
 
-def _copy_of(fd: int) -> int | None:
-    """The other descriptor of this process for the file open as ``fd``: the lowest then free."""
+def _copy_of(fd: int, offset: int) -> int | None:
+    """The copy of ``fd`` that :mod:`mmap` made.
+
+    Another thread may have the same file open, to read it. A copy is told from that by the offset,
+    which it shares with ``fd``: here it becomes ``offset``, past the end, where no reader stands.
+    """
     wanted = os.fstat(fd)
+    os.lseek(fd, offset, os.SEEK_SET)
     for number in range(_SEARCHED):
         try:
             found = os.fstat(number)
         except OSError:
             continue
-        if number != fd and (found.st_ino, found.st_dev) == (wanted.st_ino, wanted.st_dev):
-            return number
+        if number == fd or (found.st_ino, found.st_dev) != (wanted.st_ino, wanted.st_dev):
+            continue
+        with suppress(OSError):  # closed by its own thread since
+            if os.lseek(number, 0, os.SEEK_CUR) == offset:
+                return number
     return None
