@@ -13,7 +13,6 @@ import _codecs
 import errno
 import os
 import sys
-from contextlib import suppress
 from mmap import mmap
 
 _SEARCHED = 4_096
@@ -110,11 +109,10 @@ def _copy_of(fd: int, offset: int) -> int | None:
     for number in range(_SEARCHED):
         try:
             found = os.fstat(number)
-        except OSError:
-            continue
-        if number == fd or (found.st_ino, found.st_dev) != (wanted.st_ino, wanted.st_dev):
-            continue
-        with suppress(OSError):  # closed by its own thread since
+            if number == fd or (found.st_ino, found.st_dev) != (wanted.st_ino, wanted.st_dev):
+                continue
             if os.lseek(number, 0, os.SEEK_CUR) == offset:
                 return number
+        except OSError:  # not open, or closed by its own thread since
+            continue
     return None
