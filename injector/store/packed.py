@@ -63,7 +63,7 @@ def _open_sites(path: str) -> list[int]:
 def blocks(path: str) -> Iterator[Any]:
     """The rows of the spans file ``path`` as arrays of int64, shape (n, 4); unwritten ones have site 0.
 
-    Raises OSError, and UserError where Parquet cannot be read.
+    Raises OSError, ValueError where a packed file is none, and UserError where Parquet cannot be read.
     """
     if os.path.exists(path) or not os.path.exists(packed_path(path)):
         yield from _raw_blocks(path)

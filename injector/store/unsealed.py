@@ -12,6 +12,8 @@ import os
 import shutil
 from typing import Any
 
+from ..errors import UserError
+from . import packed
 from .folder import LONGEST
 from .layout import (
     SPANS_COLUMNS,
@@ -55,6 +57,8 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
                 flaw = f"the log of its process, {stem}.log, is missing"
             elif name.endswith(SPANS_SUFFIX):
                 flaw = _spans(path, target, told[stem + ".log"])
+            elif name.endswith(packed.SUFFIX):
+                flaw = _packed_spans(path, target, told[stem + ".log"])
             elif name.endswith(VALUES_SUFFIX):
                 flaw = _values(path, target)
             else:
@@ -74,7 +78,7 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
 
 def _stem(name: str) -> str:
     """Of ``raw/HOST.PID.log`` and what lies beside it the part before that."""
-    for suffix in (*LINES, SPANS_SUFFIX, SPANS_SUFFIX + ".parquet"):
+    for suffix in (*LINES, SPANS_SUFFIX, packed.SUFFIX):
         if name.endswith(suffix):
             return name[: -len(suffix)]
     return name[: -len(VALUES_SUFFIX)].rpartition(".")[0]
@@ -86,6 +90,18 @@ class _Told:
     def __init__(self) -> None:
         self.began = 0
         self.sites: set[int] = set()
+
+    def strange(self, rows: Any) -> Any:
+        """Which ``rows`` of spans, of shape (n, 4), have impossible times or unknown sites."""
+        import numpy as np
+
+        low, high = max(0, self.began - _FARTHEST), min(HIGHEST, self.began + _FARTHEST)
+        known = np.zeros(2 + max(self.sites, default=0), np.bool_)
+        known[[0, *self.sites]] = True
+        start, end, payload, site = rows.T
+        fine = (low <= start) & (start <= end) & (end < high) & (payload >= 0)
+        fine &= known[np.clip(site, 0, len(known) - 1)] & (site >= 0)
+        return (site != 0) & ~fine  # a row of site 0 was never written
 
 
 def _lines(path: str, target: str, told: _Told) -> str:
@@ -148,19 +164,13 @@ def _spans(path: str, target: str, log: _Told) -> str:
     if not size:
         return "it is empty"
     used = _used(path)
-    low, high = max(0, log.began - _FARTHEST), min(HIGHEST, log.began + _FARTHEST)
-    known = np.zeros(2 + max(log.sites, default=0), np.bool_)
-    known[[0, *log.sites]] = True  # a row of site 0 was never written
     with open(path, "rb") as file, open(target, "wb") as out:
         header = file.read(SPANS_HEADER)
         out.write(header.ljust(SPANS_HEADER, b"\0"))
         while content := file.read(min(_AT_ONCE, used - file.tell())):
             usable = content[: len(content) // SPANS_ROW * SPANS_ROW]
             rows = np.frombuffer(usable, np.int64).reshape(-1, SPANS_COLUMNS).copy()
-            start, end, payload, site = rows.T
-            fine = (low <= start) & (start <= end) & (end < high) & (payload >= 0)
-            fine &= known[np.clip(site, 0, len(known) - 1)] & (site >= 0)
-            strange = (site != 0) & ~fine
+            strange = log.strange(rows)
             rows[strange] = 0
             odd += int(strange.sum())
             out.write(rows.tobytes())
@@ -168,6 +178,19 @@ def _spans(path: str, target: str, log: _Told) -> str:
     if odd:
         problems.append(f"{odd} of its spans make no sense and are left out")
     return _judged(problems, target)
+
+
+def _packed_spans(path: str, target: str, log: _Told) -> str:
+    """Keep a packed file if all of it can be read and none of its spans is impossible."""
+    try:
+        odd = sum(
+            int(log.strange(block).sum()) for block in packed.blocks(_stem(path) + SPANS_SUFFIX)
+        )
+    except UserError:  # without pyarrow nobody reads it
+        return ""
+    except ValueError:  # pyarrow's own errors are such
+        return "it is no Parquet file of spans"
+    return f"{odd} of its spans make no sense, and all are left out" if odd else ""
 
 
 def _values(path: str, target: str) -> str:

@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from injector.cli import pack, query, report, runs, watch
 from injector.cli.suite import report as suite_report
@@ -249,6 +251,27 @@ def test_damage_is_said_first(folders, tmp_path_factory, capsys):
 @pytest.mark.release
 def test_damage_is_said_first_thousands_of_times(folders, tmp_path_factory, capsys):
     campaign(folders, tmp_path_factory, capsys, 5_000)
+
+
+@pytest.mark.parametrize("way", ["no-parquet", "cut", "impossible-times"])
+def test_packed_spans_that_nothing_vouches_for(folders, tmp_path, capsys, way):
+    """Without run.json there is no checksum: what cannot be read, or cannot be, is named and left out."""
+    folder = tmp_path / "run"
+    shutil.copytree(folders["packed"], folder)
+    (folder / "run.json").unlink()
+    path = next(folder.glob("raw/*.parquet"))
+    content = path.read_bytes()
+    if way == "impossible-times":
+        table = parquet.read_table(path)
+        late = table.column("end").to_pylist()
+        columns = [table.column(name) for name in table.column_names]
+        columns[table.column_names.index("end")] = pyarrow.array([late[0] + (1 << 61), *late[1:]])
+        parquet.write_table(pyarrow.table(columns, schema=table.schema), path)
+    else:
+        path.write_bytes(b"no spans" * 100 if way == "no-parquet" else content[: len(content) // 2])
+    check(capsys, folder, "report")
+    assert report.main([str(folder)]) == 1
+    assert f"raw/{path.name}: " in capsys.readouterr().out
 
 
 def test_a_whole_run_misses_nothing(folders, capsys):
