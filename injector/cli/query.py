@@ -13,7 +13,7 @@ from ..analysis.views import VIEWS, views, views_of_all
 from ..errors import UserError
 from ..report.formats import FORMATS, write
 from ..store.folder import open_run
-from ..suite.results.reading import journal_damage
+from ..suite.results.reading import journal_damage, lost_runs
 from .ending import failed
 from .opened import (
     add_base,
@@ -64,6 +64,7 @@ def main(argv: Sequence[str]) -> int:
             result = run_query(sql, made)
             gone = runs_without_record(path)
             damage = [*journal_damage(path), *(f"{each}: it has no run folder" for each in gone)]
+            damage += lost_runs(path)
             for sentence in damage:
                 print(f"inject: {sentence}", file=sys.stderr)
             for labels, run in found:

@@ -462,3 +462,14 @@ def test_a_run_of_a_suite_that_is_gone_is_missing_of_its_query(suite, tmp_path, 
     out, err = capsys.readouterr()
     assert "one.R0.D0" in out and "two" not in out
     assert err == "inject: two.R0.D0: it has no run folder\n"
+
+
+def test_a_run_json_of_a_suite_that_is_gone_is_missing_of_its_query(suite, tmp_path, capsys):
+    """Alone, a run without one may go on; that of a job that has finished does not."""
+    folder = tmp_path / "suite"
+    shutil.copytree(suite, folder)
+    (folder / "jobs" / "two.R0.D0" / "run.json").unlink()
+    assert query.main([str(folder), "select distinct run from steps"]) == 1
+    out, err = capsys.readouterr()
+    assert "one.R0.D0" in out and "two.R0.D0" in out
+    assert err.startswith("inject: two.R0.D0: run.json is missing, and its job has finished\n")

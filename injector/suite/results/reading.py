@@ -82,6 +82,29 @@ def journal_damage(folder: str) -> list[str]:
     return list(_Journal(folder, plans.read_plan(folder)).damage()) if is_suite_run(folder) else []
 
 
+def lost_runs(folder: str) -> list[str]:
+    """What finished in the suite's run in ``folder`` and has no ``run.json`` any more, as sentences.
+
+    The run folder alone cannot tell that from a run that goes on.
+    """
+    if not is_suite_run(folder):
+        return []
+    plan = plans.read_plan(folder)
+    told = _Journal(folder, plan)
+    finished = [
+        (process.key, os.path.join(folder, str(ended.get("run") or process.run)))
+        for job in plan.jobs
+        for process in job.processes
+        if (past := told.jobs.get(job.key)) and told.state(past) == journal.FINISHED
+        for ended in [past.processes.get(process.key) or {}]
+    ]
+    return [
+        f"{key}: run.json is missing, and its job has finished"
+        for key, path in finished
+        if is_run(path) and not os.path.exists(os.path.join(path, "run.json"))
+    ]
+
+
 def _read(folder: str) -> SuiteResult:
     plan = plans.read_plan(folder)
     try:
