@@ -14,14 +14,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # no build: what is here is called by itself, to compile a checkout in place
+    BuildHookInterface = object
 
 INSIDE = "injector/shipped"
 NATIVE = "injector/probe/native"
 MODULE = "injector.probe._native"
 
 
-class Shipped(BuildHookInterface):  # type: ignore[type-arg]
+class Shipped(BuildHookInterface):  # type: ignore[type-arg,misc]
     """Of ``benchmarks/`` only what defines a benchmark; the rest there measures this package."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -48,7 +51,7 @@ class Shipped(BuildHookInterface):  # type: ignore[type-arg]
                 built = compiled(root, place)
                 if editable:
                     replace(built, root / NATIVE / os.pardir / built.name)
-        except BaseException as error:  # SystemExit among them: a compiler that is not there
+        except (Exception, SystemExit) as error:  # setuptools ends so where a compiler is not there
             self.app.display_warning(f"not compiled, so probes will be slower: {error}")
             return
         if not editable:

@@ -24,6 +24,10 @@ hooked(Delegate *self, PyObject *value)
 static PySendResult
 delegate_am_send(Delegate *self, PyObject *value, PyObject **result)
 {
+    if (self->inner == NULL) { /* cleared: it has come to its end */
+        *result = Py_NewRef(Py_None);
+        return PYGEN_RETURN;
+    }
     PyObject *sent = Py_NewRef(value);
     if (self->receives && self->started) {
         sent = hooked(self, sent);
@@ -83,8 +87,11 @@ static PyObject *
 delegate_throw(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     Delegate *self = (Delegate *)object;
-    PyObject *method = PyObject_GetAttrString(self->inner, "throw");
+    PyObject *method = self->inner == NULL ? NULL : PyObject_GetAttrString(self->inner, "throw");
     if (method == NULL) {
+        if (self->inner == NULL) {
+            PyErr_SetString(PyExc_RuntimeError, "what was delegated to has been cleared");
+        }
         return NULL;
     }
     PyObject *result = PyObject_Vectorcall(method, args, (size_t)count, NULL);
@@ -99,6 +106,9 @@ static PyMethodDef throw_method = {"throw", (PyCFunction)(void (*)(void))delegat
 static PyObject *
 delegate_getattro(Delegate *self, PyObject *name)
 {
+    if (self->inner == NULL) { /* cleared */
+        return PyObject_GenericGetAttr((PyObject *)self, name);
+    }
     PyObject *found = PyObject_GetAttr(self->inner, name);
     if (found == NULL || !PyUnicode_Check(name)) {
         return found;

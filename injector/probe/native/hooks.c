@@ -39,6 +39,17 @@ hook_failed(Hooks *self, PyObject *here)
     return done;
 }
 
+/* Whether __init__() has been called, which sets all that a hook cannot do without; else RuntimeError. */
+static int
+is_made(Hooks *self)
+{
+    if (self->call == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "Hooks.__init__() was not called");
+        return 0;
+    }
+    return 1;
+}
+
 static int
 has_device(Hooks *self)
 {
@@ -233,6 +244,9 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "enter() takes a value");
         return NULL;
     }
+    if (!is_made(self)) {
+        return NULL;
+    }
     self->fired++;
     Stack *stack = stacks_here(self->stacks);
     if (stack == NULL || here == NULL) {
@@ -263,7 +277,7 @@ end_call(Hooks *self, Stack *stack, int64_t end)
             Entry *top = stack_top(stack);
             rows_open(self->rows, stack->slot, top == NULL ? 0 : top->site);
         }
-        if (entry.mark != NULL && !failed) {
+        if (entry.mark != NULL && self->device != NULL && !failed) {
             PyObject *done = PyObject_CallMethod(self->device, "span", "OLL", entry.mark,
                                                  (long long)entry.payload, (long long)entry.site);
             Py_XDECREF(done);
@@ -295,6 +309,9 @@ hooks_leave(Hooks *self, PyObject *const *args, Py_ssize_t count)
     int64_t end = clock_ns();
     if (count < 1) {
         PyErr_SetString(PyExc_TypeError, "leave() takes a value");
+        return NULL;
+    }
+    if (!is_made(self)) {
         return NULL;
     }
     Stack *stack = stacks_here(self->stacks);
@@ -339,6 +356,9 @@ hooks_given(Hooks *self, PyObject *const *args, Py_ssize_t count)
 {
     if (count < 1) {
         PyErr_SetString(PyExc_TypeError, "given() takes a value");
+        return NULL;
+    }
+    if (!is_made(self)) {
         return NULL;
     }
     Stack *stack = stacks_here(self->stacks);
@@ -453,7 +473,10 @@ hooks_traverse(Hooks *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* `stacks` and `rows` stay until the end: a hook may be called by whatever dies together with it. */
+/* `stacks` and `rows` stay until the end: a hook may be called by whatever dies together with it, and
+   its span is recorded then. They clear themselves what they call. `call` and `near` stay as well, which
+   no call can begin without: objects and functions of Python (../calls.py), whose own tp_clear breaks a
+   cycle. */
 static int
 hooks_clear(Hooks *self)
 {
@@ -486,12 +509,15 @@ hooks_dealloc(Hooks *self)
 static PyObject *
 hooks_get_stacks(Hooks *self, void *Py_UNUSED(closure))
 {
-    return Py_NewRef((PyObject *)self->stacks);
+    return is_made(self) ? Py_NewRef((PyObject *)self->stacks) : NULL;
 }
 
 static int
 hooks_set_stacks(Hooks *self, PyObject *given, void *Py_UNUSED(closure))
 {
+    if (!is_made(self)) {
+        return -1;
+    }
     if (given == NULL || !PyObject_TypeCheck(given, &Stacks_Type)) {
         PyErr_SetString(PyExc_TypeError, "stacks are Stacks");
         return -1;

@@ -17,9 +17,21 @@
 #include <structmember.h>
 #include <time.h>
 
+/* A free-threaded build has ../plain.py, which is probed with under PYTHON_GIL=1 only: importing this
+   would put the lock on in a program that was started without it. */
 #ifdef Py_GIL_DISABLED
 #error "relies on the global interpreter lock"
 #endif
+
+/* About the garbage collector, for all types here.
+
+   tp_clear empties objects that nobody can reach any more; but what such an object lets go of may run
+   code of a program, which may call the object once more. So a cleared object works: as one that has
+   nothing to ask and nowhere to write. What a tp_clear leaves alone, it says, with the reason; a cycle
+   through such a field is broken at another of its objects.
+
+   __new__ without __init__ gives an object that has nothing yet, which is no more than a cleared one
+   has: its methods do nothing, those of Hooks raise RuntimeError. */
 
 /* Rows of four integers in mapped memory: start, end, payload, site. */
 typedef struct {

@@ -60,7 +60,7 @@ nearest_call(Nearest *self, PyObject *const *args, size_t flags, PyObject *keywo
         PyErr_SetString(PyExc_TypeError, "a frame is wanted, or None");
         return NULL;
     }
-    if (!PyFrame_Check(args[0])) {
+    if (!PyFrame_Check(args[0]) || self->judge == NULL) { /* NULL: cleared */
         Py_RETURN_NONE;
     }
     PyFrameObject *frame = (PyFrameObject *)Py_NewRef(args[0]);
@@ -107,11 +107,19 @@ nearest_traverse(Nearest *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* `known` stays: it has codes and truths, which refer back to nothing of ours. */
+static int
+nearest_clear(Nearest *self)
+{
+    Py_CLEAR(self->judge);
+    return 0;
+}
+
 static void
 nearest_dealloc(Nearest *self)
 {
     PyObject_GC_UnTrack(self);
-    Py_CLEAR(self->judge);
+    nearest_clear(self);
     Py_CLEAR(self->known);
     Py_TYPE(self)->tp_free(self);
 }
@@ -127,5 +135,6 @@ PyTypeObject Nearest_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = nearest_new,
     .tp_traverse = (traverseproc)nearest_traverse,
+    .tp_clear = (inquiry)nearest_clear,
     .tp_dealloc = (destructor)nearest_dealloc,
 };

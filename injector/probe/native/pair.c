@@ -38,6 +38,9 @@ static PyObject *
 pair_call(Pair *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
     size_t count = (size_t)PyVectorcall_NARGS(flags);
+    if (self->low == NULL || self->high == NULL) { /* cleared */
+        return PyLong_FromLong(0);
+    }
     long long low = asked(self->low, args, count, self->most_low);
     long long high = low < 0 ? -1 : asked(self->high, args, count, self->most_high);
     return high < 0 ? NULL : PyLong_FromLongLong(low | high << self->shift);
@@ -52,7 +55,7 @@ pair_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
         return NULL;
     }
     int shift = 0;
-    while (shift < 62 && most_low >> shift) {
+    while (shift < 63 && most_low >> shift) {
         shift++;
     }
     if (most_low < 0 || most_high < 0 || most_high > LLONG_MAX >> shift) {
@@ -79,12 +82,19 @@ pair_traverse(Pair *self, visitproc visit, void *arg)
     return 0;
 }
 
+static int
+pair_clear(Pair *self)
+{
+    Py_CLEAR(self->low);
+    Py_CLEAR(self->high);
+    return 0;
+}
+
 static void
 pair_dealloc(Pair *self)
 {
     PyObject_GC_UnTrack(self);
-    Py_CLEAR(self->low);
-    Py_CLEAR(self->high);
+    pair_clear(self);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -98,5 +108,6 @@ PyTypeObject Pair_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = pair_new,
     .tp_traverse = (traverseproc)pair_traverse,
+    .tp_clear = (inquiry)pair_clear,
     .tp_dealloc = (destructor)pair_dealloc,
 };

@@ -23,10 +23,9 @@ exchange(Py_buffer *view, PyObject *given)
         && PyObject_GetBuffer(given, &fresh, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) < 0) {
         return -1;
     }
-    if (view->obj != NULL) {
-        PyBuffer_Release(view);
-    }
+    Py_buffer old = *view;
     *view = fresh;
+    PyBuffer_Release(&old); /* last: letting go may run code that comes back here */
     return 0;
 }
 
@@ -89,7 +88,10 @@ rows_add_method(Rows *self, PyObject *const *args, Py_ssize_t count)
             return NULL;
         }
         PyErr_Clear();
-        return self->full == NULL ? Py_NewRef(Py_None) : PyObject_Vectorcall(self->full, args, 4, NULL);
+        if (self->full == NULL) {
+            Py_RETURN_NONE;
+        }
+        return PyObject_Vectorcall(self->full, args, 4, NULL);
     }
     if (add_row(self, NULL, row[0], row[1], row[2], row[3]) < 0) {
         return NULL;
@@ -105,7 +107,7 @@ add_row(Rows *rows, PyObject *add, int64_t start, int64_t end, int64_t payload, 
             return 0;
         }
         add = rows->full;
-        if (add == NULL) { /* the interpreter takes itself apart */
+        if (add == NULL) { /* cleared */
             return 0;
         }
     }
@@ -122,8 +124,11 @@ foreign_add(Rows *rows, PyObject *add)
     return own ? NULL : Py_NewRef(add);
 }
 
-/* The garbage collector is not shown the views: it would clear a memoryview first, and CPython crashes
-   when the buffer of such a one is released. Memory has no cycle that needs to be found. */
+/* The garbage collector is not shown the views, and tp_clear leaves them: they are released when the
+   object dies. Shown, it would clear a memoryview together with this object and perhaps before it.
+   memory_clear() drops the memory even while a buffer is out, and memory_dealloc(), which runs as that
+   buffer is released, looks into what was dropped: programs crashed at their very end. Nothing stays
+   alive by it, since memory (mmap, bytearray) refers to no other object. */
 static int
 rows_traverse(Rows *self, visitproc visit, void *arg)
 {

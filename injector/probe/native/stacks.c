@@ -94,14 +94,17 @@ stack_item(Stack *self, Py_ssize_t index)
 static int
 stack_set_item(Stack *self, Py_ssize_t index, PyObject *given)
 {
+    Entry old, fresh = {0};
+    if (given != NULL && entry_from(&fresh, given) < 0) { /* which may run __index__, and that pop() */
+        return -1;
+    }
     if (given == NULL || index < 0 || index >= self->depth) {
+        Py_XDECREF(fresh.owner);
+        Py_XDECREF(fresh.mark);
         PyErr_SetString(PyExc_IndexError, "no such call is open");
         return -1;
     }
-    Entry fresh, old = self->entries[index];
-    if (entry_from(&fresh, given) < 0) {
-        return -1;
-    }
+    old = self->entries[index];
     self->entries[index] = fresh;
     Py_DECREF(old.owner);
     Py_XDECREF(old.mark);

@@ -90,6 +90,10 @@ take_any(Stored *self, PyObject *value)
     if (is_number(value)) {
         return take(self, value);
     }
+    if (self->number == NULL) { /* cleared, or never initialised */
+        self->before++;
+        return 0;
+    }
     PyObject *found = PyObject_CallOneArg(self->number, value);
     if (found == NULL) {
         return failed(self);
@@ -130,10 +134,12 @@ doubles(Py_buffer *view, PyObject *given)
 static void
 let_go(Stored *self)
 {
+    Py_buffer times = self->times_view, values = self->values_view;
+    self->times_view = self->values_view = (Py_buffer){0};
     self->before += self->index;
     self->index = self->room = 0;
-    PyBuffer_Release(&self->times_view);
-    PyBuffer_Release(&self->values_view);
+    PyBuffer_Release(&times); /* last: see exchange() in rows.c */
+    PyBuffer_Release(&values);
 }
 
 static PyObject *
@@ -147,10 +153,14 @@ stored_use(Stored *self, PyObject *args)
     if (times == Py_None) {
         Py_RETURN_NONE;
     }
-    if (doubles(&self->times_view, times) < 0 || doubles(&self->values_view, values) < 0) {
-        let_go(self);
+    Py_buffer fresh = {0}, other = {0};
+    if (doubles(&fresh, times) < 0 || doubles(&other, values) < 0) {
+        PyBuffer_Release(&fresh);
         return NULL;
     }
+    let_go(self); /* what was used meanwhile, by code that giving a buffer ran */
+    self->times_view = fresh;
+    self->values_view = other;
     self->times = self->times_view.buf;
     self->values = self->values_view.buf;
     self->room = Py_MIN(self->times_view.len, self->values_view.len) / (Py_ssize_t)sizeof(double);
@@ -163,11 +173,18 @@ stored_fired(Stored *self, void *Py_UNUSED(closure))
     return PyLong_FromLongLong(self->before + self->index);
 }
 
-/* Not the views: see rows.c. */
+/* Not the views: see rows_traverse(). */
 static int
 stored_traverse(Stored *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->number);
+    return 0;
+}
+
+static int
+stored_clear(Stored *self)
+{
+    Py_CLEAR(self->number);
     return 0;
 }
 
@@ -176,7 +193,7 @@ stored_dealloc(Stored *self)
 {
     PyObject_GC_UnTrack(self);
     let_go(self);
-    Py_CLEAR(self->number);
+    stored_clear(self);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -207,6 +224,7 @@ PyTypeObject Stored_Type = {
     .tp_new = PyType_GenericNew,
     .tp_init = (initproc)stored_init,
     .tp_traverse = (traverseproc)stored_traverse,
+    .tp_clear = (inquiry)stored_clear,
     .tp_dealloc = (destructor)stored_dealloc,
     .tp_methods = stored_methods,
     .tp_members = stored_members,
@@ -229,6 +247,9 @@ asked_call(Asked *self, PyObject *const *args, size_t flags, PyObject *keywords)
     if (count < 1) {
         PyErr_SetString(PyExc_TypeError, "a hook takes a value");
         return NULL;
+    }
+    if (self->get == NULL) { /* cleared */
+        return Py_NewRef(args[0]);
     }
     int skipped = !self->late;
     int raised = 0;
@@ -270,12 +291,20 @@ asked_traverse(Asked *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* Not `stored`, which counts to the end, and clears itself what it asks. */
+static int
+asked_clear(Asked *self)
+{
+    Py_CLEAR(self->get);
+    return 0;
+}
+
 static void
 asked_dealloc(Asked *self)
 {
     PyObject_GC_UnTrack(self);
+    asked_clear(self);
     Py_CLEAR(self->stored);
-    Py_CLEAR(self->get);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -289,6 +318,7 @@ PyTypeObject Asked_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = asked_new,
     .tp_traverse = (traverseproc)asked_traverse,
+    .tp_clear = (inquiry)asked_clear,
     .tp_dealloc = (destructor)asked_dealloc,
 };
 

@@ -54,6 +54,9 @@ turns_load(Turns *self, PyObject *batch)
             return found;
         }
     }
+    if (self->load == NULL) { /* cleared */
+        return 0;
+    }
     PyObject *found = PyObject_CallOneArg(self->load, batch);
     long long payload = found == NULL ? -1 : PyLong_AsLongLong(found);
     Py_XDECREF(found);
@@ -78,6 +81,9 @@ turns_add(Turns *self, int64_t start, int64_t end, long long site, PyFrameObject
 static int
 turns_fetched(Turns *self, int64_t start, int64_t end, PyObject *batch, PyFrameObject *frame)
 {
+    if (self->rows == NULL) { /* never initialised */
+        return 0;
+    }
     if (self->code == NULL || self->age != self->rows->age
         || !frame_is_at(frame, self->code, self->lasti)) {
         self->age = self->rows->age;
@@ -102,7 +108,10 @@ turns_fetched(Turns *self, int64_t start, int64_t end, PyObject *batch, PyFrameO
 static int
 turns_stepped(Turns *self, int64_t start, int64_t end, PyFrameObject *frame)
 {
-    return self->age != self->rows->age ? 0 : turns_add(self, start, end, self->step, frame);
+    if (self->rows == NULL || self->age != self->rows->age) {
+        return 0;
+    }
+    return turns_add(self, start, end, self->step, frame);
 }
 
 static PyObject *
@@ -155,14 +164,23 @@ turns_traverse(Turns *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* `rows` stays until the end: a loop that dies together with this is recorded all the same. It clears
+   itself what it calls. */
+static int
+turns_clear(Turns *self)
+{
+    Py_CLEAR(self->add);
+    Py_CLEAR(self->load);
+    Py_CLEAR(self->code);
+    return 0;
+}
+
 static void
 turns_dealloc(Turns *self)
 {
     PyObject_GC_UnTrack(self);
+    turns_clear(self);
     Py_CLEAR(self->rows);
-    Py_CLEAR(self->add);
-    Py_CLEAR(self->load);
-    Py_CLEAR(self->code);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -189,6 +207,7 @@ PyTypeObject Turns_Type = {
     .tp_new = PyType_GenericNew,
     .tp_init = (initproc)turns_init,
     .tp_traverse = (traverseproc)turns_traverse,
+    .tp_clear = (inquiry)turns_clear,
     .tp_dealloc = (destructor)turns_dealloc,
     .tp_methods = turns_methods,
     .tp_members = turns_members,
@@ -256,7 +275,7 @@ static PyObject *
 timed_next(Timed *self)
 {
     int64_t start = clock_ns();
-    if (self->iterator == NULL) { /* the garbage collector has been here */
+    if (self->iterator == NULL) { /* cleared: it has come to its end */
         return NULL;
     }
     if (self->fed && tell_stepped(self, start) < 0) {
@@ -276,20 +295,22 @@ timed_next(Timed *self)
     return batch;
 }
 
-static int
-timed_init(Timed *self, PyObject *args, PyObject *keywords)
+static PyObject *
+timed_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     PyObject *iterator, *told;
     if (!PyArg_ParseTuple(args, "OO:Timed", &iterator, &told)) {
-        return -1;
+        return NULL;
     }
     if (!PyIter_Check(iterator)) {
-        PyErr_Format(PyExc_TypeError, "%.200s is no iterator", Py_TYPE(iterator)->tp_name);
-        return -1;
+        return PyErr_Format(PyExc_TypeError, "%.200s is no iterator", Py_TYPE(iterator)->tp_name);
     }
-    Py_XSETREF(self->iterator, Py_NewRef(iterator));
-    Py_XSETREF(self->told, Py_NewRef(told));
-    return 0;
+    Timed *self = (Timed *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->iterator = Py_NewRef(iterator);
+        self->told = Py_NewRef(told);
+    }
+    return (PyObject *)self;
 }
 
 /* What it has not itself is the iterator's. */
@@ -307,6 +328,10 @@ timed_getattro(Timed *self, PyObject *name)
 static int
 timed_setattro(Timed *self, PyObject *name, PyObject *value)
 {
+    if (self->iterator == NULL) {
+        PyErr_Format(PyExc_AttributeError, "there is no iterator that could have %R", name);
+        return -1;
+    }
     return PyObject_SetAttr(self->iterator, name, value);
 }
 
@@ -321,7 +346,7 @@ timed_traverse(Timed *self, visitproc visit, void *arg)
 static int
 timed_clear(Timed *self)
 {
-    Py_CLEAR(self->iterator);
+    Py_CLEAR(self->iterator); /* first: from then on `told` is not needed */
     Py_CLEAR(self->told);
     return 0;
 }
@@ -340,8 +365,7 @@ PyTypeObject Timed_Type = {
     .tp_doc = "Timed(iterator, told): tells of each fetch and of the loop body that it fed.",
     .tp_basicsize = sizeof(Timed),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_new = PyType_GenericNew,
-    .tp_init = (initproc)timed_init,
+    .tp_new = timed_new,
     .tp_iter = PyObject_SelfIter,
     .tp_iternext = (iternextfunc)timed_next,
     .tp_getattro = (getattrofunc)timed_getattro,

@@ -89,6 +89,9 @@ site_of(int slot, PyFrameObject *inner, PyFrameObject *outer)
         goto done;
     }
     site = PyLong_AsLongLong(answer);
+    if (site == -1 && PyErr_Occurred()) {
+        goto done;
+    }
     if (PyDict_GET_SIZE(known) >= LARGEST) {
         PyDict_Clear(known);
     }
