@@ -8,7 +8,7 @@ freed: the program's collections come when they would come without us.
 
 Without it nothing fails, but programs that print from finalizers or watch ``gc.callbacks`` differ:
 ``tests/test_gc_padding.py``, ``tests/launch/test_parity.py``. On a Python that counts in another way (the
-free-threaded builds, which we refuse) the padding is freed to no effect.
+free-threaded builds) the padding is freed to no effect.
 
 Source of how it counts: https://github.com/python/cpython/blob/3.12/Modules/gcmodule.c (``gc_alloc``,
 ``PyObject_GC_Del``).

@@ -278,7 +278,7 @@ def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
 
 _NOBODY = (
     "no voirfile was loaded: the program started no Python that could be reached "
-    "(-I, -E and -S keep it from that; a free-threaded Python is not probed)"
+    "(-I, -E and -S keep it from that; a free-threaded Python is probed with PYTHON_GIL=1 only)"
 )
 
 

@@ -43,6 +43,7 @@ def main(words: list[str]) -> int:
             return 0
         if not command.kind:
             raise UserError("nothing to run: name a script, `-m MODULE` or a command")
+        _check_lock(command)
         voirfiles, problems = _usable(command)
         if command.kind == "script" and not os.path.exists(command.target):
             _check_command(command.target)
@@ -53,6 +54,21 @@ def main(words: list[str]) -> int:
         print(f"inject: {error}", file=sys.stderr)
         return 2
     return _Run(command, voirfiles, place, problems).code()
+
+
+def _check_lock(command: Command) -> None:
+    """Raise UserError where the program would run without the global interpreter lock.
+
+    It is the program's that counts: in our own process, importing an extension may have put it on.
+    """
+    if "t" not in sys.abiflags or command.kind == "command":
+        return
+    if sys._xoptions.get("gil", os.environ.get("PYTHON_GIL")) != "1":
+        raise UserError(
+            f"{sys.executable} is a free-threaded Python, and a program cannot be probed without the "
+            "global interpreter lock, which guards what probes share between threads: set PYTHON_GIL=1 "
+            "for the run, or use the ordinary build of Python"
+        )
 
 
 def _check_command(word: str) -> None:

@@ -31,6 +31,42 @@ def test_however_it_is_called(how, tmp_path):
     assert done.stdout == "['main.py', 'a'] ['-X', 'dev', 'main.py', 'a']\n"
 
 
+@pytest.mark.parametrize(
+    ("option", "variable", "word", "runs"),
+    [
+        ({}, {}, "main.py", False),
+        ({}, {"PYTHON_GIL": "0"}, "main.py", False),
+        ({}, {}, "-mmain", False),
+        ({"gil": "0"}, {"PYTHON_GIL": "1"}, "main.py", False),
+        ({"gil": "1"}, {}, "main.py", True),
+        ({}, {"PYTHON_GIL": "1"}, "main.py", True),
+        ({}, {}, "uname", True),  # a Python that a command starts looks for itself
+    ],
+)
+def test_a_free_threaded_python_is_refused_without_its_lock(option, variable, word, runs, tmp_path):
+    (tmp_path / "main.py").write_text("print('ran')")
+    # An ordinary build does not start without its lock: it is told so when it has started.
+    code = f"""if True:
+        import os, sys
+        sys.abiflags = "t"
+        sys._xoptions.update({option!r})
+        os.environ.update({variable!r})
+        from injector.cli import main
+        sys.exit(main())
+    """
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "INJECT_RUNS": str(tmp_path / "runs")}
+    environ.pop("PYTHON_GIL", None)
+    words = [sys.executable, "-c", code, "run", "--quiet", word]
+    done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    if runs:
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout
+        return
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"inject: {sys.executable} is a free-threaded Python, and ")
+    assert "set PYTHON_GIL=1 for the run, or use the ordinary build" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def called(tmp_path, *words):
     return subprocess.run(
         [sys.executable, "-m", "injector", "run", *words],

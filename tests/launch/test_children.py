@@ -208,10 +208,10 @@ def test_an_interpreter_that_we_cannot_run_in_is_left_alone(environ, tmp_path):
         assert newer not in text
 
 
-@pytest.mark.parametrize(("flags", "boots"), [("", True), ("t", False)])
-def test_a_free_threaded_interpreter_is_left_alone(environ, tmp_path, flags, boots):
+@pytest.mark.parametrize("locks", [True, False])
+def test_an_interpreter_that_runs_without_its_lock_is_left_alone(environ, tmp_path, locks):
     (tmp_path / "sitecustomize.py").write_text("")
-    code = f"import sys; sys.abiflags = {flags!r}; import sitecustomize"
+    code = f"import sys; sys.abiflags = 't'; sys._is_gil_enabled = lambda: {locks}; import sitecustomize"
     given = environment.variables(SETTINGS, str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-S", "-c", f"{code}\nprint('injector' in sys.modules)"],
@@ -219,7 +219,7 @@ def test_a_free_threaded_interpreter_is_left_alone(environ, tmp_path, flags, boo
         capture_output=True,
         text=True,
     )
-    assert done.stdout == f"{boots}\n", done.stderr
+    assert done.stdout == f"{locks}\n", done.stderr
 
 
 def test_the_users_own_sitecustomize_runs(environ, tmp_path):

@@ -63,8 +63,10 @@ def _wake():
     here = os.path.dirname(os.path.abspath(__file__))
     settings, path = _restore(here)
     known = sys.version_info >= (3, 10) and sys.implementation.name == "cpython"
-    # What our hooks share between threads is guarded by the global interpreter lock.
-    if settings and known and "t" not in getattr(sys, "abiflags", ""):
+    # What our hooks share between threads is guarded by the global interpreter lock, which a
+    # free-threaded Python may run without. It is never taken off once it is on.
+    locks = getattr(sys, "_is_gil_enabled", lambda: True)
+    if settings and known and locks():
         try:
             return _boot(here, settings, path)
         except Exception as error:  # the program comes first
