@@ -75,10 +75,10 @@ def located(which: str | None, options: argparse.Namespace) -> str:
     try:
         found = find(which, options.runs)
     except NotARunError as error:
-        from ..suite.results.reading import find_suite_run as find_suite
+        from ..suite.run.folder import find_suite_run
 
         try:
-            suite_run = find_suite(which, os.path.dirname(runs))
+            suite_run = find_suite_run(which, os.path.dirname(runs))
         except UserError:
             raise error from None
         if not is_suite(suite_run):  # a folder of something else is taken by its path
@@ -94,7 +94,7 @@ def runs_in(path: str) -> Sequence[tuple[Mapping[str, str], str]]:
     """The run folders in ``path``: itself, or those of a suite with what tells them apart."""
     if not is_suite(path):
         return [({}, path)]
-    from ..suite.results.watching import runs_of
+    from ..suite.results.status import runs_of
 
     return [(labels, each) for labels, each in runs_of(path) if is_run(each)]
 
@@ -103,7 +103,7 @@ def runs_without_record(path: str) -> list[str]:
     """The processes of the suite in ``path`` that were started and have no run folder."""
     if not is_suite(path):
         return []
-    from ..suite.results.watching import runs_of
+    from ..suite.results.status import runs_of
 
     return [labels["run"] for labels, each in runs_of(path) if not is_run(each)]
 

@@ -13,7 +13,7 @@ from ..analysis.views import VIEWS, views, views_of_all
 from ..errors import UserError
 from ..report.formats import FORMATS, write
 from ..store.folder import open_run
-from ..suite.results.reading import journal_damage, lost_runs
+from ..suite.results.status import journal_damage
 from .ending import failed
 from .opened import (
     add_base,

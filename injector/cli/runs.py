@@ -33,13 +33,13 @@ def parser() -> argparse.ArgumentParser:
 
 def _found(options: argparse.Namespace) -> list[Listed]:
     """The runs, and the suites, of a folder; of a suite those of its processes. The oldest first."""
-    from ..suite.results import watching
+    from ..suite.results import status
 
     suites = [suites_in(options)] if options.runs is None else []
     if options.runs is not None and is_suite(options.runs):
         return listed(os.path.join(options.runs, "jobs"))
     folder = default_runs(options.runs)
-    some = [each for path in dict.fromkeys([folder, *suites]) for each in watching.listed(path)]
+    some = [each for path in dict.fromkeys([folder, *suites]) for each in status.listed(path)]
     if some and not os.path.isdir(folder):
         return _ordered(some)
     runs = listed(runs_folder(options.runs))

@@ -23,9 +23,10 @@ from injector.cli.suite import report as suite_report
 from injector.store.folder import open_run
 from injector.store.packed import pack as pack_run
 from injector.suite.plan.jobs import Job, Plan, PlannedProcess
-from injector.suite.results.reading import read as read_suite
-from injector.suite.results.report import render
-from injector.suite.results.watching import SuiteState
+from injector.suite.results.live_view import snapshot
+from injector.suite.results.reader import SuiteReader
+from injector.suite.results.reader import summarise as read_suite
+from injector.suite.results.suite_report import render
 from injector.suite.run.folder import write_plan
 from injector.suite.run.journal import FINISHED, Journal
 
@@ -450,7 +451,11 @@ def test_a_damaged_run_of_a_suite_counts_as_failed(suite, tmp_path, capsys):
     assert [each["fail"] for each in found["benchmarks"]] == [0, 1]
     assert found["benchmarks"][1]["score"] == 0 < found["benchmarks"][0]["score"]
     assert "two.R0.D0: raw/" in found["missing"][0] and " is cut: " in found["missing"][0]
-    [row] = [row for row in SuiteState(str(folder)).tick().benchmarks if row.name == "two"]
+    [row] = [
+        row
+        for row in snapshot(SuiteReader(str(folder), follow=True).read(), 0.0).benchmarks
+        if row.name == "two"
+    ]
     assert row.state == "failed" and "its record is damaged: raw/" in row.reason
 
 

@@ -14,7 +14,7 @@ from browser import MISSING, Browser
 
 from injector.live.snapshot import TaskRow
 from injector.report.web import Page
-from injector.suite.results.watching import BenchmarkRow, ProcessRow, SuiteSnapshot
+from injector.suite.results.live_view import BenchmarkRow, ProcessRow, SuiteSnapshot
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser and one run for all of these
 

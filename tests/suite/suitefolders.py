@@ -10,12 +10,13 @@ suite = made.read()
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from injector.suite.results import reading
-from injector.suite.results.outcome import BenchmarkResult, SuiteResult
+from injector.suite.results import live_view, reader
+from injector.suite.results.summary import BenchmarkSummary, SuiteSummary
 
 UNIX = 1_800_000_000.0
 GB = 1_000_000_000
@@ -126,8 +127,23 @@ class SuiteFolder:
         (self.path / "journal.jsonl").write_text("".join(self.lines()))
         return self.path
 
-    def read(self) -> SuiteResult:
-        return reading.read(str(self.write()))
+    def read(self) -> SuiteSummary:
+        return reader.summarise(str(self.write()))
+
+
+class Watched:
+    """The suite in ``folder`` as `inject watch` shows it."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.reader = reader.SuiteReader(str(folder), follow=True)
+
+    def tick(self, now: float | None = None) -> live_view.SuiteSnapshot:
+        now = time.time() if now is None else now
+        return live_view.snapshot(self.reader.read(now), now)
+
+
+def watched(folder: Path | str, now: float | None = None) -> live_view.SuiteSnapshot:
+    return Watched(folder).tick(now)
 
 
 def write_run(
@@ -191,13 +207,13 @@ def state(
     return {"load": load, "memory_used": used, "memory_total": total, "power": power}
 
 
-def only(suite: SuiteResult) -> BenchmarkResult:
+def only(suite: SuiteSummary) -> BenchmarkSummary:
     """The one benchmark that there is."""
     [benchmark] = suite.benchmarks
     return benchmark
 
 
-def failures(benchmark: BenchmarkResult) -> list[str]:
+def failures(benchmark: BenchmarkSummary) -> list[str]:
     """Everything that makes it a failure, as ``layer: sentence``."""
     found = [finding for process in benchmark.processes for finding in process.findings]
     return [f"{f.layer}: {f.sentence}" for f in [*found, *benchmark.findings] if f.fails]

@@ -10,10 +10,11 @@ from ...compat import milabench
 from ...errors import UserError
 from ...report.layout import show
 from ...suite.config import load
-from ...suite.results import reading
-from ...suite.results.report import FORMATS, render
+from ...suite.results.reader import summarise
 from ...suite.results.scaling import DLBS, EXACT
-from ...suite.results.table import total
+from ...suite.results.suite_report import FORMATS, render
+from ...suite.results.summary import as_planned_by, total
+from ...suite.run.folder import find_suite_run
 from ..ending import failed
 from ..opened import DAMAGED
 from .options import add_base, base
@@ -50,11 +51,9 @@ def main(argv: Sequence[str]) -> int:
     """Print the report; exit code 2 when there is nothing to report, 1 where records are damaged."""
     options = parser().parse_args(argv)
     try:
-        suite = reading.read(
-            reading.find_suite_run(options.which, str(base(options.base))), [milabench]
-        )
+        suite = summarise(find_suite_run(options.which, str(base(options.base))), [milabench])
         if options.suite:
-            suite = reading.expected(suite, load(options.suite))
+            suite = as_planned_by(suite, load(options.suite))
 
         if options.format == "csv":  # which has no place for sentences
             for sentence in suite.missing:

@@ -13,13 +13,16 @@ from ...errors import UserError
 from ...report.layout import show
 from ...report.live import as_json
 from ...store.folder import open_run
-from ...suite.results.course import of_run, together
-from ...suite.results.report.live import SuiteWatching, lines
-from ...suite.results.watching import RUNNING, SuiteSnapshot, SuiteState, runs_of
+from ...suite.results import live_view
+from ...suite.results.live_view import SuiteSnapshot, SuiteWatching
+from ...suite.results.reader import SuiteReader
+from ...suite.results.status import SuiteStatus, runs_of
+from ...suite.results.summary import ENDED, RUNNING, STARTING
+from ...suite.results.timelines import combined, of_run
 from ..opened import DAMAGED, collected
 
 PATIENCE = 10.0
-"""Seconds in which a suite that is not run by anybody may still be about to begin, or to go on."""
+"""Seconds in which a suite that no process runs may still be about to begin, or to go on."""
 EVERY = 2.0
 """Seconds between two lines, for output that is no terminal."""
 
@@ -36,7 +39,7 @@ def watch(path: str, once: bool, json: bool) -> int:
     if not once and not state.over:
         SuiteWatching(state, sys.stdout.fileno(), every=EVERY).until(state.reached)
     shown = state.tick()
-    show(lambda: "\n".join([*lines(shown), ""]), sys.stdout)
+    show(lambda: "\n".join([*live_view.lines(shown), ""]), sys.stdout)
     return state.code
 
 
@@ -47,7 +50,7 @@ def serve(path: str, port: int) -> int:
     state, page = _Watched(path), web.Page(port)
 
     def past() -> None:
-        page.past = _course(path, state.began())
+        page.past = _time_series(path)
 
     page.past = {}
     # In a suite of many runs it takes longer than a reader waits for what happens now.
@@ -56,14 +59,15 @@ def serve(path: str, port: int) -> int:
     def follow() -> bool:
         page.show(state.tick())
         if state.over:
-            page.course = _course(path, state.began())
+            page.course = _time_series(path)
         return state.over
 
     return web.serve(page, follow)
 
 
-def _course(path: str, began: float) -> TimeSeries:
+def _time_series(path: str) -> TimeSeries:
     """What the runs of the suite in ``path`` recorded until now; of those that can be read."""
+    began = SuiteStatus(path).resumed or time.time()
 
     def each() -> Iterator[tuple[str, float, TimeSeries]]:
         for labels, folder in runs_of(path):
@@ -72,22 +76,22 @@ def _course(path: str, began: float) -> TimeSeries:
                 if isinstance(started, (int, float)):
                     yield labels["benchmark"], started - began, of_run(run)
 
-    return together(each())
+    return combined(each())
 
 
 class _Watched:
-    """The state of a suite, and whether there is nothing more to watch."""
+    """A suite that is read again and again, and whether there is nothing more to watch."""
 
     def __init__(self, path: str) -> None:
-        self._state = SuiteState(path)
+        self._reader = SuiteReader(path, follow=True)
         self._since = time.monotonic()
-        self.began = self._state.began
         self.over = False
         self.code = 0
 
     def tick(self) -> SuiteSnapshot:
-        """Take in what is new, and return the snapshot."""
-        shown = self._state.tick()
+        """Read what is new, and return the snapshot."""
+        now = time.time()
+        shown = live_view.snapshot(self._reader.read(now), now)
         self.code = DAMAGED if shown.missing else 0
         # What a suite that was killed has started goes on without it.
         alive = any(
@@ -95,9 +99,9 @@ class _Watched:
             for row in shown.benchmarks
             for process in row.processes
         )
-        if alive or shown.state in (RUNNING, "starting"):
+        if alive or shown.state in (RUNNING, STARTING):
             self._since = time.monotonic()
-        self.over = shown.state == "ended" or time.monotonic() - self._since > PATIENCE
+        self.over = shown.state == ENDED or time.monotonic() - self._since > PATIENCE
         return shown
 
     def reached(self, seconds: float) -> bool:

@@ -17,18 +17,17 @@ from ...analysis.recorded import number
 from ...store.folder import Damage, read_records
 from ...suite.config.rules import FAILURE
 from ...suite.plan.jobs import LeftOut
-from ...suite.results import score, traces
-from ...suite.results.outcome import (
+from ...suite.results import scores, tracebacks
+from ...suite.results.run_record import DeviceRecord, LossCollector, RunRecord
+from ...suite.results.summary import (
     MILABENCH,
     NEVER,
-    UNFINISHED,
-    BenchmarkResult,
+    BenchmarkSummary,
     Finding,
-    ProcessResult,
-    SuiteResult,
+    ProcessSummary,
+    SuiteSummary,
 )
-from ...suite.results.records import Device, Record, Series
-from ...suite.run.journal import FINISHED
+from ...suite.run.journal import FINISHED, STARTED
 
 MIB = 1 << 20
 DEEPEST = 2
@@ -59,11 +58,11 @@ def _files(folder: str) -> Iterator[str]:
                 yield os.path.join(parent, name)
 
 
-def read(folder: str) -> SuiteResult:
+def read(folder: str) -> SuiteSummary:
     """Every run below ``folder``. Raises OSError."""
-    found = [_Run(path) for path in _files(folder)]
+    found = [_DataFile(path) for path in _files(folder)]
     runs = [run for run in found if not run.skipped]
-    by_name: dict[str, list[_Run]] = {}
+    by_name: dict[str, list[_DataFile]] = {}
     for run in runs:
         by_name.setdefault(run.name, []).append(run)
     there = sorted({run.device for run in runs if run.alone and run.device is not None})
@@ -71,7 +70,7 @@ def read(folder: str) -> SuiteResult:
     times = [time for run in runs for time in (run.began, run.ended) if time is not None]
     meta = next((run.meta for run in runs if run.meta), {})
     torn = sum(run.damage.torn for run in runs)
-    return SuiteResult(
+    return SuiteSummary(
         folder=folder,
         name=next((str(run.config["run_name"]) for run in runs if run.config.get("run_name")),
                   os.path.basename(os.path.abspath(folder))),
@@ -86,7 +85,7 @@ def read(folder: str) -> SuiteResult:
     )  # fmt: skip
 
 
-class _Run:
+class _DataFile:
     """One ``.data`` file."""
 
     def __init__(self, path: str) -> None:
@@ -100,8 +99,8 @@ class _Run:
         self.code: int | None = None
         self.whole = self.stopped = False
         self.rates: list[float] = []
-        self.losses = Series()
-        self.error: traces.Trace | None = None
+        self.losses = LossCollector()
+        self.error: tracebacks.Traceback | None = None
         self.stderr: list[str] = []
         self.message = ""
         self.samples: list[tuple[float | None, dict[str, Any]]] = []
@@ -128,7 +127,9 @@ class _Run:
             code = data.get("return_code")
             self.code = code if isinstance(code, int) else None
         elif event == "error" and self.error is None:
-            self.error = traces.of_event(data.get("type"), data.get("message"), data.get("trace"))
+            self.error = tracebacks.of_event(
+                data.get("type"), data.get("message"), data.get("trace")
+            )
         elif event == "message":
             self.message = self.message or str(data.get("message") or "")
         elif event == "data":
@@ -203,33 +204,33 @@ class _Run:
             return f"{self.losses.nan} of {self.losses.count} values of loss are not a number"
         return None if self.rates else "no rate came"
 
-    def _trace(self) -> traces.Trace:
-        said = traces.find([line for each in self.stderr for line in each.splitlines()])
+    def _trace(self) -> tracebacks.Traceback:
+        said = tracebacks.find([line for each in self.stderr for line in each.splitlines()])
         if self.error is None:
             return said
-        return traces.Trace(self.error.exception, self.error.lines or said.lines)
+        return tracebacks.Traceback(self.error.exception, self.error.lines or said.lines)
 
-    def result(self) -> ProcessResult:
+    def result(self) -> ProcessSummary:
         """It, judged by milabench's rule."""
         why = self.why()
         lines = self._trace().lines if why else ()
         finding = Finding("error", why is None, FAILURE, why or "it ended well", lines)
-        return ProcessResult(
+        return ProcessSummary(
             key=self.key,
             benchmark=self.name,
             slot=self.device or JOB,
             devices=self.devices,
-            state=FINISHED if self.whole else UNFINISHED,
+            state=FINISHED if self.whole else STARTED,
             code=self.code,
             folder=self.path,
             record=self._record(),
             findings=(finding,),
         )
 
-    def _record(self) -> Record:
+    def _record(self) -> RunRecord:
         timed = self.began is not None and self.ended is not None
         system = self.meta.get("os") or {}
-        return Record(
+        return RunRecord(
             rates=tuple(self.rates),
             code=self.code,
             stopped=self.stopped,
@@ -240,7 +241,6 @@ class _Run:
             host=str(system.get("nodename") or ""),
             platform=" ".join(str(system.get(key, "")) for key in ("sysname", "release")).strip(),
             packages=_packages(self.meta),
-            torn=self.damage.torn,
         )
 
     # -- devices
@@ -261,13 +261,13 @@ class _Run:
                 found.setdefault(device, []).append(state)
         return found
 
-    def _used(self) -> Iterator[Device]:
+    def _used(self) -> Iterator[DeviceRecord]:
         joules, elapsed = self._energy()
         for device, states in self.states().items():
             load = [found for state in states if (found := number(state.get("load"))) is not None]
             memory = [held for state in states if (held := _memory(state)) is not None]
             energy = joules.get(device)
-            yield Device(
+            yield DeviceRecord(
                 name=device,
                 load=sum(load) / len(load) if load else None,
                 peak_load=max(load, default=None),
@@ -305,9 +305,9 @@ def _memory(state: Mapping[str, Any]) -> tuple[float, float] | None:
     return None if used is None or total is None else (used, total)
 
 
-def _benchmark(name: str, runs: list[_Run], there: list[str]) -> BenchmarkResult:
+def _benchmark(name: str, runs: list[_DataFile], there: list[str]) -> BenchmarkSummary:
     config = next((run.config for run in runs if run.config), {})
-    return BenchmarkResult(
+    return BenchmarkSummary(
         name=name,
         group=str(config.get("group") or name),
         family=str(config.get("group") or name),
@@ -321,13 +321,13 @@ def _benchmark(name: str, runs: list[_Run], there: list[str]) -> BenchmarkResult
     )
 
 
-def _missing(name: str, runs: list[_Run], there: list[str]) -> Iterator[ProcessResult]:
+def _missing(name: str, runs: list[_DataFile], there: list[str]) -> Iterator[ProcessSummary]:
     """The runs that the plan of a benchmark names and that left no file, in each of its repeats.
 
     ``there``: the devices that any benchmark of the folder was run on one by one. milabench's layer
     ``planning`` compares with the devices of the machine that it is on.
     """
-    repeats: dict[tuple[str, str], list[_Run]] = {}
+    repeats: dict[tuple[str, str], list[_DataFile]] = {}
     for run in runs:
         if run.config and "nolog" not in (run.config.get("tag") or ()):
             repeats.setdefault((os.path.dirname(run.path), run.repeat), []).append(run)
@@ -335,7 +335,7 @@ def _missing(name: str, runs: list[_Run], there: list[str]) -> Iterator[ProcessR
         planned, why = _planned(found, there)
         for at in range(len(found), planned):
             sentence = f"there is no record of it: {len(found)} of {planned} runs are there, {why}"
-            yield ProcessResult(
+            yield ProcessSummary(
                 key=f"{name}.{repeat}.{at}",
                 benchmark=name,
                 slot=f"{JOB}.{at}",
@@ -344,7 +344,7 @@ def _missing(name: str, runs: list[_Run], there: list[str]) -> Iterator[ProcessR
             )
 
 
-def _planned(runs: list[_Run], there: list[str]) -> tuple[int, str]:
+def _planned(runs: list[_DataFile], there: list[str]) -> tuple[int, str]:
     """How many runs a repeat should have, and how that is known."""
     plan = runs[0].config.get("plan") or {}
     if not runs[0].alone:
@@ -358,7 +358,7 @@ def _planned(runs: list[_Run], there: list[str]) -> tuple[int, str]:
     return len(there), "one for each device that another benchmark ran on"
 
 
-def _peak(runs: list[_Run]) -> float | None:
+def _peak(runs: list[_DataFile]) -> float | None:
     """Bytes: of each device the most after the usual trimming, where it was busy; the most of those."""
     by_device: dict[str, list[float]] = {}
     for run in runs:
@@ -367,7 +367,7 @@ def _peak(runs: list[_Run]) -> float | None:
                 pair[0] for state in states if state.get("load") != 0 and (pair := _memory(state))
             ]
             by_device.setdefault(device, []).extend(used for used in held if used != 1)
-    peaks = [kept[-1] for each in by_device.values() if (kept := score.trimmed(each))]
+    peaks = [kept[-1] for each in by_device.values() if (kept := scores.trimmed(each))]
     return max(peaks) * MIB if peaks else None
 
 
@@ -400,7 +400,7 @@ def _packages(meta: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(version) for name, version in found.items() if version}
 
 
-def _notes(runs: list[_Run], torn: int) -> Iterator[str]:
+def _notes(runs: list[_DataFile], torn: int) -> Iterator[str]:
     yield (
         "milabench wrote this folder: standard deviations divide by n, and peak memory leaves out the "
         "largest sample of a device, as in its own report"

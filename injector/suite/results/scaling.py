@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .outcome import BenchmarkResult, SuiteResult
+from .summary import BenchmarkSummary, SuiteSummary
 
 _LIST = re.compile(r"(?:[a-z]+:)?\d+(?:[, ]+(?:[a-z]+:)?\d+)*")
 """``"0,1"``, ``"cuda:0, cuda:1"``."""
@@ -15,7 +15,7 @@ WEAK, STRONG = "weak", "strong"
 EXACT, DLBS = "exact", "dlbs"
 
 
-class Point(NamedTuple):
+class Measurement(NamedTuple):
     """A measurement on some devices."""
 
     devices: int
@@ -48,7 +48,7 @@ class Family(NamedTuple):
     """Of the other names that the entry is swept over: ``{"framework": "mxnet"}``."""
 
 
-def scaled(points: Iterable[Point], kind: str, rounding: str = EXACT) -> tuple[Scaled, ...]:
+def scaled(points: Iterable[Measurement], kind: str, rounding: str = EXACT) -> tuple[Scaled, ...]:
     """The table of ``points``, by number of devices; compared with the smallest, which should be 1.
 
     With t seconds of a step of B items on N devices: throughput = B / t; speedup = throughput N /
@@ -76,7 +76,7 @@ def scaled(points: Iterable[Point], kind: str, rounding: str = EXACT) -> tuple[S
     return tuple(found)
 
 
-def _throughput(point: Point, rounding: str) -> float:
+def _throughput(point: Measurement, rounding: str) -> float:
     exact = point.items / point.seconds
     return float(_cut(exact)) if rounding == DLBS else exact
 
@@ -86,14 +86,14 @@ def _cut(value: float) -> int:
     return int(value * (1 + 1e-12))
 
 
-def families(suite: SuiteResult, rounding: str = EXACT) -> list[Family]:
+def families(suite: SuiteSummary, rounding: str = EXACT) -> list[Family]:
     """What of ``suite`` scales: benchmarks of one entry with the tag ``weak`` or ``strong``.
 
     An entry that is swept over other names than its devices makes a family for each combination of
     their values. Only benchmarks that did not fail are points, and a family has two different numbers
     of devices at least.
     """
-    entries: dict[tuple[str, str], list[BenchmarkResult]] = {}
+    entries: dict[tuple[str, str], list[BenchmarkSummary]] = {}
     for benchmark in suite.benchmarks:
         kind = next((kind for kind in (WEAK, STRONG) if _tagged(benchmark, kind)), None)
         if kind:
@@ -106,14 +106,16 @@ def families(suite: SuiteResult, rounding: str = EXACT) -> list[Family]:
     return found
 
 
-def _tagged(benchmark: BenchmarkResult, kind: str) -> bool:
+def _tagged(benchmark: BenchmarkSummary, kind: str) -> bool:
     return kind in benchmark.tags or f"{kind}-scaling" in benchmark.tags
 
 
-def _series(benchmarks: Sequence[BenchmarkResult]) -> Iterable[tuple[dict[str, Any], list[Point]]]:
+def _series(
+    benchmarks: Sequence[BenchmarkSummary],
+) -> Iterable[tuple[dict[str, Any], list[Measurement]]]:
     """The points of one entry, by the values of the names that do not set its devices."""
     names = _other_names(benchmarks)
-    found: dict[str, tuple[dict[str, Any], list[Point]]] = {}
+    found: dict[str, tuple[dict[str, Any], list[Measurement]]] = {}
     for benchmark in benchmarks:
         values = {name: benchmark.values.get(name) for name in names}
         points = found.setdefault(_text(values), (values, []))[1]
@@ -122,7 +124,7 @@ def _series(benchmarks: Sequence[BenchmarkResult]) -> Iterable[tuple[dict[str, A
     return found.values()
 
 
-def _other_names(benchmarks: Sequence[BenchmarkResult]) -> list[str]:
+def _other_names(benchmarks: Sequence[BenchmarkSummary]) -> list[str]:
     """The swept names of an entry that do not set the number of devices, as its benchmarks show.
 
     A name sets it where the devices change with that name alone. A name that never changes alone (the
@@ -145,7 +147,7 @@ def _other_names(benchmarks: Sequence[BenchmarkResult]) -> list[str]:
     return found
 
 
-def _follows(name: str, benchmarks: Sequence[BenchmarkResult]) -> bool:
+def _follows(name: str, benchmarks: Sequence[BenchmarkSummary]) -> bool:
     """Whether the values of ``name`` count, and each stands beside one number of devices only."""
     devices: dict[str, set[int]] = {}
     for each in benchmarks:
@@ -160,7 +162,7 @@ def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _point(benchmark: BenchmarkResult) -> Point | None:
+def _point(benchmark: BenchmarkSummary) -> Measurement | None:
     """The mean over its repeats."""
     records = [p.record for p in benchmark.processes if p.record and not p.failed]
     records = [record for record in records if record.step > 0 and record.items]
@@ -168,4 +170,4 @@ def _point(benchmark: BenchmarkResult) -> Point | None:
         return None
     seconds = sum(record.step for record in records) / len(records)
     items = sum(record.items or 0.0 for record in records) / len(records)
-    return Point(benchmark.devices, seconds, items)
+    return Measurement(benchmark.devices, seconds, items)

@@ -1,4 +1,4 @@
-"""The run folder of a suite: made, found again, held by one process at a time; what earlier ones took."""
+"""The run folder of a suite: made, found again, held by one process at a time; what earlier jobs took."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from ..plan.jobs import Job, Plan, is_suite_run
 from . import journal
 
 LOCK = "lock"
+RUNS = "runs"
+YAML = (".yaml", ".yml")
 
 
 def create(base: str, name: str) -> str:
     """A new folder ``BASE/runs/NAME.TIME``. Raises UserError when it cannot be made."""
-    runs = os.path.join(base, "runs")
+    runs = os.path.join(base, RUNS)
     try:
         return create_unique(runs, clean_name(name))
     except OSError as error:
@@ -39,30 +41,62 @@ def write_plan(folder: str, plan: Plan) -> None:
         raise UserError(f"{folder}: no plan can be written: {error.strerror}") from None
 
 
+class NoResultsError(UserError):
+    """A folder that should hold the runs of a suite holds none."""
+
+
+def find_suite_run(which: str | None, base: str) -> str:
+    """The folder of a suite's runs that ``which`` names: a path, a name below ``base``, a suite.
+
+    A suite's file, or its name, stands for the newest of its runs; None and ``LAST`` for the newest of
+    all. Of a folder that holds several, the newest as well.
+
+    Raises:
+        NoResultsError: there is none; the text names the folders that were searched.
+        NotARunError: the beginning of several names.
+    """
+    runs = os.path.join(base, RUNS)
+    named = which
+    if which is not None and which.endswith(YAML):
+        named = os.path.splitext(os.path.basename(which))[0]
+    elif which is not None and is_suite_run(which):
+        return os.path.abspath(which)
+    elif which is not None and os.path.isdir(which):
+        return resolve(None, which, is_suite_run) or which
+    found = resolve(named, runs, is_suite_run)
+    # A file stands for the runs of that suite, not for those of one whose name begins like its.
+    if found is not None and (named == which or os.path.basename(found).startswith(f"{named}.")):
+        return found
+    if which is None or which == LAST:
+        raise NoResultsError(f"no suite has been run in {runs}")
+    if which.endswith(YAML):
+        raise NoResultsError(f"{which}: no run of it is in {runs}")
+    raise NoResultsError(f"{which}: there is no such folder, and {runs} has no run of that name")
+
+
 def find_resumable(base: str, which: str | None, suite: str | None = None) -> str:
     """The run folder that ``--resume`` means: a path, a run's name below ``base``, else the newest.
 
     With ``suite`` (the path of a YAML) the newest of that suite.
 
     Raises:
-        UserError: there is none; the text says where it was looked for.
+        UserError: there is none; the text names the folders that were searched.
     """
-    runs = os.path.join(base, "runs")
+    runs = os.path.join(base, RUNS)
     if which is not None and which != LAST:
         found = which if is_suite_run(which) else resolve(which, runs, is_suite_run)
         if found is not None:
             return os.path.abspath(found)
         raise UserError(f"--resume {which}: no suite has been run in {which}, nor in {runs}")
-    for path in newest_runs(base):
+    for path in newest_runs(runs):
         if suite is None or _suite_of(path) == os.path.abspath(suite):
             return path
     of = f" of {suite}" if suite else ""
     raise UserError(f"--resume: there is no run{of} in {runs}")
 
 
-def newest_runs(base: str) -> list[str]:
-    """The run folders of suites below ``base``, the newest first."""
-    runs = os.path.join(base, "runs")
+def newest_runs(runs: str) -> list[str]:
+    """The run folders of suites in the folder ``runs``, the newest first."""
     try:
         names = os.listdir(runs)
     except OSError:
@@ -134,7 +168,7 @@ MOST = 20
 def past_durations(base: str, names: Collection[str], most: int = MOST) -> dict[str, float]:
     """By benchmark of ``names``, how long its last job below ``base`` took that ended well."""
     found: dict[str, float] = {}
-    for folder in newest_runs(base)[:most]:
+    for folder in newest_runs(os.path.join(base, RUNS))[:most]:
         if len(found) == len(names):
             break
         for record in reversed(journal.records(folder)):

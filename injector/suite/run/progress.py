@@ -111,9 +111,9 @@ class Progress:
     def left(self) -> float:
         """Seconds that the suite will probably take from now on."""
         running = [each for each in self._active if not each.over]
-        runs = [max(0.0, self.expected(each.job) - each.seconds) for each in running]
-        waits = sum(self.expected(each.job) for each in self._waiting)
-        return max([(sum(runs) + waits) / max(1, self._parallel), *runs])
+        lefts = [max(0.0, self.expected(each.job) - each.seconds) for each in running]
+        waiting = sum(self.expected(each.job) for each in self._waiting)
+        return seconds_left(lefts, waiting, self._parallel)
 
     def expected(self, job: Job) -> float:
         """Seconds that a job will probably take."""
@@ -134,6 +134,11 @@ class Progress:
         """Take the changing line away."""
         if self._live:
             self._write("\r\x1b[K")
+
+
+def seconds_left(running: Sequence[float], waiting: float, at_once: int) -> float:
+    """Seconds that jobs will take: those that run have ``running`` left, those that wait ``waiting``."""
+    return max([(sum(running) + waiting) / max(1, at_once), *running])
 
 
 def print_through(stream: TextIO, text: str) -> None:

@@ -18,8 +18,8 @@ from ..plan.batch_sizes import REACH, BatchSizer, largest, rounded, with_batch
 from ..plan.jobs import Plan
 from ..plan.machine import Machine
 from ..plan.observations import BatchObservations, Limit, Observation
-from ..results import records, score, traces
-from ..results.outcome import ProcessResult
+from ..results import run_record, scores, tracebacks
+from ..results.summary import ProcessSummary
 from ..run import journal, suite_run
 from ..run.policy import policy_of_suite
 
@@ -142,7 +142,7 @@ _SIGNS = re.compile(
 """How CUDA, PyTorch, JAX, numpy, C++ and launchers whose rank the kernel killed say it."""
 
 
-def why_out_of_memory(process: ProcessResult) -> str | None:
+def why_out_of_memory(process: ProcessSummary) -> str | None:
     """How it ran out of memory, as a sentence; None where it did not.
 
     A SIGKILL that nobody here sent is the kernel's: it kills so when memory is exhausted.
@@ -158,10 +158,12 @@ def why_out_of_memory(process: ProcessResult) -> str | None:
         return None
     if number in (signal.SIGBUS, signal.SIGABRT) or code:
         said = [record.error, *record.trace] if record else []
-        printed = traces.tail_of(os.path.join(process.folder, "stderr")) if process.folder else []
+        printed = (
+            tracebacks.tail_of(os.path.join(process.folder, "stderr")) if process.folder else []
+        )
         for line in [*said, *printed]:
             if _SIGNS.search(line):
-                return traces.short(line)
+                return tracebacks.short(line)
     return None
 
 
@@ -240,10 +242,10 @@ class Prober:
             ended = (past.processes if past else {}).get(each.key) or {}
             run = os.path.join(folder, each.run)
             found.append(
-                ProcessResult(
+                ProcessSummary(
                     each.key, job.benchmark, devices=each.devices, code=ended.get("code"),
                     signal=ended.get("signal"), timed_out=bool(ended.get("timed_out")),
-                    folder=run, record=records.read(run),
+                    folder=run, record=run_record.read(run),
                 )
             )  # fmt: skip
         if past is None or past.state != journal.FINISHED:
@@ -251,7 +253,7 @@ class Prober:
         return _probe_of(batch, found, past.reason)
 
 
-def _probe_of(batch: int, processes: list[ProcessResult], reason: str) -> Probe:
+def _probe_of(batch: int, processes: list[ProcessSummary], reason: str) -> Probe:
     """What the processes of a probe come to."""
     full = [text for each in processes if (text := why_out_of_memory(each))]
     if full:
@@ -260,6 +262,6 @@ def _probe_of(batch: int, processes: list[ProcessResult], reason: str) -> Probe:
     if wrong:
         raise ProbeError(reason or "it left no record")
     held = [each.record.memory for each in processes if each.record]
-    rate = score.perf([rate for each in processes for rate in each.rates])
+    rate = scores.perf([rate for each in processes for rate in each.rates])
     memory = max((each for each in held if each is not None), default=None)
     return Probe(batch, True, memory, rate.mean if rate else None)

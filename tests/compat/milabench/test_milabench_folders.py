@@ -14,9 +14,8 @@ from injector.compat import milabench
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import Where
 from injector.suite.plan.jobs import LeftOut
-from injector.suite.results import reading, table
-from injector.suite.results.outcome import UNFINISHED
-from injector.suite.results.report import render
+from injector.suite.results import reader, summary
+from injector.suite.results.suite_report import render
 
 MIB = 1 << 20
 
@@ -44,7 +43,7 @@ SCORE, FAILURE_RATE = 16.20239518190252, 0.3
 
 
 def read(path):
-    return reading.read(path, [milabench])
+    return reader.summarise(path, [milabench])
 
 
 @pytest.fixture()
@@ -53,7 +52,7 @@ def suite(tmp_path):
 
 
 def test_every_figure_is_milabenchs(suite):
-    rows = {row.benchmark: row for row in table.rows(suite)}
+    rows = {row.benchmark: row for row in summary.rows(suite)}
     assert sorted(rows) == sorted(GOLDEN)
     for name, golden in GOLDEN.items():
         row = rows[name]
@@ -74,7 +73,7 @@ def test_every_figure_is_milabenchs(suite):
     for name, (energy, watts) in ENERGY.items():
         assert rows[name].energy == pytest.approx(energy * 1e3, rel=1e-9)
         assert rows[name].perf_per_watt == pytest.approx(watts / 1e3, rel=1e-9)
-    total = table.total(suite)
+    total = summary.total(suite)
     assert total.score == pytest.approx(SCORE, rel=1e-12)
     assert total.failure_rate == FAILURE_RATE
 
@@ -106,12 +105,12 @@ def test_what_has_no_end_is_a_failure_here(tmp_path):
     with (path / "few.D0.data").open("a") as file:
         file.write('{"event": "end", "da')
     suite = read(str(path))
-    rows = {row.benchmark: row for row in table.rows(suite)}
+    rows = {row.benchmark: row for row in summary.rows(suite)}
     assert (rows["killed"].fail, rows["killed"].n, rows["killed"].score) == (1, 1, 0)
     assert (rows["empty"].fail, rows["empty"].n) == (1, 1)
     assert rows["few"].fail == 0, "a torn line is left out"
     states = {p.state for b in suite.benchmarks for p in b.processes if b.name == "killed"}
-    assert states == {UNFINISHED}
+    assert states == {"started"}
     assert any("2 runs have no end" in note for note in suite.notes)
     assert "1 lines were torn, and left out" in suite.notes
 
@@ -136,20 +135,20 @@ def test_runs_that_its_plan_names_and_that_left_nothing_have_failed(
     for number, device in enumerate(files):
         made = config("a", device, plan=plan)
         write(tmp_path / f"a.{number}.data", made, [1.0] * 6, described=described)
-    [row] = table.rows(read(str(tmp_path)))
+    [row] = summary.rows(read(str(tmp_path)))
     assert (row.n, row.fail) == (len(files) + missing, missing)
 
 
 def test_devices_that_only_another_benchmark_names_are_missed(tmp_path):
     for name, device in (("a", 0), ("a", 1), ("b", 0)):
         write(tmp_path / f"{name}.D{device}.data", config(name, device), [1.0] * 6, described=0)
-    rows = {row.benchmark: row.fail for row in table.rows(read(str(tmp_path)))}
+    rows = {row.benchmark: row.fail for row in summary.rows(read(str(tmp_path)))}
     assert rows == {"a": 0, "b": 1}
 
 
 def test_what_was_left_out_counts_in_the_score_as_there(suite):
     left_out = (LeftOut("big-nodes", "Skip big-nodes", weight=2.0),)
-    whole = table.total(replace(suite, left_out=left_out))
+    whole = summary.total(replace(suite, left_out=left_out))
     assert whole.score == pytest.approx((SCORE) ** (10 / 12), rel=1e-12)
     assert whole.score_of_run == pytest.approx(SCORE, rel=1e-12)
     assert (whole.weight, whole.left_out, whole.fail) == (12, 2, 3)
@@ -166,7 +165,7 @@ def test_what_was_left_out_on_purpose_is_no_failure(tmp_path):
     assert [(each.benchmark, each.reason, each.failure) for each in suite.left_out] == [
         ("big-nodes", text, False)
     ]
-    assert table.total(suite).fail == 3
+    assert summary.total(suite).fail == 3
 
 
 def test_folders_of_installing_and_preparing_hold_no_runs(tmp_path):
@@ -174,7 +173,7 @@ def test_folders_of_installing_and_preparing_hold_no_runs(tmp_path):
     for name in ("install.x", "prepare.x"):
         (path.parent / name).mkdir()
         write(path.parent / name / "alpha.data", config("alpha", 0), [], code=1)
-    assert table.total(read(str(path.parent))).n == 10
+    assert summary.total(read(str(path.parent))).n == 10
 
 
 def test_a_suite_says_what_should_have_run_and_what_it_counts(suite):
@@ -183,8 +182,8 @@ def test_a_suite_says_what_should_have_run_and_what_it_counts(suite):
         Benchmark(name, Where("s.yaml", 1), {"weight": weight, "enabled": name != "off"})
         for name, weight in names.items()
     )
-    found = reading.expected(suite, Suite("s", suite.folder, benchmarks))
-    rows = {row.benchmark: row for row in table.rows(found)}
+    found = summary.as_planned_by(suite, Suite("s", suite.folder, benchmarks))
+    rows = {row.benchmark: row for row in summary.rows(found)}
     assert (rows["never"].fail, rows["never"].n, rows["never"].score) == (1, 1, 0)
     assert rows["alpha"].weight == 4 and "off" not in rows
     [said] = [f.sentence for b in found.benchmarks if b.name == "never" for f in b.findings]
@@ -195,7 +194,7 @@ def test_samples_without_power_or_of_other_devices(tmp_path):
     write(tmp_path / "a.D7.data", config("a", 7), [1.0] * 6)
     text = (tmp_path / "a.D7.data").read_text().replace('"power"', '"watts"')
     (tmp_path / "a.D7.data").write_text(text)
-    [row] = table.rows(read(str(tmp_path)))
+    [row] = summary.rows(read(str(tmp_path)))
     assert (row.energy, row.perf_per_watt, row.peak_memory, row.perf) == (None, None, None, 1)
 
 
@@ -206,9 +205,9 @@ def test_a_folder_of_anything_holds_no_runs(tmp_path):
     ours.mkdir()
     write(ours / "x.data", config("x", 0), [1.0])
     (ours / "run.json").write_text("{}")
-    with pytest.raises(reading.NoResultsError, match="neither plan"):
+    with pytest.raises(reader.NoResultsError, match="neither plan"):
         read(str(tmp_path))
-    with pytest.raises(reading.NoResultsError, match="it is one run: inject report"):
+    with pytest.raises(reader.NoResultsError, match="it is one run: inject report"):
         read(str(ours))
     folder(tmp_path / "runs" / "toy")
-    assert table.total(read(str(tmp_path))).n == 10
+    assert summary.total(read(str(tmp_path))).n == 10

@@ -9,11 +9,12 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from suitefolders import GB, SuiteFolder, failures, only, state, write_run
+from suitefolders import GB, SuiteFolder, failures, only, state, watched, write_run
 
-from injector.suite.results import reading, records, table
-from injector.suite.results.outcome import UNFINISHED
-from injector.suite.results.watching import SuiteState
+from injector.errors import UserError
+from injector.suite.results import reader, run_record, summary
+from injector.suite.results.status import journal_damage
+from injector.suite.run.folder import find_suite_run
 from injector.suite.run.journal import Journal
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
@@ -37,7 +38,7 @@ def made_suite(path):
 def test_a_whole_suite(tmp_path):
     suite = made_suite(tmp_path).read()
     assert (suite.name, suite.origin, suite.notes) == ("toy", "injector", ())
-    rows = {row.benchmark: row for row in table.rows(suite)}
+    rows = {row.benchmark: row for row in summary.rows(suite)}
     assert list(rows) == ["good", "half", "absent"], "what is left out on purpose is no failure"
     good, half, absent = rows.values()
     # Of all rates one 10 and one 60 are left out; of those of a device likewise: 11 12 13 14.
@@ -46,7 +47,7 @@ def test_a_whole_suite(tmp_path):
     assert (absent.fail, absent.n, absent.perf, absent.score) == (1, 1, None, 0)
     assert failures(suite.benchmarks[2]) == ["error: it did not run: no environment: pip failed"]
     # weights 2, 1, 1: (26² · 9.5 · 1)^¼
-    total = table.total(suite)
+    total = summary.total(suite)
     assert total.score == pytest.approx((26**2 * 9.5) ** 0.25)
     assert (total.fail, total.n, total.weight) == (2, 5, 4)
 
@@ -66,7 +67,7 @@ def test_a_job_that_never_finished_is_a_failure_whatever_it_left(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", SIX, state="started")
     found = only(made.read())
-    assert found.processes[0].state == UNFINISHED
+    assert found.processes[0].state == "started"
     assert failures(found) == ["error: it was begun and has not finished"]
     assert found.rates == SIX
 
@@ -110,14 +111,14 @@ def test_any_beginning_of_a_journal_reads(tmp_path, cut):
     made.write()
     whole = "".join(made.lines()).encode()
     (tmp_path / "s" / "journal.jsonl").write_bytes(whole[: cut % (len(whole) + 1)])
-    suite = reading.read(str(tmp_path / "s"))
+    suite = reader.summarise(str(tmp_path / "s"))
     for benchmark in suite.benchmarks:
         for process in benchmark.processes:
             told = process.state == "finished"
             assert process.failed or told, "what the journal does not tell has failed"
-    rows = table.rows(suite)
+    rows = summary.rows(suite)
     assert [row.n for row in rows] == [2, 2, 1]
-    score = table.total(suite).score
+    score = summary.total(suite).score
     assert score is None or score <= (26**2 * 9.5) ** 0.25 * (1 + 1e-12)
 
 
@@ -127,11 +128,13 @@ def test_torn_lines_are_counted_and_said(tmp_path):
     folder = made.write()
     text = (folder / "journal.jsonl").read_text()
     (folder / "journal.jsonl").write_text(text + '{"event": "jo')
-    assert reading.read(str(folder)).missing == [
+    assert reader.summarise(str(folder)).missing == [
         "journal.jsonl: 1 line not as written, and left out"
     ]
     (folder / "journal.jsonl").write_text(text.replace('"end"', '"interrupted"') + '{"event": "jo')
-    assert any("1 line of journal.jsonl truncated" in n for n in reading.read(str(folder)).notes)
+    assert any(
+        "1 line of journal.jsonl truncated" in n for n in reader.summarise(str(folder)).notes
+    )
 
 
 @pytest.mark.parametrize("name", ["run.json", "x.D0.data", "raw/node7.9.monitor", "result.json"])
@@ -152,16 +155,16 @@ def test_a_broken_file_breaks_nothing(tmp_path, name, content):
 def test_a_plan_that_is_none_is_refused_or_empty(tmp_path, plan):
     (tmp_path / "plan.json").write_text(plan)
     try:
-        assert reading.read(str(tmp_path)).benchmarks == ()
-    except reading.UserError as error:
+        assert reader.summarise(str(tmp_path)).benchmarks == ()
+    except UserError as error:
         assert "plan.json" in str(error)
 
 
 def test_what_a_run_says_is_kept_beside_it_until_it_changes(tmp_path):
     folder = tmp_path / "run"
     write_run(folder, SIX, losses=[3.0, "NaN", 1.0], devices=[[state(0.5), state(1.0)]])
-    first = records.read(str(folder))
-    assert records.read(str(folder)) == first
+    first = run_record.read(str(folder))
+    assert run_record.read(str(folder)) == first
     assert first.losses["loss"] == (3, 1, (3.0, 1.0))
     [device] = first.devices
     assert (device.load, device.peak_load, device.power, device.driver) == (0.75, 1, 300, "575.51")
@@ -169,12 +172,12 @@ def test_what_a_run_says_is_kept_beside_it_until_it_changes(tmp_path):
     kept = json.loads((folder / "result.json").read_text())
     kept["record"]["rates"] = [1.0]
     (folder / "result.json").write_text(json.dumps(kept))
-    assert records.read(str(folder)) == first, "it is not what was kept"
+    assert run_record.read(str(folder)) == first, "it is not what was kept"
     kept["crc32"] = crc32(json.dumps(kept["record"]).encode())
     (folder / "result.json").write_text(json.dumps(kept))
-    assert records.read(str(folder)).rates == (1.0,), "it is read from there"
+    assert run_record.read(str(folder)).rates == (1.0,), "it is read from there"
     write_run(folder, [*SIX, 7.0])
-    assert len(records.read(str(folder)).rates) == 7, "the run is another one"
+    assert len(run_record.read(str(folder)).rates) == 7, "the run is another one"
 
 
 def test_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
@@ -184,14 +187,14 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
     def full(*words):
         raise OSError("no space")
 
-    monkeypatch.setattr(records, "replace_file", full)
-    assert records.read(str(folder)).rates == tuple(SIX)
+    monkeypatch.setattr(run_record, "replace_file", full)
+    assert run_record.read(str(folder)).rates == tuple(SIX)
     assert not (folder / "result.json").exists()
 
 
 def test_long_losses_are_thinned(tmp_path):
     write_run(tmp_path, losses=[float(n) for n in range(10_000)])
-    losses = records.read(str(tmp_path)).losses["loss"]
+    losses = run_record.read(str(tmp_path)).losses["loss"]
     assert losses.n == 10_000 and 2_000 < len(losses.values) <= 3_000
     assert losses.values[0] == 0
 
@@ -203,7 +206,7 @@ def test_rates_of_several_processes_of_a_job_add_up(tmp_path):
         for rate, process in ((1.0, 0), (10.0, 1), (2.0, 0), (20.0, 1), (3.0, 0))
     ]
     (tmp_path / "x.D0.data").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert records.read(str(tmp_path)).rates == (11.0, 22.0)
+    assert run_record.read(str(tmp_path)).rates == (11.0, 22.0)
 
 
 @pytest.mark.parametrize(
@@ -226,10 +229,10 @@ def test_where_no_rank_said_why_it_is_how_the_first_died(tmp_path, kind, error):
         {"rank": 1, "kind": "died", "how": "killed by SIGABRT"},
     ]
     (tmp_path / "run.json").write_text(json.dumps(info))
-    assert records.read(str(tmp_path)).error == error
+    assert run_record.read(str(tmp_path)).error == error
     if kind is None:  # it was started again, and all was well
         (tmp_path / "run.json").write_text(json.dumps({**info, "exit": {"code": 0}}))
-        assert records.read(str(tmp_path)).error == ""
+        assert run_record.read(str(tmp_path)).error == ""
 
 
 class TestWhichFolder:
@@ -254,28 +257,28 @@ class TestWhichFolder:
         ],
     )
     def test_the_newest_of_what_is_named(self, base, which, name):
-        assert reading.find_suite_run(which, base).startswith(f"{base}/runs/{name}")
+        assert find_suite_run(which, base).startswith(f"{base}/runs/{name}")
 
     def test_a_path_is_itself_and_of_a_folder_of_runs_it_is_the_newest(self, base):
         path = f"{base}/runs/a.2026-01-01_10-00-00.000001"
-        assert reading.find_suite_run(path, "/nowhere") == path
-        assert reading.find_suite_run(f"{base}/runs", "/nowhere").startswith(f"{base}/runs/b.")
-        with pytest.raises(reading.NoResultsError):
-            reading.find_suite_run("suites/.yaml", base)
+        assert find_suite_run(path, "/nowhere") == path
+        assert find_suite_run(f"{base}/runs", "/nowhere").startswith(f"{base}/runs/b.")
+        with pytest.raises(reader.NoResultsError):
+            find_suite_run("suites/.yaml", base)
 
     @pytest.mark.parametrize("which", [None, "LAST", "x.yaml", "nothing"])
     def test_where_it_was_looked_for_is_said(self, tmp_path, which):
-        with pytest.raises(reading.NoResultsError, match=r"runs"):
-            reading.find_suite_run(which, str(tmp_path / "empty"))
+        with pytest.raises(reader.NoResultsError, match=r"runs"):
+            find_suite_run(which, str(tmp_path / "empty"))
 
 
 def test_one_run_is_no_suite(tmp_path):
     write_run(tmp_path / "run", SIX)
     (tmp_path / "run" / "x.D0.data").unlink()
-    with pytest.raises(reading.NoResultsError, match="it is one run: inject report"):
-        reading.read(str(tmp_path / "run"))
-    with pytest.raises(reading.NoResultsError, match="no such folder"):
-        reading.read(str(tmp_path / "nothing"))
+    with pytest.raises(reader.NoResultsError, match="it is one run: inject report"):
+        reader.summarise(str(tmp_path / "run"))
+    with pytest.raises(reader.NoResultsError, match="no such folder"):
+        reader.summarise(str(tmp_path / "nothing"))
 
 
 def test_a_journal_that_makes_no_sense_is_said(tmp_path):
@@ -284,7 +287,7 @@ def test_a_journal_that_makes_no_sense_is_said(tmp_path):
     made.journal.append({"event": "job", "time": 5.0, "state": 3})
     said = "journal.jsonl: 1 line not as written, and left out"
     assert said in made.read().missing[0]
-    assert SuiteState(str(made.path)).tick().missing[0] == said
+    assert watched(str(made.path)).missing[0] == said
 
 
 def test_lines_lost_and_doubled_and_a_run_without_its_line_are_said(tmp_path):
@@ -301,7 +304,7 @@ def test_lines_lost_and_doubled_and_a_run_without_its_line_are_said(tmp_path):
     written.write("end", code=0)
     written.close()
     whole = path.read_text().splitlines(keepends=True)
-    assert not reading.journal_damage(str(folder))
+    assert not journal_damage(str(folder))
     for lines, said in (
         (whole * 2, ["journal.jsonl: 4 lines there twice"]),
         (whole[1:], ["journal.jsonl: 1 line not as written, and left out"]),
@@ -312,13 +315,13 @@ def test_lines_lost_and_doubled_and_a_run_without_its_line_are_said(tmp_path):
         (whole[:3], []),  # so ends the journal of a suite that was killed
     ):
         path.write_text("".join(lines))
-        assert reading.journal_damage(str(folder)) == said
+        assert journal_damage(str(folder)) == said
 
 
 def test_memory_is_what_was_sampled_and_no_less_than_the_kernel_counted(tmp_path):
-    assert records._held(10e6, None) == 10e6
-    assert records._held(0, None) is None
-    assert records._held(0, 20e6) == 20e6, "it was over before the first sample"
-    assert records._held(10e6, 20e6) == 10e6, "of so little a part may be ours"
-    assert records._held(100e6, 300e6) == 300e6
-    assert records._held(900e6, 300e6) == 900e6, "several processes"
+    assert run_record._held(10e6, None) == 10e6
+    assert run_record._held(0, None) is None
+    assert run_record._held(0, 20e6) == 20e6, "it was over before the first sample"
+    assert run_record._held(10e6, 20e6) == 10e6, "of so little a part may be ours"
+    assert run_record._held(100e6, 300e6) == 300e6
+    assert run_record._held(900e6, 300e6) == 900e6, "several processes"

@@ -9,13 +9,13 @@ from suitefolders import SuiteFolder
 
 from injector.suite.config import load
 from injector.suite.results import scaling
-from injector.suite.results.outcome import BenchmarkResult, Finding, ProcessResult, SuiteResult
-from injector.suite.results.records import Record
-from injector.suite.results.report import cells, render
-from injector.suite.results.scaling import DLBS, STRONG, WEAK, Point, scaled
+from injector.suite.results.run_record import RunRecord
+from injector.suite.results.scaling import DLBS, STRONG, WEAK, Measurement, scaled
+from injector.suite.results.suite_report import cells, render
+from injector.suite.results.summary import BenchmarkSummary, Finding, ProcessSummary, SuiteSummary
 
-WEAKLY = [Point(n, ms / 1e3, 16 * n) for n, ms in ((1, 913.44), (2, 1029.24), (4, 1065.12))]
-STRONGLY = [Point(n, ms / 1e3, 64) for n, ms in ((1, 800), (2, 430), (4, 250))]
+WEAKLY = [Measurement(n, ms / 1e3, 16 * n) for n, ms in ((1, 913.44), (2, 1029.24), (4, 1065.12))]
+STRONGLY = [Measurement(n, ms / 1e3, 64) for n, ms in ((1, 800), (2, 430), (4, 250))]
 
 
 def table(points, kind, rounding):
@@ -44,7 +44,7 @@ def test_strong_scaling_exactly():
 
 def test_what_is_whole_is_not_cut_by_the_last_bit():
     for ms in range(1, 2000):
-        [column] = scaled([Point(1, ms / 1e3, 3 * ms)], WEAK, DLBS)
+        [column] = scaled([Measurement(1, ms / 1e3, 3 * ms)], WEAK, DLBS)
         assert column.throughput == 3000
 
 
@@ -53,18 +53,18 @@ def test_the_order_of_the_points_does_not_matter():
     assert scaled([], WEAK) == ()
 
 
-def benchmark(devices: int, tag: str, failed: bool = False) -> BenchmarkResult:
+def benchmark(devices: int, tag: str, failed: bool = False) -> BenchmarkSummary:
     points = WEAKLY if tag == "weak" else STRONGLY
     [point] = [each for each in points if each.devices == devices]
-    record = Record(rates=(1.0,), step=point.seconds, items=point.items, code=int(failed))
+    record = RunRecord(rates=(1.0,), step=point.seconds, items=point.items, code=int(failed))
     names = tuple(f"cuda:{n}" for n in range(devices))
-    process = ProcessResult(f"ddp{devices}.R0.D0", f"ddp{devices}", devices=names, record=record)
-    return BenchmarkResult(f"ddp{devices}", family="ddp", tags=(tag,), processes=(process,))
+    process = ProcessSummary(f"ddp{devices}.R0.D0", f"ddp{devices}", devices=names, record=record)
+    return BenchmarkSummary(f"ddp{devices}", family="ddp", tags=(tag,), processes=(process,))
 
 
 def test_benchmarks_of_one_entry_make_a_family():
     found = [benchmark(n, "weak") for n in (1, 2, 4)] + [benchmark(n, "strong") for n in (1, 2)]
-    suite = SuiteResult("/x", "s", benchmarks=tuple(found))
+    suite = SuiteSummary("/x", "s", benchmarks=tuple(found))
     weak, strong = scaling.families(suite, DLBS)
     assert (weak.name, weak.kind, [c.devices for c in weak.columns]) == ("ddp", "weak", [1, 2, 4])
     assert [column.speedup for column in weak.columns] == [1, 1.82, 3.53]
@@ -77,7 +77,7 @@ def test_one_point_and_what_is_not_tagged_make_none(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", [1.0] * 5)
     assert scaling.families(made.read()) == []
-    alone = SuiteResult("/x", "s", benchmarks=(benchmark(2, "weak"),))
+    alone = SuiteSummary("/x", "s", benchmarks=(benchmark(2, "weak"),))
     assert scaling.families(alone) == []
 
 
@@ -97,7 +97,7 @@ train:
 )
 
 
-def swept(tmp_path, text: str, *variables: str, fails: tuple[str, ...] = ()) -> SuiteResult:
+def swept(tmp_path, text: str, *variables: str, fails: tuple[str, ...] = ()) -> SuiteSummary:
     """All benchmarks of a suite, each as slow as its number of devices and its other values make it."""
     (tmp_path / "s.yaml").write_text(text)
     (tmp_path / "train.py").touch()
@@ -106,11 +106,11 @@ def swept(tmp_path, text: str, *variables: str, fails: tuple[str, ...] = ()) -> 
         devices = tuple(f"cuda:{n}" for n in range(each.plan["devices"]))
         slower = sum(map(ord, f"{each.values.get('exp.framework')}{each.values.get('exp.model')}"))
         seconds = (MS[len(devices)] + slower) / 1e3
-        record = Record(rates=(1.0,), step=seconds, items=16.0 * len(devices), code=0)
+        record = RunRecord(rates=(1.0,), step=seconds, items=16.0 * len(devices), code=0)
         why = (Finding("error", False, "failure", "no"),) if each.name in fails else ()
-        process = ProcessResult(each.name, each.name, devices=devices, record=record, findings=why)
+        process = ProcessSummary(each.name, each.name, devices=devices, record=record, findings=why)
         found.append(
-            BenchmarkResult(
+            BenchmarkSummary(
                 each.name,
                 family=each.family,
                 values=each.values,
@@ -118,7 +118,7 @@ def swept(tmp_path, text: str, *variables: str, fails: tuple[str, ...] = ()) -> 
                 processes=(process,),
             )
         )
-    return SuiteResult("/x", "s", benchmarks=tuple(found))
+    return SuiteSummary("/x", "s", benchmarks=tuple(found))
 
 
 def test_each_combination_of_the_other_names_has_a_table(tmp_path):

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.suite.results import score
-from injector.suite.results.score import POPULATION, benchmark_score, perf, suite_score
+from injector.suite.results.scores import POPULATION, benchmark_score, perf, suite_score, trimmed
 
 rates = st.lists(st.floats(0.001, 1e9), min_size=1, max_size=30)
 
@@ -121,4 +120,4 @@ def test_it_is_milabenchs_own(values):
 def test_the_suites_formula_in_other_words():
     found = [(12.0, 3.0), (700.0, 1.0)]
     assert suite_score(found) == pytest.approx(exp((3 * log(13) + log(701)) / 4))
-    assert score.trimmed([3, 1, 2]) == [1, 2, 3]
+    assert trimmed([3, 1, 2]) == [1, 2, 3]

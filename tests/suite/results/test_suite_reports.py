@@ -10,8 +10,8 @@ import re
 import pytest
 from suitefolders import SuiteFolder, state, write_monitor
 
-from injector.suite.results import table
-from injector.suite.results.report import FORMATS, cells, render
+from injector.suite.results import summary
+from injector.suite.results.suite_report import FORMATS, cells, render
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
 STDERR = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: no luck\n'
@@ -109,7 +109,7 @@ def test_a_failure_that_many_share_is_said_once(tmp_path):
         text = STDERR.replace("no luck", f"{slot} bytes at 0x{slot}")
         made.process("a", [], slot=slot, code=1, stderr=text)
     suite = made.read()
-    found = cells.said(suite.benchmarks[0], "failure")
+    found = cells.shared_findings(suite.benchmarks[0], "failure")
     assert [each.keys for each in found if each.sentence.startswith("error")] == [
         ["a.R0.D0", "a.R0.D1", "a.R0.D2"]
     ]
@@ -130,7 +130,7 @@ def test_where_everything_failed_there_is_no_score(tmp_path, form):
     made.process("a", [], code=1)
     made.leave_out("big", "needs 2 machines; this is one", weight=1.0)
     suite = made.read()
-    assert table.total(suite).score is None
+    assert summary.total(suite).score is None
     text = render(suite, form)
     assert not re.search(r"\b1\.000?\b", text)
     if form in ("terminal", "md"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from injector.suite.results import traces
+from injector.suite.results import tracebacks
 
 RANK = """\
 [rank1]: Traceback (most recent call last):
@@ -19,21 +19,21 @@ train.py FAILED
 
 
 def test_the_trace_of_a_rank_and_not_of_its_launcher():
-    found = traces.find(RANK.splitlines())
+    found = tracebacks.find(RANK.splitlines())
     assert found.exception == "RuntimeError: out of it"
     assert found.lines[0] == "Traceback (most recent call last):" and len(found.lines) == 4
 
 
 def test_without_a_trace_the_last_lines():
-    found = traces.find([f"line {n}" for n in range(30)])
+    found = tracebacks.find([f"line {n}" for n in range(30)])
     assert found.exception == "" and found.lines[-1] == "line 29" and len(found.lines) == 12
 
 
 def test_a_message_that_begins_with_a_rule():
-    told = traces.of_event("ChildFailedError", "\n=====\ntrain.py FAILED\n-----\n", "")
+    told = tracebacks.of_event("ChildFailedError", "\n=====\ntrain.py FAILED\n-----\n", "")
     assert told.exception == "ChildFailedError: train.py FAILED"
-    assert traces.of_event(None, "\n====\n", None).exception == "error"
+    assert tracebacks.of_event(None, "\n====\n", None).exception == "error"
 
 
 def test_a_long_message_has_an_end():
-    assert len(traces.short("x" * 500)) == 200 and traces.short("x" * 500).endswith("…")
+    assert len(tracebacks.short("x" * 500)) == 200 and tracebacks.short("x" * 500).endswith("…")

@@ -195,17 +195,17 @@ def test_all_ranks_have_to_train():
     from dataclasses import replace
 
     from injector.suite.config.rules import rules_of
-    from injector.suite.results.outcome import ProcessResult
-    from injector.suite.results.records import Record
+    from injector.suite.results.run_record import RunRecord
+    from injector.suite.results.summary import ProcessSummary
     from injector.suite.results.validation import checks
 
     def check(record, devices, settings=None, method="njobs"):
         settings = {"plan": {"method": method}, **(settings or {})}
-        process = ProcessResult("k", "b", devices=devices, record=record)
+        process = ProcessSummary("k", "b", devices=devices, record=record)
         rules = rules_of(settings, "planning")
         return [f.sentence for f in checks.check_planning(process, settings, rules) if not f.ok]
 
-    whole = Record(rates=(1.0,), ranks=2, world=2)
+    whole = RunRecord(rates=(1.0,), ranks=2, world=2)
     two = ("cuda:0", "cuda:1")
     assert check(whole, two) == []
     assert check(replace(whole, ranks=1), two) == ["1 ranks trained, 2 were planned"]
@@ -213,7 +213,7 @@ def test_all_ranks_have_to_train():
     assert check(whole, two, {"validation": {"planning": {"processes": 4}}}) == [
         "2 processes trained, 4 were planned"
     ]
-    alone = Record(rates=(1.0,), ranks=1)
+    alone = RunRecord(rates=(1.0,), ranks=1)
     assert check(alone, two) == [], "one process may well use both"
     assert check(alone, ("cuda:0",), method="per_gpu") == []
 

@@ -12,7 +12,7 @@ from math import isclose
 
 import pytest
 from spans import SECOND, loop, payload, site, write_process
-from suitefolders import UNIX, SuiteFolder, write_run
+from suitefolders import UNIX, SuiteFolder, Watched, watched, write_run
 
 from injector.analysis.query import run_query
 from injector.analysis.views import VIEWS, views_of_all
@@ -20,10 +20,9 @@ from injector.cli.runs import _found, parser
 from injector.report.live import as_json
 from injector.report.web import Page
 from injector.store.folder import is_run, open_run
-from injector.suite.results import watching
-from injector.suite.results.course import of_run, together
-from injector.suite.results.report.live import done, lines, one_line
-from injector.suite.results.watching import SuiteState
+from injector.suite.results import status
+from injector.suite.results.live_view import done, lines, one_line
+from injector.suite.results.timelines import combined, of_run
 
 STEPS, ITEMS = 40, 8
 NOW = UNIX + 4.0
@@ -31,7 +30,7 @@ NOW = UNIX + 4.0
 
 def runs_of(made: SuiteFolder) -> list:
     """The runs of a suite that there are, as a query opens them."""
-    there = [each for each in watching.runs_of(str(made.path)) if is_run(each[1])]
+    there = [each for each in status.runs_of(str(made.path)) if is_run(each[1])]
     return [(labels, open_run(path)) for labels, path in there]
 
 
@@ -96,7 +95,7 @@ def held(made):
 
 
 def test_each_benchmark_and_process_has_its_state_and_rates_add_up(made, held):
-    shown = SuiteState(str(made.path)).tick(NOW)
+    shown = watched(str(made.path), NOW)
     rows = {row.name: row for row in shown.benchmarks}
     states = {name: row.state for name, row in rows.items()}
     assert states == {"ended": "ended", "broken": "failed", "runs": "running", "waits": "queued"}
@@ -112,7 +111,7 @@ def test_each_benchmark_and_process_has_its_state_and_rates_add_up(made, held):
 
 
 def test_devices_and_hosts_stand_once(made, held):
-    shown = SuiteState(str(made.path)).tick(NOW)
+    shown = watched(str(made.path), NOW)
     assert [(each.number, each.load) for each in shown.devices] == [("0", 0.5), ("1", 0.75)]
     [host] = shown.hosts
     assert host.rss == 2e9, "of both processes"
@@ -120,20 +119,20 @@ def test_devices_and_hosts_stand_once(made, held):
 
 def test_what_is_left_is_what_is_expected_and_what_steps_say(made, held):
     """Two jobs wait, of 60 s each; the one that runs makes 80 steps more of 0.2 s."""
-    assert SuiteState(str(made.path)).tick(NOW).left == pytest.approx(120 + 16, rel=0.01)
+    assert watched(str(made.path), NOW).left == pytest.approx(120 + 16, rel=0.01)
     made.benchmark("runs")  # nothing says how many steps there are: it may take 60 s as well
     made.write()
     began = made.journal[-1]["time"]
-    assert SuiteState(str(made.path)).tick(NOW).left == pytest.approx(120 + 60 - (NOW - began))
+    assert watched(str(made.path), NOW).left == pytest.approx(120 + 60 - (NOW - began))
     made.journal[-1]["time"] = UNIX - 1000
     made.write()
-    assert SuiteState(str(made.path)).tick(NOW).left == 120, "longer than was expected"
+    assert watched(str(made.path), NOW).left == 120, "longer than was expected"
 
 
 def test_what_a_benchmark_took_is_what_it_takes_again(made, held):
     made.process("ended", repeat=1, state="planned")
     made.write()
-    shown = SuiteState(str(made.path)).tick(NOW)
+    shown = watched(str(made.path), NOW)
     assert 120 + 3 < shown.left <= 180 + 3
 
 
@@ -153,7 +152,7 @@ def test_the_state_of_the_suite(made, request, events, locked, state):
         request.getfixturevalue("held")
     made.journal += [{"event": event, "time": UNIX + 9} for event in events]
     made.write()
-    shown = SuiteState(str(made.path)).tick(NOW + 10)
+    shown = watched(str(made.path), NOW + 10)
     assert shown.state == state
     assert any("--resume goes on" in note for note in shown.notes) == (
         state in ("stopped", "interrupted")
@@ -161,14 +160,14 @@ def test_the_state_of_the_suite(made, request, events, locked, state):
 
 
 def test_what_happens_meanwhile_is_seen(made, held):
-    state = SuiteState(str(made.path))
+    state = Watched(str(made.path))
     assert state.tick(NOW).steps == 2
     made.journal[-1].update(state="finished", ok=False, reason="D1: died by SIGKILL", processes={
         "runs.R0.D0": {"code": 0, "signal": None, "run": "jobs/runs.R0.D0"},
         "runs.R0.D1": {"code": None, "signal": 9, "run": "jobs/runs.R0.D1"},
     })  # fmt: skip
     shutil.rmtree(made.path / "jobs" / "runs.R0.D0")
-    write_run(made.path / "jobs" / "runs.R0.D0")
+    write_run(made.path / "jobs" / "runs.R0.D0", [1.0] * 100)
     started(made, "waits")
     made.write()
     shown = state.tick(NOW + 1)
@@ -183,12 +182,12 @@ def test_any_beginning_of_a_journal_can_be_watched(made):
     whole = "".join(made.lines()).encode()
     for cut in range(0, len(whole), 37):
         (made.path / "journal.jsonl").write_bytes(whole[:cut])
-        shown = SuiteState(str(made.path)).tick(NOW)
+        shown = watched(str(made.path), NOW)
         assert lines(shown, 60) and one_line(shown) and as_json(shown)
 
 
 def test_the_panel(made, held):
-    shown = SuiteState(str(made.path)).tick(NOW)
+    shown = watched(str(made.path), NOW)
     text = "\n".join(lines(shown, 120))
     assert text.startswith("suite toy · running · 2 of 5 jobs · 1 failed")
     assert "left" in text.splitlines()[0] and "%" in text.splitlines()[1]
@@ -207,7 +206,7 @@ def test_the_panel(made, held):
 def test_the_page_and_its_plots(made, held):
     page = Page()
     threading.Thread(target=page.serve_forever, daemon=True).start()
-    state = SuiteState(str(made.path))
+    state = Watched(str(made.path))
     try:
         for at in range(2):
             page.show(state.tick(NOW + at))
@@ -230,7 +229,7 @@ def test_the_page_and_its_plots(made, held):
 def test_runs_of_processes_have_labels_and_the_folder_of_their_latest_attempt(made):
     made.journal[-1]["processes"] = {"runs.R0.D0": {"run": "jobs/runs.R0.D0.a2"}}
     made.write()
-    found = watching.runs_of(str(made.path))
+    found = status.runs_of(str(made.path))
     assert [labels["benchmark"] for labels, _ in found] == ["ended", "broken", "runs", "runs"]
     assert found[2] == (
         {"benchmark": "runs", "run": "runs.R0.D0"}, str(made.path / "jobs" / "runs.R0.D0.a2"),
@@ -281,7 +280,7 @@ def test_the_course_of_a_suite_is_the_sum_over_processes():
         "load": {"0": line},
         "rss": {"h": line},
     }
-    found = together(
+    found = combined(
         [("a", 5.0, course), ("a", 5.0, course), ("a", 30.0, course), ("b", -5.0, course)]
     )
     rate = dict(found["rate"]["a"])

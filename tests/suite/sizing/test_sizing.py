@@ -16,8 +16,8 @@ from injector.suite.config.problems import Where
 from injector.suite.plan import batch_sizes, observations
 from injector.suite.plan.batch_sizes import BatchSizer
 from injector.suite.plan.observations import MIB, BatchObservations, Limit, Observation, bytes_of
-from injector.suite.results.outcome import ProcessResult
-from injector.suite.results.records import Record
+from injector.suite.results.run_record import RunRecord
+from injector.suite.results.summary import ProcessSummary
 from injector.suite.sizing import search
 from injector.suite.sizing.search import Probe, ProbeError, Search
 
@@ -411,7 +411,7 @@ def test_a_failure_that_no_other_batch_would_mend_ends_it():
 )
 def test_out_of_memory_in_every_way(tmp_path, ended, text, full):
     (tmp_path / "stderr").write_text(f"Traceback\n{text}\n")
-    process = ProcessResult("k", "b", folder=str(tmp_path), record=Record(), **ended)
+    process = ProcessSummary("k", "b", folder=str(tmp_path), record=RunRecord(), **ended)
     assert bool(search.why_out_of_memory(process)) == full
 
 

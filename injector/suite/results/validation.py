@@ -1,4 +1,4 @@
-"""All layers over one run, one job, a whole suite."""
+"""Whether what ran may be believed: all layers of checks over one process, one job, one benchmark."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...config.rules import FAILURE, rules_of
-from .. import records
-from ..outcome import BenchmarkResult, Finding, ProcessResult, SuiteResult
-from . import checks, version
+from ..config.rules import FAILURE, RULES, rules_of
+from . import checks, run_record, versions
+from .summary import BenchmarkSummary, Finding, ProcessSummary
 
-Layer = Callable[[ProcessResult, Mapping[str, Any], Mapping[str, Any]], Iterable[Finding]]
+__all__ = ["RULES", "check", "judged_benchmark", "judged_process"]
+
+Layer = Callable[[ProcessSummary, Mapping[str, Any], Mapping[str, Any]], Iterable[Finding]]
 
 EXPLAINED = (checks.RATE, checks.PLANNING)
 """Layers that miss something: where a process did not end well, that is why."""
 
-_lock_of = lru_cache(maxsize=64)(version.lock_of)  # one file for all runs of an environment
+_lock_of = lru_cache(maxsize=64)(versions.lock_of)  # one file for all runs of an environment
 
 LAYERS: dict[str, Layer] = {
     checks.ERROR: checks.check_error,
@@ -37,37 +38,33 @@ def check(
     devices: Sequence[Sequence[str]] = (),
     lock: Mapping[str, str] | None = None,
 ) -> list[Finding]:
-    """What the layers say of the processes of one job, whose run folders are ``runs``.
+    """What the layers find in the processes of one job, whose run folders are ``runs``.
 
     ``settings``: of the benchmark, filled. ``devices``: for each run the devices that it was given.
     ``lock``: the packages of its environment as they were locked, name → version; what the environment
-    itself says, if not given. A folder without a record is a failure.
+    itself records, if not given. A folder without a record is a failure.
     """
     found: list[Finding] = []
     for at, folder in enumerate(map(str, runs)):
         given = tuple(devices[at]) if at < len(devices) else ()
-        key = os.path.basename(folder)
-        process = ProcessResult(key, key, devices=given, folder=folder, record=records.read(folder))
+        key, record = os.path.basename(folder), run_record.read(folder)
+        process = ProcessSummary(key, key, devices=given, folder=folder, record=record)
         found += _of_process(process, settings, lock)
     return found
 
 
-def judged(suite: SuiteResult) -> SuiteResult:
-    """``suite`` with what the layers find in it."""
-    return replace(suite, benchmarks=tuple(map(_judged, suite.benchmarks)))
+def judged_process(process: ProcessSummary, settings: Mapping[str, Any]) -> ProcessSummary:
+    """``process`` with what the layers find in it."""
+    return replace(process, findings=tuple(_of_process(process, settings, None)))
 
 
-def _judged(benchmark: BenchmarkResult) -> BenchmarkResult:
-    processes = tuple(
-        replace(each, findings=tuple(_of_process(each, benchmark.settings, None)))
-        for each in benchmark.processes
-    )
-    benchmark = replace(benchmark, processes=processes)
+def judged_benchmark(benchmark: BenchmarkSummary) -> BenchmarkSummary:
+    """``benchmark`` with what the layers find in its processes together."""
     return replace(benchmark, findings=(*benchmark.findings, *_of_benchmark(benchmark)))
 
 
 def _of_process(
-    process: ProcessResult, settings: Mapping[str, Any], lock: Mapping[str, str] | None
+    process: ProcessSummary, settings: Mapping[str, Any], lock: Mapping[str, str] | None
 ) -> Iterator[Finding]:
     failed = bool(process.record and process.record.missing)
     if failed:
@@ -79,16 +76,16 @@ def _of_process(
         for finding in layer(process, settings, rules):
             failed = failed or (name == checks.ERROR and finding.fails)
             yield finding
-    rules = rules_of(settings, version.LAYER)
+    rules = rules_of(settings, versions.LAYER)
     if rules is not None:
         if lock is None and process.record and process.record.interpreter:
             lock = _lock_of(process.record.interpreter)
-        yield from version.check(process, settings, rules, lock)
+        yield from versions.check(process, settings, rules, lock)
 
 
-def _of_benchmark(benchmark: BenchmarkResult) -> Iterator[Finding]:
+def _of_benchmark(benchmark: BenchmarkSummary) -> Iterator[Finding]:
     rules = rules_of(benchmark.settings, checks.REPRODUCIBILITY)
     if rules is not None:
         yield from checks.check_reproducibility(benchmark, rules)
-    if rules_of(benchmark.settings, version.LAYER) is not None:
-        yield from checks.same_packages(benchmark)
+    if rules_of(benchmark.settings, versions.LAYER) is not None:
+        yield from versions.same_packages(benchmark)

@@ -1,4 +1,4 @@
-"""The course of a suite: what its runs recorded over their time, put together as its page plots it."""
+"""What the runs of a suite recorded over their time, combined as its page plots it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EACH = ("load", "memory", "power", "cpu")
 
 
 def of_run(run: Run) -> TimeSeries:
-    """The course of ``run``, with devices called as the host counts them: a process counts its own from 0.
+    """The time series of ``run``; devices are numbered as on the host: a process counts its own from 0.
 
     Raises OSError.
     """
@@ -36,10 +36,10 @@ def of_run(run: Run) -> TimeSeries:
     return found
 
 
-def together(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]) -> TimeSeries:
-    """The courses of the runs of a suite as one, in seconds since the suite began.
+def combined(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]) -> TimeSeries:
+    """The time series of the runs of a suite as one, in seconds since the suite began.
 
-    ``runs``: benchmark, seconds after which the run began, its own course. The rate of a benchmark is
+    ``runs``: benchmark, seconds after which the run began, its own time series. The rate of a benchmark is
     the sum over its processes; of each process it is that of the task with most points.
     """
     summed: dict[str, dict[str, list[Line]]] = {key: {} for key in SUMMED}

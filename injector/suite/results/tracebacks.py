@@ -1,4 +1,4 @@
-"""Tracebacks in what programs print: which of them says what went wrong, and how much of it to show."""
+"""Tracebacks in what programs print: which of them names the cause, and how much of it to show."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _RANK = re.compile(r"^\[[\w ]{1,20}\]: ?")
 """What PyTorch puts before the lines of a rank."""
 _WORD = re.compile(r"\w")
 _LAUNCHERS = ("ChildFailedError", "ProcessRaisedException", "ProcessExitedException")
-"""Exceptions by which a launcher says that another process failed."""
+"""Exceptions by which a launcher reports that another process failed."""
 
 
-class Trace(NamedTuple):
+class Traceback(NamedTuple):
     """The end of a traceback."""
 
     exception: str
-    """``"ValueError: what it said"``; empty where no traceback was found."""
+    """``"ValueError: its message"``; empty where no traceback was found."""
     lines: tuple[str, ...]
 
 
-def find(lines: Sequence[str]) -> Trace:
+def find(lines: Sequence[str]) -> Traceback:
     """The last traceback in ``lines`` that is not a launcher's; else their last lines."""
     plain = [_RANK.sub("", line.rstrip()) for line in lines if line.strip()]
     begins = [at for at, line in enumerate(plain) if _BEGIN in line]
     found = [_cut(plain[at:]) for at in reversed(begins)]
     own = [each for each in found if not is_launchers(each[-1])]
     for each in own or found:
-        return Trace(short(each[-1]), tuple(each[-LINES:]))
-    return Trace("", tuple(plain[-LINES:]))
+        return Traceback(short(each[-1]), tuple(each[-LINES:]))
+    return Traceback("", tuple(plain[-LINES:]))
 
 
 def is_launchers(exception: str) -> bool:
-    """Whether an exception only says that another process failed."""
+    """Whether an exception only reports that another process failed."""
     return any(name in exception for name in _LAUNCHERS)
 
 
@@ -54,7 +54,7 @@ def _cut(lines: list[str]) -> list[str]:
     return lines
 
 
-def of_file(path: str) -> Trace:
+def of_file(path: str) -> Traceback:
     """What the end of a file of captured output shows; nothing where there is none."""
     return find(tail_of(path))
 
@@ -70,12 +70,12 @@ def tail_of(path: str) -> list[str]:
         return []
 
 
-def of_event(kind: object, message: object, trace: object) -> Trace:
-    """Of what an ``error`` event says."""
-    said = short(str(message or ""))
+def of_event(kind: object, message: object, trace: object) -> Traceback:
+    """The traceback that an ``error`` event holds."""
+    first = short(str(message or ""))
     lines = str(trace or "").rstrip().splitlines()
     name = str(kind or "error")
-    return Trace(f"{name}: {said}" if said else name, tuple(lines[-LINES:]))
+    return Traceback(f"{name}: {first}" if first else name, tuple(lines[-LINES:]))
 
 
 def short(message: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ....report.text import UNKNOWN, duration, figure
-from ..outcome import BenchmarkResult, Finding, SuiteResult
-from ..scaling import DLBS, Family, Scaled
-from ..table import Row, Total
+from ...report.text import UNKNOWN, duration, figure
+from .scaling import DLBS, Family, Scaled
+from .summary import BenchmarkSummary, Row, SuiteSummary, Total
 
 HEADS = (
     "fail", "n", "ngpu", "perf", "sem %", "std %", "memory, GB", "energy, kJ", "perf/W", "score",
@@ -50,7 +49,7 @@ def percent(share: float | None) -> str:
 
 
 def verdict(total: Total) -> str:
-    """The last word."""
+    """Whether the suite has passed."""
     if not total.n:
         return "nothing was to run"
     if not total.fail:
@@ -95,7 +94,7 @@ def title(family: Family) -> str:
 
 
 def units(rows: Iterable[Row]) -> list[str]:
-    """What has to be said where perf is not items per second."""
+    """A sentence for each other unit of perf than items per second."""
     other: dict[str, list[str]] = {}
     for row in rows:
         if row.perf is not None and row.unit != "items/s":
@@ -106,8 +105,8 @@ def units(rows: Iterable[Row]) -> list[str]:
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
-class Said:
-    """A sentence about runs, once for all runs that it is true of."""
+class SharedFinding:
+    """A finding, once for all runs that have it."""
 
     def __init__(self, sentence: str, lines: tuple[str, ...]) -> None:
         self.sentence = sentence
@@ -115,49 +114,44 @@ class Said:
         self.keys: list[str] = []
 
 
-def said(benchmark: BenchmarkResult, severity: str) -> list[Said]:
-    """Everything of ``severity`` that is not as it should be."""
-    found: dict[str, Said] = {}
-
-    def add(finding: Finding, key: str) -> None:
-        if not finding.ok and finding.severity == severity:
-            text = f"{finding.layer}: {finding.sentence}"
-            # An exception is the same one when only its numbers differ: bytes, addresses, ids.
-            same = _NUMBER.sub("0", text) if finding.layer == "error" else text
-            each = found.setdefault(same, Said(text, finding.lines))
-            each.lines = each.lines or finding.lines
-            if key:
-                each.keys.append(key)
-
-    for process in benchmark.processes:
-        for finding in process.findings:
-            add(finding, process.key)
-    for finding in benchmark.findings:
-        add(finding, "")
+def shared_findings(benchmark: BenchmarkSummary, severity: str) -> list[SharedFinding]:
+    """Every finding of ``severity`` that is not ok, with the runs that have it."""
+    found: dict[str, SharedFinding] = {}
+    all_findings = [(each, p.key) for p in benchmark.processes for each in p.findings]
+    all_findings += [(each, "") for each in benchmark.findings]
+    for finding, key in all_findings:
+        if finding.ok or finding.severity != severity:
+            continue
+        text = f"{finding.layer}: {finding.sentence}"
+        # An exception is the same one when only its numbers differ: bytes, addresses, ids.
+        same = _NUMBER.sub("0", text) if finding.layer == "error" else text
+        each = found.setdefault(same, SharedFinding(text, finding.lines))
+        each.lines = each.lines or finding.lines
+        if key:
+            each.keys.append(key)
     return list(found.values())
 
 
 # --- what it ran on -------------------------------------------------------------------------------
 
 
-def machine(suite: SuiteResult) -> list[str]:
+def machine(suite: SuiteSummary) -> list[str]:
     """Host, processor, memory, system."""
-    told = suite.machine
-    records = [p.record for b in suite.benchmarks for p in b.processes if p.record]
-    hosts = dict.fromkeys([told.get("host"), *(record.host for record in records)])
-    cpu = told.get("cpu") or next((record.cpu for record in records if record.cpu), None)
-    cores = told.get("cpu_count") or next((r.cpus for r in records if r.cpus), None)
+    planned, records = suite.machine, suite.records
+    hosts = dict.fromkeys([planned.get("host"), *(record.host for record in records)])
+    cpu = planned.get("cpu") or next((record.cpu for record in records if record.cpu), None)
+    cores = planned.get("cpu_count") or next((r.cpus for r in records if r.cpus), None)
     parts = [
         ", ".join(str(host) for host in hosts if host),
         str(cpu or ""),
         f"{cores} cores" if cores else "",
-        _gigabytes(told.get("memory")),
+        _gigabytes(planned.get("memory")),
         next((record.platform for record in records if record.platform), ""),
     ]
     return [part for part in parts if part]
 
 
-def devices(suite: SuiteResult) -> list[str]:
+def devices(suite: SuiteSummary) -> list[str]:
     """``4 × NVIDIA L40S, 48.3 GB``, then the driver."""
     counted: dict[str, int] = {}
     for each in suite.machine.get("devices") or ():
@@ -166,34 +160,29 @@ def devices(suite: SuiteResult) -> list[str]:
         text = f"{name}, {memory}" if memory else name
         counted[text] = counted.get(text, 0) + 1
     found = [f"{number} × {text}" for text, number in counted.items()]
-    drivers = [suite.machine.get("driver"), *_drivers(suite)]
+    drivers = [suite.machine.get("driver"), *(record.driver for record in suite.records)]
     return [*found, *(f"driver {each}" for each in dict.fromkeys(drivers) if each)]
-
-
-def _drivers(suite: SuiteResult) -> list[str]:
-    return [p.record.driver for b in suite.benchmarks for p in b.processes if p.record]
 
 
 def _gigabytes(count: float | None) -> str:
     return f"{count / 1e9:.1f} GB" if count else ""
 
 
-def packages(suite: SuiteResult) -> dict[str, str]:
+def packages(suite: SuiteSummary) -> dict[str, str]:
     """The versions of :data:`FRAMEWORKS` and of Python; several where runs differ."""
     found: dict[str, dict[str, None]] = {}
-    for benchmark in suite.benchmarks:
-        for process in benchmark.processes:
-            if process.record is None:
-                continue
-            if process.record.python:
-                found.setdefault("python", {})[process.record.python] = None
-            for name in FRAMEWORKS:
-                if version := process.record.packages.get(name):
-                    found.setdefault(name, {})[version] = None
+    for record in suite.records:
+        versions = {
+            "python": record.python,
+            **{name: record.packages.get(name) for name in FRAMEWORKS},
+        }
+        for name, version in versions.items():
+            if version:
+                found.setdefault(name, {})[version] = None
     return {name: ", ".join(versions) for name, versions in found.items()}
 
 
-def took(suite: SuiteResult) -> str:
+def took(suite: SuiteSummary) -> str:
     """How long the suite ran."""
     if suite.started is None or suite.ended is None:
         return ""

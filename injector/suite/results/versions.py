@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..outcome import Finding, ProcessResult
+from ..config.rules import FAILURE
+from .summary import BenchmarkSummary, Finding, ProcessSummary
 
 LAYER = "version"
 ENVIRONMENT = "inject-environment.json"
@@ -17,7 +18,7 @@ _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([^\s;,]+)$")
 
 
 def check(
-    process: ProcessResult,
+    process: ProcessSummary,
     settings: Mapping[str, Any],
     rules: Mapping[str, Any],
     lock: Mapping[str, str] | None = None,
@@ -39,7 +40,7 @@ def check(
     if wrong:
         yield Finding(LAYER, False, rules["severity"], "; ".join(wrong[:3]) + more)
     elif wanted:
-        yield Finding(LAYER, True, rules["severity"], f"{len(wanted)} packages are as asked for")
+        yield Finding(LAYER, True, rules["severity"], f"{len(wanted)} packages are as required")
     if rules["driver"] is not None:
         yield _driver(record.driver, str(rules["driver"]), rules["severity"])
 
@@ -82,8 +83,25 @@ def _same(version: str) -> str:
     return re.sub(r"(?<![\w])0+(?=\d)", "", re.sub(r"[-_]", ".", version.lower()))
 
 
+def same_packages(benchmark: BenchmarkSummary) -> Iterator[Finding]:
+    """Every package that two of its processes had in different versions."""
+    versions: dict[str, set[str]] = {}
+    for process in benchmark.processes:
+        for name, version in (process.record.packages if process.record else {}).items():
+            versions.setdefault(name, set()).add(version)
+    wrong = [
+        f"{name} {' and '.join(sorted(found))}"
+        for name, found in sorted(versions.items())
+        if len(found) > 1
+    ]
+    if wrong:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        sentence = "not all of its runs had the same packages: " + ", ".join(wrong[:3]) + more
+        yield Finding(LAYER, False, FAILURE, sentence)
+
+
 def lock_of(interpreter: str) -> dict[str, str] | None:
-    """What was installed in the environment of ``interpreter``; None where nobody recorded that."""
+    """What was installed in the environment of ``interpreter``; None where that was not recorded."""
     path = os.path.join(os.path.dirname(os.path.dirname(interpreter)), ENVIRONMENT)
     try:
         with open(path, "rb") as file:

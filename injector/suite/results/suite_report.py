@@ -1,23 +1,46 @@
-"""The report of a suite as data: what other programs read."""
+"""The report of a suite in each of its forms: text, Markdown, CSV, JSON; all from its summary alone."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from ..outcome import BenchmarkResult, Finding, ProcessResult, SuiteResult
-from ..scaling import EXACT, families
-from ..table import Row, row_of, rows, total
-from . import cells
+from ...report.formats import as_csv
+from . import cells, text_report
+from .scaling import EXACT, families
+from .summary import (
+    BenchmarkSummary,
+    Finding,
+    ProcessSummary,
+    Row,
+    SuiteSummary,
+    row_of,
+    rows,
+    total,
+)
+
+FORMATS = ("terminal", "json", "csv", "md")
 
 
-def columns(suite: SuiteResult) -> dict[str, list[Any]]:
+def render(suite: SuiteSummary, form: str = "terminal", rounding: str = EXACT) -> str:
+    """``suite`` in one of :data:`FORMATS`."""
+    if form == "json":
+        return json.dumps(as_data(suite, rounding), indent=1) + "\n"
+    if form == "csv":
+        return as_csv(columns(suite))
+    if form == "md":
+        return text_report.markdown(suite, rounding)
+    return text_report.terminal(suite, rounding)
+
+
+def columns(suite: SuiteSummary) -> dict[str, list[Any]]:
     """The table of benchmarks, by column; units are bytes, joules, fractions."""
     found = rows(suite)
     return {name: [getattr(row, name) for row in found] for name in Row._fields}
 
 
-def of_suite(suite: SuiteResult, rounding: str = EXACT) -> dict[str, Any]:
-    """Everything that the report says, and the findings that it does not."""
+def as_data(suite: SuiteSummary, rounding: str = EXACT) -> dict[str, Any]:
+    """Everything that the text has, and every finding."""
     whole = total(suite)
     return {
         "missing": suite.missing,
@@ -51,7 +74,7 @@ def of_suite(suite: SuiteResult, rounding: str = EXACT) -> dict[str, Any]:
     }
 
 
-def _benchmark(benchmark: BenchmarkResult, ddof: int) -> dict[str, Any]:
+def _benchmark(benchmark: BenchmarkSummary, ddof: int) -> dict[str, Any]:
     return {
         **row_of(benchmark, ddof)._asdict(),
         "group": benchmark.group,
@@ -61,7 +84,7 @@ def _benchmark(benchmark: BenchmarkResult, ddof: int) -> dict[str, Any]:
     }
 
 
-def _process(process: ProcessResult) -> dict[str, Any]:
+def _process(process: ProcessSummary) -> dict[str, Any]:
     record = process.record
     return {
         "key": process.key,

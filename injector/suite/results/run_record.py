@@ -1,4 +1,4 @@
-"""What the folder of one run says, in few figures: read once, then kept beside it."""
+"""The figures of one run that a suite needs: read from its folder once, then kept beside it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from zlib import crc32
 from ...analysis.machines import HostUsage, machines
 from ...analysis.recorded import number
 from ...analysis.runs import missing_of
+from ...analysis.timeseries import stepping
 from ...bus.opening import collected
 from ...store.folder import (
     LONGEST,
@@ -26,11 +27,11 @@ from ...store.folder import (
     replace_file,
 )
 from ...store.seal import names
-from . import traces
+from . import tracebacks
 
 KEPT = "result.json"
 """The file in a run's folder that holds what was read of it."""
-FORMAT = 2
+FORMAT = 3
 """Of that file: another one is not looked at."""
 OWN = 32 << 20
 """Bytes; see run.json's ``peak_rss``."""
@@ -38,8 +39,8 @@ SERIES_VALUES = 3_000
 """Values of a loss that are kept; of more, every second, third, …"""
 
 
-class Device(NamedTuple):
-    """What a run did to a device. Fractions, bytes, joules, watts; None for what it does not tell."""
+class DeviceRecord(NamedTuple):
+    """How a run used a device. Fractions, bytes, joules, watts; None for what was not measured."""
 
     name: str
     load: float | None
@@ -53,8 +54,8 @@ class Device(NamedTuple):
     driver: str = ""
 
 
-class Losses(NamedTuple):
-    """One series of losses, of the first process that had it."""
+class LossSeries(NamedTuple):
+    """The values of one loss, of the first process that had it."""
 
     n: int
     """Values of all processes."""
@@ -65,7 +66,7 @@ class Losses(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """One run: how fast it was, how it ended, what it used."""
 
     rates: tuple[float, ...] = ()
@@ -78,7 +79,7 @@ class Record:
     ranks: int = 0
     """Processes that trained."""
     world: int | None = None
-    """How many ranks there were, as they say themselves."""
+    """How many ranks there were, as the ranks themselves recorded."""
     code: int | None = None
     signal: int | None = None
     timed_out: bool = False
@@ -89,13 +90,13 @@ class Record:
     duration: float | None = None
     """Seconds."""
     error: str = ""
-    """``"ValueError: what it said"``, of the exception that ended it."""
+    """``"ValueError: its message"``, of the exception that ended it."""
     trace: tuple[str, ...] = ()
     """The last lines of its traceback."""
     warnings: tuple[str, ...] = ()
-    """What went wrong with its probes or its record, as `inject report` says it."""
-    losses: Mapping[str, Losses] = field(default_factory=dict)
-    devices: tuple[Device, ...] = ()
+    """What went wrong with its probes or its record, in the words of `inject report`."""
+    losses: Mapping[str, LossSeries] = field(default_factory=dict)
+    devices: tuple[DeviceRecord, ...] = ()
     rss: float | None = None
     """Most bytes that its processes held together."""
     cores: float | None = None
@@ -109,7 +110,6 @@ class Record:
     packages: Mapping[str, str] = field(default_factory=dict)
     schema: int | None = None
     """Of its ``run.json``; None where there is none."""
-    torn: int = 0
     missing: tuple[str, ...] = ()
     """What of the record is lost, or is no longer what was recorded, as sentences."""
 
@@ -137,12 +137,12 @@ class Record:
         return sum(known) if known else None
 
 
-def read(folder: str, skip: int = 0) -> Record | None:
-    """What the run in ``folder`` says; None where it holds no record of a run.
+def read(folder: str, skip: int = 0) -> RunRecord | None:
+    """The figures of the run in ``folder``; None where it holds no record of a run.
 
-    ``skip``: steps to leave out where the run does not say it itself. What it comes to is written
-    beside ``run.json`` where that can be done, and read from there as long as no file of the run has
-    changed. Figures of a damaged run are those of what is left.
+    ``skip``: steps to leave out where the run does not record it. The figures are written beside
+    ``run.json`` where that can be done, and read from there as long as no file of the run has changed.
+    Figures of a damaged run are those of what is left.
     """
     if not is_run(folder):
         return None
@@ -154,30 +154,28 @@ def read(folder: str, skip: int = 0) -> Record | None:
         with collected(open_run(folder)) as run:
             record = _read(run, skip)
     except BrokenRunError as error:
-        return Record(missing=(str(error).replace(os.path.join(folder, ""), "", 1),))
+        return RunRecord(missing=(str(error).replace(os.path.join(folder, ""), "", 1),))
     except (NotARunError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return Record(error=f"its record cannot be read: {error}")
+        return RunRecord(error=f"its record cannot be read: {error}")
     if state is None:  # no run.json says what the run was: it was not collected, or that is lost
         return replace(record, schema=None)
     _keep(folder, state, record)
     return record
 
 
-def _read(run: Run, skip: int) -> Record:
-    from ...analysis.timeseries import stepping
-
+def _read(run: Run, skip: int) -> RunRecord:
     info, seen = run.info, machines(run)
     limits = info.get("limits") or {}
-    told = _Told(run)
+    events = _Events(run)
     steps = stepping(run, int(limits.get("skip") or skip))
-    given = told.rates() if steps is None or steps.paced_by != "step" else ()
+    given = events.rates() if steps is None or steps.paced_by != "step" else ()
     ended = info.get("exit") or {}
-    return Record(
+    return RunRecord(
         rates=given or (steps.rates if steps else ()),
-        unit=told.unit if given else steps.unit if steps else "items/s",
+        unit=events.unit if given else steps.unit if steps else "items/s",
         step=steps.seconds if steps else 0.0,
         items=steps.items if steps else None,
-        ranks=steps.ranks if steps else len(told.given),
+        ranks=steps.ranks if steps else len(events.given),
         world=steps.world if steps else None,
         code=ended.get("code"),
         signal=ended.get("signal"),
@@ -185,10 +183,10 @@ def _read(run: Run, skip: int) -> Record:
         stopped=bool(info.get("stopped")),
         started=number(info.get("started")),
         duration=number(info.get("duration")),
-        error=_cause(told.error, info.get("broken")) if ended.get("code") else told.error,
-        trace=told.trace,
+        error=_cause(events.error, info.get("broken")) if ended.get("code") else events.error,
+        trace=events.trace,
         warnings=tuple(_warnings(info.get("warnings"), bool(info.get("stopped")))),
-        losses=told.losses(),
+        losses=events.losses(),
         devices=tuple(device for machine in seen for device in _devices(machine)),
         rss=_held(sum(machine.peak_rss for machine in seen), number(info.get("peak_rss"))),
         cores=_sum(machine.cores for machine in seen),
@@ -200,14 +198,13 @@ def _read(run: Run, skip: int) -> Record:
         interpreter=_interpreter(info.get("processes")),
         packages=info.get("packages") or {},
         schema=info.get("schema"),
-        torn=told.damage.torn,
         missing=missing_of(run),
     )
 
 
 def _cause(error: str, broken: Any) -> str:
-    """What ended it: where a launcher only says that a rank failed, and no rank said why, how that died."""
-    if error and not traces.is_launchers(error):
+    """The exception that ended it; if that is only a launcher's and no rank raised one, how a rank died."""
+    if error and not tracebacks.is_launchers(error):
         return error
     died = [each for each in broken or () if each.get("kind") == "died"]
     return next((f"rank {each['rank']} died: {each['how']}" for each in died), error)
@@ -231,21 +228,21 @@ def _interpreter(processes: Any) -> str:
     return str((first.get("argv") or [""])[0])
 
 
-def _warnings(told: Any, stopped: bool) -> Iterator[str]:
+def _warnings(warnings: Any, stopped: bool) -> Iterator[str]:
     """Those that make `inject run --strict` fail.
 
     What a program does after its last step was not reached where it was stopped on purpose: probes
     there had nothing to fire at.
     """
     harmless = {"auto-missed", "remark", *(_NOT_REACHED if stopped else ())}
-    for each in told if isinstance(told, list) else ():
+    for each in warnings if isinstance(warnings, list) else ():
         if each.get("kind") not in harmless:
-            yield traces.short(str(each.get("text")))
+            yield tracebacks.short(str(each.get("text")))
 
 
-def _devices(machine: HostUsage) -> list[Device]:
+def _devices(machine: HostUsage) -> list[DeviceRecord]:
     return [
-        Device(
+        DeviceRecord(
             each.name, each.load, each.peak_load, each.peak_memory, each.total_memory,
             each.energy, each.power, each.driver,
         )
@@ -258,7 +255,7 @@ def _sum(values: Any) -> float | None:
     return sum(known) if known else None
 
 
-class Series:
+class LossCollector:
     """Collects the values of one loss."""
 
     def __init__(self) -> None:
@@ -277,30 +274,30 @@ class Series:
         elif process == self.first:
             self._values.append(value)
 
-    def found(self) -> Losses:
-        """What they come to."""
+    def found(self) -> LossSeries:
+        """The series of what was added."""
         every = max(1, -(-len(self._values) // SERIES_VALUES))
-        return Losses(self.count, self.odd, tuple(self._values[::every]))
+        return LossSeries(self.count, self.odd, tuple(self._values[::every]))
 
 
-class _Told:
-    """What the events of a run say: rates that a voirfile gave, losses, how it went wrong."""
+class _Events:
+    """What the events of a run hold: rates that a voirfile gave, losses, the first error."""
 
     def __init__(self, run: Run) -> None:
-        self.damage = Damage()
         self.given: dict[object, list[float]] = {}
         self.unit = "items/s"
         self.error = ""
         self.trace: tuple[str, ...] = ()
-        self._losses: dict[str, Series] = {}
-        for _, event, data in read_events(run, self.damage):
+        self._losses: dict[str, LossCollector] = {}
+        for _, event, data in read_events(run, Damage()):
             if not isinstance(data, dict):
                 continue
             if event == "data" and data.get("task") in (None, "train"):
                 self._data(data)
             elif event == "error" and not self.error:
-                said = data.get("type"), data.get("message"), data.get("trace")
-                self.error, self.trace = traces.of_event(*said)
+                self.error, self.trace = tracebacks.of_event(
+                    data.get("type"), data.get("message"), data.get("trace")
+                )
 
     def _data(self, data: dict[str, Any]) -> None:
         # A step that ov.step or ov.loader saw is among the spans as well, and exact there.
@@ -311,13 +308,13 @@ class _Told:
             self.unit = str(data.get("units") or self.unit)
         for name, value in data.items():
             if "loss" in name.lower() and (found := number(value)) is not None:
-                self._losses.setdefault(name, Series()).add(found, process)
+                self._losses.setdefault(name, LossCollector()).add(found, process)
 
     def rates(self) -> tuple[float, ...]:
         """Of all processes that gave some, added up step by step."""
         return tuple(map(sum, zip(*self.given.values(), strict=False)))
 
-    def losses(self) -> dict[str, Losses]:
+    def losses(self) -> dict[str, LossSeries]:
         return {name: series.found() for name, series in self._losses.items()}
 
 
@@ -335,7 +332,7 @@ def _state(folder: str) -> list[Any] | None:
     return [[name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for name, stat in known]
 
 
-def _kept(folder: str, state: list[Any] | None) -> Record | None:
+def _kept(folder: str, state: list[Any] | None) -> RunRecord | None:
     if state is None:
         return None
     try:
@@ -350,8 +347,8 @@ def _kept(folder: str, state: list[Any] | None) -> Record | None:
         return None
 
 
-def _loaded(record: dict[str, Any]) -> Record:
-    return Record(
+def _loaded(record: dict[str, Any]) -> RunRecord:
+    return RunRecord(
         **{
             **record,
             "rates": tuple(record["rates"]),
@@ -359,10 +356,10 @@ def _loaded(record: dict[str, Any]) -> Record:
             "warnings": tuple(record["warnings"]),
             "missing": tuple(record["missing"]),
             "losses": {
-                name: Losses(n, odd, tuple(values))
+                name: LossSeries(n, odd, tuple(values))
                 for name, (n, odd, values) in record["losses"].items()
             },
-            "devices": tuple(Device(*each) for each in record["devices"]),
+            "devices": tuple(DeviceRecord(*each) for each in record["devices"]),
         }
     )
 
@@ -371,7 +368,7 @@ def _checksum(figures: dict[str, Any]) -> int:
     return crc32(json.dumps(figures).encode())
 
 
-def _keep(folder: str, state: list[Any], record: Record) -> None:
+def _keep(folder: str, state: list[Any], record: RunRecord) -> None:
     figures = vars(record)
     kept = {"format": FORMAT, "of": state, "crc32": _checksum(figures), "record": figures}
     text = json.dumps(kept)

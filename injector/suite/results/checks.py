@@ -11,12 +11,12 @@ from math import fsum
 from statistics import median
 from typing import Any
 
-from ....analysis.wording import signal_name
-from ...config.rules import FAILURE, NOTE, WARNING
-from ...run.journal import FINISHED
-from .. import score, traces
-from ..outcome import BenchmarkResult, Finding, ProcessResult
-from ..records import Device, Losses
+from ...analysis.wording import signal_name
+from ..config.rules import NOTE, WARNING
+from ..run.journal import FINISHED
+from . import scores, tracebacks
+from .run_record import DeviceRecord, LossSeries
+from .summary import BenchmarkSummary, Finding, ProcessSummary
 
 
 def duration(seconds: float) -> str:
@@ -38,7 +38,7 @@ ERROR = "error"
 
 
 def check_error(
-    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
 ) -> Iterator[Finding]:
     """Exit code, signal, time limit, exceptions; a process without a record has failed.
 
@@ -51,22 +51,22 @@ def check_error(
     if sentence is None:
         yield Finding(ERROR, True, rules["severity"], "it ended well")
         return
-    said = _trace_of(process)
-    if said.exception and said.exception not in sentence:
-        sentence += f": {said.exception}"
-    yield Finding(ERROR, False, rules["severity"], sentence, said.lines)
+    raised = _traceback_of(process)
+    if raised.exception and raised.exception not in sentence:
+        sentence += f": {raised.exception}"
+    yield Finding(ERROR, False, rules["severity"], sentence, raised.lines)
 
 
-def _trace_of(process: ProcessResult) -> traces.Trace:
-    """What its record tells of an exception, else what it printed."""
+def _traceback_of(process: ProcessSummary) -> tracebacks.Traceback:
+    """The exception that its record holds, else the last one that it printed."""
     record = process.record
     if process.folder is None or (record and record.trace):
-        return traces.Trace(record.error if record else "", record.trace if record else ())
-    printed = traces.of_file(os.path.join(process.folder, "stderr"))
-    return traces.Trace(record.error, printed.lines) if record and record.error else printed
+        return tracebacks.Traceback(record.error if record else "", record.trace if record else ())
+    printed = tracebacks.of_file(os.path.join(process.folder, "stderr"))
+    return tracebacks.Traceback(record.error, printed.lines) if record and record.error else printed
 
 
-def _why_failed(process: ProcessResult, settings: Mapping[str, Any]) -> str | None:
+def _why_failed(process: ProcessSummary, settings: Mapping[str, Any]) -> str | None:
     """Why it counts as a failure; None where it does not."""
     if process.state != FINISHED:
         return process.reason or f"it is {process.state}"
@@ -91,7 +91,7 @@ RATE = "rate"
 
 
 def check_rate(
-    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
 ) -> Iterator[Finding]:
     """The number of rates, and that they are more than 0."""
     if process.record is None:
@@ -122,9 +122,9 @@ LOSS = "loss"
 
 
 def check_loss(
-    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """Each series of losses that ``names`` leaves."""
+    """Each series of losses that ``names`` selects."""
     if process.record is None:
         return
     names = rules["names"]
@@ -138,7 +138,7 @@ def check_loss(
             yield from _falls(name, losses, rules)
 
 
-def _falls(name: str, losses: Losses, rules: Mapping[str, Any]) -> Iterator[Finding]:
+def _falls(name: str, losses: LossSeries, rules: Mapping[str, Any]) -> Iterator[Finding]:
     """Medians of the first and the last part: single values of a batch rise and fall by chance."""
     values = losses.values
     size = int(len(values) * rules["part"])
@@ -162,14 +162,14 @@ USAGE = "usage"
 
 
 def check_usage(
-    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """Every device against the thresholds that were set; on a machine without, that is said."""
+    """Every device against the thresholds that were set; a note on a machine without devices."""
     if process.record is None:
         return
     yield from _cores(process, rules)
-    load = _asked(rules, "load", "gpu_load_threshold")
-    memory = _asked(rules, "memory", "gpu_mem_threshold")
+    load = _threshold(rules, "load", "gpu_load_threshold")
+    memory = _threshold(rules, "memory", "gpu_mem_threshold")
     if load is None and memory is None:
         return
     devices = process.record.devices
@@ -183,19 +183,19 @@ def check_usage(
             yield _least(f"{name} memory", _held(device), memory, rules)
 
 
-def _asked(rules: Mapping[str, Any], *names: str) -> float | None:
+def _threshold(rules: Mapping[str, Any], *names: str) -> float | None:
     known = [rules[name] for name in names if rules[name] is not None]
     return float(known[0]) if known else None
 
 
-def _held(device: Device) -> float | None:
+def _held(device: DeviceRecord) -> float | None:
     """The most that was held of its memory, 0…1."""
     if not device.total_memory or device.peak_memory is None:
         return None
     return device.peak_memory / device.total_memory
 
 
-def _cores(process: ProcessResult, rules: Mapping[str, Any]) -> Iterator[Finding]:
+def _cores(process: ProcessSummary, rules: Mapping[str, Any]) -> Iterator[Finding]:
     if rules["cores"] is None or process.record is None:
         return
     cores, least = process.record.cores, rules["cores"]
@@ -217,7 +217,7 @@ def _least(what: str, value: float | None, least: float, rules: Mapping[str, Any
     return Finding(USAGE, value >= least, rules["severity"], sentence)
 
 
-def _none(process: ProcessResult, rules: Mapping[str, Any]) -> Finding:
+def _none(process: ProcessSummary, rules: Mapping[str, Any]) -> Finding:
     if all(device.startswith("cpu") for device in process.devices):
         return Finding(USAGE, True, NOTE, "device usage is not applicable: it ran on the processor")
     named = ", ".join(process.devices)
@@ -228,7 +228,7 @@ PLANNING = "planning"
 
 
 def check_planning(
-    process: ProcessResult, settings: Mapping[str, Any], rules: Mapping[str, Any]
+    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
 ) -> Iterator[Finding]:
     """Ranks against their number, and against the devices of the plan."""
     record = process.record
@@ -239,7 +239,7 @@ def check_planning(
         yield _count_finding(record.ranks, int(wanted), "processes trained", severity)
         return
     if record.world:
-        # Ranks that say how many they are: one that recorded nothing is missed.
+        # The ranks recorded their number: one that recorded nothing is missed.
         yield _count_finding(record.ranks, record.world, "ranks trained", severity)
         if _one_job(settings) and process.devices:
             yield _count_finding(record.world, len(process.devices), "ranks were started", severity)
@@ -263,7 +263,7 @@ REPRODUCIBILITY = "reproducibility"
 
 
 def check_reproducibility(
-    benchmark: BenchmarkResult, rules: Mapping[str, Any]
+    benchmark: BenchmarkSummary, rules: Mapping[str, Any]
 ) -> Iterator[Finding]:
     """The spread of perf over repeats, and that all repeats had the same packages."""
     perfs = by_repeat(benchmark)
@@ -279,30 +279,13 @@ def check_reproducibility(
     yield Finding(REPRODUCIBILITY, right, rules["severity"], sentence)
 
 
-def by_repeat(benchmark: BenchmarkResult) -> list[float]:
+def by_repeat(benchmark: BenchmarkSummary) -> list[float]:
     """Σ over its devices of perf, of each repeat in which none of its processes failed."""
     repeats = sorted({process.repeat for process in benchmark.processes})
     found = []
     for repeat in repeats:
         mine = [process for process in benchmark.processes if process.repeat == repeat]
-        perfs = [score.perf(process.rates) for process in mine]
+        perfs = [scores.perf(process.rates) for process in mine]
         if all(perfs) and not any(process.failed for process in mine):
             found.append(fsum(perf.mean for perf in perfs if perf))
     return found
-
-
-def same_packages(benchmark: BenchmarkResult) -> Iterator[Finding]:
-    """Every package that two of its processes had in different versions."""
-    versions: dict[str, set[str]] = {}
-    for process in benchmark.processes:
-        for name, version in (process.record.packages if process.record else {}).items():
-            versions.setdefault(name, set()).add(version)
-    wrong = [
-        f"{name} {' and '.join(sorted(found))}"
-        for name, found in sorted(versions.items())
-        if len(found) > 1
-    ]
-    if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        sentence = "not all of its runs had the same packages: " + ", ".join(wrong[:3]) + more
-        yield Finding("version", False, FAILURE, sentence)

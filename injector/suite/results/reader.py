@@ -1,0 +1,246 @@
+"""From the folder of a suite's runs to its summary: while it runs, again and again, or afterwards."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ...live.snapshot import Snapshot
+from ...live.state import State
+from ...store.folder import is_run
+from ..config.rules import FAILURE
+from ..plan import jobs as plans
+from ..plan.jobs import Job, LeftOut, PlannedProcess, is_suite_run
+from ..run import journal
+from ..run.folder import NoResultsError
+from ..run.journal import Past
+from ..run.processes import ProcessEnd, end_from_record
+from . import run_record, validation
+from .status import SuiteStatus, run_of
+from .summary import (
+    ENDED,
+    NEVER,
+    BenchmarkSummary,
+    Finding,
+    JobSummary,
+    ProcessSummary,
+    SuiteSummary,
+)
+
+CATCH_UP = 5.0
+"""Seconds in which the records of one process that runs already are read at first."""
+
+
+class ForeignReader(Protocol):
+    """Reads folders of runs that another program wrote."""
+
+    def is_folder(self, folder: str) -> bool: ...
+    def read(self, folder: str) -> SuiteSummary: ...
+
+
+def summarise(folder: str, foreign: Sequence[ForeignReader] = ()) -> SuiteSummary:
+    """What the runs in ``folder`` came to: `inject suite run`'s, or what ``foreign`` reads.
+
+    Raises:
+        UserError: there are none, a later version wrote them, or they cannot be read.
+    """
+    try:
+        if is_suite_run(folder):
+            return SuiteReader(folder).read()
+        for reader in foreign:
+            if reader.is_folder(folder):
+                return reader.read(folder)
+    except OSError as error:
+        raise NoResultsError(f"{error.filename or folder}: {error.strerror}") from None
+    if not os.path.isdir(folder):
+        raise NoResultsError(f"{folder}: there is no such folder")
+    hint = "; it is one run: inject report" if is_run(folder) else ""
+    raise NoResultsError(
+        f"{folder}: neither {plans.FILE} of inject suite run nor .data files of milabench{hint}"
+    )
+
+
+class SuiteReader:
+    """Reads the suite's run in ``folder``, as often as it is wanted.
+
+    With ``follow`` the processes that run are followed by their raw files, as `inject watch` follows a
+    run; else what they have recorded so far is read as if they had ended. What has finished is read once.
+
+    Raises:
+        UserError: there is no plan, or it cannot be read.
+    """
+
+    def __init__(self, folder: str, follow: bool = False) -> None:
+        self.folder = folder
+        self.plan = plans.read_plan(folder)
+        self._follow = follow
+        self._states: dict[str, State] = {}
+        """By run folder, of the processes that run."""
+        self._finished: dict[str, tuple[Past, ProcessSummary]] = {}
+        self._benchmarks: dict[str, BenchmarkSummary] = {}
+
+    def read(self, now: float | None = None) -> SuiteSummary:
+        """The summary at ``now``, unix seconds. Raises UserError where the plan makes no sense."""
+        try:
+            return self._read(time.time() if now is None else now)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise NoResultsError(f"{self.folder}: cannot be understood: {error!r}") from None
+
+    def _read(self, now: float) -> SuiteSummary:
+        plan, status = self.plan, SuiteStatus(self.folder, self.plan)
+        found = self._processes(status, now)
+        jobs = [
+            replace(status.job(job), processes=tuple(found[each.key] for each in job.processes))
+            for job in plan.jobs
+        ]
+        state = status.state
+        return SuiteSummary(
+            folder=self.folder,
+            name=status.name,
+            file=plan.suite.get("file"),
+            state=state,
+            started=status.started,
+            resumed=status.resumed,
+            ended=status.ended,
+            machine=plan.machine,
+            options=plan.options,
+            jobs=tuple(jobs),
+            benchmarks=tuple(self._all_benchmarks(jobs)),
+            left_out=plan.left_out,
+            notes=tuple(status.notes()),
+            damage=tuple(status.damage()),
+        )
+
+    # -- processes
+
+    def _processes(self, status: SuiteStatus, now: float) -> dict[str, ProcessSummary]:
+        """Every process of the plan, by its key."""
+        found, unread, states = {}, [], self._states
+        self._states = {}
+        for job in self.plan.jobs:
+            past = status.past.get(job.key)
+            for process in job.processes:
+                known = self._finished.get(process.key)
+                if self._follow and past is not None and past.state == journal.STARTED:
+                    live = self._live(job, run_of(process, past), states, now)
+                    found[process.key] = replace(_summary(job, process, past), live=live)
+                elif known is not None and known[0] == past:
+                    found[process.key] = known[1]
+                else:
+                    unread.append((job, process, past))
+        if unread:
+            with ThreadPoolExecutor(2) as pool:  # reading waits for the disk as often as it parses
+                for each in pool.map(lambda one: self._ended(status, *one), unread):
+                    found[each.key] = each
+        return found
+
+    def _live(self, job: Job, run: str, states: Mapping[str, State], now: float) -> Snapshot:
+        """What the run of a process looks like, after what it has written since the last time."""
+        state = states.get(run)
+        if state is None:
+            state = State(os.path.join(self.folder, run), _goal(self._settings(job.benchmark)))
+            state.catch_up(CATCH_UP)
+        self._states[run] = state
+        shown = state.tick(now)
+        ended = end_from_record(self.folder, run) is not None
+        return replace(shown, state=ENDED) if ended else shown
+
+    def _ended(
+        self, status: SuiteStatus, job: Job, process: PlannedProcess, past: Past | None
+    ) -> ProcessSummary:
+        """A process that does not run, or is not followed, with its record and what is wrong with it."""
+        settings = self._settings(job.benchmark)
+        made = _summary(job, process, past)
+        folder = os.path.join(self.folder, run_of(process, past))
+        record = run_record.read(folder, _option(settings, "skip") or 0) if past else None
+        finished = made.state == journal.FINISHED
+        made = replace(
+            made,
+            folder=folder,
+            record=record,
+            reason=self._how(made, run_of(process, past))
+            if finished
+            else status.why_unfinished(past),
+        )
+        made = validation.judged_process(made, settings)
+        if past is not None and finished:
+            self._finished[made.key] = (past, made)
+        return made
+
+    def _how(self, process: ProcessSummary, run: str) -> str:
+        """How a process that has finished did so badly; nothing of one that ended well."""
+        ended = ProcessEnd(run, process.code, process.signal, process.timed_out)
+        return ended.wrong(self.folder) or ""
+
+    # -- benchmarks
+
+    def _settings(self, benchmark: str) -> Mapping[str, Any]:
+        return (self.plan.benchmarks.get(benchmark) or {}).get("settings") or {}
+
+    def _all_benchmarks(self, jobs: Sequence[JobSummary]) -> Iterator[BenchmarkSummary]:
+        by_name: dict[str, list[ProcessSummary]] = {}
+        for job in jobs:
+            by_name.setdefault(job.benchmark, []).extend(job.processes)
+        left_out = {each.benchmark: each for each in self.plan.left_out}
+        failures = [each.benchmark for each in self.plan.left_out if each.failure]
+        for name in dict.fromkeys([*self.plan.benchmarks, *by_name, *failures]):
+            reason = left_out.get(name)
+            if name in by_name or reason is None or reason.failure:
+                yield self._benchmark(name, tuple(by_name.get(name, ())), reason)
+
+    def _benchmark(
+        self, name: str, processes: tuple[ProcessSummary, ...], reason: LeftOut | None
+    ) -> BenchmarkSummary:
+        known = self._benchmarks.get(name)
+        if known is not None and [*map(id, known.processes)] == [*map(id, processes)]:
+            return known  # none of its processes has changed
+        planned = self.plan.benchmarks.get(name, {})
+        weight = planned.get("weight")
+        why = f"it did not run: {reason.reason if reason else 'nothing was planned'}"
+        self._benchmarks[name] = validation.judged_benchmark(
+            BenchmarkSummary(
+                name=name,
+                group=str(planned.get("group") or name),
+                family=str(planned.get("family") or planned.get("group") or name),
+                values=planned.get("values") or {},
+                tags=tuple(map(str, planned.get("tags") or ())),
+                weight=1.0 if weight is None else float(weight),
+                settings=planned.get("settings") or {},
+                processes=processes,
+                findings=() if processes else (Finding("error", False, FAILURE, why),),
+            )
+        )
+        return self._benchmarks[name]
+
+
+def _summary(job: Job, process: PlannedProcess, past: Past | None) -> ProcessSummary:
+    """What plan and journal say of a process."""
+    ended = (past.processes if past else {}).get(process.key) or {}
+    return ProcessSummary(
+        key=process.key,
+        benchmark=job.benchmark,
+        repeat=job.repeat,
+        slot=process.key.rpartition(".")[2],
+        devices=process.devices,
+        state=past.state if past else NEVER,
+        code=ended.get("code"),
+        signal=ended.get("signal"),
+        timed_out=bool(ended.get("timed_out")),
+    )
+
+
+def _option(settings: Mapping[str, Any], name: str) -> int | None:
+    """A number of steps among the options of a benchmark, for a run that does not say it itself."""
+    options = (settings.get("voir") or {}).get("options") or {}
+    number = options.get(name)
+    return number if isinstance(number, int) else None
+
+
+def _goal(settings: Mapping[str, Any]) -> int | None:
+    """Steps after which a benchmark is stopped, those that are skipped included."""
+    stop = _option(settings, "stop")
+    return None if stop is None else stop + (_option(settings, "skip") or 0)

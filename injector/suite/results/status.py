@@ -1,0 +1,176 @@
+"""What the plan and the journal of a suite's run say: its state, its jobs, and where their runs lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ...analysis.runs import Listed
+from ...analysis.wording import count
+from ...errors import UserError
+from ...store.folder import is_run
+from ..plan import jobs as plans
+from ..plan.jobs import Job, Plan, PlannedProcess, is_suite_run
+from ..run import folder as folders
+from ..run import journal
+from ..run.journal import Past
+from .summary import ENDED, INTERRUPTED, NEVER, RUNNING, STARTING, STOPPED, JobSummary
+
+
+def run_of(process: PlannedProcess, past: Past | None) -> str:
+    """The run folder of the latest attempt of ``process``, below the suite's."""
+    ended = (past.processes if past else {}).get(process.key) or {}
+    return str(ended.get("run") or process.run)
+
+
+class SuiteStatus:
+    """Plan and journal of the suite's run in ``folder``, read at one moment.
+
+    Any beginning of a journal can be read: it ends where a suite was killed. ``plan``: that of the
+    folder, if it is known already. Raises UserError where there is none, or it cannot be read.
+    """
+
+    def __init__(self, folder: str, plan: Plan | None = None) -> None:
+        self.folder = folder
+        self.plan = plans.read_plan(folder) if plan is None else plan
+        self.lines = journal.read_lines(folder)
+        self.past = journal.jobs_of(self.lines.records)
+        times = [float(record["time"]) for record in self.lines.records]
+        self.started, self.ended = min(times, default=None), max(times, default=None)
+        begun = [each for each in self.lines.records if each["event"] in ("begin", "resume")]
+        self.resumed = float(begun[-1]["time"]) if begun else None
+        """When it, or the last call that resumed it, began."""
+        events = [record["event"] for record in self.lines.records if record["event"] != "job"]
+        self._last = events[-1] if events else ""
+        # Each time the suite was killed one line at most is truncated; the next writer begins a new one.
+        ends = events.count("end") + events.count(journal.INTERRUPTED)
+        self._kills = max(len(begun) - ends, 0)
+        self._kills += self._last == journal.INTERRUPTED  # the line that goes on with it
+
+    @property
+    def name(self) -> str:
+        """Of the suite."""
+        return str(self.plan.suite.get("name") or os.path.basename(self.folder))
+
+    @property
+    def state(self) -> str:
+        """Of the suite: one of those that :mod:`.summary` names."""
+        if self._last == "end":
+            return ENDED
+        if self._last == journal.INTERRUPTED:
+            return INTERRUPTED
+        if not folders.is_held(self.folder):
+            return STOPPED
+        return RUNNING if self.lines.records else STARTING
+
+    def job(self, job: Job) -> JobSummary:
+        """What became of ``job``, without its processes."""
+        past = self.past.get(job.key)
+        if past is None:
+            return JobSummary(job.key, job.benchmark, job.expected)
+        return JobSummary(
+            job.key, job.benchmark, job.expected, past.state, past.ok, past.reason, past.time,
+            past.seconds,
+        )  # fmt: skip
+
+    def why_unfinished(self, past: Past | None) -> str:
+        """Why a job of which the journal has ``past`` did not run, or did not finish."""
+        if past is not None:
+            return past.reason or {
+                journal.STARTED: "it was begun and has not finished",
+                journal.INTERRUPTED: "it was begun and has not finished",
+            }.get(past.state, "")
+        if self._last == journal.INTERRUPTED:
+            return "it never ran: the suite was interrupted"
+        return "it never ran" + (
+            "" if self._last == "end" else ": the suite did not come to its end"
+        )
+
+    def notes(self) -> Iterator[str]:
+        """What a reader has to know before trusting the results."""
+        if not self.past and self._last != "end":
+            yield "nothing has run yet"
+        elif self._last != "end":
+            yield "the suite did not come to its end: inject suite run --resume goes on"
+        if 0 < self.lines.changed <= self._kills:
+            yield f"{count(self.lines.changed, 'line')} of {journal.FILE} truncated, and left out"
+
+    def damage(self) -> Iterator[str]:
+        """What of the journal is not as it was written, as sentences."""
+        changed = max(self.lines.changed - self._kills, self.lines.lost)
+        if changed:
+            yield f"{journal.FILE}: {count(changed, 'line')} not as written, and left out"
+        if self.lines.doubled:
+            yield f"{journal.FILE}: {count(self.lines.doubled, 'line')} there twice"
+        if unnamed := self._unnamed():
+            names = ", ".join(unnamed[:3]) + (", …" if len(unnamed) > 3 else "")
+            lines = "no line" if len(unnamed) == 1 else "no lines"
+            yield f"{journal.FILE}: {lines} of {names}, which has run"
+
+    def _unnamed(self) -> list[str]:
+        """Jobs that have run and are not in the journal: a job is written down before it starts."""
+        found = [
+            job.key for job in self.plan.jobs if job.key not in self.past and self._has_run(job)
+        ]
+        # One that has started since the journal was read is in it now.
+        now = journal.read(self.folder) if found else {}
+        return [key for key in found if key not in now]
+
+    def _has_run(self, job: Job) -> bool:
+        return any(is_run(os.path.join(self.folder, process.run)) for process in job.processes)
+
+
+def journal_damage(folder: str) -> list[str]:
+    """What of the journal of the suite's run in ``folder`` is not as it was written, as sentences."""
+    return list(SuiteStatus(folder).damage()) if is_suite_run(folder) else []
+
+
+def runs_of(path: str) -> list[tuple[dict[str, str], str]]:
+    """Every run folder of the suite in ``path``, of each process the latest attempt, with its labels.
+
+    Raises:
+        UserError: there is no plan, or it cannot be read.
+    """
+    status = SuiteStatus(path)
+    return [
+        (
+            {"benchmark": job.benchmark, "run": process.key},
+            os.path.join(path, run_of(process, status.past[job.key])),
+        )
+        for job in status.plan.jobs
+        if job.key in status.past
+        for process in job.processes
+    ]
+
+
+def listed(runs: str) -> list[Listed]:
+    """The suites that were run in the folder ``runs``, as a list of runs has them."""
+    return [_listed(path) for path in folders.newest_runs(runs)]
+
+
+def _listed(path: str) -> Listed:
+    name = os.path.basename(path)
+    unknown = Listed(name, name, *(None,) * 2, None, False, *(None,) * 4, "", None, None, None)
+    try:
+        status = SuiteStatus(path)
+    except UserError as error:
+        return unknown._replace(problem=str(error).replace(path, "it", 1))
+    plan, state, records = status.plan, status.state, status.lines.records
+    jobs = [status.job(job) for job in plan.jobs]
+    failed, over = sum(job.failed for job in jobs), sum(job.over for job in jobs)
+    verdict = f"suite {state}: {over - failed} of {count(len(jobs), 'job')} passed"
+    began = next((each["time"] for each in records if each["event"] == "begin"), None)
+    code = records[-1].get("code") if records else None
+    return unknown._replace(
+        name=status.name,
+        started=began,
+        duration=records[-1]["time"] - began if began is not None and state != RUNNING else None,
+        exit={ENDED: code, INTERRUPTED: 130}.get(state),
+        processes=sum(len(job.processes) for job in plan.jobs),
+        host=str(plan.machine.get("host")),
+        command=f"inject suite run {plan.suite.get('file')}",
+        verdict=verdict + (f", {failed} failed" if failed else ""),
+    )
+
+
+__all__ = ["NEVER", "SuiteStatus", "journal_damage", "listed", "run_of", "runs_of"]

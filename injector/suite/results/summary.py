@@ -1,0 +1,345 @@
+"""What a suite's runs came to: the immutable summary that one reading of their folder gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import fsum
+from typing import Any, NamedTuple
+
+from ...analysis.runs import UNCOLLECTED
+from ...live.snapshot import Snapshot
+from ..config.model import Suite
+from ..config.rules import FAILURE
+from ..plan.jobs import LeftOut
+from ..run.journal import FINISHED, NOT_STARTED
+from . import scores
+from .run_record import RunRecord
+
+OURS, MILABENCH = "injector", "milabench"
+"""Which program wrote a folder of runs."""
+NEVER = "never"
+"""The state of a process of which the journal has no line; the other states are the journal's."""
+STARTING, RUNNING, ENDED = "starting", "running", "ended"
+INTERRUPTED, STOPPED = "interrupted", "stopped"
+"""States of a suite; a suite that was killed has stopped."""
+
+
+class Finding(NamedTuple):
+    """What one layer of validation found."""
+
+    layer: str
+    ok: bool
+    severity: str
+    """What it is where it is not ok: ``"failure"``, ``"warning"``; of a remark, ``"note"``."""
+    sentence: str
+    """With the number that failed, and the one that is required."""
+    lines: tuple[str, ...] = ()
+    """The last lines of a traceback."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether it makes the run a failure."""
+        return not self.ok and self.severity == FAILURE
+
+
+@dataclass(frozen=True)
+class ProcessSummary:
+    """One process of a benchmark, which is one run of it."""
+
+    key: str
+    """``"resnet50.R0.D0"``."""
+    benchmark: str
+    repeat: int = 0
+    slot: str = "D0"
+    """Its place among the processes that run side by side."""
+    devices: tuple[str, ...] = ()
+    state: str = FINISHED
+    code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    reason: str = ""
+    """Why it did not run, or did not finish; of one that finished badly, how: ``exit code 1 (…)``."""
+    folder: str | None = None
+    record: RunRecord | None = None
+    findings: tuple[Finding, ...] = ()
+    live: Snapshot | None = None
+    """The state of its run, where it runs and is followed."""
+
+    @property
+    def failed(self) -> bool:
+        return any(finding.fails for finding in self.findings)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What of its record is lost or damaged, as sentences."""
+        if self.record is None:
+            lost = self.state == FINISHED and self.code == 0
+            return ("nothing is left of its record",) if lost else ()
+        if self.record.missing or self.state != FINISHED or self.record.schema is not None:
+            return self.record.missing
+        return (UNCOLLECTED,) if not self.record.error else (self.record.error,)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        return self.record.rates if self.record else ()
+
+
+@dataclass(frozen=True)
+class BenchmarkSummary:
+    """A benchmark: all its processes, over all repeats."""
+
+    name: str
+    group: str = ""
+    family: str = ""
+    """The entry of the YAML that it came from: another name where a matrix made it."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Of the names that a matrix, a sweep or a search gave its entry several values of."""
+    tags: tuple[str, ...] = ()
+    weight: float = 1.0
+    enabled: bool = True
+    """Whether it counts in the suite's score."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    processes: tuple[ProcessSummary, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """About all its processes together."""
+    width: int | None = None
+    """Devices of one process, where its processes do not say."""
+    peak_memory: float | None = None
+    """Bytes, where the program that wrote the folder has a rule of its own for it."""
+
+    @property
+    def runs(self) -> int:
+        """How many there should have been; one for a benchmark of which there is none."""
+        return max(len(self.processes), 1)
+
+    @property
+    def failures(self) -> int:
+        """Processes that failed; one more where something is wrong with all of them together."""
+        failed = sum(process.failed for process in self.processes)
+        return min(failed + any(finding.fails for finding in self.findings), self.runs)
+
+    @property
+    def devices(self) -> int:
+        """Devices that one process works on."""
+        if self.width is not None:
+            return self.width
+        return max((len(process.devices) for process in self.processes), default=0)
+
+    @property
+    def rates(self) -> list[float]:
+        return [rate for process in self.processes for rate in process.rates]
+
+    @property
+    def by_slot(self) -> dict[str, list[float]]:
+        """The rates of the processes that share a place, over all repeats."""
+        found: dict[str, list[float]] = {}
+        for process in self.processes:
+            found.setdefault(process.slot, []).extend(process.rates)
+        return found
+
+
+@dataclass(frozen=True)
+class JobSummary:
+    """One job of a suite: a benchmark, once, as the journal has it."""
+
+    key: str
+    benchmark: str
+    expected: float
+    """Seconds that it will probably take."""
+    state: str = NEVER
+    ok: bool = False
+    reason: str = ""
+    """Why it failed."""
+    time: float = 0.0
+    """Unix seconds of the journal's last line of it."""
+    seconds: float = 0.0
+    """How long it took, if it has finished."""
+    processes: tuple[ProcessSummary, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.state in (FINISHED, NOT_STARTED)
+
+    @property
+    def failed(self) -> bool:
+        return self.over and not (self.ok and self.state == FINISHED)
+
+
+@dataclass(frozen=True)
+class SuiteSummary:
+    """Everything that the folder of a suite's runs holds, read at one moment."""
+
+    folder: str
+    name: str
+    origin: str = OURS
+    file: str | None = None
+    state: str = ENDED
+    started: float | None = None
+    """Unix seconds."""
+    resumed: float | None = None
+    """When it, or the last call that resumed it, began."""
+    ended: float | None = None
+    """The time of the last line of its journal; None where that is not known."""
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    jobs: tuple[JobSummary, ...] = ()
+    benchmarks: tuple[BenchmarkSummary, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader has to know before trusting the numbers."""
+    damage: tuple[str, ...] = ()
+    """What of the suite's own files is missing or damaged, as sentences."""
+
+    @property
+    def processes(self) -> list[ProcessSummary]:
+        return [process for benchmark in self.benchmarks for process in benchmark.processes]
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """Of all processes that have one."""
+        return [process.record for process in self.processes if process.record]
+
+    @property
+    def missing(self) -> list[str]:
+        """What is missing of all its records, as sentences that name the run."""
+        found = [f"{each.key}: {text}" for each in self.processes for text in each.missing]
+        return [*self.damage, *found]
+
+    @property
+    def ddof(self) -> int:
+        """How its standard deviations are computed."""
+        return scores.POPULATION if self.origin == MILABENCH else scores.SAMPLE
+
+
+def as_planned_by(summary: SuiteSummary, suite: Suite) -> SuiteSummary:
+    """``summary`` with the weights of ``suite``; every benchmark of it that has no run has failed.
+
+    For folders that do not say themselves what should have run.
+    """
+    weights = {each.name: each.weight for each in suite.benchmarks if each.enabled}
+    known = {each.name for each in summary.benchmarks}
+    known |= {each.benchmark for each in summary.left_out}
+    why = Finding("error", False, FAILURE, "it did not run: there is no record of it")
+    absent = [
+        BenchmarkSummary(
+            each.name, each.group, each.family, tags=each.tags, weight=each.weight, findings=(why,)
+        )
+        for each in suite.benchmarks
+        if each.enabled and each.name not in known
+    ]
+    found = [
+        replace(each, weight=weights.get(each.name, each.weight)) for each in summary.benchmarks
+    ]
+    left_out = tuple(
+        replace(each, weight=weights.get(each.benchmark, each.weight)) for each in summary.left_out
+    )
+    return replace(summary, benchmarks=(*found, *absent), left_out=left_out)
+
+
+# --- the table of benchmarks ----------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """The figures of one benchmark; docs/scores.md defines each. None for what is not known."""
+
+    benchmark: str
+    fail: int
+    """Runs that failed; one for a benchmark that should have run and did not."""
+    n: int
+    """Runs that there should have been."""
+    ngpu: int
+    """Devices of one run."""
+    perf: float | None
+    unit: str
+    sem: float | None
+    """The standard error of perf, as a fraction of it."""
+    std: float | None
+    """The standard deviation of the rates, as a fraction of perf."""
+    peak_memory: float | None
+    """Bytes, the most that any of its devices held."""
+    energy: float | None
+    """Joules of one run."""
+    perf_per_watt: float | None
+    """perf by the watts of one run."""
+    score: float
+    weight: float
+    """What it counts in the suite's score."""
+
+
+class Total(NamedTuple):
+    """The whole suite."""
+
+    fail: int
+    n: int
+    score: float | None
+    """None where no benchmark has a weight, and where none scores more than 0."""
+    weight: float
+    """Of everything that the score counts."""
+    left_out: float
+    """Weight of what was left out, which counts with 0."""
+    score_of_run: float | None
+    """The score without what was left out."""
+
+    @property
+    def failure_rate(self) -> float:
+        """0…1."""
+        return self.fail / self.n if self.n else 0.0
+
+
+def rows(suite: SuiteSummary) -> list[Row]:
+    """A row for each benchmark that ran or should have."""
+    return [row_of(benchmark, suite.ddof) for benchmark in suite.benchmarks]
+
+
+def row_of(benchmark: BenchmarkSummary, ddof: int = scores.SAMPLE) -> Row:
+    """The figures of ``benchmark``."""
+    perf = scores.perf(benchmark.rates, ddof)
+    records = [process.record for process in benchmark.processes if process.record]
+    units = [
+        process.record.unit for process in benchmark.processes if process.record and process.rates
+    ]
+    power = _mean(record.power for record in records)
+    peaks = [record.memory for record in records if record.memory is not None]
+    return Row(
+        benchmark=benchmark.name,
+        fail=benchmark.failures,
+        n=benchmark.runs,
+        ngpu=benchmark.devices,
+        perf=perf.mean if perf else None,
+        unit=" or ".join(dict.fromkeys(units)) or "items/s",
+        sem=perf.sem_share if perf else None,
+        std=perf.std_share if perf else None,
+        peak_memory=max(peaks, default=None) if benchmark.peak_memory is None else benchmark.peak_memory,
+        energy=_mean(record.energy for record in records),
+        perf_per_watt=perf.mean / power if perf and power else None,
+        score=scores.benchmark_score(benchmark.by_slot, benchmark.runs, benchmark.failures, ddof),
+        weight=benchmark.weight if benchmark.enabled else 0.0,
+    )  # fmt: skip
+
+
+def total(suite: SuiteSummary) -> Total:
+    """All benchmarks together, and as in milabench those that this machine is not made for, with 0."""
+    found = rows(suite)
+    ran = [(row.score, row.weight) for row in found]
+    absent = [(0.0, each.weight) for each in suite.left_out if not each.failure]
+    return Total(
+        fail=sum(row.fail for row in found),
+        n=sum(row.n for row in found),
+        score=_score([*ran, *absent]),
+        weight=fsum(weight for _, weight in (*ran, *absent)),
+        left_out=fsum(weight for _, weight in absent),
+        score_of_run=_score(ran),
+    )
+
+
+def _score(weighted: Sequence[tuple[float, float]]) -> float | None:
+    """The suite's score; None where all are 0, since the 1 that the formula gives looks like a result."""
+    measured = any(each > 0 and weight > 0 for each, weight in weighted)
+    return scores.suite_score(weighted) if measured else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fsum(known) / len(known) if known else None
