@@ -123,7 +123,7 @@ TimeSeries = dict[str, dict[str, Line]]
 """By ``rate step loss load memory power cpu rss``, and by what it is of: a task, rank, device, host."""
 
 
-def course(run: Run) -> TimeSeries:
+def time_series(run: Run) -> TimeSeries:
     """What was recorded of ``run`` over its time; fractions, bytes, watts, seconds, items per second.
 
     Where the items of a step cannot be told, rates are in steps per second. Raises OSError.

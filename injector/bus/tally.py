@@ -293,7 +293,7 @@ def _auto_missed_text(told: dict[str, Any]) -> str:
     names = ", ".join(str(miss.get("what")) for miss in told["missed"])
     tested = " – ".join(dict.fromkeys(map(str, told.get("tested") or ()))) or "no version"
     version = f"{told['library']} {told['version'] or ''}".strip()
-    return f"{version} has not what its voirfile looks for (tested with {tested}): {names}"
+    return f"{version} lacks what its shipped voirfile probes (tested with {tested}): {names}"
 
 
 def _silent_probe(probe: dict[str, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ VERBS = {
     "runs": "list the runs of a folder",
     "query": "ask a run in SQL",
     "pack": "turn a finished run's spans into Parquet",
-    "watch": "watch a run that goes on",
+    "watch": "watch a run while it is running",
     "new": "write a benchmark of a program, with a voirfile that finds its loop",
     "suite": "install, prepare, run and score many programs, described by one YAML",
 }

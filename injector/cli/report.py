@@ -1,4 +1,4 @@
-"""``inject report``: what a run folder has to tell."""
+"""``inject report``: the report of a run, or of a suite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     result = argparse.ArgumentParser(
         prog="inject report",
-        description="Print what a run, or a suite, has to tell. Run folders of milabench are read as well.",
+        description="Print the report of a run, or of a suite. Run folders of milabench are read as well.",
     )
     add_run(result, "?")
     add_base(result)

@@ -258,7 +258,9 @@ class _Run:
 
     def about_its_end(self, ended: supervisor.Ended) -> list[str]:
         """What we did to end it."""
-        lines = [f"outlived the program, and was ended: {words}" for words in ended.outlived]
+        lines = [
+            f"a process outlived the program, and was ended: {words}" for words in ended.outlived
+        ]
         if ended.timed_out:
             lines.append(f"ended by --timeout after {ended.ended - ended.started:.1f} s")
         words = {word.partition("=")[0] for word in self.command.arguments} - {"--help"}

@@ -1,4 +1,4 @@
-"""``inject watch``: a run that goes on, or is over, seen from another terminal or a browser."""
+"""``inject watch``: a run while it is running, or afterwards, seen from another terminal or a browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ..analysis.summary import summarise
-from ..analysis.timeseries import course
+from ..analysis.timeseries import time_series
 from ..errors import UserError
 from ..live.snapshot import Snapshot
 from ..live.state import State
@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     result = argparse.ArgumentParser(
         prog="inject watch",
-        description="Watch a run or a suite that goes on, also one on another machine through a "
+        description="Watch a run or a suite while it is running, also one on another machine through a "
         "shared folder.",
     )
     add_run(result, "?")
@@ -153,14 +153,14 @@ def _serve(run: Run, port: int) -> int:
     def follow() -> bool:
         if end.come():
             with collected(open_run(run.path)) as ended:
-                page.course = course(ended)
+                page.whole = time_series(ended)
                 page.show(snapshot(summarise(ended)))
             return True
         page.show(state.tick())
         if page.past is None:  # what was before the page was opened, as far as it can be read
             page.past = {}
             with suppress(OSError), collected(open_run(run.path)) as so_far:
-                page.past = course(so_far)
+                page.past = time_series(so_far)
         return False
 
     return serve(page, follow)

@@ -35,7 +35,7 @@ class NewRecord(NamedTuple):
 
 
 class Follower:
-    """Gives what is new in the raw files of the run in ``folder`` each time it is asked.
+    """Reads what is new in the raw files of the run in ``folder``, at each :meth:`poll`.
 
     Records of a log come in order, and before the spans that were written after them.
     """

@@ -18,21 +18,21 @@ KEPT = 64
 class Piece:
     """A span of the thread that lies in no other one; times are nanoseconds."""
 
-    __slots__ = ("end", "evaluates", "length", "regions", "start", "whose")
+    __slots__ = ("end", "evaluates", "length", "loader", "regions", "start")
 
     def __init__(
         self,
         start: int,
         end: int,
         regions: dict[str, int],
-        whose: object = None,
+        loader: object = None,
         evaluates: bool = False,
     ) -> None:
         self.start, self.end, self.length = start, end, end - start
         self.regions = regions
         """Of each, without those inside it."""
-        self.whose = whose
-        """The loader, where it is a fetch."""
+        self.loader = loader
+        """Where it is a fetch."""
         self.evaluates = evaluates
 
 
@@ -53,11 +53,11 @@ class Parts:
         """Nanoseconds of evaluation since then that are kept no more."""
 
     def span(
-        self, start: int, end: int, region: str, whose: object = None, gives: bool = False
+        self, start: int, end: int, region: str, loader: object = None, gives: bool = False
     ) -> None:
-        """A region of training has ended; ``whose`` is the loader of a fetch.
+        """A region of training has ended; ``loader`` is the loader of a fetch.
 
-        ``gives`` says of a wait that it gives something: the step's batch, before a model is called.
+        ``gives``: whether a wait gives something: the step's batch, before a model is called.
         """
         if region in STRUCTURE or (self._begin is not None and start < self._begin):
             return  # it lies around steps
@@ -65,10 +65,10 @@ class Parts:
             region = "io"
         piece = self._around(start, end, "io" if region in READING else region)
         if region in READING:
-            piece.regions, piece.whose = {"io": end - start}, whose
+            piece.regions, piece.loader = {"io": end - start}, loader
         elif region != WAIT and WAIT in piece.regions:  # what is waited for in a region is its own
             piece.regions[region] += piece.regions.pop(WAIT)
-            if self._begin is None and whose in self._pacing:
+            if self._begin is None and loader in self._pacing:
                 self._begin, self._pieces = start, []
         self._keep(piece)
 
@@ -79,17 +79,17 @@ class Parts:
             start = self._pieces.pop().start
         self._keep(Piece(start, end, {}, evaluates=True))
 
-    def exhausted(self, start: int, whose: object) -> None:
+    def exhausted(self, start: int, loader: object) -> None:
         """A loader had no more batches: its last step is over, and none has begun."""
-        if whose in self._pacing:
+        if loader in self._pacing:
             self._commit(start)
             self._begin = None
 
-    def fetched(self, start: int, whose: object) -> None:
+    def fetched(self, start: int, loader: object) -> None:
         """A step has ended with the fetch that is the last span."""
-        if whose not in self._pacing:
-            self._pacing.add(whose)
-            before = [p.start for p in self._pieces if p.whose == whose and p.start < start]
+        if loader not in self._pacing:
+            self._pacing.add(loader)
+            before = [p.start for p in self._pieces if p.loader == loader and p.start < start]
             self._begin = before[-1] if before else None
         self._commit(start)
 
@@ -133,7 +133,7 @@ class Parts:
     def _is_of_evaluation(self, piece: Piece) -> bool:
         if piece.evaluates:
             return True
-        return piece.whose is not None and piece.whose not in self._pacing
+        return piece.loader is not None and piece.loader not in self._pacing
 
     def _commit(self, moment: int) -> None:
         """Sum up what began before ``moment``, as a step that ended then."""
@@ -200,7 +200,7 @@ class TaskProgress:
     def mark(self, others: bool) -> None:
         """Remember the sums of this moment, for the rates that follow.
 
-        ``others`` says whether the process went on with another task. Where it did so instead, the window
+        ``others``: whether the process went on with another task. Where it did so instead, the window
         ends, and another one begins when it comes back.
         """
         if not self.moved:

@@ -1,7 +1,7 @@
 """How far a training loop has come and how far it has to go, where that can be known.
 
-How many batches a pass over a loader has is what the loader says of itself, or what its last pass had. How
-many passes there will be is read in the program's text: the loop is within a loop over a range, or in a
+The number of batches of a pass is what the loader gives as its length, or what its last pass had. The
+number of passes is read in the program's text: the loop is within a loop over a range, or in a
 function that is called within one, whose end is a number, a name for one, or an option of the command line.
 """
 
@@ -17,7 +17,8 @@ MOST_TEXT = 1_000_000
 """Bytes of a program that is read."""
 
 
-Whose = tuple[object, str]
+LoaderKey = tuple[object, str]
+"""The object that is fetched from, and the line of the program."""
 
 
 class LoopPosition(NamedTuple):
@@ -31,51 +32,51 @@ class LoopPosition(NamedTuple):
     """That were fetched so far."""
 
 
-class Ahead:
-    """The passes of one process over its loaders; a pass is identified by object and line of the program."""
+class LoopPositions:
+    """The passes of one process over its loaders; a pass is identified by loader."""
 
     def __init__(self) -> None:
-        self._told: dict[object, int] = {}
-        """By object, batches of a pass, as its loader says."""
-        self._had: dict[Whose, int] = {}
+        self._announced: dict[object, int] = {}
+        """By object, batches of a pass, as its loader gives it."""
+        self._last_pass: dict[LoaderKey, int] = {}
         """Batches of the last pass that is over."""
-        self._fetched: dict[Whose, int] = {}
+        self._fetched: dict[LoaderKey, int] = {}
         """Batches of the pass that goes on."""
-        self._all: dict[Whose, int] = {}
-        self._passes: dict[Whose, int] = {}
+        self._total: dict[LoaderKey, int] = {}
+        self._passes: dict[LoaderKey, int] = {}
         """Passes that are over."""
-        self._places: dict[Whose, Any] = {}
+        self._places: dict[LoaderKey, Any] = {}
 
-    def told(self, of: object, batches: object) -> None:
-        """A loader says how many batches a pass has."""
+    def announced(self, of: object, batches: object) -> None:
+        """A loader gives the number of batches of a pass."""
         if isinstance(batches, int) and batches > 0:
-            self._told[of] = batches
+            self._announced[of] = batches
 
-    def fetch(self, whose: Whose, place: Any) -> None:
+    def fetch(self, loader: LoaderKey, place: Any) -> None:
         """A batch was fetched."""
-        self._fetched[whose] = self._fetched.get(whose, 0) + 1
-        self._all[whose] = self._all.get(whose, 0) + 1
-        self._places[whose] = place
+        self._fetched[loader] = self._fetched.get(loader, 0) + 1
+        self._total[loader] = self._total.get(loader, 0) + 1
+        self._places[loader] = place
 
-    def end(self, whose: Whose) -> None:
+    def end(self, loader: LoaderKey) -> None:
         """A loader ran dry: its pass is over."""
-        self._had[whose] = self._fetched.pop(whose, 0)
-        self._passes[whose] = self._passes.get(whose, 0) + 1
+        self._last_pass[loader] = self._fetched.pop(loader, 0)
+        self._passes[loader] = self._passes.get(loader, 0) + 1
 
-    def course(self, argv: Sequence[str]) -> LoopPosition | None:
+    def current(self, argv: Sequence[str]) -> LoopPosition | None:
         """Of the loop that fetched most batches; None where nothing is known of its length."""
-        if not self._all:
+        if not self._total:
             return None
-        whose = max(self._all, key=lambda each: self._all[each])
-        length = self._told.get(whose[0]) or self._had.get(whose, 0)
+        loader = max(self._total, key=lambda each: self._total[each])
+        length = self._announced.get(loader[0]) or self._last_pass.get(loader, 0)
         batch, done, every = (
-            self._fetched.get(whose, 0),
-            self._passes.get(whose, 0),
-            self._all[whose],
+            self._fetched.get(loader, 0),
+            self._passes.get(loader, 0),
+            self._total[loader],
         )
         if not length or batch > length:
             return None
-        place = self._places[whose] or {}
+        place = self._places[loader] or {}
         passes = epochs(str(place.get("file")), int(place.get("line") or 0), tuple(argv))
         if passes is None or done + (batch > 0) > passes:
             return LoopPosition(f"batch {batch} of {length}", None, every)

@@ -13,7 +13,7 @@ from ..bus.endings import error_of
 from ..measure.pace import Lane
 from ..store.layout import ITEMS_MASK, WAIT, gives, is_loaders
 from .parts import WINDOW, Parts, TaskProgress
-from .position import Ahead
+from .position import LoopPositions
 
 TRAIN, EVALUATION = "train", "evaluation"
 LENGTHS = 64
@@ -43,9 +43,9 @@ class SiteKind:
         "paces",
         "region",
         "site",
+        "source",
         "task",
         "thread",
-        "whose",
     )
 
     def __init__(self, site: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class SiteKind:
         self.region = str(site.get("region"))
         self.thread = int(site.get("thread") or 0)
         self.of = site.get("of")
-        self.whose = self.of, str(site.get("place"))
+        self.source = self.of, str(site.get("place"))
         self.gives = self.region == WAIT and gives(site.get("what"))
         self.evaluates = site.get("phase") in ("eval", "predict")
         self.learns = site.get("phase") == "train"
@@ -113,11 +113,11 @@ class LiveProcess:
         """By task, items that were drawn for its models: of the last batches before each call, of all;
         and how often."""
         self._explicit: set[str] = set()
-        """Tasks whose steps say themselves how many items they have."""
+        """Tasks whose steps record their number of items."""
         self._marks: deque[Sums] = deque([Sums(0.0, 0, {})])
         self._stepped = 0
         self._lengths: deque[float] = deque(maxlen=LENGTHS)
-        self.ahead = Ahead()
+        self.positions = LoopPositions()
         """Its loaders' passes."""
 
     # -- what comes
@@ -136,7 +136,7 @@ class LiveProcess:
             if data.get("clock") != "device":
                 self._kinds[data.get("site", 0)] = SiteKind(data)
         elif event == "ahead":
-            self.ahead.told(data.get("of"), data.get("batches"))
+            self.positions.announced(data.get("of"), data.get("batches"))
         elif event == "error":
             self.error = error_of(data)
         elif event == "end":
@@ -175,7 +175,7 @@ class LiveProcess:
             if kind.region == "forward":
                 self._forward(progress, kind, payload & ITEMS_MASK)
             elif payload and kind.region == "io":
-                self._fetched.setdefault(kind.whose, []).append(payload & ITEMS_MASK)
+                self._fetched.setdefault(kind.source, []).append(payload & ITEMS_MASK)
         self._part(start, end, kind)
         if kind.paces:
             self._paced(kind, start, end)
@@ -191,11 +191,11 @@ class LiveProcess:
             if not kind.evaluates:
                 parts.stepped(start, end)
         elif kind.region == "io.end":
-            parts.exhausted(start, kind.whose)
+            parts.exhausted(start, kind.source)
         elif kind.evaluates and kind.of in self._trained:
             parts.evaluated(start, end)
         else:
-            parts.span(start, end, kind.region, kind.whose, kind.gives)
+            parts.span(start, end, kind.region, kind.source, kind.gives)
 
     def _progress(self, task: str) -> TaskProgress:
         progress = self.tasks.get(task)
@@ -264,13 +264,13 @@ class LiveProcess:
         if kind.region == "step":
             lane.step()
         elif kind.region == "io.end":
-            lane.end(kind.whose)
-            self.ahead.end(kind.whose)
+            lane.end(kind.source)
+            self.positions.end(kind.source)
         elif kind.region == "io":
-            self.ahead.fetch(kind.whose, kind.site.get("place"))
-            if lane.fetch(kind.whose):
-                self._parts[kind.thread].fetched(start, kind.whose)
-        elif lane.update(kind.whose):
+            self.positions.fetch(kind.source, kind.site.get("place"))
+            if lane.fetch(kind.source):
+                self._parts[kind.thread].fetched(start, kind.source)
+        elif lane.update(kind.source):
             self._parts[kind.thread].updated(end)
         steps = max(lane.steps for lane in self._lanes.values())
         progress = self._progress(TRAIN)

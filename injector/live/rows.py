@@ -45,7 +45,7 @@ def rows_of(
 ) -> list[ProcessState]:
     """The processes that have a row, of each rank that of the latest attempt, in the order of ranks.
 
-    ``raw`` is the folder of their files, ``now`` is unix seconds, ``over`` says that the run has ended.
+    ``raw`` is the folder of their files, ``now`` is unix seconds, ``over``: whether the run has ended.
     """
     known = [_Known(process, process.as_rank(round(now * 1e9), over)) for process in processes]
     known.sort(key=lambda each: each.process.facts.get("monotonic_ns") or 0)

@@ -133,7 +133,7 @@ class Snapshot:
     devices: tuple[DeviceRow, ...]
     hosts: tuple[HostRow, ...]
     tasks: tuple[TaskRow, ...] = ()
-    course: str = ""
+    position: str = ""
     """How far the loop has come, where its length is known: ``epoch 2 of 3, batch 312 of 1500``."""
     missing: tuple[str, ...] = ()
     """Of the record of a run that is over, what is damaged or lost."""

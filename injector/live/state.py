@@ -1,4 +1,4 @@
-"""The state of a run that goes on: fed by a follower, asked for snapshots."""
+"""The state of a run while it is running: fed by a follower, read as snapshots."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class State:
             elif found.monitor:
                 self._monitors.setdefault(found.process, MonitorState(found.process)).take(found)
             else:
-                self._told(found)
+                self._take(found)
         for process in self._processes.values():
             process.mark()
         self._endings()
@@ -75,8 +75,8 @@ class State:
             self._processes[name] = LiveProcess(name)
         return self._processes[name]
 
-    def _told(self, record: NewRecord) -> None:
-        """A record of a process; a launcher also tells of those that it has started."""
+    def _take(self, record: NewRecord) -> None:
+        """A record of a process; a launcher also records the end of those that it has started."""
         process = self._process(record.process)
         process.record(record.event, record.data)
         if record.event == "exited" and isinstance(record.data, dict):
@@ -99,9 +99,9 @@ class State:
             for process in numbers.get((host, pid), ()):
                 if (process.facts.get("monotonic_ns") or 0) <= moment:
                     process.has_gone(code)
-        for where, number, told in self._exited:
+        for where, number, code in self._exited:
             for process in numbers.get((where, number), ())[-1:]:
-                process.has_gone(told)
+                process.has_gone(code)
 
     def _last_values(self) -> None:
         """The last number of each series."""
@@ -117,15 +117,15 @@ class State:
         there = [row for row in rows if row.state not in GONE] or rows
         jobs = task_rows([member for member in members if member.process.shown])
         main = jobs[0] if jobs else None
-        course = self._course(standing)
+        position = self._position(standing)
         return Snapshot(
             name=os.path.basename(self.folder).rsplit(".", 2)[0],
             elapsed=max(now - self._began(now), 0.0),
-            state=self._said(rows),
+            state=self._job_state(rows),
             steps=min((row.steps for row in there), default=0),
             goal=self.goal,
-            left=self._left(standing, there, course),
-            course=course.text if course else "",
+            left=self._left(standing, there, position),
+            position=position.text if position else "",
             unit=main.unit if main else "steps/s",
             rate=main.rate if main else None,
             overall=main.overall if main else None,
@@ -139,7 +139,7 @@ class State:
         )
 
     def _left(
-        self, standing: list[ProcessState], rows: list[RankRow], course: LoopPosition | None
+        self, standing: list[ProcessState], rows: list[RankRow], position: LoopPosition | None
     ) -> float | None:
         """Seconds at the window's speed, or where there is none yet, at that of the whole loop."""
         paces = [row.step for row in rows if row.step is not None]
@@ -150,24 +150,24 @@ class State:
             return None
         if self.goal is not None:
             return max(self.goal - steps, 0) * step
-        if course is None or course.left is None:
+        if position is None or position.left is None:
             return None
         # Several batches may make a step.
-        return course.left * step * steps / max(course.batches, 1)
+        return position.left * step * steps / max(position.batches, 1)
 
-    def _course(self, standing: list[ProcessState]) -> LoopPosition | None:
+    def _position(self, standing: list[ProcessState]) -> LoopPosition | None:
         """Of the first rank: the others go with it."""
         if not standing or self.ended:
             return None
         process = standing[0].process
         argv = process.facts.get("argv")
-        return process.ahead.course(argv if isinstance(argv, list) else ())
+        return process.positions.current(argv if isinstance(argv, list) else ())
 
     def _began(self, now: float) -> float:
         times = [p.facts.get("time") for p in self._processes.values()]
         return min((t for t in times if isinstance(t, (int, float))), default=now)
 
-    def _said(self, rows: list[RankRow]) -> str:
+    def _job_state(self, rows: list[RankRow]) -> str:
         states = {row.state for row in rows}
         if self.ended or states == {"ended"}:
             return "ended"
@@ -231,7 +231,7 @@ class MonitorState:
 
     def __init__(self, name: str) -> None:
         self.host = name.rpartition(".")[0]
-        """Of the name ``HOST.PID``; replaced by what it says itself."""
+        """Of the name ``HOST.PID``; replaced by the host that its records name."""
         self.exits: list[tuple[int, int, int | None]] = []
         """Number, moment (ns of the monotonic clock) and exit code of processes that ended."""
         self._before: dict[str, Any] | None = None
@@ -305,7 +305,7 @@ class MonitorState:
 
 
 def _uses(row: RankRow, number: str, state: dict[str, Any]) -> bool:
-    """Whether a rank works on a device: its driver lists the process, or else the rank itself says so."""
+    """Whether a rank works on a device: its driver lists the process, or else the rank recorded it."""
     users = state.get("processes")
     if isinstance(users, dict) and str(row.pid) in users:
         return True

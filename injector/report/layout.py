@@ -1,7 +1,7 @@
 """How a report fits where it goes: the width and the colours of a terminal, or a pipe, which has neither.
 
-Whoever writes to a stream lays out for it (:func:`laid_out`); the text of a report asks :func:`room` how
-long a line may be. Colours come last, over lines that are whole, so that no width counts them.
+Code that writes to a stream lays out for it (:func:`laid_out`); a report takes from :func:`room` how long
+a line may be. Colours come last, over lines that are whole, so that no width counts them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import TextIO
 
 WIDTH = 100
-"""Columns of a line where no terminal says otherwise, and the most that sentences take."""
+"""Columns of a line where there is no terminal, and the most that sentences take."""
 NARROWEST, WIDEST = 40, 240
 BARS = 80
 """Columns of a line from which there is room for bars."""
@@ -103,7 +103,7 @@ _PAINTS = (
 )
 """What is painted of a line, with the number of its colour; the first that covers a place has it."""
 _FIRST = re.compile(r"^(verdict|broken|missing|restarted)\b.*(?:\n {9,}\S.*)*", re.MULTILINE)
-"""What is said before anything else, whole: it may be wrapped."""
+"""Sentences that stand first, painted whole: they may be wrapped."""
 
 
 def painted(text: str) -> str:
@@ -118,11 +118,11 @@ def painted(text: str) -> str:
     return "".join([*parts, _lines(text[at:])])
 
 
-def _color(said: re.Match[str]) -> str:
-    if said[1] != "verdict":
-        return _YELLOW if said[1] == "restarted" else _RED
+def _color(match: re.Match[str]) -> str:
+    if match[1] != "verdict":
+        return _YELLOW if match[1] == "restarted" else _RED
     colors = {"critical)": f"{_BOLD};{_RED}", "warning)": f"{_BOLD};{_YELLOW}"}
-    return colors.get(said[0].rpartition("(")[2], "")
+    return colors.get(match[0].rpartition("(")[2], "")
 
 
 def _lines(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A run that goes on, as a few lines of a terminal."""
+"""A run while it is running, as a few lines of a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .text import clean, columns, duration, figure, fit, wrap
 TROUBLE = ("died", "hung", "silent", "waiting", "restarted")
 """States of ranks that a reader has to see before all others."""
 RANKS = 8
-"""Rows of ranks, and of devices, beyond which only their number is said."""
+"""Rows of ranks, and of devices, beyond which only their number is shown."""
 
 
 def lines(snapshot: Snapshot, width: int = 0) -> list[str]:
@@ -92,8 +92,8 @@ def _progress(snapshot: Snapshot) -> str:
     if snapshot.goal is not None:
         steps += f" of {snapshot.goal}"
     parts = [clean(snapshot.name), snapshot.state, *([steps] if snapshot.ranks else [])]
-    if snapshot.course:
-        parts.append(clean(snapshot.course))
+    if snapshot.position:
+        parts.append(clean(snapshot.position))
     if snapshot.left is not None and snapshot.state != "ended":
         about = "" if snapshot.goal is not None else "about "
         parts.append(f"{about}{duration(snapshot.left)} left")

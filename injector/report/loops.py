@@ -263,7 +263,7 @@ def _longest(track: LoopRank, tracks: Sequence[LoopRank]) -> str:
     for region, seconds in track.regions.items():
         others = [each.regions.get(region, 0.0) for each in tracks if each is not track]
         excess = seconds - percentile(sorted(others), 0.5)
-        # Less than a hundredth of a step is nobody's business.
+        # Less than a hundredth of a step is noise.
         if region != "comm" and excess > most and excess >= 0.01 * track.step.median:
             most, where = excess, region
     return f"{fit(clean(where), 20)} +{short(most)}" if where else ""

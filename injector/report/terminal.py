@@ -65,12 +65,12 @@ def _missing(summary: Summary) -> list[str]:
     return as_missing(summary.missing, more if summary.incomplete else [])
 
 
-def as_missing(said: Sequence[str], more: Sequence[str] = ()) -> list[str]:
+def as_missing(missing: Sequence[str], more: Sequence[str] = ()) -> list[str]:
     """What is missing of a record, as many sentences as fit, and ``more``; nothing of a whole record."""
-    if not said:
+    if not missing:
         return []
-    rest = [f"… and {len(said) - LIMIT} more"] if len(said) > LIMIT else []
-    return [*labelled("missing", [*said[:LIMIT], *rest, *more], indent=0, width=9), ""]
+    rest = [f"… and {len(missing) - LIMIT} more"] if len(missing) > LIMIT else []
+    return [*labelled("missing", [*missing[:LIMIT], *rest, *more], indent=0, width=9), ""]
 
 
 def _header(summary: Summary) -> list[str]:
@@ -95,8 +95,8 @@ def ending(summary: Summary) -> list[str]:
     """How the run ended, in a line or two."""
     if summary.foreign:
         return [line.strip() for line in _foreign(summary)[1:]]
-    said = [_exit(summary), *(["ended by --timeout"] if summary.timed_out else [])]
-    return [" · ".join(said), *(line.strip() for line in _error(summary))]
+    ended = [_exit(summary), *(["ended by --timeout"] if summary.timed_out else [])]
+    return [" · ".join(ended), *(line.strip() for line in _error(summary))]
 
 
 def _machine(host: str | None, found: Profile) -> list[str]:
@@ -143,8 +143,8 @@ def _foreign(summary: Summary) -> list[str]:
         began, ended = number(start.get("time")), number(end.get("time"))
         took = duration(ended - began) if began is not None and ended is not None else "no end"
         code = end.get("return_code")
-        said = exit_code(code) if isinstance(code, int) else "exit not known"
-        lines += wrapped(f"{bench + ': ' if bench else ''}{said} · {took}", 2)
+        how = exit_code(code) if isinstance(code, int) else "exit not known"
+        lines += wrapped(f"{bench + ': ' if bench else ''}{how} · {took}", 2)
     return lines
 
 

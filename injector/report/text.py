@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 LIMIT = 12
-"""Rows of a table or list beyond which only their number is said."""
+"""Rows of a table or list beyond which only their number is shown."""
 
 _WIDE = frozenset("WF")
 _FULL = "█"

@@ -57,9 +57,9 @@ def lines(tree: Node, depth: int = _DEEP, left_out: str = "") -> list[str]:
     """A table of ``tree``: its first row is the step, 100 %, which the regions below add up to.
 
     A region has one row; where several lines have it, they stand below with a row each.
-    ``left_out`` says which steps the shares exclude.
+    ``left_out``: which steps the shares exclude.
     """
-    # Where the step is paced is said above the table.
+    # The line that paces the step stands above the table.
     rows = [_Row(fit(clean(tree.name), _NAME), "", tree, tree.share), *_rows(tree, "", depth)]
     nodes = [row.node for row in rows if row.node is not None]
     unit = TimeUnit(max((node.host.median for node in nodes), default=0.0))

@@ -52,7 +52,7 @@ def _who(summary: Summary, index: int) -> str:
 
 
 def no_rates(summary: Summary) -> list[str]:
-    """Say why there are no rates, as far as it is known."""
+    """Why there are no rates, as far as it is known."""
     if summary.incomplete:
         return ["what was trained is not known: parts of the record are missing", ""]
     ours = not summary.foreign
@@ -73,13 +73,13 @@ def no_rates(summary: Summary) -> list[str]:
 
 def _not_trained(summary: Summary) -> str:
     """Of a program without a voirfile, why its libraries recorded nothing."""
-    asked = "no voirfile records rates"
+    no_rates = "no voirfile records rates"
     if summary.automatic is None:
-        return f"no rates were recorded: {asked}"
+        return f"no rates were recorded: {no_rates}"
     libraries = [str(each.get("library")) for each in summary.automatic]
     if libraries:
-        return f"nothing was trained with {fit(', '.join(libraries), 30)}, and {asked}"
-    return f"no training library was imported, and {asked}"
+        return f"nothing was trained with {fit(', '.join(libraries), 30)}, and {no_rates}"
+    return f"no training library was imported, and {no_rates}"
 
 
 def losses(summary: Recorded) -> list[str]:
@@ -134,7 +134,7 @@ def regions(summary: Recorded) -> list[str]:
 AUTO_MISSED = "auto-missed"
 """The kind of warning about a library that differs from what its shipped voirfile knows."""
 _ELSEWHERE = (AUTO_MISSED, RANKS, "lost")
-"""What the report says at another place."""
+"""What the report has at another place."""
 
 
 def probes(summary: Summary) -> list[str]:

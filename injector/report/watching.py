@@ -37,7 +37,7 @@ class Watching:
         self._screen = Screen(fd) if Screen.fits(fd) else None
 
     def until(self, over: Callable[[float], bool]) -> None:
-        """Show it until ``over(seconds)``, which waits that long, says that it has ended."""
+        """Show it until ``over(seconds)``, which waits that long, returns that it has ended."""
         interval = self._every if self._screen is None else INTERVAL
         try:
             while not over(interval):
@@ -76,7 +76,7 @@ class Watching:
         try:
             os.write(self._fd, f"{self._prefix}{text}\n".encode())
         except OSError:
-            pass  # whoever read it is gone
+            pass  # its reader is gone
 
 
 class InBackground:

@@ -1,4 +1,4 @@
-"""A page about a run that goes on: on this machine only, behind a token in its address."""
+"""A page about a run while it is running: on this machine only, behind a token in its address."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Page(ThreadingHTTPServer):
         self.history = History()
         self.past: Mapping[str, Lines] | None = None
         """What is plotted of the time before the page was opened; None until it was read."""
-        self.course: Mapping[str, Lines] | None = None
+        self.whole: Mapping[str, Lines] | None = None
         """What is plotted of a run that is over."""
         super().__init__(("127.0.0.1", port), _Handler)
 
@@ -54,9 +54,9 @@ class Page(ThreadingHTTPServer):
 
     def state(self) -> bytes:
         """What the page asks for."""
-        found = self.history.lines(self.past or {}) if self.course is None else self.course
+        found = self.history.lines(self.past or {}) if self.whole is None else self.whole
         unit = str(self.latest.get("unit", ""))
-        content = {"now": self.latest, "plots": plots(found, unit), "over": self.course is not None}
+        content = {"now": self.latest, "plots": plots(found, unit), "over": self.whole is not None}
         return json.dumps(finite(content), allow_nan=False).encode()
 
 
@@ -154,13 +154,13 @@ def plots(found: Mapping[str, Lines], unit: str) -> list[dict[str, Any]]:
             if points
         ]
         if lines:
-            said = unit if key == "rate" else kind.unit
-            made.append({"title": kind.title, "unit": said, "zero": kind.zero, "lines": lines})
+            unit_of = unit if key == "rate" else kind.unit
+            made.append({"title": kind.title, "unit": unit_of, "zero": kind.zero, "lines": lines})
     return made
 
 
 class History:
-    """What the plots of a run that goes on show, thinned out evenly over the whole time."""
+    """What the plots of a run that is running show, thinned out evenly over the whole time."""
 
     def __init__(self) -> None:
         self._points: list[tuple[float, dict[str, dict[str, float]]]] = []

@@ -97,7 +97,7 @@ def pack(folder: str) -> tuple[int, int]:
     info = read_info(folder)
     if not info:
         raise UserError(
-            f"{folder}: this run goes on, or nobody has collected it: it cannot be packed"
+            f"{folder}: this run still goes on, or was never collected: it cannot be packed"
         )
     found = flaws(folder, info.get("files") or {}) if "files" in info else []
     if found:

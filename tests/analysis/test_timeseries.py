@@ -1,4 +1,4 @@
-"""The course of a run that is over."""
+"""The time series of a run that is over."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from layouts import EPOCH, Program
 
-from injector.analysis.timeseries import POINTS, course, thinned
+from injector.analysis.timeseries import POINTS, thinned, time_series
 from injector.store.folder import open_run
 
 
@@ -30,7 +30,7 @@ def turns(count: int, rank: int | None = None, **more: object) -> Program:
 
 def test_rates_and_steps_over_time(tmp_path: Path) -> None:
     write(tmp_path, turns(400))
-    found = course(open_run(str(tmp_path)))
+    found = time_series(open_run(str(tmp_path)))
     rate, step = found["rate"]["train"], found["step"]["process 1"]
     assert len(rate) == 100 and rate[0][0] == pytest.approx(2.016, abs=0.01)
     assert [v for _, v in rate] == pytest.approx([1000.0] * 100)
@@ -39,7 +39,7 @@ def test_rates_and_steps_over_time(tmp_path: Path) -> None:
 
 def test_ranks_are_added_up(tmp_path: Path) -> None:
     write(tmp_path, turns(400, 0, world=2), turns(400, 1, world=2))
-    found = course(open_run(str(tmp_path)))
+    found = time_series(open_run(str(tmp_path)))
     assert set(found["step"]) == {"rank 0", "rank 1"}
     assert [v for _, v in found["rate"]["train"]] == pytest.approx([2000.0] * 100)
 
@@ -48,7 +48,7 @@ def test_attempts_follow_each_other(tmp_path: Path) -> None:
     again = turns(400, 0, attempt=1, origin=65_000_000_000)
     again.pid = 9
     write(tmp_path, turns(400, 0, attempt=0), again)
-    rate = course(open_run(str(tmp_path)))["rate"]["train"]
+    rate = time_series(open_run(str(tmp_path)))["rate"]["train"]
     assert len(rate) == 200 and rate == sorted(rate)
     assert rate[100][0] - rate[99][0] > 50
 
@@ -62,7 +62,7 @@ def test_steps_without_items(tmp_path: Path) -> None:
             program.update(8)
         programs.append(program)
     write(tmp_path, *programs)
-    rate = course(open_run(str(tmp_path)))["rate"]["train"]
+    rate = time_series(open_run(str(tmp_path)))["rate"]["train"]
     assert [v for _, v in rate] == pytest.approx([100.0] * 10), "a step of both is one step"
 
 
@@ -70,14 +70,14 @@ def test_losses_come_from_the_record(tmp_path: Path) -> None:
     events = [{"task": "train", "loss": 1.0 / n, "time": EPOCH + n} for n in range(1, 1000)]
     events += [{"task": "train", "loss": "NaN", "time": EPOCH}, {"lr": 0.1, "time": EPOCH}]
     write(tmp_path, turns(1), events=events)
-    [(name, line)] = course(open_run(str(tmp_path)))["loss"].items()
+    [(name, line)] = time_series(open_run(str(tmp_path)))["loss"].items()
     assert name == "train/loss" and len(line) == POINTS
     assert (line[0], line[-1]) == ((3.0, 1.0), (1001.0, 1 / 999))
 
 
 def test_a_run_without_anything(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
-    assert all(not lines for lines in course(open_run(str(tmp_path))).values())
+    assert all(not lines for lines in time_series(open_run(str(tmp_path))).values())
 
 
 def test_thinning_keeps_both_ends() -> None:

@@ -92,7 +92,7 @@ def test_what_is_ended_is_said(inject, environ, family, tmp_path):
         timeout=PATIENCE,
     )
     assert done.returncode == 5
-    assert done.stderr.count("inject: outlived the program, and was ended: ") == 3
+    assert done.stderr.count("inject: a process outlived the program, and was ended: ") == 3
     [run] = (tmp_path / "runs").glob("*/run.json")
     record = json.loads(run.read_text())
     assert len(record["outlived"]) == 3

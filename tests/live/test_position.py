@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.live.position import Ahead, epochs
+from injector.live.position import LoopPositions, epochs
 
 OPTION = """
 from argparse import ArgumentParser
@@ -98,37 +98,37 @@ def test_the_course_of_a_loop(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("for e in range(3):\n    for x in loader:\n        pass\n")
     place = {"file": str(tmp_path / "train.py"), "line": 2}
     train, test = (1, "train"), (2, "test")
-    ahead = Ahead()
-    assert ahead.course(()) is None
+    ahead = LoopPositions()
+    assert ahead.current(()) is None
 
     def fetch(whose: tuple[int, str], count: int) -> None:
         for _ in range(count):
             ahead.fetch(whose, place)
 
     fetch(train, 4)
-    assert ahead.course(()) is None  # nothing says how long it will be
-    ahead.told(1, 10)
-    assert ahead.course(()) == ("epoch 1 of 3, batch 4 of 10", 26, 4)
+    assert ahead.current(()) is None  # nothing says how long it will be
+    ahead.announced(1, 10)
+    assert ahead.current(()) == ("epoch 1 of 3, batch 4 of 10", 26, 4)
     fetch(train, 6)
     ahead.end(train)
     fetch(test, 2)
-    assert ahead.course(()) == ("epoch 2 of 3, batch 0 of 10", 20, 10)
+    assert ahead.current(()) == ("epoch 2 of 3, batch 0 of 10", 20, 10)
     fetch(train, 5)
-    assert ahead.course(()) == ("epoch 2 of 3, batch 5 of 10", 15, 15)
+    assert ahead.current(()) == ("epoch 2 of 3, batch 5 of 10", 15, 15)
     fetch(train, 5)
     for _ in range(2):
         ahead.end(train)
-    assert ahead.course(()) == ("epoch 3 of 3, batch 0 of 10", 0, 20)
+    assert ahead.current(()) == ("epoch 3 of 3, batch 0 of 10", 0, 20)
     fetch(train, 1)  # more than the text promised
-    assert ahead.course(()) == ("batch 1 of 10", None, 21)
+    assert ahead.current(()) == ("batch 1 of 10", None, 21)
     fetch(train, 10)
-    assert ahead.course(()) is None
+    assert ahead.current(()) is None
 
 
 def test_a_pass_is_as_long_as_the_last_one_where_its_loader_says_nothing() -> None:
-    ahead = Ahead()
+    ahead = LoopPositions()
     for _ in range(7):
         ahead.fetch((1, "x"), None)
     ahead.end((1, "x"))
     ahead.fetch((1, "x"), None)
-    assert ahead.course(()) == ("batch 1 of 7", None, 8)
+    assert ahead.current(()) == ("batch 1 of 7", None, 8)

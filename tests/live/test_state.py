@@ -560,7 +560,7 @@ def test_the_end_of_a_loop_is_known_by_its_loader_and_the_programs_text(folder, 
     folder.log(1, "ahead", {"of": 1, "batches": 200})
     folder.steps(1, 0, 100)
     found = State(str(folder.path)).tick(now=101.0)
-    assert found.course == "epoch 1 of 3, batch 100 of 200"
+    assert found.position == "epoch 1 of 3, batch 100 of 200"
     assert found.left == pytest.approx(500 * 0.01, rel=0.05)
     folder.log(1, "end", {"code": 0})
     assert State(str(folder.path)).tick(now=101.0).state == "ended"

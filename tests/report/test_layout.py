@@ -74,7 +74,7 @@ def test_the_panel_breaks_between_facts(width: int) -> None:
         name="train", elapsed=12.0, state="training", steps=123456, goal=None, left=60.0,
         unit="items/s", rate=123.4, overall=120.1, step=0.1, regions=regions,
         values={"train/loss": 0.5, "train/accuracy": 0.25}, ranks=ranks, devices=(), hosts=(),
-        course="epoch 2 of 30, batch 312 of 1500",
+        position="epoch 2 of 30, batch 312 of 1500",
     )  # fmt: skip
     texts = live_lines(shown, width)
     assert [text for text in texts if columns(text) > width or "…" in text] == []

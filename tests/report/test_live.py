@@ -56,9 +56,9 @@ def test_a_rank_has_its_row():
 def test_progress_and_estimate():
     first = live.lines(snapshot(goal=100, left=0.5, ranks=(rank(0),)))[0]
     assert first == "train · training · step 50 of 100 · 500 ms left · 12.0 s"
-    course = "epoch 2 of 3, batch 4 of 9"
-    first = live.lines(snapshot(course=course, left=0.5, ranks=(rank(0),)))[0]
-    assert first == f"train · training · step 50 · {course} · about 500 ms left · 12.0 s"
+    position = "epoch 2 of 3, batch 4 of 9"
+    first = live.lines(snapshot(position=position, left=0.5, ranks=(rank(0),)))[0]
+    assert first == f"train · training · step 50 · {position} · about 500 ms left · 12.0 s"
 
 
 def test_parts_and_what_is_left():

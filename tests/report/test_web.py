@@ -103,9 +103,9 @@ def test_history_is_thinned_out_evenly():
     assert max(gaps) <= 2 * min(gaps)
 
 
-def test_a_run_that_is_over_has_its_own_course(page):
+def test_a_run_that_is_over_has_all_of_its_time_series(page):
     page.show(snapshot(1.0))
-    page.course = {"rate": {"train": [(0.0, 7.0)]}}
+    page.whole = {"rate": {"train": [(0.0, 7.0)]}}
     state = json.loads(get(page.address + "state").read())
     assert state["over"] is True
     [rate] = state["plots"]

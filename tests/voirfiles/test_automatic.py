@@ -150,7 +150,7 @@ def test_what_an_unknown_version_lacks_is_named_once(run):
     [warning] = done.info["warnings"]
     assert warning["kind"] == "auto-missed"
     assert warning["text"] == (
-        "somelibrary 9.0 has not what its voirfile looks for (tested with 1.0 – 2.0): "
+        "somelibrary 9.0 lacks what its shipped voirfile probes (tested with 1.0 – 2.0): "
         "/somelibrary/work"
     )
 

@@ -10,7 +10,7 @@ VERBS: dict[str, str] = {
     "prepare": "make the data",
     "plan": "show every process that a run would start, and start none",
     "run": "run a suite, or go on with one that was interrupted",
-    "report": "print what a suite's runs came to: scores, failures, what they ran on",
+    "report": "print the results of a suite: scores, failures, machines",
     "size": "measure which batch sizes fit the devices of this machine",
     "schema": "print the JSON Schema of a suite, for editors",
 }

@@ -1,4 +1,4 @@
-"""``inject suite report``: what a suite's runs came to."""
+"""``inject suite report``: the results of a suite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     made = argparse.ArgumentParser(
         prog="inject suite report",
-        description="Print what a suite's runs came to. Run folders of milabench are read as well.",
+        description="Print the results of a suite. Run folders of milabench are read as well.",
     )
     made.add_argument(
         "which",

@@ -59,7 +59,7 @@ def serve(path: str, port: int) -> int:
     def follow() -> bool:
         page.show(state.tick())
         if state.over:
-            page.course = _time_series(path)
+            page.whole = _time_series(path)
         return state.over
 
     return web.serve(page, follow)

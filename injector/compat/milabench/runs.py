@@ -17,7 +17,7 @@ from ...analysis.recorded import number
 from ...store.folder import Damage, read_records
 from ...suite.config.rules import FAILURE
 from ...suite.plan.jobs import LeftOut
-from ...suite.results import scores, tracebacks
+from ...suite.results import scores
 from ...suite.results.run_record import DeviceRecord, LossCollector, RunRecord
 from ...suite.results.summary import (
     MILABENCH,
@@ -27,6 +27,7 @@ from ...suite.results.summary import (
     ProcessSummary,
     SuiteSummary,
 )
+from ...suite.run import tracebacks
 from ...suite.run.journal import FINISHED, STARTED
 
 MIB = 1 << 20

@@ -1,1 +1,1 @@
-"""What a suite's runs came to: read, validated, scored, reported."""
+"""The results of a suite: read, validated, scored, reported."""

@@ -13,8 +13,9 @@ from typing import Any
 
 from ...analysis.wording import signal_name
 from ..config.rules import NOTE, WARNING
+from ..run import tracebacks
 from ..run.journal import FINISHED
-from . import scores, tracebacks
+from . import scores
 from .run_record import DeviceRecord, LossSeries
 from .summary import BenchmarkSummary, Finding, ProcessSummary
 

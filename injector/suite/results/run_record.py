@@ -27,7 +27,7 @@ from ...store.folder import (
     replace_file,
 )
 from ...store.seal import names
-from . import tracebacks
+from ..run import tracebacks
 
 KEPT = "result.json"
 """The file in a run's folder that holds what was read of it."""

@@ -1,4 +1,4 @@
-"""What a suite's runs came to: the immutable summary that one reading of their folder gives."""
+"""The results of a suite: the immutable summary that one reading of its folder gives."""
 
 from __future__ import annotations
 

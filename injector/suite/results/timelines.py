@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ...analysis import monitored
-from ...analysis.timeseries import POINTS, Line, TimeSeries, course
+from ...analysis.timeseries import POINTS, Line, TimeSeries, time_series
 from ...store.folder import Run
 
 SUMMED = ("rate", "rss")
@@ -21,7 +21,7 @@ def of_run(run: Run) -> TimeSeries:
 
     Raises OSError.
     """
-    found = course(run)
+    found = time_series(run)
     seen = monitored.read(run.content)
     if len(seen) != 1:
         return found

@@ -215,7 +215,7 @@ class ActiveJob:
 
     def _give_up(self) -> None:
         left = [reaper.command(each) for each in self.tree()]
-        self.wrong += [f"cannot be ended: {words}" for words in left]
+        self.wrong += [f"a process of it cannot be ended: {words}" for words in left]
         for process in self._left.values():
             self.results.setdefault(process.key, ProcessEnd(process.run, None, 9, recorded=False))
         self._left.clear()

@@ -82,7 +82,7 @@ class DeviceLocks:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
     def _states(self) -> dict[str, Any]:
-        """By UUID, what the driver says now."""
+        """By UUID, what the driver reports now."""
         if self._read is None:
             from ...monitor.devices import Devices as Visible
 

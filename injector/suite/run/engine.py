@@ -323,7 +323,9 @@ class Engine:
             left = orphans(lambda pid: any(each.knows(pid) for each in self._active))
         if left:
             ended = end_leftovers(left, self._reap)
-            active.wrong += [f"left running, and was ended: {words}" for words in ended]
+            active.wrong += [
+                f"a process of it was left running, and was ended: {words}" for words in ended
+            ]
 
 
 def _error_text(error: Exception) -> str:

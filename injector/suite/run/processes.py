@@ -1,6 +1,6 @@
 """The processes of a job: started all at the same moment, or none; and how they ended.
 
-Each is forked and then waits at a gate. Only when all of them wait, and the journal says so, does the
+Each is forked and then waits at a gate. Only when all of them wait, and that is in the journal, does the
 gate open; should we die before that, they find it closed and end without having begun. So a job has
 either been started whole or not at all, whenever we are killed.
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from typing import Any, NoReturn
 from ...analysis.wording import signal_name
 from ...store.folder import NotARunError, read_info
 from ..plan.jobs import Job, PlannedProcess
+from . import tracebacks
 
 STDERR = "stderr"
-LONGEST = 200
 TIMED_OUT = 124
 """The exit code of ``inject run`` when ``--timeout`` has ended the program."""
 
@@ -55,17 +54,17 @@ class ProcessEnd:
     def wrong(self, folder: str) -> str | None:
         """What was wrong, if anything was. ``folder`` is the suite's."""
         if self.timed_out:
-            return "was ended: its time was up"
+            return "ended by its time limit"
         if self.signal is not None:
-            return f"died by {signal_name(self.signal)}"
+            return f"killed by {signal_name(self.signal)}"
         if self.code:
-            last = last_line(os.path.join(folder, self.run, STDERR))
+            last = tracebacks.last_line(os.path.join(folder, self.run, STDERR))
             return f"exit code {self.code}" + (f" ({last})" if last else "")
         return None if self.recorded else "left no record"
 
 
 def end_from_record(folder: str, run: str) -> ProcessEnd | None:
-    """How a process ended, as its ``run.json`` says; None where that was never written."""
+    """How a process ended, by its ``run.json``; None where that was never written."""
     try:
         info = read_info(os.path.join(folder, run))
     except NotARunError:
@@ -98,18 +97,6 @@ def joined_failures(wrong: Mapping[str, str | None]) -> list[str]:
     if len(sentences) == 1:
         return [text for text in sentences if text]
     return [f"{key}: {text}" for key, text in wrong.items() if text]
-
-
-def last_line(path: str) -> str:
-    """The last line with a word in it of what a process printed, shortened; nothing if there is none."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
-            lines = file.read().decode("utf-8", "replace").strip().splitlines()
-    except OSError:
-        return ""
-    spoken = [line.strip() for line in lines if re.search(r"\w", line)]
-    return spoken[-1][:LONGEST] if spoken else ""
 
 
 LOCK, STDOUT = "lock", "stdout"

@@ -15,7 +15,7 @@ from ..plan import observations
 from ..plan.batch_sizes import batch_of, capacity_of, default_of, kind_of, resizable
 from ..plan.machine import Machine
 from ..plan.observations import CPU
-from .search import MOST_PROBES, STEPS, Interrupted, Probe, ProbeError, Prober, Search
+from .search import MOST_PROBES, STEPS, Interrupted, Prober, Search, TrialError, TrialRun
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 GB = 1e9
@@ -37,11 +37,11 @@ def measure(
     suite: Suite,
     machine: Machine,
     base: str,
-    ground: Callable[[Benchmark], Resources],
+    resources: Callable[[Benchmark], Resources],
     folder: str,
-    manner: MeasureOptions,
+    options: MeasureOptions,
 ) -> int:
-    """Probe every benchmark of ``suite`` whose batch can be changed; the exit code.
+    """Measure every benchmark of ``suite`` whose batch can be changed; the exit code.
 
     What a benchmark came to is written into ``folder`` as soon as it is known: who stops in the middle
     keeps it.
@@ -52,27 +52,27 @@ def measure(
     chosen = [each for each in suite.benchmarks if resizable(each)]
     if not chosen:
         raise UserError(
-            f"{suite.file}: no benchmark says how its batch can be changed: batch: {{arg: --batch-size}}"
+            f"{suite.file}: no benchmark declares how its batch can be changed: batch: {{arg: --batch-size}}"
         )
     place = create_unique(str(Path(base) / "sizing"), suite.name)
     failed: list[str] = []
     try:
         for benchmark in chosen:
             prober = Prober(
-                suite, benchmark, machine, base, ground, place,
-                manner.steps, manner.timeout, manner.use_current,
+                suite, benchmark, machine, base, resources, place,
+                options.steps, options.timeout, options.use_current,
             )  # fmt: skip
-            if not _measure_one(benchmark, machine, prober, folder, manner):
+            if not _measure_one(benchmark, machine, prober, folder, options):
                 failed.append(benchmark.name)
     except Interrupted:
-        manner.say("interrupted; what was measured is kept")
+        options.say("interrupted; what was measured is kept")
         return INTERRUPTED
-    manner.say(f"probes: {place}")
+    options.say(f"probes: {place}")
     return FAILED if failed else DONE
 
 
 def _measure_one(
-    benchmark: Benchmark, machine: Machine, prober: Prober, folder: str, manner: MeasureOptions
+    benchmark: Benchmark, machine: Machine, prober: Prober, folder: str, options: MeasureOptions
 ) -> bool:
     """Whether all was learnt of ``benchmark`` that can be."""
     batch = batch_of(benchmark)
@@ -82,29 +82,29 @@ def _measure_one(
         power=batch.get("power"),
         capacity=capacity_of(machine),
         careful=machine.arch == CPU,
-        most=manner.probes,
+        most=options.probes,
     )
 
-    def probe(size: int) -> Probe:
+    def probe(size: int) -> TrialRun:
         found = prober(size)
-        manner.say(f"{benchmark.name} {size}: {'; '.join(_probe_text(found))}")
+        options.say(f"{benchmark.name} {size}: {'; '.join(_probe_text(found))}")
         return found
 
     whole = True
     try:
         search.run(probe)
-    except ProbeError as error:
+    except TrialError as error:
         whole = False
-        manner.say(f"{benchmark.name} cannot be measured any further: {error}")
+        options.say(f"{benchmark.name} cannot be measured any further: {error}")
     finally:
         known = search.known()
         if known.observations or known.limits:
             path = observations.add_observations(folder, kind_of(machine), benchmark.name, known)
-            manner.say(f"{benchmark.name}: {count(len(known.observations), 'size')} known; {path}")
+            options.say(f"{benchmark.name}: {count(len(known.observations), 'size')} known; {path}")
     return whole and bool(known.observations)
 
 
-def _probe_text(probe: Probe) -> Iterator[str]:
+def _probe_text(probe: TrialRun) -> Iterator[str]:
     if not probe.fits:
         yield f"does not fit ({probe.reason})"
         return

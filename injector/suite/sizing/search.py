@@ -18,9 +18,10 @@ from ..plan.batch_sizes import REACH, BatchSizer, largest, rounded, with_batch
 from ..plan.jobs import Plan
 from ..plan.machine import Machine
 from ..plan.observations import BatchObservations, Limit, Observation
-from ..results import run_record, scores, tracebacks
-from ..results.summary import ProcessSummary
-from ..run import journal, suite_run
+from ..results import scores
+from ..results.reader import summarise
+from ..results.summary import ProcessSummary, SuiteSummary
+from ..run import journal, suite_run, tracebacks
 from ..run.policy import policy_of_suite
 
 MOST_PROBES = 10
@@ -28,7 +29,7 @@ CLOSE = 1 / 16
 """Of a size: a gap that is not worth a probe."""
 
 
-class Probe(NamedTuple):
+class TrialRun(NamedTuple):
     """One short run with a batch."""
 
     batch: int
@@ -41,7 +42,7 @@ class Probe(NamedTuple):
     """Why it did not fit."""
 
 
-class ProbeError(Exception):
+class TrialError(Exception):
     """A probe failed for a reason that no other batch would mend."""
 
 
@@ -53,7 +54,7 @@ class Search:
     """The sizes that are worth a probe, one after the other.
 
     ``start``: the first. ``capacity``: bytes of a device; where it is known, and ``careful`` asks for it,
-    nothing is tried that the line through the observations says does not fit: on a machine whose memory
+    nothing is tried that by the line through the observations does not fit: on a machine whose memory
     is the programs' own, a batch that is too large may take others with it.
     """
 
@@ -70,19 +71,19 @@ class Search:
         self.multiple, self.power = multiple, power
         self.capacity, self.careful, self.most = capacity, careful, most
         self.start = max(self._round(start), 1)
-        self.probes: list[Probe] = []
+        self.probes: list[TrialRun] = []
 
-    def run(self, probe: Callable[[int], Probe]) -> None:
-        """Probe until nothing more can be learnt. What ``probe`` raises ends it."""
+    def run(self, probe: Callable[[int], TrialRun]) -> None:
+        """TrialRun until nothing more can be learnt. What ``probe`` raises ends it."""
         while len(self.probes) < self.most:
             batch = self.next()
             if batch is None:
                 return
             try:
                 self.probes.append(probe(batch))
-            except ProbeError as error:
+            except TrialError as error:
                 if any(each.fits for each in self.probes):  # whatever it was, it is this size's
-                    self.probes.append(Probe(batch, False, reason=str(error)))
+                    self.probes.append(TrialRun(batch, False, reason=str(error)))
                 raise
 
     def next(self) -> int | None:
@@ -120,7 +121,7 @@ class Search:
         return batch if batch >= 1 and all(batch != each.batch for each in self.probes) else None
 
     def known(self) -> BatchObservations:
-        """What the probes tell."""
+        """The observations and limits that follow from the trial runs."""
         fitting = sorted(
             Observation(each.batch, each.memory, each.rate)
             for each in self.probes
@@ -139,13 +140,13 @@ _SIGNS = re.compile(
     r"|std::bad_alloc|bad allocation|RESOURCE_EXHAUSTED|ALLOC_FAILED|[Uu]nable to allocate"
     r"|exitcode\s*:\s*-9\b|Signal 9 \(SIGKILL\)|killed by signal: Killed|oom-kill"
 )
-"""How CUDA, PyTorch, JAX, numpy, C++ and launchers whose rank the kernel killed say it."""
+"""How CUDA, PyTorch, JAX, numpy, C++ and launchers whose rank the kernel killed report it."""
 
 
 def why_out_of_memory(process: ProcessSummary) -> str | None:
     """How it ran out of memory, as a sentence; None where it did not.
 
-    A SIGKILL that nobody here sent is the kernel's: it kills so when memory is exhausted.
+    A SIGKILL that the suite did not send is the kernel's: it kills so when memory is exhausted.
     """
     record = process.record
     if process.timed_out or (record and record.timed_out):
@@ -157,11 +158,11 @@ def why_out_of_memory(process: ProcessSummary) -> str | None:
     if not code and not number:
         return None
     if number in (signal.SIGBUS, signal.SIGABRT) or code:
-        said = [record.error, *record.trace] if record else []
+        raised = [record.error, *record.trace] if record else []
         printed = (
             tracebacks.tail_of(os.path.join(process.folder, "stderr")) if process.folder else []
         )
-        for line in [*said, *printed]:
+        for line in [*raised, *printed]:
             if _SIGNS.search(line):
                 return tracebacks.short(line)
     return None
@@ -180,7 +181,7 @@ class Prober:
     benchmark: Benchmark
     machine: Machine
     base: str
-    ground: Callable[[Benchmark], Resources]
+    resources: Callable[[Benchmark], Resources]
     folder: str
     """Where the probes' runs lie; it exists."""
     steps: int = STEPS
@@ -188,11 +189,11 @@ class Prober:
     """Seconds that a probe may take; as long as the benchmark, if not given."""
     use_current: bool = False
 
-    def __call__(self, batch: int) -> Probe:
+    def __call__(self, batch: int) -> TrialRun:
         """Run it with ``batch``.
 
         Raises:
-            ProbeError: it failed, and not for want of memory.
+            TrialError: it failed, and not for want of memory.
             Interrupted: a signal came.
             UserError: it cannot be planned.
         """
@@ -203,7 +204,7 @@ class Prober:
         code = suite_run.run(plan, folder, policy, io.StringIO())
         if code == suite_run.INTERRUPTED:
             raise Interrupted
-        return self._probe(batch, plan, folder)
+        return _trial_of(batch, summarise(folder))
 
     def _plan(self, batch: int, folder: str) -> Plan:
         suite = replace(self.suite, benchmarks=(self._short(batch),))
@@ -213,11 +214,11 @@ class Prober:
             suite,
             self.machine,
             self.base,
-            BatchSizer(str(batch)).resources(self.ground),
+            BatchSizer(str(batch)).resources(self.resources),
             plan_options,
         )
         if not plan.jobs:
-            raise ProbeError("; ".join(each.reason for each in plan.left_out) or "nothing to run")
+            raise TrialError("; ".join(each.reason for each in plan.left_out) or "nothing to run")
         return plan
 
     def _short(self, batch: int) -> Benchmark:
@@ -234,34 +235,18 @@ class Prober:
         limit = min(self.timeout or sized.max_duration, sized.max_duration)
         return sized.with_settings(voir={**voir, "options": options}, max_duration=limit)
 
-    def _probe(self, batch: int, plan: Plan, folder: str) -> Probe:
-        [job] = plan.jobs
-        past = journal.read(folder).get(job.key)
-        found = []
-        for each in job.processes:
-            ended = (past.processes if past else {}).get(each.key) or {}
-            run = os.path.join(folder, each.run)
-            found.append(
-                ProcessSummary(
-                    each.key, job.benchmark, devices=each.devices, code=ended.get("code"),
-                    signal=ended.get("signal"), timed_out=bool(ended.get("timed_out")),
-                    folder=run, record=run_record.read(run),
-                )
-            )  # fmt: skip
-        if past is None or past.state != journal.FINISHED:
-            raise ProbeError(past.reason if past else "it was never started")
-        return _probe_of(batch, found, past.reason)
 
-
-def _probe_of(batch: int, processes: list[ProcessSummary], reason: str) -> Probe:
-    """What the processes of a probe come to."""
-    full = [text for each in processes if (text := why_out_of_memory(each))]
+def _trial_of(batch: int, summary: SuiteSummary) -> TrialRun:
+    """What the one job of ``summary`` came to."""
+    [job] = summary.jobs
+    if job.state != journal.FINISHED:
+        raise TrialError(job.reason or "it was never started")
+    full = [text for each in job.processes if (text := why_out_of_memory(each))]
     if full:
-        return Probe(batch, False, reason=full[0])
-    wrong = [each for each in processes if each.code != 0 or each.signal or each.record is None]
-    if wrong:
-        raise ProbeError(reason or "it left no record")
-    held = [each.record.memory for each in processes if each.record]
-    rate = scores.perf([rate for each in processes for rate in each.rates])
+        return TrialRun(batch, False, reason=full[0])
+    if any(each.code != 0 or each.signal or each.record is None for each in job.processes):
+        raise TrialError(job.reason or "it left no record")
+    held = [each.record.memory for each in job.processes if each.record]
+    rate = scores.perf([rate for each in job.processes for rate in each.rates])
     memory = max((each for each in held if each is not None), default=None)
-    return Probe(batch, True, memory, rate.mean if rate else None)
+    return TrialRun(batch, True, memory, rate.mean if rate else None)

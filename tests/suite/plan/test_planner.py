@@ -419,7 +419,7 @@ def test_an_inject_run_that_hangs_is_ended_by_the_suite(suites, tmp_path):
     )
     for job in ("a.R0", "b.R0"):
         found = last(folder)[job]
-        assert found["reason"].startswith("was ended: its time was up"), done.stderr
+        assert found["reason"].startswith("ended by its time limit"), done.stderr
         assert "inject run itself did not end, and was killed" in found["reason"]
         assert found["processes"][f"{job}.D1"]["timed_out"] is True
     assert nothing_left(folder)

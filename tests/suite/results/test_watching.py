@@ -162,7 +162,7 @@ def test_the_state_of_the_suite(made, request, events, locked, state):
 def test_what_happens_meanwhile_is_seen(made, held):
     state = Watched(str(made.path))
     assert state.tick(NOW).steps == 2
-    made.journal[-1].update(state="finished", ok=False, reason="D1: died by SIGKILL", processes={
+    made.journal[-1].update(state="finished", ok=False, reason="D1: killed by SIGKILL", processes={
         "runs.R0.D0": {"code": 0, "signal": None, "run": "jobs/runs.R0.D0"},
         "runs.R0.D1": {"code": None, "signal": 9, "run": "jobs/runs.R0.D1"},
     })  # fmt: skip
@@ -174,7 +174,7 @@ def test_what_happens_meanwhile_is_seen(made, held):
     rows = {row.name: row for row in shown.benchmarks}
     assert (rows["runs"].state, rows["waits"].state, shown.steps) == ("failed", "running", 3)
     assert [each.state for each in rows["runs"].processes] == ["ended", "failed"]
-    assert rows["runs"].processes[1].reason == "died by SIGKILL"
+    assert rows["runs"].processes[1].reason == "killed by SIGKILL"
     assert rows["waits"].processes[0].state == "starting"
 
 

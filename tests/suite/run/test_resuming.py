@@ -95,7 +95,7 @@ def test_a_failure_meanwhile_is_still_one(suites):
     nothing_left(suites.base)
     done = suites.call("run", "--resume", run)
     assert done.returncode == 1
-    assert last(run)["a.R0"]["reason"] == "died by SIGKILL"
+    assert last(run)["a.R0"]["reason"] == "killed by SIGKILL"
 
 
 def is_program(pid, run):
@@ -118,7 +118,7 @@ def test_a_time_limit_holds_though_the_suite_is_dead(suites):
     nothing_left(suites.base)
     done = suites.call("run", "--resume", run)
     assert done.returncode == 1
-    assert last(run)["a.R0"]["reason"] == "was ended: its time was up"
+    assert last(run)["a.R0"]["reason"] == "ended by its time limit"
 
 
 def kill_all(suites, run):

@@ -24,11 +24,11 @@ REASONS = {
     "ends_well": "",
     "exits": "exit code 3 (last words)",
     "raises": "exit code 1 (ValueError: no such thing)",
-    "killed": "died by SIGKILL",
-    "crashes": "died by SIGABRT",
-    "hangs": "was ended: its time was up",
-    "ignores": "was ended: its time was up",
-    "stops": "was ended: its time was up",
+    "killed": "killed by SIGKILL",
+    "crashes": "killed by SIGABRT",
+    "hangs": "ended by its time limit",
+    "ignores": "ended by its time limit",
+    "stops": "ended by its time limit",
     "leaves": "",  # it ended well itself; what it left was ended by inject run, and is in its record
 }
 
@@ -43,7 +43,7 @@ def ran(tmp_path_factory, environ):
     for name, text in PROGRAMS.items():
         options = {"options": {"grace": 0.2}}
         benchmarks[name] = {"run": suites.program(f"{name}.py", text), "voir": options}
-        if REASONS[name].startswith("was ended"):
+        if REASONS[name].startswith("ended by"):
             benchmarks[name]["max_duration"] = 2
     done = suites.call("run", suites.write(benchmarks), devices="cpu:2")
     return suites, done
@@ -213,8 +213,10 @@ time.sleep(3600)
     done = suites.call("run", suite)
     assert done.returncode == 1
     found = last(suites.run())
-    assert "died by SIGKILL" in found["kills.R0"]["reason"]
-    assert "left running, and was ended: sleep 3600" in found["kills.R0"]["reason"]
+    assert "killed by SIGKILL" in found["kills.R0"]["reason"]
+    assert (
+        "a process of it was left running, and was ended: sleep 3600" in found["kills.R0"]["reason"]
+    )
     assert found["after.R0"]["ok"] is True
     assert nothing_left(suites.base)
 

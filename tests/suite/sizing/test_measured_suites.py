@@ -202,7 +202,7 @@ def test_bad_input(suite, home):
     assert "auto, fastest" in suite("plan", "toy.yaml", "--batch", "big", code=2).stderr
     (home / "fixed.yaml").write_text("a: {run: train.py}\n")
     said = suite("size", "fixed.yaml", "--use-current-env", code=2).stderr
-    assert "no benchmark says how its batch can be changed" in said
+    assert "no benchmark declares how its batch can be changed" in said
     assert "at least 1" in suite("size", "toy.yaml", "--steps", "0", code=2).stderr
     os.makedirs(home / "broken", exist_ok=True)
     (home / "broken" / "default.yaml").write_text("a: [")

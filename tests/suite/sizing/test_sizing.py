@@ -19,7 +19,7 @@ from injector.suite.plan.observations import MIB, BatchObservations, Limit, Obse
 from injector.suite.results.run_record import RunRecord
 from injector.suite.results.summary import ProcessSummary
 from injector.suite.sizing import search
-from injector.suite.sizing.search import Probe, ProbeError, Search
+from injector.suite.sizing.search import Search, TrialError, TrialRun
 
 GIB = 1 << 30
 
@@ -313,7 +313,7 @@ def probing(limit, capacity=None, slope=GIB, **more):
 
     def probe(batch):
         fits = batch <= limit
-        return Probe(batch, fits, 2 * GIB + slope * batch if fits else None, float(batch))
+        return TrialRun(batch, fits, 2 * GIB + slope * batch if fits else None, float(batch))
 
     search.run(probe)
     return search
@@ -369,15 +369,15 @@ def test_a_failure_that_no_other_batch_would_mend_ends_it():
 
     def probe(batch):
         if batch > 10:
-            raise ProbeError("exit code 1: ValueError")
-        return Probe(batch, True, GIB, 1.0)
+            raise TrialError("exit code 1: ValueError")
+        return TrialRun(batch, True, GIB, 1.0)
 
-    with pytest.raises(ProbeError):
+    with pytest.raises(TrialError):
         search.run(probe)
     assert [(each.batch, each.fits) for each in search.probes] == [(8, True), (16, False)]
     assert search.known().limits == ()
     with_capacity = Search(8, capacity=80 * GIB)
-    with pytest.raises(ProbeError):
+    with pytest.raises(TrialError):
         with_capacity.run(probe)
     assert with_capacity.known().limits == (Limit(16, 80 * GIB),), "16 is not to be chosen"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from injector.suite.results import tracebacks
+from injector.suite.run import tracebacks
 
 RANK = """\
 [rank1]: Traceback (most recent call last):

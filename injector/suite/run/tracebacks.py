@@ -70,6 +70,12 @@ def tail_of(path: str) -> list[str]:
         return []
 
 
+def last_line(path: str) -> str:
+    """The last line with a word in it of a file of captured output; empty if there is none."""
+    lines = (short(line) for line in reversed(tail_of(path)))
+    return next(filter(None, lines), "")
+
+
 def of_event(kind: object, message: object, trace: object) -> Traceback:
     """The traceback that an ``error`` event holds."""
     first = short(str(message or ""))
