@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from ...report.text import UNKNOWN, duration, figure
 from .scaling import DLBS, Family, Scaled
-from .summary import BenchmarkSummary, Row, SuiteSummary, Total
+from .scores import Row, Total
+from .summary import BenchmarkSummary, SuiteSummary
 
 HEADS = (
     "fail", "n", "ngpu", "perf", "sem %", "std %", "memory, GB", "energy, kJ", "perf/W", "score",

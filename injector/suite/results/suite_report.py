@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from ...report.formats import as_csv
-from . import cells, text_report
+from ...report.layout import prose, room
+from ...report.terminal import as_missing
+from ...report.text import bullets, clean, fit, labelled, table, wrap
+from ..config.rules import FAILURE, WARNING
+from . import cells
 from .scaling import EXACT, families
-from .summary import (
-    BenchmarkSummary,
-    Finding,
-    ProcessSummary,
-    Row,
-    SuiteSummary,
-    row_of,
-    rows,
-    total,
-)
+from .scores import Row, row_of, rows, total
+from .summary import BenchmarkSummary, Finding, ProcessSummary, SuiteSummary
 
 FORMATS = ("terminal", "json", "csv", "md")
+SEVERITIES = (("failures", FAILURE), ("warnings", WARNING))
 
 
 def render(suite: SuiteSummary, form: str = "terminal", rounding: str = EXACT) -> str:
@@ -29,8 +28,147 @@ def render(suite: SuiteSummary, form: str = "terminal", rounding: str = EXACT) -
     if form == "csv":
         return as_csv(columns(suite))
     if form == "md":
-        return text_report.markdown(suite, rounding)
-    return text_report.terminal(suite, rounding)
+        return markdown(suite, rounding)
+    return terminal(suite, rounding)
+
+
+# --- for a terminal ---------------------------------------------------------------------------------
+
+
+def terminal(suite: SuiteSummary, rounding: str = EXACT) -> str:
+    """``suite`` in lines for where they go (:mod:`...report.layout`)."""
+    counted = ["a run of which something is missing counts as failed"] if suite.missing else []
+    lines = as_missing(suite.missing, counted)
+    lines += [*_head(suite), "", *_benchmarks(suite), *_total(suite), *_scaling(suite, rounding)]
+    for title, severity in SEVERITIES:
+        lines += _findings(suite, title, severity)
+    texts = [f"{each.benchmark}: {each.reason}" for each in suite.left_out if not each.failure]
+    if texts:
+        lines += ["left out", *bullets(texts), ""]
+    if suite.notes:
+        lines += ["notes", *bullets(suite.notes), ""]
+    lines.append(f"run: {clean(suite.folder)}")
+    return "\n".join(lines) + "\n"
+
+
+def _head(suite: SuiteSummary) -> list[str]:
+    when = ""
+    if suite.started is not None:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(suite.started))
+    packages = (f"{name} {version}" for name, version in cells.packages(suite).items())
+    lines = [fit(f"suite {suite.name}" + (f"  {suite.file}" if suite.file else ""), room())]
+    for label, facts in (
+        ("ran", (when, cells.took(suite))),
+        ("machine", cells.machine(suite)),
+        ("devices", cells.devices(suite)),
+        ("packages", packages),
+    ):
+        if text := " · ".join(fact for fact in facts if fact):
+            lines += labelled(label, [text])
+    return lines
+
+
+def _benchmarks(suite: SuiteSummary) -> list[str]:
+    found = rows(suite)
+    lines = table("benchmark", cells.HEADS, [[row.benchmark, *cells.of_row(row)] for row in found])
+    units = [f"  {line}" for text in cells.units(found) for line in wrap(text, prose() - 4)]
+    return [*lines[:-1], *units, *lines[-1:]]
+
+
+def _total(suite: SuiteSummary) -> list[str]:
+    whole = total(suite)
+    first, *rest = cells.score(whole)
+    return [f"score  {first}", *(f"       {line}" for line in [*rest, cells.verdict(whole)]), ""]
+
+
+def _scaling(suite: SuiteSummary, rounding: str) -> list[str]:
+    lines: list[str] = []
+    for family in families(suite, rounding):
+        found = [cells.of_scaled(column, rounding) for column in family.columns]
+        heads = cells.SCALING[1:]
+        lines += [cells.title(family), *table("  " + cells.SCALING[0], heads, found)]
+    return lines
+
+
+def _findings(suite: SuiteSummary, title: str, severity: str) -> list[str]:
+    lines: list[str] = []
+    for benchmark in suite.benchmarks:
+        lines += _findings_of(benchmark, severity)
+    return [title, *lines, ""] if lines else []
+
+
+def _findings_of(benchmark: BenchmarkSummary, severity: str) -> list[str]:
+    found = cells.shared_findings(benchmark, severity)
+    lines = [f"  {fit(benchmark.name, room() - 2)}"] if found else []
+    for each in found:
+        first, *rest = wrap(each.sentence, prose() - 6)
+        lines += [f"    {first}", *(f"      {line}" for line in rest)]
+        if each.keys and len(benchmark.processes) > 1:
+            lines += [f"      in {line}" for line in wrap(", ".join(each.keys), prose() - 10)]
+        lines += [f"      | {fit(line, room() - 8)}" for line in each.lines]
+    return lines
+
+
+# --- Markdown --------------------------------------------------------------------------------------
+
+
+def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
+    """``suite`` as sections of a document."""
+    whole = total(suite)
+    score, *more = cells.score(whole)
+    found = rows(suite)
+    lines = [line for text in suite.missing for line in (f"> missing: {_plain(text)}", "")]
+    lines += [f"## {_plain(suite.name)}", "", f"**Score {score}** · {cells.verdict(whole)}", ""]
+    lines += [line for text in more for line in (text[0].upper() + text[1:], "")]
+    lines += [f"- {_plain(' · '.join(part))}" for part in _facts(suite) if part]
+    figures = [(row.benchmark, *cells.of_row(row)) for row in found]
+    lines += ["", *_markdown_table(("benchmark", *cells.HEADS), figures)]
+    lines += [line for text in cells.units(found) for line in (_plain(text), "")]
+    for family in families(suite, rounding):
+        columns = [cells.of_scaled(column, rounding) for column in family.columns]
+        lines += [
+            f"### {_plain(cells.title(family))}",
+            "",
+            *_markdown_table(cells.SCALING, columns),
+        ]
+    for title, severity in SEVERITIES:
+        lines += _markdown_findings(suite, title.capitalize(), severity)
+    left_out = [each for each in suite.left_out if not each.failure]
+    if left_out:
+        lines += ["### Left out", ""]
+        lines += [f"- {_plain(each.benchmark)}: {_plain(each.reason)}" for each in left_out]
+        lines.append("")
+    lines += [f"> {_plain(note)}\n" for note in suite.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _facts(suite: SuiteSummary) -> list[list[str]]:
+    packages = [f"{name} {version}" for name, version in cells.packages(suite).items()]
+    return [cells.machine(suite), cells.devices(suite), packages]
+
+
+def _markdown_table(heads: Sequence[str], found: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
+    return [*lines, *("| " + " | ".join(map(_plain, row)) + " |" for row in found), ""]
+
+
+def _markdown_findings(suite: SuiteSummary, title: str, severity: str) -> list[str]:
+    lines: list[str] = []
+    for benchmark in suite.benchmarks:
+        for each in cells.shared_findings(benchmark, severity):
+            where = f" ({', '.join(each.keys)})" if each.keys else ""
+            lines.append(f"- **{_plain(benchmark.name)}** {_plain(each.sentence + where)}")
+            if each.lines:
+                lines += ["", "  ```", *(f"  {clean(line)}" for line in each.lines), "  ```"]
+    return [f"### {title}", "", *lines, ""] if lines else []
+
+
+def _plain(text: str) -> str:
+    """``text`` without what Markdown would take for its own."""
+    return "".join(f"\\{c}" if c in "|`*_<>[]\\" else c for c in clean(text))
+
+
+# --- for other programs -----------------------------------------------------------------------------
 
 
 def columns(suite: SuiteSummary) -> dict[str, list[Any]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import fsum
 from typing import Any, NamedTuple
 
 from ...analysis.runs import UNCOLLECTED
@@ -13,7 +12,6 @@ from ..config.model import Suite
 from ..config.rules import FAILURE
 from ..plan.jobs import LeftOut
 from ..run.journal import FINISHED, NOT_STARTED
-from . import scores
 from .run_record import RunRecord
 
 OURS, MILABENCH = "injector", "milabench"
@@ -209,8 +207,8 @@ class SuiteSummary:
 
     @property
     def ddof(self) -> int:
-        """How its standard deviations are computed."""
-        return scores.POPULATION if self.origin == MILABENCH else scores.SAMPLE
+        """What is taken from n where squares are averaged: milabench divides by n, injector by n - 1."""
+        return 0 if self.origin == MILABENCH else 1
 
 
 def as_planned_by(summary: SuiteSummary, suite: Suite) -> SuiteSummary:
@@ -236,110 +234,3 @@ def as_planned_by(summary: SuiteSummary, suite: Suite) -> SuiteSummary:
         replace(each, weight=weights.get(each.benchmark, each.weight)) for each in summary.left_out
     )
     return replace(summary, benchmarks=(*found, *absent), left_out=left_out)
-
-
-# --- the table of benchmarks ----------------------------------------------------------------------
-
-
-class Row(NamedTuple):
-    """The figures of one benchmark; docs/scores.md defines each. None for what is not known."""
-
-    benchmark: str
-    fail: int
-    """Runs that failed; one for a benchmark that should have run and did not."""
-    n: int
-    """Runs that there should have been."""
-    ngpu: int
-    """Devices of one run."""
-    perf: float | None
-    unit: str
-    sem: float | None
-    """The standard error of perf, as a fraction of it."""
-    std: float | None
-    """The standard deviation of the rates, as a fraction of perf."""
-    peak_memory: float | None
-    """Bytes, the most that any of its devices held."""
-    energy: float | None
-    """Joules of one run."""
-    perf_per_watt: float | None
-    """perf by the watts of one run."""
-    score: float
-    weight: float
-    """What it counts in the suite's score."""
-
-
-class Total(NamedTuple):
-    """The whole suite."""
-
-    fail: int
-    n: int
-    score: float | None
-    """None where no benchmark has a weight, and where none scores more than 0."""
-    weight: float
-    """Of everything that the score counts."""
-    left_out: float
-    """Weight of what was left out, which counts with 0."""
-    score_of_run: float | None
-    """The score without what was left out."""
-
-    @property
-    def failure_rate(self) -> float:
-        """0…1."""
-        return self.fail / self.n if self.n else 0.0
-
-
-def rows(suite: SuiteSummary) -> list[Row]:
-    """A row for each benchmark that ran or should have."""
-    return [row_of(benchmark, suite.ddof) for benchmark in suite.benchmarks]
-
-
-def row_of(benchmark: BenchmarkSummary, ddof: int = scores.SAMPLE) -> Row:
-    """The figures of ``benchmark``."""
-    perf = scores.perf(benchmark.rates, ddof)
-    records = [process.record for process in benchmark.processes if process.record]
-    units = [
-        process.record.unit for process in benchmark.processes if process.record and process.rates
-    ]
-    power = _mean(record.power for record in records)
-    peaks = [record.memory for record in records if record.memory is not None]
-    return Row(
-        benchmark=benchmark.name,
-        fail=benchmark.failures,
-        n=benchmark.runs,
-        ngpu=benchmark.devices,
-        perf=perf.mean if perf else None,
-        unit=" or ".join(dict.fromkeys(units)) or "items/s",
-        sem=perf.sem_share if perf else None,
-        std=perf.std_share if perf else None,
-        peak_memory=max(peaks, default=None) if benchmark.peak_memory is None else benchmark.peak_memory,
-        energy=_mean(record.energy for record in records),
-        perf_per_watt=perf.mean / power if perf and power else None,
-        score=scores.benchmark_score(benchmark.by_slot, benchmark.runs, benchmark.failures, ddof),
-        weight=benchmark.weight if benchmark.enabled else 0.0,
-    )  # fmt: skip
-
-
-def total(suite: SuiteSummary) -> Total:
-    """All benchmarks together, and as in milabench those that this machine is not made for, with 0."""
-    found = rows(suite)
-    ran = [(row.score, row.weight) for row in found]
-    absent = [(0.0, each.weight) for each in suite.left_out if not each.failure]
-    return Total(
-        fail=sum(row.fail for row in found),
-        n=sum(row.n for row in found),
-        score=_score([*ran, *absent]),
-        weight=fsum(weight for _, weight in (*ran, *absent)),
-        left_out=fsum(weight for _, weight in absent),
-        score_of_run=_score(ran),
-    )
-
-
-def _score(weighted: Sequence[tuple[float, float]]) -> float | None:
-    """The suite's score; None where all are 0, since the 1 that the formula gives looks like a result."""
-    measured = any(each > 0 and weight > 0 for each, weight in weighted)
-    return scores.suite_score(weighted) if measured else None
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fsum(known) / len(known) if known else None

@@ -14,7 +14,7 @@ from injector.compat import milabench
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import Where
 from injector.suite.plan.jobs import LeftOut
-from injector.suite.results import reader, summary
+from injector.suite.results import reader, scores, summary
 from injector.suite.results.suite_report import render
 
 MIB = 1 << 20
@@ -52,7 +52,7 @@ def suite(tmp_path):
 
 
 def test_every_figure_is_milabenchs(suite):
-    rows = {row.benchmark: row for row in summary.rows(suite)}
+    rows = {row.benchmark: row for row in scores.rows(suite)}
     assert sorted(rows) == sorted(GOLDEN)
     for name, golden in GOLDEN.items():
         row = rows[name]
@@ -73,7 +73,7 @@ def test_every_figure_is_milabenchs(suite):
     for name, (energy, watts) in ENERGY.items():
         assert rows[name].energy == pytest.approx(energy * 1e3, rel=1e-9)
         assert rows[name].perf_per_watt == pytest.approx(watts / 1e3, rel=1e-9)
-    total = summary.total(suite)
+    total = scores.total(suite)
     assert total.score == pytest.approx(SCORE, rel=1e-12)
     assert total.failure_rate == FAILURE_RATE
 
@@ -105,7 +105,7 @@ def test_what_has_no_end_is_a_failure_here(tmp_path):
     with (path / "few.D0.data").open("a") as file:
         file.write('{"event": "end", "da')
     suite = read(str(path))
-    rows = {row.benchmark: row for row in summary.rows(suite)}
+    rows = {row.benchmark: row for row in scores.rows(suite)}
     assert (rows["killed"].fail, rows["killed"].n, rows["killed"].score) == (1, 1, 0)
     assert (rows["empty"].fail, rows["empty"].n) == (1, 1)
     assert rows["few"].fail == 0, "a torn line is left out"
@@ -135,20 +135,20 @@ def test_runs_that_its_plan_names_and_that_left_nothing_have_failed(
     for number, device in enumerate(files):
         made = config("a", device, plan=plan)
         write(tmp_path / f"a.{number}.data", made, [1.0] * 6, described=described)
-    [row] = summary.rows(read(str(tmp_path)))
+    [row] = scores.rows(read(str(tmp_path)))
     assert (row.n, row.fail) == (len(files) + missing, missing)
 
 
 def test_devices_that_only_another_benchmark_names_are_missed(tmp_path):
     for name, device in (("a", 0), ("a", 1), ("b", 0)):
         write(tmp_path / f"{name}.D{device}.data", config(name, device), [1.0] * 6, described=0)
-    rows = {row.benchmark: row.fail for row in summary.rows(read(str(tmp_path)))}
+    rows = {row.benchmark: row.fail for row in scores.rows(read(str(tmp_path)))}
     assert rows == {"a": 0, "b": 1}
 
 
 def test_what_was_left_out_counts_in_the_score_as_there(suite):
     left_out = (LeftOut("big-nodes", "Skip big-nodes", weight=2.0),)
-    whole = summary.total(replace(suite, left_out=left_out))
+    whole = scores.total(replace(suite, left_out=left_out))
     assert whole.score == pytest.approx((SCORE) ** (10 / 12), rel=1e-12)
     assert whole.score_of_run == pytest.approx(SCORE, rel=1e-12)
     assert (whole.weight, whole.left_out, whole.fail) == (12, 2, 3)
@@ -165,7 +165,7 @@ def test_what_was_left_out_on_purpose_is_no_failure(tmp_path):
     assert [(each.benchmark, each.reason, each.failure) for each in suite.left_out] == [
         ("big-nodes", text, False)
     ]
-    assert summary.total(suite).fail == 3
+    assert scores.total(suite).fail == 3
 
 
 def test_folders_of_installing_and_preparing_hold_no_runs(tmp_path):
@@ -173,7 +173,7 @@ def test_folders_of_installing_and_preparing_hold_no_runs(tmp_path):
     for name in ("install.x", "prepare.x"):
         (path.parent / name).mkdir()
         write(path.parent / name / "alpha.data", config("alpha", 0), [], code=1)
-    assert summary.total(read(str(path.parent))).n == 10
+    assert scores.total(read(str(path.parent))).n == 10
 
 
 def test_a_suite_says_what_should_have_run_and_what_it_counts(suite):
@@ -183,7 +183,7 @@ def test_a_suite_says_what_should_have_run_and_what_it_counts(suite):
         for name, weight in names.items()
     )
     found = summary.as_planned_by(suite, Suite("s", suite.folder, benchmarks))
-    rows = {row.benchmark: row for row in summary.rows(found)}
+    rows = {row.benchmark: row for row in scores.rows(found)}
     assert (rows["never"].fail, rows["never"].n, rows["never"].score) == (1, 1, 0)
     assert rows["alpha"].weight == 4 and "off" not in rows
     [said] = [f.sentence for b in found.benchmarks if b.name == "never" for f in b.findings]
@@ -194,7 +194,7 @@ def test_samples_without_power_or_of_other_devices(tmp_path):
     write(tmp_path / "a.D7.data", config("a", 7), [1.0] * 6)
     text = (tmp_path / "a.D7.data").read_text().replace('"power"', '"watts"')
     (tmp_path / "a.D7.data").write_text(text)
-    [row] = summary.rows(read(str(tmp_path)))
+    [row] = scores.rows(read(str(tmp_path)))
     assert (row.energy, row.perf_per_watt, row.peak_memory, row.perf) == (None, None, None, 1)
 
 
@@ -210,4 +210,4 @@ def test_a_folder_of_anything_holds_no_runs(tmp_path):
     with pytest.raises(reader.NoResultsError, match="it is one run: inject report"):
         read(str(ours))
     folder(tmp_path / "runs" / "toy")
-    assert summary.total(read(str(tmp_path))).n == 10
+    assert scores.total(read(str(tmp_path))).n == 10

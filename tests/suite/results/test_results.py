@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from suitefolders import GB, SuiteFolder, failures, only, state, watched, write_run
 
 from injector.errors import UserError
-from injector.suite.results import reader, run_record, summary
+from injector.suite.results import reader, run_record, scores
 from injector.suite.results.status import journal_damage
 from injector.suite.run.folder import find_suite_run
 from injector.suite.run.journal import Journal
@@ -38,7 +38,7 @@ def made_suite(path):
 def test_a_whole_suite(tmp_path):
     suite = made_suite(tmp_path).read()
     assert (suite.name, suite.origin, suite.notes) == ("toy", "injector", ())
-    rows = {row.benchmark: row for row in summary.rows(suite)}
+    rows = {row.benchmark: row for row in scores.rows(suite)}
     assert list(rows) == ["good", "half", "absent"], "what is left out on purpose is no failure"
     good, half, absent = rows.values()
     # Of all rates one 10 and one 60 are left out; of those of a device likewise: 11 12 13 14.
@@ -47,7 +47,7 @@ def test_a_whole_suite(tmp_path):
     assert (absent.fail, absent.n, absent.perf, absent.score) == (1, 1, None, 0)
     assert failures(suite.benchmarks[2]) == ["error: it did not run: no environment: pip failed"]
     # weights 2, 1, 1: (26² · 9.5 · 1)^¼
-    total = summary.total(suite)
+    total = scores.total(suite)
     assert total.score == pytest.approx((26**2 * 9.5) ** 0.25)
     assert (total.fail, total.n, total.weight) == (2, 5, 4)
 
@@ -116,9 +116,9 @@ def test_any_beginning_of_a_journal_reads(tmp_path, cut):
         for process in benchmark.processes:
             told = process.state == "finished"
             assert process.failed or told, "what the journal does not tell has failed"
-    rows = summary.rows(suite)
+    rows = scores.rows(suite)
     assert [row.n for row in rows] == [2, 2, 1]
-    score = summary.total(suite).score
+    score = scores.total(suite).score
     assert score is None or score <= (26**2 * 9.5) ** 0.25 * (1 + 1e-12)
 
 

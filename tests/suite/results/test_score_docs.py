@@ -12,10 +12,10 @@ from suitefolders import SuiteFolder, state
 from injector.suite.config.keys import problems
 from injector.suite.config.rules import RULES
 from injector.suite.plan import batch_sizes, observations
-from injector.suite.results import summary
+from injector.suite.results import scores
 from injector.suite.results.cells import HEADS
+from injector.suite.results.scores import Row
 from injector.suite.results.suite_report import render
-from injector.suite.results.summary import Row
 
 DOCS = Path(__file__).parents[3] / "docs"
 SCORES, SIZING = ((DOCS / name).read_text() for name in ("scores.md", "sizing.md"))
@@ -74,7 +74,7 @@ def test_the_example_of_a_score(tmp_path):
     for slot in (0, 1):
         made.process("good", rates, slot=slot)
         made.process("bad", rates, slot=slot, code=slot)
-    good, bad = summary.rows(made.read())
+    good, bad = scores.rows(made.read())
     assert (good.score / 2, good.score, bad.score) == tuple(map(float, said.groups()[1:]))
 
 

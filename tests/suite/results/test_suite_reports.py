@@ -10,7 +10,7 @@ import re
 import pytest
 from suitefolders import SuiteFolder, state, write_monitor
 
-from injector.suite.results import summary
+from injector.suite.results import scores
 from injector.suite.results.suite_report import FORMATS, cells, render
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
@@ -130,7 +130,7 @@ def test_where_everything_failed_there_is_no_score(tmp_path, form):
     made.process("a", [], code=1)
     made.leave_out("big", "needs 2 machines; this is one", weight=1.0)
     suite = made.read()
-    assert summary.total(suite).score is None
+    assert scores.total(suite).score is None
     text = render(suite, form)
     assert not re.search(r"\b1\.000?\b", text)
     if form in ("terminal", "md"):

@@ -195,9 +195,9 @@ def test_all_ranks_have_to_train():
     from dataclasses import replace
 
     from injector.suite.config.rules import rules_of
+    from injector.suite.results import checks
     from injector.suite.results.run_record import RunRecord
     from injector.suite.results.summary import ProcessSummary
-    from injector.suite.results.validation import checks
 
     def check(record, devices, settings=None, method="njobs"):
         settings = {"plan": {"method": method}, **(settings or {})}
