@@ -225,6 +225,10 @@ class TaskProgress:
         items = (last.items - first.items) / seconds if self.items else None
         return TaskRate(steps / seconds, items, seconds / steps)
 
+    def rate(self, pace: TaskRate | None) -> float | None:
+        """Items, else steps, per second at ``pace``."""
+        return None if pace is None else pace.items if self.items else pace.steps
+
     def overall(self) -> TaskRate | None:
         """Its pace since it began."""
         seconds = (self.latest - self.first) / 1e9

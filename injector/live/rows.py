@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from ..analysis.outcomes import (
     RankProcess,
@@ -19,49 +18,54 @@ from .parts import TaskProgress
 from .process import EVALUATION, TRAIN, LiveProcess
 from .snapshot import Speed, TaskRow
 
-
-class ProcessState(NamedTuple):
-    """One process that has a row."""
-
-    process: LiveProcess
-    attempt: int
-    state: str
-    notes: tuple[str, ...]
+GONE = ("ended", "died")
+BUSY = ("training", "evaluating")
 
 
-class _Known(NamedTuple):
-    """A process, and what is known of it as a rank."""
+class ProcessState:
+    """A process, what is known of it as a rank, and the state that its row shows."""
 
-    process: LiveProcess
-    rank: RankProcess
+    def __init__(self, process: LiveProcess, rank: RankProcess) -> None:
+        self.process = process
+        self.rank = rank
+        self.state = ""
+        self.notes: tuple[str, ...] = ()
 
     @property
     def attempt(self) -> int:
         return self.rank.attempt or 0
 
+    @property
+    def there(self) -> bool:
+        """Whether it has not ended."""
+        return self.state not in GONE
 
-def rows_of(
+    @property
+    def busy(self) -> bool:
+        return self.state in BUSY
+
+
+def states_of(
     raw: str, processes: Sequence[LiveProcess], now: float, over: bool
 ) -> list[ProcessState]:
     """The processes that have a row, of each rank that of the latest attempt, in the order of ranks.
 
     ``raw`` is the folder of their files, ``now`` is unix seconds, ``over``: whether the run has ended.
     """
-    known = [_Known(process, process.as_rank(round(now * 1e9), over)) for process in processes]
+    known = [ProcessState(each, each.as_rank(round(now * 1e9), over)) for each in processes]
     known.sort(key=lambda each: each.process.facts.get("monotonic_ns") or 0)
     chosen = _chosen(known)
     number_attempts([each.rank for each in chosen])
     rows = _by_row(chosen)
-    latest = [attempts[-1].rank for attempts in rows]
-    for process, rank in (attempts[-1] for attempts in rows):
-        if rank.alive and rank.silence > rank.limit:
-            rank.opened = _opened(raw, process)
-    found = []
+    latest = [attempts[-1] for attempts in rows]
+    for each in latest:
+        if each.rank.alive and each.rank.silence > each.rank.limit:
+            each.rank.opened = _opened(raw, each.process)
     for attempts in rows:
-        state, note = _state(attempts[-1], latest)
-        notes = (*([note] if note else []), *map(_earlier, attempts[:-1]))
-        found.append(ProcessState(attempts[-1].process, attempts[-1].attempt, state, notes))
-    return sorted(found, key=_order)
+        each = attempts[-1]
+        each.state, note = _state(each, [other.rank for other in latest])
+        each.notes = (*([note] if note else []), *map(_earlier, attempts[:-1]))
+    return sorted(latest, key=_order)
 
 
 def _order(row: ProcessState) -> tuple[bool, int, int]:
@@ -69,7 +73,7 @@ def _order(row: ProcessState) -> tuple[bool, int, int]:
     return process.rank is None, process.rank or 0, process.facts.get("pid") or 0
 
 
-def _chosen(known: Sequence[_Known]) -> list[_Known]:
+def _chosen(known: Sequence[ProcessState]) -> list[ProcessState]:
     """Those that have a row: what has a task, and ranks that have none yet, or died before."""
     ranks = set(own([each.rank for each in known], [bool(each.process.shown) for each in known]))
     found = [each for at, each in enumerate(known) if each.rank.rank is None or at in ranks]
@@ -81,16 +85,16 @@ def _chosen(known: Sequence[_Known]) -> list[_Known]:
     return [e for e in found if e.process.shown or _is_a_rank_without_steps(e, reached)]
 
 
-def _is_a_rank_without_steps(each: _Known, reached: dict[int | None, int]) -> bool:
+def _is_a_rank_without_steps(each: ProcessState, reached: dict[int | None, int]) -> bool:
     """Whether it was to be a rank: it died before it did anything, or has just been started again."""
     if each.rank.rank is None or not (each.rank.abnormal or each.attempt > 0):
         return False
     return each.attempt > reached.get(each.rank.rank, -1)
 
 
-def _by_row(chosen: Sequence[_Known]) -> list[list[_Known]]:
+def _by_row(chosen: Sequence[ProcessState]) -> list[list[ProcessState]]:
     """For each row its attempts in order: the last one is shown."""
-    rows: dict[object, list[_Known]] = {}
+    rows: dict[object, list[ProcessState]] = {}
     for number, each in enumerate(chosen):
         key: object = ("process", number) if each.rank.rank is None else each.rank.rank
         mine = rows.setdefault(key, [])
@@ -101,9 +105,9 @@ def _by_row(chosen: Sequence[_Known]) -> list[list[_Known]]:
     return list(rows.values())
 
 
-def _state(known: _Known, ranks: Sequence[RankProcess]) -> tuple[str, str]:
+def _state(known: ProcessState, ranks: Sequence[RankProcess]) -> tuple[str, str]:
     """The state, and why."""
-    process, rank = known
+    process, rank = known.process, known.rank
     outcome = outcome_now(rank, ranks) if process.shown or rank.abnormal else None
     if outcome is not None:
         return outcome.state, predicate(outcome, now=True)
@@ -123,7 +127,7 @@ def _opened(raw: str, process: LiveProcess) -> tuple[RegionCall, ...]:
     return tuple(call for number in numbers if (call := process.call(number)) is not None)
 
 
-def _earlier(known: _Known) -> str:
+def _earlier(known: ProcessState) -> str:
     """What became of an attempt that was followed by another one."""
     rank = known.rank
     what = "died" if rank.abnormal else "goes on" if rank.alive else "ended"
@@ -131,19 +135,7 @@ def _earlier(known: _Known) -> str:
     return f"restarted: attempt {known.attempt} {what} at step {rank.steps}{why}"
 
 
-GONE = ("ended", "died")
-
-
-class Member:
-    """One rank of the job, with its state."""
-
-    def __init__(self, process: LiveProcess, state: str) -> None:
-        self.process = process
-        self.there = state not in GONE
-        self.busy = state in ("training", "evaluating")
-
-
-def task_rows(members: Sequence[Member]) -> tuple[TaskRow, ...]:
+def task_rows(members: Sequence[ProcessState]) -> tuple[TaskRow, ...]:
     """Each task of the job, training first; those of ranks that have ended only if none is left."""
     there = [member for member in members if member.there] or list(members)
     names = dict.fromkeys(name for member in there for name in member.process.shown)
@@ -151,7 +143,7 @@ def task_rows(members: Sequence[Member]) -> tuple[TaskRow, ...]:
     return tuple(_task_row(name, [m for m in there if name in m.process.shown]) for name in order)
 
 
-def _task_row(name: str, members: Sequence[Member]) -> TaskRow:
+def _task_row(name: str, members: Sequence[ProcessState]) -> TaskRow:
     each = [member.process.shown[name] for member in members]
     counted = all(progress.items for progress in each)
     paces = [m.process.shown[name].pace() for m in members if m.busy or not m.there]
@@ -178,7 +170,7 @@ def _rate(rates: Iterable[float | None], add: bool) -> float | None:
     return sum(known) if add else known[len(known) // 2]
 
 
-def _is_at(member: Member, name: str) -> bool:
+def _is_at(member: ProcessState, name: str) -> bool:
     """Whether this is what it did last."""
     shown = member.process.shown
     latest = max((progress.latest for progress in shown.values()), default=0)
@@ -191,12 +183,11 @@ def speeds(process: LiveProcess) -> dict[str, Speed]:
 
 
 def _speed(progress: TaskProgress) -> Speed:
-    pace, overall = progress.pace(), progress.overall()
-    counted = bool(progress.items)
+    pace = progress.pace()
     return Speed(
         progress.steps,
         progress.items,
-        None if pace is None else pace.items if counted else pace.steps,
+        progress.rate(pace),
         None if pace is None else pace.step,
-        None if overall is None else overall.items if counted else overall.steps,
+        progress.rate(progress.overall()),
     )

@@ -13,7 +13,7 @@ from .follow import Follower, NewRecord, NewSpans
 from .parts import WINDOW
 from .position import LoopPosition
 from .process import LiveProcess
-from .rows import GONE, Member, ProcessState, rows_of, speeds, task_rows
+from .rows import BUSY, ProcessState, speeds, states_of, task_rows
 from .snapshot import DeviceRow, HostRow, RankRow, Snapshot
 
 PATIENCE = 60.0
@@ -111,39 +111,38 @@ class State:
 
     def snapshot(self, now: float) -> Snapshot:
         """The state at ``now``, unix seconds."""
-        standing = rows_of(self._raw, list(self._processes.values()), now, self.ended)
-        rows = [_row(each) for each in standing]
-        members = [Member(each.process, each.state) for each in standing]
-        there = [row for row in rows if row.state not in GONE] or rows
-        jobs = task_rows([member for member in members if member.process.shown])
-        main = jobs[0] if jobs else None
-        position = self._position(standing)
+        states = states_of(self._raw, list(self._processes.values()), now, self.ended)
+        rows = [_row(each) for each in states]
+        there = [row for row, each in zip(rows, states, strict=True) if each.there] or rows
+        tasks = task_rows([each for each in states if each.process.shown])
+        main = tasks[0] if tasks else None
+        position = self._position(states)
         return Snapshot(
             name=os.path.basename(self.folder).rsplit(".", 2)[0],
             elapsed=max(now - self._began(now), 0.0),
             state=self._job_state(rows),
             steps=min((row.steps for row in there), default=0),
             goal=self.goal,
-            left=self._left(standing, there, position),
+            left=self._left(states, there, position),
             position=position.text if position else "",
             unit=main.unit if main else "steps/s",
             rate=main.rate if main else None,
             overall=main.overall if main else None,
             step=main.step if main else None,
             regions=_mean_shares([row.regions for row in there if row.regions]),
-            values=dict(standing[0].process.losses) if standing else {},
+            values=dict(states[0].process.losses) if states else {},
             ranks=tuple(rows),
             devices=tuple(d for m in self._monitors.values() for d in m.devices(rows)),
             hosts=tuple(monitor.hosts() for monitor in self._monitors.values()),
-            tasks=jobs,
+            tasks=tasks,
         )
 
     def _left(
-        self, standing: list[ProcessState], rows: list[RankRow], position: LoopPosition | None
+        self, states: list[ProcessState], rows: list[RankRow], position: LoopPosition | None
     ) -> float | None:
         """Seconds at the window's speed, or where there is none yet, at that of the whole loop."""
         paces = [row.step for row in rows if row.step is not None]
-        whole = standing[0].process.main.overall() if standing else None
+        whole = states[0].process.main.overall() if states else None
         step = max(paces) if paces else whole.step if whole else None
         steps = min((row.steps for row in rows), default=0)
         if step is None:
@@ -155,11 +154,11 @@ class State:
         # Several batches may make a step.
         return position.left * step * steps / max(position.batches, 1)
 
-    def _position(self, standing: list[ProcessState]) -> LoopPosition | None:
+    def _position(self, states: list[ProcessState]) -> LoopPosition | None:
         """Of the first rank: the others go with it."""
-        if not standing or self.ended:
+        if not states or self.ended:
             return None
-        process = standing[0].process
+        process = states[0].process
         argv = process.facts.get("argv")
         return process.positions.current(argv if isinstance(argv, list) else ())
 
@@ -175,7 +174,7 @@ class State:
             return "stopping"
         if not rows:
             return "starting"
-        for state in ("training", "evaluating"):
+        for state in BUSY:
             if state in states:
                 return state
         if "restarted" in states:
@@ -186,23 +185,22 @@ class State:
         return "stuck"
 
 
-def _row(standing: ProcessState) -> RankRow:
-    process = standing.process
-    pace = process.main.pace() if standing.state in ("training", "evaluating", "ended") else None
-    counted = bool(process.main.items)
+def _row(known: ProcessState) -> RankRow:
+    process = known.process
+    pace = process.main.pace() if known.state in (*BUSY, "ended") else None
     return RankRow(
         process.rank,
         process.facts.get("pid"),
         str(process.facts.get("host") or ""),
         process.device,
         process.steps,
-        None if pace is None else pace.items if counted else pace.steps,
+        process.main.rate(pace),
         None if pace is None else pace.step,
         next((value for name, value in process.losses.items() if "loss" in name.lower()), None),
-        standing.state,
+        known.state,
         process.regions(),
-        standing.attempt,
-        standing.notes,
+        known.attempt,
+        known.notes,
         speeds(process),
     )
 

@@ -16,6 +16,11 @@ RANKS = 8
 """Rows of ranks, and of devices, beyond which only their number is shown."""
 
 
+def has_begun(snapshot: Snapshot) -> bool:
+    """Whether there is anything to show: the terminal of a program that trains nothing is its own."""
+    return bool(snapshot.ranks)
+
+
 def lines(snapshot: Snapshot, width: int = 0) -> list[str]:
     """The panel: progress and rates, the step's parts, one row per rank and device."""
     width = width or room()

@@ -23,14 +23,32 @@ class Watched(Protocol):
         """Take in what is new, and return the snapshot."""
 
 
+class View(Protocol):
+    """How a snapshot is shown: :mod:`.live` is that of a run."""
+
+    def has_begun(self, snapshot: Any) -> bool:
+        """Whether there is anything to show."""
+
+    def lines(self, snapshot: Any, width: int) -> list[str]:
+        """For a terminal."""
+
+    def one_line(self, snapshot: Any) -> str:
+        """For a pipe."""
+
+
 class Watching:
-    """Draws what ``state`` tells onto ``fd``, from the first step or device on.
+    """Draws the snapshots of ``state`` onto ``fd``, as soon as there is anything to show."""
 
-    Nothing is shown of a program that trains nothing: its terminal is its own.
-    """
-
-    def __init__(self, state: Watched, fd: int, every: float = LINES, prefix: str = "") -> None:
+    def __init__(
+        self,
+        state: Watched,
+        fd: int,
+        every: float = LINES,
+        prefix: str = "",
+        view: View = live,
+    ) -> None:
         self._state = state
+        self._view = view
         self._fd = fd
         self._every = every
         self._prefix = prefix
@@ -48,24 +66,12 @@ class Watching:
     def show(self) -> None:
         """Draw the state as it is now."""
         snapshot = self._state.tick()
-        if not self.has_begun(snapshot):
+        if not self._view.has_begun(snapshot):
             return
         if self._screen is not None:
-            self._screen.draw(self.lines(snapshot, self._screen.width))
+            self._screen.draw(self._view.lines(snapshot, self._screen.width))
         else:
-            self._print(self.one_line(snapshot))
-
-    def has_begun(self, snapshot: Any) -> bool:
-        """Whether there is anything to show."""
-        return bool(snapshot.ranks)
-
-    def lines(self, snapshot: Any, width: int) -> list[str]:
-        """What a terminal shows."""
-        return live.lines(snapshot, width)
-
-    def one_line(self, snapshot: Any) -> str:
-        """What is written to a pipe."""
-        return live.one_line(snapshot)
+            self._print(self._view.one_line(snapshot))
 
     def close(self) -> None:
         """Give the terminal back."""

@@ -12,9 +12,10 @@ from ...analysis.timeseries import TimeSeries
 from ...errors import UserError
 from ...report.layout import show
 from ...report.live import as_json
+from ...report.watching import Watching
 from ...store.folder import open_run
 from ...suite.results import live_view
-from ...suite.results.live_view import SuiteSnapshot, SuiteWatching
+from ...suite.results.live_view import SuiteSnapshot
 from ...suite.results.reader import SuiteReader
 from ...suite.results.status import SuiteStatus, runs_of
 from ...suite.results.summary import ENDED, RUNNING, STARTING
@@ -37,7 +38,7 @@ def watch(path: str, once: bool, json: bool) -> int:
         time.sleep(EVERY)
     state.tick()
     if not once and not state.over:
-        SuiteWatching(state, sys.stdout.fileno(), every=EVERY).until(state.reached)
+        Watching(state, sys.stdout.fileno(), every=EVERY, view=live_view).until(state.reached)
     shown = state.tick()
     show(lambda: "\n".join([*live_view.lines(shown), ""]), sys.stdout)
     return state.code

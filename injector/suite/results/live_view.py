@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
-from typing import Any
 
 from ...live.snapshot import DeviceRow, HostRow, Snapshot, TaskRow
 from ...report import live
 from ...report.layout import room
 from ...report.text import bar, clean, duration, figure, fit, left, wrap
-from ...report.watching import Watching
 from ..run import journal
 from ..run.progress import seconds_left
 from . import scores
@@ -267,20 +265,9 @@ NAMED = 6
 BAR = 30
 
 
-class SuiteWatching(Watching):
-    """Draws what a suite does onto a terminal, or line by line."""
-
-    def has_begun(self, snapshot: Any) -> bool:
-        """A suite is always worth showing: its jobs wait for devices, or have ended."""
-        return True
-
-    def lines(self, snapshot: Any, width: int) -> list[str]:
-        """What a terminal shows."""
-        return lines(snapshot, width)
-
-    def one_line(self, snapshot: Any) -> str:
-        """What is written to a pipe."""
-        return one_line(snapshot)
+def has_begun(snapshot: SuiteSnapshot) -> bool:
+    """A suite is always worth showing: its jobs wait for devices, or have ended."""
+    return True
 
 
 def lines(snapshot: SuiteSnapshot, width: int = 0) -> list[str]:
