@@ -75,7 +75,7 @@ def located(which: str | None, options: argparse.Namespace) -> str:
     try:
         found = find(which, options.runs)
     except NotARunError as error:
-        from ..suite.run.folder import find_suite_run
+        from ..suite.run.suite_folder import find_suite_run
 
         try:
             suite_run = find_suite_run(which, os.path.dirname(runs))

@@ -14,7 +14,7 @@ from ..analysis.timeseries import time_series
 from ..errors import UserError
 from ..live.snapshot import Snapshot
 from ..live.state import State
-from ..report import live
+from ..report import panel
 from ..report.final import snapshot
 from ..report.layout import show
 from ..report.watching import Watching
@@ -134,11 +134,11 @@ class _End:
 
 
 def _print_json(shown: Snapshot) -> None:
-    print(live.as_json(shown), flush=True)
+    print(panel.as_json(shown), flush=True)
 
 
 def _print(shown: Snapshot) -> None:
-    show(lambda: "\n".join([*live.lines(shown), ""]), sys.stdout)
+    show(lambda: "\n".join([*panel.lines(shown), ""]), sys.stdout)
 
 
 def _serve(run: Run, port: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..analysis.profile import LoopRank, Statistics, Straggler, Throughput, TrainingLoop, Warmup
 from ..analysis.recorded import percentile
-from . import tree
+from . import step_tree
 from .layout import room
 from .text import (
     LIMIT,
@@ -61,7 +61,7 @@ def whole(loop: TrainingLoop) -> list[str]:
         *_warmup(loop.warmup),
         "",
         *_spread(loop),
-        *tree.lines(loop.tree, left_out=_exceptional(loop)),
+        *step_tree.lines(loop.tree, left_out=_exceptional(loop)),
         *rank_table(loop),
     ]
 
@@ -73,7 +73,7 @@ def brief(loop: TrainingLoop) -> list[str]:
         *_throughput(loop),
         *_warmup(loop.warmup),
         "",
-        *tree.lines(loop.tree, depth=1, left_out=_exceptional(loop)),
+        *step_tree.lines(loop.tree, depth=1, left_out=_exceptional(loop)),
         *(rank_table(loop) if loop.straggler else []),
     ]
 

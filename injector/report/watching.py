@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..live.snapshot import Snapshot
-from . import live
+from . import panel
 
 INTERVAL = 0.5
 """Seconds between two drawings of the panel."""
@@ -24,7 +24,7 @@ class Watched(Protocol):
 
 
 class View(Protocol):
-    """How a snapshot is shown: :mod:`.live` is that of a run."""
+    """How a snapshot is shown: :mod:`.panel` is that of a run."""
 
     def has_begun(self, snapshot: Any) -> bool:
         """Whether there is anything to show."""
@@ -45,7 +45,7 @@ class Watching:
         fd: int,
         every: float = LINES,
         prefix: str = "",
-        view: View = live,
+        view: View = panel,
     ) -> None:
         self._state = state
         self._view = view

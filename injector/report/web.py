@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..live.snapshot import Snapshot
-from .live import finite, who
+from .panel import finite, who
 
 POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "

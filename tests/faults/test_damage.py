@@ -24,11 +24,11 @@ from injector.store.folder import open_run
 from injector.store.packed import pack as pack_run
 from injector.suite.plan.jobs import Job, Plan, PlannedProcess
 from injector.suite.results.live_view import snapshot
-from injector.suite.results.reader import SuiteReader
-from injector.suite.results.reader import summarise as read_suite
+from injector.suite.results.suite_reader import SuiteReader
+from injector.suite.results.suite_reader import summarise as read_suite
 from injector.suite.results.suite_report import render
-from injector.suite.run.folder import write_plan
 from injector.suite.run.journal import FINISHED, Journal
+from injector.suite.run.suite_folder import write_plan
 
 from .faulty import ROOT
 

@@ -43,7 +43,7 @@ from injector.analysis.profile import (
 )
 from injector.analysis.summary import plain
 from injector.analysis.wording import line_of
-from injector.report import loops, segments, terminal, tree
+from injector.report import loops, segments, step_tree, terminal
 from injector.report.layout import ENDLESS, WIDTH, laid_out
 from injector.report.text import bullets, columns
 
@@ -84,13 +84,15 @@ def test_items_that_cannot_be_told() -> None:
 
 
 def test_other_is_last_and_the_shares_are_shown() -> None:
-    names = [text.split()[1] for text in tree.lines(LOOP.tree)[2:-2]]
+    names = [text.split()[1] for text in step_tree.lines(LOOP.tree)[2:-2]]
     assert names == ["io", "forward", "backward", "optimizer", "other"]
 
 
 def test_a_region_of_no_measured_step_is_left_out() -> None:
     never = node("io", 0.0, 0.03, calls=0.2)
-    names = [text.split()[1] for text in tree.lines(replace(LOOP.tree, children=(never,)))[2:-1]]
+    names = [
+        text.split()[1] for text in step_tree.lines(replace(LOOP.tree, children=(never,)))[2:-1]
+    ]
     assert names == []
 
 
@@ -101,7 +103,7 @@ def test_a_region_of_several_lines_has_one_row_and_the_lines_below() -> None:
     ]
     sums = (node("forward", 0.006, 0.03, calls=2.0),)
     children = (two[0], node("io", 0.02, 0.03, place=FETCH), two[1])
-    found = tree.lines(replace(LOOP.tree, children=children, together=sums))
+    found = step_tree.lines(replace(LOOP.tree, children=children, together=sums))
     rows = [(text.split("  ")[1].split(), text.rpartition("1  ")[2]) for text in found[2:-1]]
     code = "loss = F.cross_entropy(model(x), y)"
     assert [" ".join(words[:2]) for words, _ in rows] == [
@@ -119,13 +121,13 @@ def test_many_regions_and_levels_are_cut_with_a_word() -> None:
     wide = replace(
         LOOP.tree, children=tuple(node(f"r{n}", 0.0001 * (n + 1), 0.03) for n in range(40))
     )
-    found = [text.split() for text in tree.lines(wide)]
+    found = [text.split() for text in step_tree.lines(wide)]
     assert found[-2] == ["└─", "29", "smaller", "ones", "145.0", "%", "██████████"]
     assert [words[1] for words in found[2:-2]] == [f"r{n}" for n in range(29, 40)]  # the largest
     deep = LOOP.tree
     for level in range(2000):
         deep = node(f"n{level}", 0.03, 0.03, children=(deep,))
-    assert len(tree.lines(deep)) < 12
+    assert len(step_tree.lines(deep)) < 12
 
 
 def test_many_ranks_show_the_ends_and_the_culprit() -> None:

@@ -9,7 +9,7 @@ import pytest
 import spans
 
 from injector.analysis.summary import summarise
-from injector.report import final, live
+from injector.report import final, panel
 from injector.store import packed
 from injector.store.folder import open_run
 
@@ -47,7 +47,7 @@ def test_the_figures_are_the_reports(tmp_path: Path) -> None:
     assert (row.pid, row.steps, row.state) == (1, 40, "ended")
     assert (task.task, task.overall, task.active) == ("train", pytest.approx(800.0), False)
     assert found.notes[0] == "exit 0" and found.notes[-1].startswith("verdict: compute-bound: 80 %")
-    assert "overall 800.0 items/s" in live.lines(found)[1]
+    assert "overall 800.0 items/s" in panel.lines(found)[1]
 
 
 def test_packed_it_is_the_same(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_run_without_spans(tmp_path: Path) -> None:
     found = shown(tmp_path)
     assert (found.ranks, found.tasks, found.steps) == ((), (), 0)
     assert found.notes == ("killed by SIGSEGV · ended by --timeout",)
-    assert live.lines(found)[0] == "x · ended · 1 min 40 s"
+    assert panel.lines(found)[0] == "x · ended · 1 min 40 s"
 
 
 def test_a_folder_of_milabench(tmp_path: Path) -> None:

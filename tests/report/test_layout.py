@@ -22,7 +22,7 @@ from injector.live.snapshot import RankRow, Snapshot
 from injector.report import formats
 from injector.report.final import snapshot
 from injector.report.layout import ENDLESS, laid_out, painted, show, width_of
-from injector.report.live import lines as live_lines
+from injector.report.panel import lines as live_lines
 from injector.report.terminal import profile as profile_lines
 from injector.report.text import columns
 from injector.store.folder import open_run

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.live.snapshot import DeviceRow, HostRow, RankRow, Snapshot
-from injector.report import live
+from injector.report import panel
 from injector.report.watching import LEAST, Screen
 
 
@@ -44,7 +44,7 @@ def rank(number):
 
 
 def test_a_rank_has_its_row():
-    rows = live.lines(snapshot(ranks=(rank(0), rank(None))))[3:]
+    rows = panel.lines(snapshot(ranks=(rank(0), rank(None))))[3:]
     assert rows[0].startswith("  rank 0 ")
     assert rows[1].startswith("  process 40 ")
     for row in rows:
@@ -54,33 +54,33 @@ def test_a_rank_has_its_row():
 
 
 def test_progress_and_estimate():
-    first = live.lines(snapshot(goal=100, left=0.5, ranks=(rank(0),)))[0]
+    first = panel.lines(snapshot(goal=100, left=0.5, ranks=(rank(0),)))[0]
     assert first == "train · training · step 50 of 100 · 500 ms left · 12.0 s"
     position = "epoch 2 of 3, batch 4 of 9"
-    first = live.lines(snapshot(position=position, left=0.5, ranks=(rank(0),)))[0]
+    first = panel.lines(snapshot(position=position, left=0.5, ranks=(rank(0),)))[0]
     assert first == f"train · training · step 50 · {position} · about 500 ms left · 12.0 s"
 
 
 def test_parts_and_what_is_left():
-    assert "  forward 70 % · io 20 % · other 10 %" in live.lines(snapshot())
+    assert "  forward 70 % · io 20 % · other 10 %" in panel.lines(snapshot())
 
 
 def test_many_ranks_are_summed_up():
-    found = live.lines(snapshot(ranks=tuple(rank(at) for at in range(40))))
-    assert sum("rank" in line for line in found) == live.RANKS
+    found = panel.lines(snapshot(ranks=tuple(rank(at) for at in range(40))))
+    assert sum("rank" in line for line in found) == panel.RANKS
     assert "  … and 32 more" in found
 
 
 def test_devices_and_hosts():
     device = DeviceRow("0", "A", "h", 0.25, 1e9, 4e9, 61.0, 250.0)
-    found = live.lines(snapshot(devices=(device,), hosts=(HostRow("h", 0.5, None, 2e9),)))
+    found = panel.lines(snapshot(devices=(device,), hosts=(HostRow("h", 0.5, None, 2e9),)))
     assert "  device 0      A  load 25 %  memory 1.0 of 4.0 GB  61 °C  250 W" in found
     assert "  host h  cpu 50 %  the program 2.00 GB" in found
 
 
 def test_one_line_for_a_file():
-    assert "\n" not in live.one_line(snapshot())
-    assert "800.0 items/s" in live.one_line(snapshot())
+    assert "\n" not in panel.one_line(snapshot())
+    assert "800.0 items/s" in panel.one_line(snapshot())
 
 
 numbers = st.none() | st.floats(allow_nan=True)
@@ -89,7 +89,7 @@ numbers = st.none() | st.floats(allow_nan=True)
 @given(st.text(max_size=200), numbers, numbers, st.dictionaries(st.text(), st.floats(), max_size=9))
 def test_no_line_is_too_long_or_obeyed_by_a_terminal(name, rate, step, values):
     made = snapshot(name=name, rate=rate, step=step, values=values, regions=values)
-    for line in live.lines(made, 60):
+    for line in panel.lines(made, 60):
         assert len(line) <= 60
         assert line.isprintable()
 

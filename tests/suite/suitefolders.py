@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from injector.suite.results import live_view, reader
-from injector.suite.results.summary import BenchmarkSummary, SuiteSummary
+from injector.suite.results import live_view, suite_reader
+from injector.suite.results.suite_summary import BenchmarkSummary, SuiteSummary
 
 UNIX = 1_800_000_000.0
 GB = 1_000_000_000
@@ -128,14 +128,14 @@ class SuiteFolder:
         return self.path
 
     def read(self) -> SuiteSummary:
-        return reader.summarise(str(self.write()))
+        return suite_reader.summarise(str(self.write()))
 
 
 class Watched:
     """The suite in ``folder`` as `inject watch` shows it."""
 
     def __init__(self, folder: Path | str) -> None:
-        self.reader = reader.SuiteReader(str(folder), follow=True)
+        self.reader = suite_reader.SuiteReader(str(folder), follow=True)
 
     def tick(self, now: float | None = None) -> live_view.SuiteSnapshot:
         now = time.time() if now is None else now

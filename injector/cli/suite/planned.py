@@ -72,7 +72,7 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     """
     from ...suite.environments.resources import resources_below
     from ...suite.plan import machine, planner
-    from ...suite.run.folder import past_durations
+    from ...suite.run.suite_folder import past_durations
 
     if given.repeat is not None and given.repeat < 1:
         raise UserError(f"--repeat is a number of times, at least 1, not {given.repeat}")

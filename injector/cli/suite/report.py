@@ -10,12 +10,12 @@ from ...compat import milabench
 from ...errors import UserError
 from ...report.layout import show
 from ...suite.config import load
-from ...suite.results.reader import summarise
 from ...suite.results.scaling import DLBS, EXACT
 from ...suite.results.scores import total
+from ...suite.results.suite_reader import summarise
 from ...suite.results.suite_report import FORMATS, render
-from ...suite.results.summary import as_planned_by
-from ...suite.run.folder import find_suite_run
+from ...suite.results.suite_summary import as_planned_by
+from ...suite.run.suite_folder import find_suite_run
 from ..ending import failed
 from ..opened import DAMAGED
 from .options import add_base, base

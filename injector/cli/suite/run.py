@@ -78,7 +78,7 @@ def _check(given: argparse.Namespace) -> None:
 
 def _run(given: argparse.Namespace) -> int:
     from ...suite.results.validation import check
-    from ...suite.run import folder, suite_run
+    from ...suite.run import suite_folder, suite_run
     from ...suite.run.policy import policy_of_suite
 
     if given.dry_run:
@@ -87,7 +87,7 @@ def _run(given: argparse.Namespace) -> int:
         print("\n".join(plan_lines(planned.suite_and_plan(given)[1], given.max_parallel)))
         return 0
     base = str(common.base(given.base))
-    path = folder.create(base, given.name or os.path.basename(given.suite).partition(".")[0])
+    path = suite_folder.create(base, given.name or os.path.basename(given.suite).partition(".")[0])
     try:
         suite, plan = planned.suite_and_plan(given, path)
     except BaseException:
@@ -99,10 +99,12 @@ def _run(given: argparse.Namespace) -> int:
 def _resume(given: argparse.Namespace) -> int:
     from ...suite.plan.jobs import read_plan
     from ...suite.results.validation import check
-    from ...suite.run import folder, suite_run
+    from ...suite.run import suite_folder, suite_run
     from ...suite.run.policy import policy_of_plan
 
-    path = folder.find_resumable(str(common.base(given.base)), given.resume or None, given.suite)
+    path = suite_folder.find_resumable(
+        str(common.base(given.base)), given.resume or None, given.suite
+    )
     plan = read_plan(path)
     policy = _with(given, policy_of_plan(plan, check))
     return suite_run.resume(plan, path, policy, given.rerun or "never", given.dry_run)

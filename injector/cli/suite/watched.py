@@ -11,14 +11,14 @@ from threading import Thread
 from ...analysis.timeseries import TimeSeries
 from ...errors import UserError
 from ...report.layout import show
-from ...report.live import as_json
+from ...report.panel import as_json
 from ...report.watching import Watching
 from ...store.folder import open_run
 from ...suite.results import live_view
 from ...suite.results.live_view import SuiteSnapshot
-from ...suite.results.reader import SuiteReader
 from ...suite.results.status import SuiteStatus, runs_of
-from ...suite.results.summary import ENDED, RUNNING, STARTING
+from ...suite.results.suite_reader import SuiteReader
+from ...suite.results.suite_summary import ENDED, RUNNING, STARTING
 from ...suite.results.timelines import combined, of_run
 from ..opened import DAMAGED, collected
 

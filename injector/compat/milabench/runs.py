@@ -19,7 +19,7 @@ from ...suite.config.rules import FAILURE
 from ...suite.plan.jobs import LeftOut
 from ...suite.results import scores
 from ...suite.results.run_record import DeviceRecord, LossCollector, RunRecord
-from ...suite.results.summary import (
+from ...suite.results.suite_summary import (
     MILABENCH,
     NEVER,
     BenchmarkSummary,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ...report.text import UNKNOWN, duration, figure
 from .scaling import DLBS, Family, Scaled
 from .scores import Row, Total
-from .summary import BenchmarkSummary, SuiteSummary
+from .suite_summary import BenchmarkSummary, SuiteSummary
 
 HEADS = (
     "fail", "n", "ngpu", "perf", "sem %", "std %", "memory, GB", "energy, kJ", "perf/W", "score",

@@ -17,7 +17,7 @@ from ..run import tracebacks
 from ..run.journal import FINISHED
 from . import scores
 from .run_record import DeviceRecord, LossSeries
-from .summary import BenchmarkSummary, Finding, ProcessSummary
+from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
 
 
 def duration(seconds: float) -> str:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from math import fsum
 
 from ...live.snapshot import DeviceRow, HostRow, Snapshot, TaskRow
-from ...report import live
+from ...report import panel
 from ...report.layout import room
 from ...report.text import bar, clean, duration, figure, fit, left, wrap
 from ..run import journal
 from ..run.progress import seconds_left
 from . import scores
-from .summary import (
+from .suite_summary import (
     ENDED,
     INTERRUPTED,
     NEVER,
@@ -288,7 +288,7 @@ def lines(snapshot: SuiteSnapshot, width: int = 0) -> list[str]:
         if row.state == RUNNING or (row.state == FAILED and len(row.processes) > 1):
             found += [_process_line(each) for each in row.processes]
     found += _waiting([row.name for row in snapshot.benchmarks if row.state == QUEUED])
-    found += live.machines(snapshot)
+    found += panel.machines(snapshot)
     found += [f"  {clean(note)}" for note in snapshot.notes]
     return [fit(line, width) for line in found]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .summary import BenchmarkSummary, SuiteSummary
+from .suite_summary import BenchmarkSummary, SuiteSummary
 
 _LIST = re.compile(r"(?:[a-z]+:)?\d+(?:[, ]+(?:[a-z]+:)?\d+)*")
 """``"0,1"``, ``"cuda:0, cuda:1"``."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, fsum, isfinite, log, sqrt
 from typing import NamedTuple
 
-from .summary import BenchmarkSummary, SuiteSummary
+from .suite_summary import BenchmarkSummary, SuiteSummary
 
 TRIMMED_FROM = 5
 """Values from which on the smallest and the largest are left out."""

@@ -11,10 +11,9 @@ from ...errors import UserError
 from ...store.folder import is_run
 from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan, PlannedProcess, is_suite_run
-from ..run import folder as folders
-from ..run import journal
+from ..run import journal, suite_folder
 from ..run.journal import Past
-from .summary import ENDED, INTERRUPTED, NEVER, RUNNING, STARTING, STOPPED, JobSummary
+from .suite_summary import ENDED, INTERRUPTED, NEVER, RUNNING, STARTING, STOPPED, JobSummary
 
 
 def run_of(process: PlannedProcess, past: Past | None) -> str:
@@ -59,7 +58,7 @@ class SuiteStatus:
             return ENDED
         if self._last == journal.INTERRUPTED:
             return INTERRUPTED
-        if not folders.is_held(self.folder):
+        if not suite_folder.is_held(self.folder):
             return STOPPED
         return RUNNING if self.lines.records else STARTING
 
@@ -145,7 +144,7 @@ def runs_of(path: str) -> list[tuple[dict[str, str], str]]:
 
 def listed(runs: str) -> list[Listed]:
     """The suites that were run in the folder ``runs``, as a list of runs has them."""
-    return [_listed(path) for path in folders.newest_runs(runs)]
+    return [_listed(path) for path in suite_folder.newest_runs(runs)]
 
 
 def _listed(path: str) -> Listed:

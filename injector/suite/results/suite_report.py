@@ -15,7 +15,7 @@ from ..config.rules import FAILURE, WARNING
 from . import cells
 from .scaling import EXACT, families
 from .scores import Row, row_of, rows, total
-from .summary import BenchmarkSummary, Finding, ProcessSummary, SuiteSummary
+from .suite_summary import BenchmarkSummary, Finding, ProcessSummary, SuiteSummary
 
 FORMATS = ("terminal", "json", "csv", "md")
 SEVERITIES = (("failures", FAILURE), ("warnings", WARNING))

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..config.rules import FAILURE, RULES, rules_of
 from . import checks, run_record
-from .summary import BenchmarkSummary, Finding, ProcessSummary
+from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
 
 __all__ = ["RULES", "check", "judged_benchmark", "judged_process"]
 

@@ -15,11 +15,10 @@ from typing import TextIO
 
 from ..._version import __version__
 from ..plan.jobs import Job, Plan, PlannedProcess
-from . import active_job, journal
-from . import folder as folders
+from . import active_job, journal, suite_folder
 from .active_job import end_leftovers
-from .engine import Engine, EngineOutcome, QueuedJob
 from .journal import Journal, Past
+from .local_engine import EngineOutcome, LocalEngine, QueuedJob
 from .policy import RunPolicy
 from .progress import Progress, print_through
 
@@ -120,8 +119,8 @@ def run(plan: Plan, folder: str, policy: RunPolicy, stream: TextIO | None = None
     Raises:
         UserError: the folder cannot be written.
     """
-    folders.write_plan(folder, plan)
-    held = folders.FolderLock(folder)
+    suite_folder.write_plan(folder, plan)
+    held = suite_folder.FolderLock(folder)
     try:
         remaining = RemainingWork([QueuedJob(job, 1) for job in plan.jobs])
         return _execute(plan, folder, remaining, policy, "begin", stream or sys.stderr)
@@ -144,7 +143,7 @@ def resume(
     Raises:
         UserError: another process runs it.
     """
-    held = folders.FolderLock(folder)
+    held = suite_folder.FolderLock(folder)
     try:
         remaining = remaining_work(plan, folder, rerun, dry)
         if dry:
@@ -172,7 +171,7 @@ def _execute(
     progress = Progress(stream, len(plan.jobs), done, policy.max_parallel)
     try:
         with policy.around():
-            outcome = Engine(plan, folder, remaining.queued, journal, progress, policy).run()
+            outcome = LocalEngine(plan, folder, remaining.queued, journal, progress, policy).run()
         failed = {**remaining.failed, **outcome.failed}
         code = _exit_code(plan, failed, outcome)
         if outcome.interrupted:

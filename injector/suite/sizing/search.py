@@ -19,8 +19,8 @@ from ..plan.jobs import Plan
 from ..plan.machine import Machine
 from ..plan.observations import BatchObservations, Limit, Observation
 from ..results import scores
-from ..results.reader import summarise
-from ..results.summary import ProcessSummary, SuiteSummary
+from ..results.suite_reader import summarise
+from ..results.suite_summary import ProcessSummary, SuiteSummary
 from ..run import journal, suite_run, tracebacks
 from ..run.policy import policy_of_suite
 

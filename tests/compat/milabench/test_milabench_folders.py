@@ -14,7 +14,7 @@ from injector.compat import milabench
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import Where
 from injector.suite.plan.jobs import LeftOut
-from injector.suite.results import reader, scores, summary
+from injector.suite.results import scores, suite_reader, suite_summary
 from injector.suite.results.suite_report import render
 
 MIB = 1 << 20
@@ -43,7 +43,7 @@ SCORE, FAILURE_RATE = 16.20239518190252, 0.3
 
 
 def read(path):
-    return reader.summarise(path, [milabench])
+    return suite_reader.summarise(path, [milabench])
 
 
 @pytest.fixture()
@@ -182,7 +182,7 @@ def test_a_suite_says_what_should_have_run_and_what_it_counts(suite):
         Benchmark(name, Where("s.yaml", 1), {"weight": weight, "enabled": name != "off"})
         for name, weight in names.items()
     )
-    found = summary.as_planned_by(suite, Suite("s", suite.folder, benchmarks))
+    found = suite_summary.as_planned_by(suite, Suite("s", suite.folder, benchmarks))
     rows = {row.benchmark: row for row in scores.rows(found)}
     assert (rows["never"].fail, rows["never"].n, rows["never"].score) == (1, 1, 0)
     assert rows["alpha"].weight == 4 and "off" not in rows
@@ -205,9 +205,9 @@ def test_a_folder_of_anything_holds_no_runs(tmp_path):
     ours.mkdir()
     write(ours / "x.data", config("x", 0), [1.0])
     (ours / "run.json").write_text("{}")
-    with pytest.raises(reader.NoResultsError, match="neither plan"):
+    with pytest.raises(suite_reader.NoResultsError, match="neither plan"):
         read(str(tmp_path))
-    with pytest.raises(reader.NoResultsError, match="it is one run: inject report"):
+    with pytest.raises(suite_reader.NoResultsError, match="it is one run: inject report"):
         read(str(ours))
     folder(tmp_path / "runs" / "toy")
     assert scores.total(read(str(tmp_path))).n == 10

@@ -23,7 +23,7 @@ from injector.suite.plan import command_lines
 from injector.suite.plan.jobs import Plan, PlannedProcess
 from injector.suite.plan.machine import Device, Machine
 from injector.suite.plan.planner import PlanOptions, plan_suite, visible_devices
-from injector.suite.run.folder import write_plan
+from injector.suite.run.suite_folder import write_plan
 
 CPU = Machine(tuple(Device("cpu", n) for n in range(2)), (0, 1, 2, 3), 4, 8 << 30, "here")
 CUDA = Machine(

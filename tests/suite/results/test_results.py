@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from suitefolders import GB, SuiteFolder, failures, only, state, watched, write_run
 
 from injector.errors import UserError
-from injector.suite.results import reader, run_record, scores
+from injector.suite.results import run_record, scores, suite_reader
 from injector.suite.results.status import journal_damage
-from injector.suite.run.folder import find_suite_run
 from injector.suite.run.journal import Journal
+from injector.suite.run.suite_folder import find_suite_run
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
 
@@ -111,7 +111,7 @@ def test_any_beginning_of_a_journal_reads(tmp_path, cut):
     made.write()
     whole = "".join(made.lines()).encode()
     (tmp_path / "s" / "journal.jsonl").write_bytes(whole[: cut % (len(whole) + 1)])
-    suite = reader.summarise(str(tmp_path / "s"))
+    suite = suite_reader.summarise(str(tmp_path / "s"))
     for benchmark in suite.benchmarks:
         for process in benchmark.processes:
             told = process.state == "finished"
@@ -128,12 +128,12 @@ def test_torn_lines_are_counted_and_said(tmp_path):
     folder = made.write()
     text = (folder / "journal.jsonl").read_text()
     (folder / "journal.jsonl").write_text(text + '{"event": "jo')
-    assert reader.summarise(str(folder)).missing == [
+    assert suite_reader.summarise(str(folder)).missing == [
         "journal.jsonl: 1 line not as written, and left out"
     ]
     (folder / "journal.jsonl").write_text(text.replace('"end"', '"interrupted"') + '{"event": "jo')
     assert any(
-        "1 line of journal.jsonl truncated" in n for n in reader.summarise(str(folder)).notes
+        "1 line of journal.jsonl truncated" in n for n in suite_reader.summarise(str(folder)).notes
     )
 
 
@@ -155,7 +155,7 @@ def test_a_broken_file_breaks_nothing(tmp_path, name, content):
 def test_a_plan_that_is_none_is_refused_or_empty(tmp_path, plan):
     (tmp_path / "plan.json").write_text(plan)
     try:
-        assert reader.summarise(str(tmp_path)).benchmarks == ()
+        assert suite_reader.summarise(str(tmp_path)).benchmarks == ()
     except UserError as error:
         assert "plan.json" in str(error)
 
@@ -263,22 +263,22 @@ class TestWhichFolder:
         path = f"{base}/runs/a.2026-01-01_10-00-00.000001"
         assert find_suite_run(path, "/nowhere") == path
         assert find_suite_run(f"{base}/runs", "/nowhere").startswith(f"{base}/runs/b.")
-        with pytest.raises(reader.NoResultsError):
+        with pytest.raises(suite_reader.NoResultsError):
             find_suite_run("suites/.yaml", base)
 
     @pytest.mark.parametrize("which", [None, "LAST", "x.yaml", "nothing"])
     def test_where_it_was_looked_for_is_said(self, tmp_path, which):
-        with pytest.raises(reader.NoResultsError, match=r"runs"):
+        with pytest.raises(suite_reader.NoResultsError, match=r"runs"):
             find_suite_run(which, str(tmp_path / "empty"))
 
 
 def test_one_run_is_no_suite(tmp_path):
     write_run(tmp_path / "run", SIX)
     (tmp_path / "run" / "x.D0.data").unlink()
-    with pytest.raises(reader.NoResultsError, match="it is one run: inject report"):
-        reader.summarise(str(tmp_path / "run"))
-    with pytest.raises(reader.NoResultsError, match="no such folder"):
-        reader.summarise(str(tmp_path / "nothing"))
+    with pytest.raises(suite_reader.NoResultsError, match="it is one run: inject report"):
+        suite_reader.summarise(str(tmp_path / "run"))
+    with pytest.raises(suite_reader.NoResultsError, match="no such folder"):
+        suite_reader.summarise(str(tmp_path / "nothing"))
 
 
 def test_a_journal_that_makes_no_sense_is_said(tmp_path):

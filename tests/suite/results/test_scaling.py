@@ -12,7 +12,12 @@ from injector.suite.results import scaling
 from injector.suite.results.run_record import RunRecord
 from injector.suite.results.scaling import DLBS, STRONG, WEAK, Measurement, scaled
 from injector.suite.results.suite_report import cells, render
-from injector.suite.results.summary import BenchmarkSummary, Finding, ProcessSummary, SuiteSummary
+from injector.suite.results.suite_summary import (
+    BenchmarkSummary,
+    Finding,
+    ProcessSummary,
+    SuiteSummary,
+)
 
 WEAKLY = [Measurement(n, ms / 1e3, 16 * n) for n, ms in ((1, 913.44), (2, 1029.24), (4, 1065.12))]
 STRONGLY = [Measurement(n, ms / 1e3, 64) for n, ms in ((1, 800), (2, 430), (4, 250))]

@@ -197,7 +197,7 @@ def test_all_ranks_have_to_train():
     from injector.suite.config.rules import rules_of
     from injector.suite.results import checks
     from injector.suite.results.run_record import RunRecord
-    from injector.suite.results.summary import ProcessSummary
+    from injector.suite.results.suite_summary import ProcessSummary
 
     def check(record, devices, settings=None, method="njobs"):
         settings = {"plan": {"method": method}, **(settings or {})}

@@ -17,7 +17,7 @@ from suitefolders import UNIX, SuiteFolder, Watched, watched, write_run
 from injector.analysis.query import run_query
 from injector.analysis.views import VIEWS, views_of_all
 from injector.cli.runs import _found, parser
-from injector.report.live import as_json
+from injector.report.panel import as_json
 from injector.report.web import Page
 from injector.store.folder import is_run, open_run
 from injector.suite.results import status

@@ -8,7 +8,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.suite.run import folder, journal
+from injector.suite.run import journal, suite_folder
 from injector.suite.run.journal import Journal
 
 
@@ -79,6 +79,6 @@ def test_how_long_benchmarks_took_when_they_last_ended_well(tmp_path):
         ("a.R1", "finished", {"benchmark": "a", "ok": False, "seconds": 1.0}),
         ("b.R0", "finished", {"benchmark": "b", "ok": True, "seconds": 3.0}),
     )
-    assert folder.past_durations(str(tmp_path), {"a", "b", "c"}) == {"a": 20.0, "b": 3.0}
-    assert folder.past_durations(str(tmp_path), {"c"}) == {}
-    assert folder.past_durations(str(tmp_path / "nothing"), {"a"}) == {}
+    assert suite_folder.past_durations(str(tmp_path), {"a", "b", "c"}) == {"a": 20.0, "b": 3.0}
+    assert suite_folder.past_durations(str(tmp_path), {"c"}) == {}
+    assert suite_folder.past_durations(str(tmp_path / "nothing"), {"a"}) == {}

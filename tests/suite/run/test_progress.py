@@ -9,7 +9,7 @@ import pytest
 
 from injector.suite.plan.jobs import Job, PlannedProcess
 from injector.suite.run.active_job import ActiveJob
-from injector.suite.run.engine import QueuedJob
+from injector.suite.run.local_engine import QueuedJob
 from injector.suite.run.progress import Progress, time_of
 
 

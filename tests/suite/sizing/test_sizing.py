@@ -17,7 +17,7 @@ from injector.suite.plan import batch_sizes, observations
 from injector.suite.plan.batch_sizes import BatchSizer
 from injector.suite.plan.observations import MIB, BatchObservations, Limit, Observation, bytes_of
 from injector.suite.results.run_record import RunRecord
-from injector.suite.results.summary import ProcessSummary
+from injector.suite.results.suite_summary import ProcessSummary
 from injector.suite.sizing import search
 from injector.suite.sizing.search import Search, TrialError, TrialRun
 

@@ -16,12 +16,12 @@ from ..config.rules import FAILURE
 from ..plan import jobs as plans
 from ..plan.jobs import Job, LeftOut, PlannedProcess, is_suite_run
 from ..run import journal
-from ..run.folder import NoResultsError
 from ..run.journal import Past
 from ..run.processes import ProcessEnd, end_from_record
+from ..run.suite_folder import NoResultsError
 from . import run_record, validation
 from .status import SuiteStatus, run_of
-from .summary import (
+from .suite_summary import (
     ENDED,
     NEVER,
     BenchmarkSummary,

@@ -1,4 +1,4 @@
-"""The engine: starts one job after the other, sees each through to its end, writes down what became of it.
+"""The local engine: starts job after job, sees each through to its end, writes down what became of it.
 
 One thread that sleeps until a child ends, a signal comes or a time is up. A job that fails, or cannot be
 started, never stops the others.
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from ... import reaper
 from ..plan.jobs import Job, Plan
-from . import active_job, folder, processes
+from . import active_job, processes, suite_folder
 from .active_job import ActiveJob, end_leftovers, orphans
-from .devices import DeviceLocks, release
+from .device_locks import DeviceLocks, release
 from .journal import FINISHED, INTERRUPTED, NOT_STARTED, STARTED, Journal
 from .policy import RunPolicy
 from .progress import Progress
@@ -94,7 +94,7 @@ class EngineOutcome:
     """Why the record is not whole, if it is not."""
 
 
-class Engine:
+class LocalEngine:
     """Runs ``queued`` of ``plan`` in the suite's run folder ``folder``."""
 
     def __init__(
@@ -305,7 +305,7 @@ class Engine:
     def _linked(self, job: Job) -> list[str]:
         """What went wrong with the links to its data."""
         try:
-            folder.link_data(self.folder, job, self._repeats)
+            suite_folder.link_data(self.folder, job, self._repeats)
         except OSError as error:
             return [_error_text(error)]
         return []
