@@ -24,7 +24,6 @@ __all__ = [
     "is_suite",
     "located",
     "runs_in",
-    "runs_without_record",
     "say_missing",
     "suites_in",
 ]
@@ -97,15 +96,6 @@ def runs_in(path: str) -> Sequence[tuple[Mapping[str, str], str]]:
     from ..suite.results.status import runs_of
 
     return [(labels, each) for labels, each in runs_of(path) if is_run(each)]
-
-
-def runs_without_record(path: str) -> list[str]:
-    """The processes of the suite in ``path`` that were started and have no run folder."""
-    if not is_suite(path):
-        return []
-    from ..suite.results.status import runs_of
-
-    return [labels["run"] for labels, each in runs_of(path) if not is_run(each)]
 
 
 def exit_code(run: Run) -> int:

@@ -13,7 +13,7 @@ from ..analysis.views import VIEWS, views, views_of_all
 from ..errors import UserError
 from ..report.formats import FORMATS, write
 from ..store.folder import open_run
-from ..suite.results.status import journal_damage
+from ..suite.results.status import damage_of
 from .ending import failed
 from .opened import (
     add_base,
@@ -23,7 +23,6 @@ from .opened import (
     is_suite,
     located,
     runs_in,
-    runs_without_record,
     say_missing,
 )
 
@@ -62,9 +61,7 @@ def main(argv: Sequence[str]) -> int:
             ]
             made = views_of_all(found) if is_suite(path) else views(found[0][1], options.runs)
             result = run_query(sql, made)
-            gone = runs_without_record(path)
-            damage = [*journal_damage(path), *(f"{each}: it has no run folder" for each in gone)]
-            damage += lost_runs(path)
+            damage = damage_of(path) if is_suite(path) else []
             for sentence in damage:
                 print(f"inject: {sentence}", file=sys.stderr)
             for labels, run in found:

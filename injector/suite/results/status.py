@@ -10,10 +10,12 @@ from ...analysis.wording import count
 from ...errors import UserError
 from ...store.folder import is_run
 from ..plan import jobs as plans
-from ..plan.jobs import Job, Plan, PlannedProcess, is_suite_run
+from ..plan.jobs import Job, Plan, PlannedProcess
 from ..run import journal, suite_folder
 from ..run.journal import Past
-from .suite_summary import ENDED, INTERRUPTED, NEVER, RUNNING, STARTING, STOPPED, JobSummary
+from .suite_summary import ENDED, INTERRUPTED, RUNNING, STARTING, STOPPED, JobSummary
+
+RUN_JSON = "run.json"
 
 
 def run_of(process: PlannedProcess, past: Past | None) -> str:
@@ -72,6 +74,16 @@ class SuiteStatus:
             past.seconds,
         )  # fmt: skip
 
+    def started_processes(self) -> Iterator[tuple[str, str, Past, str]]:
+        """Key, benchmark, job and latest run folder of every process of which the journal has a line."""
+        for job in self.plan.jobs:
+            past = self.past.get(job.key)
+            if past is None:
+                continue
+            for process in job.processes:
+                folder = os.path.join(self.folder, run_of(process, past))
+                yield process.key, job.benchmark, past, folder
+
     def why_unfinished(self, past: Past | None) -> str:
         """Why a job of which the journal has ``past`` did not run, or did not finish."""
         if past is not None:
@@ -119,9 +131,19 @@ class SuiteStatus:
         return any(is_run(os.path.join(self.folder, process.run)) for process in job.processes)
 
 
-def journal_damage(folder: str) -> list[str]:
-    """What of the journal of the suite's run in ``folder`` is not as it was written, as sentences."""
-    return list(SuiteStatus(folder).damage()) if is_suite_run(folder) else []
+def damage_of(path: str) -> list[str]:
+    """What of the journal and the run folders of the suite in ``path`` is lost or changed, as sentences.
+
+    Of a run only what it cannot know itself: alone, one without a ``run.json`` may still be running.
+    """
+    status = SuiteStatus(path)
+    found = list(status.damage())
+    for key, _, past, folder in status.started_processes():
+        if not is_run(folder):
+            found.append(f"{key}: it has no run folder")
+        elif past.state == journal.FINISHED and not os.path.exists(os.path.join(folder, RUN_JSON)):
+            found.append(f"{key}: {RUN_JSON} is missing, and its job has finished")
+    return found
 
 
 def runs_of(path: str) -> list[tuple[dict[str, str], str]]:
@@ -130,15 +152,9 @@ def runs_of(path: str) -> list[tuple[dict[str, str], str]]:
     Raises:
         UserError: there is no plan, or it cannot be read.
     """
-    status = SuiteStatus(path)
     return [
-        (
-            {"benchmark": job.benchmark, "run": process.key},
-            os.path.join(path, run_of(process, status.past[job.key])),
-        )
-        for job in status.plan.jobs
-        if job.key in status.past
-        for process in job.processes
+        ({"benchmark": benchmark, "run": key}, folder)
+        for key, benchmark, _, folder in SuiteStatus(path).started_processes()
     ]
 
 
@@ -170,6 +186,3 @@ def _listed(path: str) -> Listed:
         command=f"inject suite run {plan.suite.get('file')}",
         verdict=verdict + (f", {failed} failed" if failed else ""),
     )
-
-
-__all__ = ["NEVER", "SuiteStatus", "journal_damage", "listed", "run_of", "runs_of"]

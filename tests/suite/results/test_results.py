@@ -13,7 +13,7 @@ from suitefolders import GB, SuiteFolder, failures, only, state, watched, write_
 
 from injector.errors import UserError
 from injector.suite.results import run_record, scores, suite_reader
-from injector.suite.results.status import journal_damage
+from injector.suite.results.status import SuiteStatus
 from injector.suite.run.journal import Journal
 from injector.suite.run.suite_folder import find_suite_run
 
@@ -304,7 +304,7 @@ def test_lines_lost_and_doubled_and_a_run_without_its_line_are_said(tmp_path):
     written.write("end", code=0)
     written.close()
     whole = path.read_text().splitlines(keepends=True)
-    assert not journal_damage(str(folder))
+    assert not list(SuiteStatus(str(folder)).damage())
     for lines, said in (
         (whole * 2, ["journal.jsonl: 4 lines there twice"]),
         (whole[1:], ["journal.jsonl: 1 line not as written, and left out"]),
@@ -315,7 +315,7 @@ def test_lines_lost_and_doubled_and_a_run_without_its_line_are_said(tmp_path):
         (whole[:3], []),  # so ends the journal of a suite that was killed
     ):
         path.write_text("".join(lines))
-        assert journal_damage(str(folder)) == said
+        assert list(SuiteStatus(str(folder)).damage()) == said
 
 
 def test_memory_is_what_was_sampled_and_no_less_than_the_kernel_counted(tmp_path):
