@@ -58,8 +58,10 @@ def named(requirements: list[str]) -> set[str]:
 
 
 CORE = named(PROJECT["dependencies"])
-EXTRAS = {name: named(PROJECT["optional-dependencies"][name]) for name in ("query", "suite")}
-OPTIONAL = EXTRAS["query"] | EXTRAS["suite"]
+EXTRAS = {
+    name: named(PROJECT["optional-dependencies"][name]) for name in ("compare", "query", "suite")
+}
+OPTIONAL = set().union(*EXTRAS.values())
 
 
 def test_what_the_package_imports_is_a_dependency_of_its_own() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from .arrays import exceptional, statistics_of
+from .blocks import blocks_of
 from .profile import Exceptional, Node, Statistics, TrainingLoop, Warmup
 from .ranks import loop_rank_of, straggler_of, throughput_of
 from .tables import Path, Seconds
@@ -86,6 +87,7 @@ def loop_of(traces: list[LoopTrace], asked: int, where: str | None) -> TrainingL
         ranks=tuple(loop_rank_of(trace, steps) for trace in traces),
         straggler=straggler_of(traces, steps),
         exceptional=exceptional_of(longest, steps),
+        blocks=blocks_of(traces, steps),
     )  # fmt: skip
 
 

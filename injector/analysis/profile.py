@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 READING = ("io", "io.start")
 """The regions in which batches are made."""
@@ -93,6 +93,23 @@ class Throughput:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """The measured steps of a job of ranks, as sums over blocks of consecutive steps; see :mod:`.blocks`.
+
+    Each tuple has one value a block.
+    """
+
+    steps: tuple[int, ...]
+    seconds: tuple[float, ...]
+    """Of the host, the mean of the ranks."""
+    items: tuple[float, ...] | None
+    """Of all ranks together; None where they are not known of each of them."""
+    tokens: tuple[float, ...] | None
+    regions: dict[str, tuple[float, ...]]
+    """Seconds of each region without those inside it, ``other`` included: they add up to ``seconds``."""
+
+
+@dataclass(frozen=True)
 class LoopRank:
     """One rank in one loop."""
 
@@ -179,6 +196,8 @@ class TrainingLoop:
     """Where a launcher has started the job several times: at which attempt."""
     job: str | None = None
     """Where several processes train that are no ranks of one job: ``process 3``, by its index."""
+    blocks: Blocks | None = field(default=None, repr=False, metadata={"internal": True})
+    """What a comparison with other runs resamples."""
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,8 @@ def _known(value: float | None) -> float | None:
 def plain(value: object) -> Any:
     """``value`` of what JSON has: dataclasses and named tuples as objects, NaN and infinities as text."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        shown = [each.name for each in fields(value) if not each.metadata.get("internal")]
+        return {name: plain(getattr(value, name)) for name in shown}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {name: plain(getattr(value, name)) for name in value._fields}
     if isinstance(value, Mapping):

@@ -11,6 +11,7 @@ VERBS = {
     "voirfiles": "list the voirfiles that act by themselves, one per library",
     "report": "print the report of a run that was recorded",
     "runs": "list the runs of a folder",
+    "compare": "compare runs or suites: what differs, what is slower, how surely",
     "query": "ask a run in SQL",
     "pack": "turn a finished run's spans into Parquet",
     "watch": "watch a run while it is running",

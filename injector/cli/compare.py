@@ -1,0 +1,165 @@
+"""``inject compare``: runs beside each other, and whether one is worse."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from ..analysis.summary import summarise
+from ..analysis.wording import count
+from ..compare import comparison, rendering, sides, thresholds
+from ..compare.sides import RunFigures, Side
+from ..errors import UserError
+from ..report.layout import WIDTH, laid_out, show
+from ..store.folder import is_run, open_run, replace_file
+from ..suite.results.status import damage_of
+from .ending import failed
+from .opened import (
+    DAMAGED,
+    add_base,
+    add_runs,
+    collected,
+    is_suite,
+    located,
+    runs_in,
+)
+
+NOTHING = 3
+"""The exit code where nothing can be compared, or a threshold not be judged."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's own options."""
+    made = argparse.ArgumentParser(
+        prog="inject compare",
+        description="Compare runs, suites, or folders of several runs of the same: first what differs in the "
+        "work, then by loop and region what changed, with an interval. Each is compared with the first.",
+        epilog="Exit codes: 0 within the thresholds, 4 confidently worse, 3 cannot tell, 2 bad input, "
+        "1 where a record is damaged and no threshold is given.",
+    )
+    made.add_argument(
+        "sides",
+        nargs="+",
+        metavar="RUN",
+        help="run folder, suite, folder of runs (repeats of one program), name, LAST, or a baseline's file",
+    )
+    add_runs(made)
+    add_base(made)
+    made.add_argument(
+        "--baseline", metavar="FILE", help="compare with what --save-baseline wrote there"
+    )
+    made.add_argument(
+        "--save-baseline", metavar="FILE", help="write the figures of the last RUN there"
+    )
+    made.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="FIGURE>N%",
+        help="exit with 4 if it is surely worse by more: step_time, throughput, memory, device_memory, "
+        "energy, duration, a region, or a recorded value (f1<-1%%); may be repeated",
+    )
+    made.add_argument("--format", choices=("terminal", "md", "json"))
+    made.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write there; its suffix says the format (.md, .json)",
+    )
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the comparison; the exit code is that of the thresholds."""
+    options = parser().parse_args(argv)
+    try:
+        limits = [thresholds.threshold(text) for text in options.fail_on]
+        form = _format(options)
+        read = [sides.load(options.baseline)] if options.baseline is not None else []
+        read += [_side(which, options) for which in options.sides]
+        if options.save_baseline is not None:
+            sides.save(options.save_baseline, read[-1])
+        if len(read) < 2:
+            if options.save_baseline is not None and not limits:
+                return 0
+            raise UserError("one run alone: name another to compare it with, or --baseline FILE")
+        found = [comparison.compare(read[0], each) for each in read[1:]]
+        outcomes = [each for one in found for each in thresholds.judged(one, limits)]
+        _write(lambda: rendering.render(found, outcomes, form), form, options.output)
+        if not all(one.changes or any(each.totals for each in one.benchmarks) for one in found):
+            print("inject: they have nothing in common to compare", file=sys.stderr)
+            return NOTHING
+        if outcomes or limits:
+            return max((each.code for each in outcomes), default=NOTHING)
+        runs = [run for side in read for each in side.benchmarks.values() for run in each]
+        return DAMAGED if any(run.missing for run in runs) else 0
+    except (UserError, OSError) as error:
+        return failed(error)
+
+
+def _side(which: str, options: argparse.Namespace) -> Side:
+    """What ``which`` names. Raises UserError, OSError."""
+    if os.path.isfile(which) and not is_run(which):
+        return sides.load(which)
+    if os.path.isdir(which) and not is_run(which) and not is_suite(which):
+        return _of_folder(which)
+    path = located(which, options)
+    label = os.path.basename(os.path.abspath(path))
+    found = runs_in(path)
+    if not found:
+        raise UserError(f"{path}: nothing of this suite has run yet")
+    lost = [f"{label}: {text}" for text in damage_of(path)] if is_suite(path) else []
+    return _of_runs(label, [(labels.get("benchmark", ""), each) for labels, each in found], lost)
+
+
+def _of_folder(folder: str) -> Side:
+    """Every run in ``folder``: those of one name are repeats of one program."""
+    paths = sorted(os.path.join(folder, name) for name in os.listdir(folder))
+    found = [("", path) for path in paths if is_run(path)]
+    if not found:
+        raise UserError(f"{folder}: neither a run, a suite nor a folder of runs")
+    return _of_runs(
+        f"{os.path.basename(os.path.abspath(folder))} ({count(len(found), 'run')})", found
+    )
+
+
+def _of_runs(label: str, found: Sequence[tuple[str, str]], problems: Sequence[str] = ()) -> Side:
+    """``found``: the name of each benchmark, where it has one, and the folder of a run of it."""
+    with ThreadPoolExecutor(2) as pool:  # columns are worked on without the interpreter's lock
+        read = list(pool.map(lambda each: _run(*each), found))
+    benchmarks: dict[str, list[RunFigures]] = {}
+    for name, figures in read:
+        benchmarks.setdefault(name, []).append(figures)
+    return Side(label, {name: tuple(runs) for name, runs in benchmarks.items()}, tuple(problems))
+
+
+def _run(name: str, path: str) -> tuple[str, RunFigures]:
+    with collected(open_run(path)) as run:
+        summary = summarise(run)
+        return name or summary.title, sides.figures_of(run, summary)
+
+
+def _format(options: argparse.Namespace) -> str:
+    """That of ``--format``, else of the suffix of ``--output``. Raises UserError."""
+    if options.format or options.output is None:
+        return options.format or "terminal"
+    suffix = os.path.splitext(options.output)[1].lower()
+    known = {".md": "md", ".markdown": "md", ".json": "json", ".txt": "terminal", "": "terminal"}
+    if suffix not in known:
+        raise UserError(f"--output {options.output}: no format of that suffix; --format names one")
+    return known[suffix]
+
+
+def _write(make: Callable[[], str], form: str, output: str | None) -> None:
+    if output is None:
+        show(make, sys.stdout, colors=form == "terminal")
+        return
+    with laid_out(WIDTH):
+        text = make().encode("utf-8", "surrogateescape")
+    try:
+        replace_file(os.path.realpath(output), [text])
+    except OSError as error:
+        raise UserError(f"--output {output}: {error.strerror or error}") from None

@@ -1,0 +1,282 @@
+"""Two sides beside each other: by benchmark and loop, what changed by how much, and how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from ..analysis.profile import Blocks
+from .sides import LoopFigures, RunFigures, Side
+from .statistics import Process, Ratio, ratio
+from .work import differences
+
+SLOWER, FASTER, SAME, UNKNOWN = "slower", "faster", "same", "cannot tell"
+NARROW = 0.05
+"""Within this part of 1 an interval says that there is no change to speak of."""
+TIME, RATE = "step_time", "throughput"
+HIGHER_IS_BETTER = frozenset({RATE})
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure on both sides."""
+
+    name: str
+    unit: str
+    before: float
+    after: float
+    ratio: Ratio | None
+    """None where one of both is 0."""
+    interval: tuple[float, float]
+    """Of the ratio, for all step times of the comparison together; (0, inf) where nothing can be told."""
+
+    @property
+    def change(self) -> float:
+        """As a part of what it was: 0.05 for 5 % more."""
+        return self.after / self.before - 1 if self.before else inf
+
+    def worse(self) -> tuple[float, float]:
+        """The interval of the change for the worse, as a part: (0.03, 0.08) is surely worse by 3 to 8 %."""
+        low, high = self.interval
+        if self.name in HIGHER_IS_BETTER:
+            return 1 - high, 1 - low
+        return low - 1, high - 1
+
+    @property
+    def verdict(self) -> str:
+        """:data:`SLOWER` (worse), :data:`FASTER` (better), :data:`SAME` or :data:`UNKNOWN`."""
+        low, high = self.worse()
+        if low > 0:
+            return SLOWER
+        if high < 0:
+            return FASTER
+        return SAME if low >= -NARROW and high <= NARROW else UNKNOWN
+
+
+@dataclass(frozen=True)
+class LoopChange:
+    """One loop on both sides."""
+
+    name: str
+    step: Change
+    throughput: Change
+    regions: tuple[Change, ...]
+    """Seconds of a step; the one that changed by most seconds first."""
+
+
+@dataclass(frozen=True)
+class BenchmarkChange:
+    """One benchmark, or program, on both sides."""
+
+    name: str
+    runs: tuple[int, int]
+    """How many each side has."""
+    work: tuple[tuple[str, str, str], ...]
+    """What differs in what was run: name, before, after."""
+    damage: tuple[str, ...]
+    """What of either side is damaged, lost or failed."""
+    crowded: tuple[int, int]
+    """In how many runs of each side other programs had processors that it could have used."""
+    loops: tuple[LoopChange, ...]
+    unpaired: tuple[str, ...]
+    """Loops that only one side has, as sentences."""
+    totals: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``after`` beside ``before``."""
+
+    before: str
+    after: str
+    benchmarks: tuple[BenchmarkChange, ...]
+    unpaired: tuple[str, ...]
+    """Benchmarks that only one side has, as sentences."""
+    problems: tuple[str, ...]
+
+    @property
+    def changes(self) -> list[LoopChange]:
+        """Of all benchmarks."""
+        return [loop for each in self.benchmarks for loop in each.loops]
+
+
+def compare(before: Side, after: Side) -> Comparison:
+    """What is named alike is compared; a single program with a single one, whatever their names are."""
+    pairs, unpaired = _pairs(before, after)
+    headlines = sum(len(_paired(*runs)[0]) for _, runs in pairs)
+    return Comparison(
+        before.label,
+        after.label,
+        tuple(_benchmark(name, *runs, max(headlines, 1)) for name, runs in pairs),
+        tuple(unpaired),
+        (*before.problems, *after.problems),
+    )
+
+
+Runs = Sequence[RunFigures]
+
+
+def _pairs(before: Side, after: Side) -> tuple[list[tuple[str, tuple[Runs, Runs]]], list[str]]:
+    one, two = before.benchmarks, after.benchmarks
+    if len(one) == len(two) == 1:
+        (first, mine), (second, others) = *one.items(), *two.items()
+        name = first if first == second else f"{first} → {second}"
+        return [(name, (mine, others))], []
+    alone = [f"{name} is only in {before.label}" for name in one if name not in two]
+    alone += [f"{name} is only in {after.label}" for name in two if name not in one]
+    return [(name, (one[name], two[name])) for name in one if name in two], alone
+
+
+def _benchmark(name: str, before: Runs, after: Runs, headlines: int) -> BenchmarkChange:
+    loops, alone = _paired(before, after)
+    judge = _Judge(
+        headlines, not any(len(side) == 1 and side[0].crowded for side in (before, after))
+    )
+    return BenchmarkChange(
+        name=name,
+        runs=(len(before), len(after)),
+        work=tuple(differences([run.work for run in before], [run.work for run in after])),
+        damage=tuple(_damage(before, after)),
+        crowded=(_crowded(before), _crowded(after)),
+        loops=tuple(_loop(label, *both, judge) for label, both in loops),
+        unpaired=tuple(alone),
+        totals=tuple(_totals(before, after, judge)),
+    )
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What the figures of a benchmark are judged by."""
+
+    comparisons: int
+    """Step times of the whole comparison, which its intervals hold for together."""
+    can_tell: bool
+    """Whether a single run is not all that a side has of a time when other programs were busy."""
+
+    def ratio(self, sides: Sequence[Sequence[Process]]) -> Ratio | None:
+        found = ratio(*sides)
+        return found if found is None or self.can_tell else replace(found, error=inf)
+
+    def change(self, name: str, unit: str, sides: Sequence[Sequence[Process]]) -> Change:
+        """``sides``: sums by block of each process, before and after."""
+        before, after = (
+            sum(float(c.sum()) for c, _ in side) / (sum(float(by.sum()) for _, by in side) or 1.0)
+            for side in sides
+        )
+        found = self.ratio(sides)
+        interval = found.interval(self.comparisons) if found else (0.0, inf)
+        return Change(name, unit, before, after, found, interval)
+
+
+def _crowded(runs: Runs) -> int:
+    return sum(bool(run.crowded) for run in runs)
+
+
+def _damage(before: Runs, after: Runs) -> Iterable[str]:
+    for which, runs in (("before", before), ("after", after)):
+        for number, run in enumerate(runs):
+            who = f"{which}, run {number + 1}" if len(runs) > 1 else which
+            yield from (f"{who}: {text}" for text in (run.failed, *run.missing) if text)
+
+
+# --- loops ------------------------------------------------------------------------------------------
+
+Loops = Sequence[LoopFigures]
+
+
+def _paired(before: Runs, after: Runs) -> tuple[list[tuple[str, tuple[Loops, Loops]]], list[str]]:
+    """The loops that both sides have, of all of their runs; and as sentences those that one has.
+
+    Lines move between commits: loops of a function are paired in their order, and a single loop is paired
+    with a single one.
+    """
+    one, two = _by_place(before), _by_place(after)
+    if len(one) == len(two) == 1:
+        two = {next(iter(one)): next(iter(two.values()))}
+    found = [(key, (one[key], two[key])) for key in one if key in two]
+    alone = [f"the loop {_name(key, one)} is only there before" for key in one if key not in two]
+    alone += [f"the loop {_name(key, two)} is only there after" for key in two if key not in one]
+    return [(_name(key, one), both) for key, both in found], alone
+
+
+Key = tuple[str, str, int]
+
+
+def _by_place(runs: Runs) -> dict[Key, list[LoopFigures]]:
+    found: dict[Key, list[LoopFigures]] = {}
+    for run in runs:
+        seen: dict[tuple[str, str], int] = {}
+        for loop in sorted(run.loops, key=lambda loop: loop.line):
+            if loop.blocks:
+                number = seen[loop.task, loop.function] = (
+                    seen.get((loop.task, loop.function), 0) + 1
+                )
+                found.setdefault((loop.task, loop.function, number), []).append(loop)
+    return found
+
+
+def _name(key: Key, loops: Mapping[Key, Loops]) -> str:
+    task, function, number = key
+    several = sum(each[:2] == key[:2] for each in loops) > 1
+    where = f"{function} ({number})" if several else function
+    named = " ".join(filter(None, (task if len({k[0] for k in loops}) > 1 else "", where)))
+    return named or task or "steps"
+
+
+def _loop(name: str, before: Loops, after: Loops, judge: _Judge) -> LoopChange:
+    sides = [[block for loop in side for block in loop.blocks] for side in (before, after)]
+    counted, unit = _counted([*sides[0], *sides[1]])
+
+    def change(
+        name: str, unit: str, columns: Callable[[Blocks], tuple[Sequence[float], Sequence[float]]]
+    ) -> Change:
+        return judge.change(
+            name, unit, [[_process(*columns(each)) for each in side] for side in sides]
+        )
+
+    def region(name: str) -> Change:
+        return change(name, "s", lambda b: (b.regions.get(name, (0.0,) * len(b.steps)), b.steps))
+
+    names = dict.fromkeys(name for side in sides for block in side for name in block.regions)
+    return LoopChange(
+        name=name,
+        step=change(TIME, "s", lambda b: (b.seconds, b.steps)),
+        throughput=change(RATE, f"{unit}/s", lambda b: (counted(b), b.seconds)),
+        regions=tuple(sorted(map(region, names), key=lambda each: -abs(each.after - each.before))),
+    )
+
+
+def _counted(blocks: Sequence[Blocks]) -> tuple[Callable[[Blocks], Sequence[float]], str]:
+    """What speed is counted in: items where both sides know them, else tokens, else steps."""
+    if all(block.items and sum(block.items) for block in blocks):
+        return lambda block: block.items or (), "items"
+    if all(block.tokens and sum(block.tokens) for block in blocks):
+        return lambda block: block.tokens or (), "tokens"
+    return lambda block: block.steps, "steps"
+
+
+def _process(counted: Sequence[float], by: Sequence[float]) -> Process:
+    return np.array(counted, dtype=np.float64), np.array(by, dtype=np.float64)
+
+
+# --- one value a run --------------------------------------------------------------------------------
+
+UNITS = {"duration": "s", "memory": "B", "device_memory": "B", "energy": "J"}
+
+
+def _totals(before: Runs, after: Runs, judge: _Judge) -> list[Change]:
+    """Those that a run of each side has at least."""
+    one = np.ones(1)
+    names = dict.fromkeys(name for run in (*before, *after) for name in run.totals)
+    found = []
+    for name in sorted(names, key=lambda name: (name not in UNITS, name)):
+        sides = [
+            [(np.array([run.totals[name]]), one) for run in side if name in run.totals]
+            for side in (before, after)
+        ]
+        if all(sides):
+            found.append(judge.change(name, UNITS.get(name, ""), sides))
+    return found

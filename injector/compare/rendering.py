@@ -1,0 +1,325 @@
+"""A comparison as text for a terminal, as Markdown for a pull request, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Any
+
+from ..analysis.wording import clean, count, figure, short
+from ..report.text import LIMIT, bullets, table, wrapped
+from .comparison import (
+    FASTER,
+    SAME,
+    SLOWER,
+    UNKNOWN,
+    BenchmarkChange,
+    Change,
+    Comparison,
+    LoopChange,
+)
+from .statistics import CONFIDENCE, RUN_TO_RUN, geometric_mean
+from .thresholds import BROKEN, HELD, Outcome
+from .work import PACKAGE
+
+FORMATS = ("terminal", "md", "json")
+HEADS = ("before", "after", "change", "interval", "")
+_SHOWN = 4
+"""Regions of a loop that are shown."""
+_WORDS = {SLOWER: "slower", FASTER: "faster", SAME: "no change", UNKNOWN: "cannot tell"}
+_JUDGED = {HELD: "held", BROKEN: "FAILED"}
+
+
+def render(found: Sequence[Comparison], outcomes: Sequence[Outcome], form: str) -> str:
+    """``found``: each side after the first beside the first; ``form`` is one of :data:`FORMATS`."""
+    return {"terminal": _terminal, "md": _markdown, "json": _json}[form](found, outcomes)
+
+
+# --- sentences --------------------------------------------------------------------------------------
+
+
+def sentences(found: Comparison) -> Iterator[str]:
+    """What changed, for whom it concerns, and where the time goes."""
+    for benchmark in found.benchmarks:
+        for loop in benchmark.loops:
+            verdict = loop.step.verdict
+            if verdict in (SLOWER, FASTER):
+                yield f"{_where(benchmark, loop)} is {_by(loop.step)}{_because(loop)}"
+
+
+def _nothing(found: Comparison) -> str:
+    if not found.changes:
+        return "there is no training loop that both have"
+    return f"of {count(len(found.changes), 'loop')} none is surely slower or faster"
+
+
+def _by(step: Change) -> str:
+    slower = step.verdict == SLOWER
+    low, high = sorted(abs(part) for part in step.worse())
+    size = abs(step.change) * 100
+    sure = f"{low * 100:.1f} to {high * 100:.1f} %"
+    word, much = ("slower", "more") if slower else ("faster", "less")
+    return f"{word}: a step takes {size:.1f} % {much} ({sure})"
+
+
+def _because(loop: LoopChange) -> str:
+    total = loop.step.after - loop.step.before
+    if not loop.regions or not total:
+        return ""
+    most = loop.regions[0]
+    moved = most.after - most.before
+    if moved * total <= 0:
+        return ""
+    size = f"{short(abs(moved))} {'more' if moved > 0 else 'less'} in {most.name}"
+    part = moved / total
+    return f", {size}, {part * 100:.0f} % of the change" if part <= 1 else f", {size}"
+
+
+def _where(benchmark: BenchmarkChange, loop: LoopChange) -> str:
+    return f"{benchmark.name} ({loop.name})" if loop.name != benchmark.name else benchmark.name
+
+
+def notes(found: Comparison) -> Iterator[str]:
+    """What a reader has to know of the intervals."""
+    yield (
+        f"intervals hold the true change with {CONFIDENCE:.0%}, for all step times together; "
+        "what differs in the work above may be the reason for any of it"
+    )
+    for each in found.benchmarks:
+        if any(each.crowded):
+            one, two = each.crowded
+            yield (
+                f"{each.name}: other programs had processors that it could have used in {one} of "
+                f"{count(each.runs[0], 'run')} before and {two} of {count(each.runs[1], 'run')} after; "
+                "a single run then says nothing of a change"
+            )
+    if any(1 in each.runs for each in found.benchmarks):
+        yield (
+            "where a side has one run, runs of one program are taken to differ by "
+            f"{RUN_TO_RUN * 100:g} % (standard deviation): three to five runs a side tell more"
+        )
+
+
+def speed(found: Comparison) -> str:
+    """How fast one side is beside the other over all benchmarks; empty for a single one."""
+    ratios = [
+        loop.throughput.ratio.value
+        for loop in found.changes
+        if loop.throughput.ratio is not None and loop.throughput.ratio.value > 0
+    ]
+    if len(ratios) < 2:
+        return ""
+    mean = geometric_mean(ratios)
+    return f"throughput, geometric mean of {len(ratios)} loops: {mean:.3f} times that before"
+
+
+def differing(benchmark: BenchmarkChange) -> list[tuple[str, str, str]]:
+    """What differs in the work; of the packages the first ones, and how many more."""
+    packages = [each for each in benchmark.work if each[0].startswith(PACKAGE)]
+    found = [each for each in benchmark.work if not each[0].startswith(PACKAGE)]
+    found += packages[:LIMIT]
+    more = len(packages) - LIMIT
+    return [*found, ("packages", f"{more} more differ", "")] if more > 0 else found
+
+
+# --- cells ------------------------------------------------------------------------------------------
+
+
+def cells(change: Change) -> tuple[str, ...]:
+    """Before, after, change, interval and verdict of one figure."""
+    low, high = change.interval
+    told = isfinite(high) and low > 0 and high < 10
+    sure = f"{(low - 1) * 100:+.1f} to {(high - 1) * 100:+.1f} %" if told else "–"
+    size = f"{change.change * 100:+.1f} %" if isfinite(change.change) else "new"
+    verdict = _WORDS[change.verdict] if change.name in ("step_time", "throughput") else ""
+    return (
+        amount(change.before, change.unit),
+        amount(change.after, change.unit),
+        size,
+        sure,
+        verdict,
+    )
+
+
+def amount(value: float, unit: str) -> str:
+    """``value`` with its unit."""
+    if unit == "s":
+        return short(value)
+    if unit == "B":
+        return f"{value / 1e6:.1f} MB" if value < 1e9 else f"{value / 1e9:.2f} GB"
+    return f"{figure(value)} {unit}".rstrip()
+
+
+def _rows(found: Comparison) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Name and cells of each row."""
+    many = len(found.changes) > 1
+    for benchmark in found.benchmarks:
+        for loop in benchmark.loops:
+            name = _where(benchmark, loop)
+            yield name, cells(loop.step)
+            yield "  throughput", cells(loop.throughput)
+            if not many or loop.step.verdict in (SLOWER, FASTER):
+                yield from ((f"  {each.name}", cells(each)) for each in loop.regions[:_SHOWN])
+        if not many or not benchmark.loops:
+            name = "" if benchmark.loops else f"{benchmark.name} "
+            yield from ((f"{name}{each.name}", cells(each)) for each in benchmark.totals)
+
+
+def _missing(found: Comparison) -> list[str]:
+    told = [
+        f"{each.name}, {text}" if len(found.benchmarks) > 1 else text
+        for each in found.benchmarks
+        for text in each.damage
+    ]
+    return [*found.problems, *told]
+
+
+def _alone(found: Comparison) -> list[str]:
+    return [*found.unpaired, *(text for each in found.benchmarks for text in each.unpaired)]
+
+
+# --- forms ------------------------------------------------------------------------------------------
+
+
+def _terminal(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
+    lines: list[str] = []
+    for each in found:
+        missing = _missing(each)
+        if missing:
+            lines += ["missing", *bullets(missing), ""]
+        lines += wrapped(f"compare: {each.before} (before) with {each.after} (after)")
+        lines.append("")
+        for benchmark, work in _works(each):
+            title = "differs" if len(each.benchmarks) == 1 else f"differs, {benchmark}"
+            lines += table(title, ("before", "after"), [tuple(map(clean, row)) for row in work])
+        lines += [line for text in [*sentences(each)] or [_nothing(each)] for line in wrapped(text)]
+        lines.append("")
+        lines += table("a step", HEADS, [(name, *row) for name, row in _rows(each)], indent=0)
+        lines += [speed(each), ""] if speed(each) else []
+        alone = _alone(each)
+        if alone:
+            lines += ["not compared", *bullets(alone), ""]
+        lines += ["notes", *bullets(list(notes(each))), ""] if each.changes else []
+    lines += _gates(outcomes)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _gates(outcomes: Sequence[Outcome]) -> list[str]:
+    rows = [(each.threshold.text, each.where, _judged(each)) for each in outcomes]
+    return table("fail on", ("where", ""), rows)
+
+
+def _judged(outcome: Outcome) -> str:
+    return f"{_JUDGED.get(outcome.code, 'cannot tell')}: {outcome.sentence}"
+
+
+def _works(found: Comparison) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """What differs by benchmark; what differs in the same way in all of them once, under ``all``."""
+    works = {each.name: differing(each) for each in found.benchmarks}
+    first = next(iter(works.values()), [])
+    shared = [row for row in first if all(row in work for work in works.values())]
+    if shared:
+        yield ("all" if len(works) > 1 else next(iter(works))), shared
+    for name, work in works.items():
+        own = [row for row in work if row not in shared]
+        if own:
+            yield name, own
+
+
+def _markdown(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
+    lines: list[str] = []
+    for each in found:
+        lines += [f"## {_md(each.before)} → {_md(each.after)}", ""]
+        lines += [line for text in _missing(each) for line in (f"> missing: {_md(text)}", "")]
+        lines += [f"- {_md(text)}" for text in [*sentences(each)] or [_nothing(each)]]
+        lines.append("")
+        rows = [(_md(name.replace("  ", "\u2003")), *row) for name, row in _rows(each)]
+        lines += _md_table(("", *HEADS[:-1], "verdict"), rows)
+        lines += [speed(each), ""] if speed(each) else []
+        for benchmark, work in _works(each):
+            lines += ["<details><summary>What differs in the work of "
+                      f"{_md(benchmark)}</summary>", "",
+                      *_md_table(("", "before", "after"), [tuple(map(_md, row)) for row in work]),
+                      "</details>", ""]  # fmt: skip
+        lines += [f"- not compared: {_md(text)}" for text in _alone(each)]
+        lines += ["", *(f"> {_md(text)}" for text in notes(each)), ""] if each.changes else [""]
+    rows = [(f"`{each.threshold.text}`", _md(each.where), _judged(each)) for each in outcomes]
+    lines += _md_table(("fail on", "where", ""), rows)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _md(text: str) -> str:
+    """``text`` as Markdown shows it, whatever it holds."""
+    kept = clean(text) if not text.startswith("\u2003") else text
+    for sign in "\\`*_{}[]<>|#":
+        kept = kept.replace(
+            sign, f"\\{sign}" if sign not in "<>" else {"<": "&lt;", ">": "&gt;"}[sign]
+        )
+    return kept
+
+
+def _md_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    made = [f"| {' | '.join(row)} |" for row in rows]
+    if not made:
+        return []
+    return [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads), *made, ""]
+
+
+def _json(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
+    data = {
+        "confidence": CONFIDENCE,
+        "comparisons": [_as_data(each) for each in found],
+        "thresholds": [
+            {
+                "threshold": each.threshold.text,
+                "where": each.where,
+                "exit": each.code,
+                "sentence": each.sentence,
+            }
+            for each in outcomes
+        ],
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def _as_data(found: Comparison) -> dict[str, Any]:
+    return {
+        "missing": _missing(found),
+        "before": found.before,
+        "after": found.after,
+        "sentences": list(sentences(found)),
+        "not_compared": _alone(found),
+        "benchmarks": [
+            {
+                "name": each.name,
+                "runs": list(each.runs),
+                "differs": [
+                    dict(zip(("what", "before", "after"), row, strict=True)) for row in each.work
+                ],
+                "loops": [
+                    {
+                        "name": loop.name,
+                        **{c.name: _figures(c) for c in (loop.step, loop.throughput)},
+                        "regions": {c.name: _figures(c) for c in loop.regions},
+                    }
+                    for loop in each.loops
+                ],
+                "totals": {c.name: _figures(c) for c in each.totals},
+            }
+            for each in found.benchmarks
+        ],
+    }
+
+
+def _figures(change: Change) -> dict[str, Any]:
+    low, high = change.interval
+    return {
+        "unit": change.unit,
+        "before": change.before,
+        "after": change.after,
+        "ratio": change.ratio.value if change.ratio else None,
+        "low": low if isfinite(high) else None,
+        "high": high if isfinite(high) else None,
+        "verdict": change.verdict,
+    }

@@ -1,0 +1,120 @@
+"""``--fail-on``: how much worse a figure may become before a comparison fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..errors import UserError
+from .comparison import RATE, TIME, UNITS, BenchmarkChange, Change, Comparison
+
+HELD, UNSURE, BROKEN = 0, 3, 4
+"""Exit codes: within the threshold, cannot tell, confidently worse."""
+_FORM = re.compile(r"\s*(?P<name>[^<>%]+?)\s*(?P<sign>[<>])\s*(?P<limit>[-+]?\d+(\.\d+)?)\s*%\s*")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """``step_time>5%``: broken where the step time is worse by more than 5 %."""
+
+    text: str
+    name: str
+    limit: float
+    """As a part, at least 0."""
+    falls: bool
+    """Of a value whose better direction nobody knows: whether less is worse, as ``f1<-2%`` says."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a threshold in one place."""
+
+    threshold: Threshold
+    where: str
+    code: int
+    """:data:`HELD`, :data:`UNSURE` or :data:`BROKEN`."""
+    sentence: str
+
+
+def threshold(text: str) -> Threshold:
+    """What ``text`` says. Raises UserError where it says nothing."""
+    found = _FORM.fullmatch(text)
+    right = 'right would be "step_time>5%", "throughput>5%", "memory>10%", "io>20%" or "f1<-1%"'
+    if not found:
+        raise UserError(f"--fail-on {text}: no threshold; {right}")
+    limit, falls = float(found["limit"]) / 100, found["sign"] == "<"
+    if (limit < 0) != falls and limit != 0:
+        raise UserError(f"--fail-on {text}: that is a change for the better; {right}")
+    return Threshold(text, found["name"], abs(limit), falls)
+
+
+def judged(comparison: Comparison, thresholds: Sequence[Threshold]) -> list[Outcome]:
+    """Every threshold in every place that has its figure. Raises UserError for a figure that no side has."""
+    places = [
+        (each, where, change)
+        for each in thresholds
+        for where, change in figures(comparison)
+        if change.name == each.name
+    ]
+    known = sorted({change.name for _, change in figures(comparison)})
+    for each in thresholds:
+        if known and each.name not in known:
+            raise UserError(
+                f"--fail-on {each.text}: neither side has {each.name}; there are {', '.join(known)}"
+            )
+    found = [_outcome(each, where, change, len(places)) for each, where, change in places]
+    return found + [
+        Outcome(each, where, UNSURE, why) for each in thresholds for where, why in _gone(comparison)
+    ]
+
+
+def figures(comparison: Comparison) -> Iterator[tuple[str, Change]]:
+    """All that changed, with where: benchmark and loop."""
+    for benchmark in comparison.benchmarks:
+        for loop in benchmark.loops:
+            where = f"{benchmark.name}, {loop.name}" if len(benchmark.loops) > 1 else benchmark.name
+            for change in (loop.step, loop.throughput, *loop.regions):
+                yield where, change
+        for change in benchmark.totals:
+            yield benchmark.name, change
+
+
+def _gone(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """What cannot be judged, since the side after lacks it or is damaged."""
+    for text in comparison.unpaired:
+        if text.endswith(f" is only in {comparison.before}"):
+            yield text.removesuffix(f" is only in {comparison.before}"), "it has not run"
+    for benchmark in comparison.benchmarks:
+        yield from ((benchmark.name, text) for text in _reasons(benchmark))
+
+
+def _reasons(benchmark: BenchmarkChange) -> Iterator[str]:
+    yield from (text for text in benchmark.unpaired if text.endswith("before"))
+    yield from (text for text in benchmark.damage if text.startswith("after"))
+
+
+def _outcome(each: Threshold, where: str, change: Change, places: int) -> Outcome:
+    low, high = _worse(each, change, places)
+    if low > each.limit:
+        return Outcome(each, where, BROKEN, f"worse by {_between(low, high)}")
+    if high <= each.limit:
+        return Outcome(each, where, HELD, f"at most {high * 100:+.1f} % worse")
+    if low == -1 or high > 1e6:
+        return Outcome(each, where, UNSURE, "too few runs and steps to tell")
+    return Outcome(each, where, UNSURE, f"worse by {_between(low, high)}: more runs would tell")
+
+
+def _worse(each: Threshold, change: Change, places: int) -> tuple[float, float]:
+    if change.ratio is None:
+        return -1.0, float("inf")
+    low, high = change.ratio.interval(places)
+    known = change.name in {TIME, *UNITS} or change.unit == "s"
+    falling = change.name == RATE or (each.falls and not known)
+    if each.falls and known:
+        raise UserError(f"--fail-on {each.text}: less {change.name} is better, not worse: use >")
+    return (1 - high, 1 - low) if falling else (low - 1, high - 1)
+
+
+def _between(low: float, high: float) -> str:
+    return f"{low * 100:+.1f} to {high * 100:+.1f} %"

@@ -1,0 +1,94 @@
+"""What a run did on what, as words under names: what differs between two runs before their speed does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..analysis.profile import READING, Node
+from ..analysis.summary import Summary
+from ..store.folder import Run
+
+PACKAGE = "package "
+"""What the names of packages begin with."""
+
+
+def work_of(run: Run, summary: Summary) -> dict[str, str]:
+    """Of a run that was opened, and of its summary; what is not known is left out."""
+    info = run.info
+    cpu, git = info.get("cpu") or {}, info.get("git") or {}
+    known: dict[str, object] = {
+        "command": _command(info),
+        "stopped after": ", ".join(f"{name} {value:g}" for name, value in summary.limits.items()),
+        "voirfiles": ", ".join(map(os.path.basename, summary.voirfiles)),
+        "data": ", ".join(_data(summary)),
+        "ranks": _ranks(summary),
+        "devices": _counted(d.name for m in summary.machines for d in m.devices),
+        "host": info.get("host"),
+        "processor": f"{cpu.get('brand')}, {cpu.get('usable')} cores" if cpu else None,
+        "system": info.get("platform"),
+        "Python": info.get("python"),
+        "commit": str(git.get("commit") or "")[:12],
+    }
+    packages = info.get("packages") or {}
+    return {
+        **{name: str(value) for name, value in known.items() if value},
+        **{PACKAGE + name: str(version) for name, version in packages.items()},
+    }
+
+
+def _command(info: Mapping[str, Any]) -> str:
+    """The program and its arguments, wherever it and its interpreter are installed."""
+    processes = info.get("processes") or ()
+    words = [str(word) for word in (processes[0].get("argv") if processes else None) or ()]
+    if not words:
+        words = [str(word) for word in info.get("command") or ()]
+    if len(words) > 1 and os.path.basename(words[0]).startswith("python"):
+        words = words[1:]
+    return " ".join([os.path.basename(words[0]), *words[1:]]) if words else ""
+
+
+def _data(summary: Summary) -> Iterator[str]:
+    """What the loaders of the training loops are made of."""
+
+    def inside(node: Node) -> Iterator[Node]:
+        yield node
+        for child in node.children:
+            yield from inside(child)
+
+    loops = summary.profile.loops if summary.profile else ()
+    nodes = [node for loop in loops for node in inside(loop.tree) if node.name in READING]
+    yield from dict.fromkeys(node.what for node in nodes if node.what)
+
+
+def _ranks(summary: Summary) -> str:
+    loops = summary.profile.loops if summary.profile else ()
+    return str(len(loops[0].ranks)) if loops else ""
+
+
+def _counted(names: Iterator[str]) -> str:
+    found: dict[str, int] = {}
+    for name in names:
+        found[name] = found.get(name, 0) + 1
+    return ", ".join(f"{number} x {name}" for name, number in found.items())
+
+
+def differences(
+    before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
+) -> list[tuple[str, str, str]]:
+    """By name what the one side's runs have and the other's, where that differs; packages last.
+
+    A name that only one side knows is a difference too, unless no run of the other was asked for it.
+    """
+    names = dict.fromkeys(name for work in (*before, *after) for name in work)
+    found = []
+    for name in sorted(names, key=lambda name: name.startswith(PACKAGE)):
+        one, two = (_values(side, name) for side in (before, after))
+        if one != two:
+            found.append((name, one, two))
+    return found
+
+
+def _values(side: Sequence[Mapping[str, str]], name: str) -> str:
+    return " | ".join(dict.fromkeys(work.get(name, "none") for work in side))
