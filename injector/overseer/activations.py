@@ -137,8 +137,20 @@ def _without(node: _Node, frame: FrameType) -> _Node | None:
 
 
 def calling_frame() -> FrameType | None:
-    """The program's frame that a hook was called from: the first that is none of ours."""
+    """The program's frame that a hook was called from: the first that is none of ours.
+
+    What stands for a function without Python code is that function's frame.
+    """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (frame.f_globals.get("__name__") or "").startswith("injector."):
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        if not name.startswith("injector."):
+            break
+        if frame.f_code.co_name == "__call__" and name == _STAND_INS:
+            break
         frame = frame.f_back
     return frame
+
+
+_STAND_INS = "injector.rewrite.wrapping"
+"""Named and not imported: few programs need one."""

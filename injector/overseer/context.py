@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from ..rewrite.selector import Element
     from .activations import Activation
 
+    Found = tuple[str | None, Any]
+    """The name of what was set, and its value."""
     Test = Callable[[Any], Any]
     Deliver = Callable[[dict[str, Any]], Any]
 
     class Source(Protocol):
         """Knows what an element of a function has in one of its activations."""
 
-        def value_in(self, activation: Any, element: Element) -> Any: ...
+        def found_in(self, activation: Any, element: Element) -> Found: ...
 
 
 EVENTS_OF_TAG = {"@enter": ("#enter", "#receive"), "@exit": ("#exit", "#yield")}
@@ -51,14 +53,14 @@ def comes_with(element: Element, focus: Element) -> bool:
 class Read:
     """Variables as they are when the event fires. ``#enter`` has always been."""
 
-    def value_in(self, activation: Any, element: Element) -> Any:
+    def found_in(self, activation: Any, element: Element) -> Found:
         name = element.name or ""
         if name == "#enter":
-            return True
+            return name, True
         if isinstance(activation, dict):
             root, *attributes = name.split(".")
-            return follow(read_name(activation, root), attributes)
-        return read_variable(activation, name)
+            return name, follow(read_name(activation, root), attributes)
+        return name, read_variable(activation, name)
 
 
 READ = Read()
@@ -69,21 +71,21 @@ class LastSet:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._seen: dict[int, dict[str | None, Any]] = {}
+        self._seen: dict[int, dict[str | None, Found]] = {}
 
-    def add(self, element: Element, value: Any, *_: str) -> None:
+    def add(self, element: Element, value: Any, name: str | None) -> None:
         """Something was set in the function itself."""
         activation = self._scope.current()
         if activation is not None:
-            self._seen.setdefault(id(activation), {})[element.capture] = value
+            self._seen.setdefault(id(activation), {})[element.capture] = name, value
 
-    def add_below(self, element: Element, value: Any, *_: str) -> None:
+    def add_below(self, element: Element, value: Any, name: str | None) -> None:
         """Something was set in a function that it calls: all activations are around that."""
         for activation, _entered in self._scope.activations():
-            self._seen.setdefault(id(activation), {})[element.capture] = value
+            self._seen.setdefault(id(activation), {})[element.capture] = name, value
 
-    def value_in(self, activation: Any, element: Element) -> Any:
-        return self._seen.get(id(activation), {}).get(element.capture, MISSING)
+    def found_in(self, activation: Any, element: Element) -> Found:
+        return self._seen.get(id(activation), {}).get(element.capture, (None, MISSING))
 
     def end(self, _: Any) -> None:
         """The hook of the function's ``#exit``."""
@@ -131,7 +133,7 @@ class Event:
         if name is None:
             name, rest = rest[0], rest[1:]
         found: list[tuple[str | None, str | None, Any]] = [
-            (e.capture, e.name, source.value_in(activations[level][0], e))
+            (e.capture, *source.found_in(activations[level][0], e))
             for level, source, e in self._outer
         ]
         for e, v in zip(self._others, rest, strict=False):
@@ -164,7 +166,7 @@ class TotalNode:
     def add(self, element: Element, value: Any, name: str | None) -> None:
         if element.capture:
             names, values = self.seen.setdefault(element.capture, ([], []))
-            names.append(name or element.name or "")
+            names.append(name or "")
             values.append(value)
 
 
@@ -190,7 +192,7 @@ class Totals:
     def adder(self, level: int) -> Callable[..., None]:
         """The handler of what is set in a function of the chain itself."""
 
-        def add(element: Element, value: Any, name: str | None = None) -> None:
+        def add(element: Element, value: Any, name: str | None) -> None:
             own = next(self._scopes[level].activations(), None)
             if own is None:
                 return
@@ -208,7 +210,7 @@ class Totals:
     def adder_below(self, level: int) -> Callable[..., None]:
         """The handler of what is set in functions beside the chain."""
 
-        def add(element: Element, value: Any, name: str | None = None) -> None:
+        def add(element: Element, value: Any, name: str | None) -> None:
             for activations in chains(self._scopes[: level + 1], None):
                 self._node(activations).add(element, value, name)
 

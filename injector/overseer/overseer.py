@@ -160,8 +160,11 @@ class Overseer:
         event when the outermost function ends; ``overridable`` adds ``override`` and ``koverride``.
 
         Raises:
-            UserError: the selector does not parse, or names what the voirfile does not have.
+            UserError: the selector does not parse, or names what the voirfile does not have;
+                ``probe_type`` is neither None, ``"immediate"`` nor ``"total"``.
         """
+        if probe_type not in (None, "immediate", "total"):
+            raise UserError(f"ov.probe: probe_type is 'immediate' or 'total', not {probe_type!r}")
         from .streams import ProbeStream
 
         stream = ProbeStream()

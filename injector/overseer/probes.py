@@ -110,6 +110,7 @@ class Probe:
         self.on_first: Callable[[], None] = _nothing
         """Called when it gives its first event, unless a counted hook tells so itself."""
         self._events = 0
+        self._optional: set[str] = set()
         self._direct = store.put if store is not None else direct
         self._store = store
         self._deliver = deliver
@@ -191,6 +192,10 @@ class Probe:
     def _ask_selector(self, selector: str, total: bool) -> None:
         tree = parsed(selector, self.place)
         mode = language.mode(tree)
+        if mode == "total" and language.focus(tree, language.END):
+            raise self._error("'!!' marks where something ends: mark with '!' where it begins")
+        if mode == "wrap" and total:
+            raise self._error("what fires at a begin and an end ('!!') has no total")
         if mode == "total" or total:
             self._ask_total(tree)
             return
@@ -218,8 +223,7 @@ class Probe:
 
     def is_optional(self, request: Request) -> bool:
         """Whether it asks for a second event only where a function has it: not each one yields."""
-        same = [t.request.variable for t in self.targets if t.request.hook == request.hook]
-        return request.variable in same[1:]
+        return request.hook in self._optional
 
     @property
     def fired(self) -> int:
@@ -319,14 +323,13 @@ class Probe:
     ) -> None:
         """Ask for each value of an element, that is to be remembered and does not fire."""
 
-        def collect(value: Any, *name: Any) -> None:
-            add(element, value, *name)
+        for hook, variable in self._hooks_for(element):
 
-        hook = self._hook()
-        variables = _variables(element)
-        wild, receives = variables == (None,), "#receive" in variables
-        define(hook, collect, wildcard=wild, receives=receives, active=active)
-        for variable in variables:
+            def collect(value: Any, name: str | None = variable) -> None:
+                add(element, value, name)
+
+            wild, receives = variable is None, variable == "#receive"
+            define(hook, collect, wildcard=wild, receives=receives, active=active)
             self._target(
                 call, hook, variable, (), element.tag if variable == element.name else None
             )
@@ -339,14 +342,26 @@ class Probe:
         around: EnclosingFunctions,
         step: str | None,
     ) -> None:
-        variables = _variables(element)
-        if element.name is None and variables != (None,):
-            capture = element.capture or "*"
-            element = element.replace(name=variables[0], capture=capture, category=None)
         bound = None if call.module is not None else self._resolve(call.target)
         if isinstance(bound, MethodType) and (own := own_name(bound)) is not None:
             others = [*others, Element(own, own)]
-        hook = self._hook()
+        for hook, variable in self._hooks_for(element):
+            fired = element
+            if variable != element.name:
+                fired = element.replace(
+                    name=variable, capture=element.capture or "*", category=None
+                )
+            self._ask_place(call, hook, fired, others, around, step)
+
+    def _ask_place(
+        self,
+        call: Call,
+        hook: str,
+        element: Element,
+        others: list[Element],
+        around: EnclosingFunctions,
+        step: str | None,
+    ) -> None:
         event = Event(element, others, around.captured, self._raw, self._test)
         simple = event.plain and step is None and not around.recursive
         if simple and (self._direct is not None or not self.override):
@@ -361,11 +376,10 @@ class Probe:
                 override=self.override and step is None,
                 captures=event.reads,
                 wildcard=element.name is None,
-                receives="#receive" in variables,
+                receives=element.name == "#receive",
                 active=around.active,
             )
-        for variable in variables:
-            self._target(call, hook, variable, event.reads, element.tag)
+        self._target(call, hook, element.name, event.reads, element.tag)
 
     def _handler(
         self, event: Event, around: EnclosingFunctions, step: str | None
@@ -457,6 +471,14 @@ class Probe:
     def _hook(self) -> str:
         return f"injector:{self._number()}"
 
+    def _hooks_for(self, element: Element) -> Iterator[tuple[str, str | None]]:
+        """A hook for each variable or event that an element is about; only the first must be there."""
+        for number, variable in enumerate(_variables(element)):
+            hook = self._hook()
+            if number:
+                self._optional.add(hook)
+            yield hook, variable
+
     def _target(
         self,
         call: Call,
@@ -471,15 +493,21 @@ class Probe:
             )
         if call.module is not None:
             request = Request(
-                hook, call.module, call.path, variable, captures, self.override, category
+                hook,
+                call.module,
+                call.path,
+                variable,
+                captures,
+                self.override,
+                category,
+                returns=call.tag,
             )
             self.targets.append(Target(request))
         else:
             found = self._resolve(call.target)
             request = request_for(found, call.target, hook, variable, self.override)
-            self.targets.append(
-                Target(request._replace(captures=captures, category=category), found)
-            )
+            request = request._replace(captures=captures, category=category, returns=call.tag)
+            self.targets.append(Target(request, found))
 
     def _resolve(self, dotted: str) -> Any:
         return resolved(dotted, self._env, self._error)

@@ -60,6 +60,12 @@ def request_for(
 
 def resolved(dotted: str, env: Mapping[str, Any], error: Callable[[str], UserError]) -> Any:
     """What a name means in the voirfile. Raises what ``error`` makes of a message."""
+    custom = env.get("__ptera_resolver__")
+    if custom is not None:
+        try:
+            return custom(dotted)
+        except Exception as problem:
+            raise error(f"__ptera_resolver__({dotted!r}) raised {problem!r}") from problem
     first, *rest = dotted.split(".")
     if first in env:
         value = env[first]

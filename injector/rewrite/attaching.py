@@ -209,6 +209,8 @@ def _unwrappable(place: Place, request: Request) -> str | None:
         return f"{_called(place)} {why}: {request.variable or 'a variable'} cannot be seen in it"
     if request.captures:
         return f"{_called(place)} {why}: {request.captures[0]} cannot be seen in it"
+    if request.returns:
+        return f"{_called(place)} {why}: the tag {request.returns} cannot be seen in it"
     return None
 
 

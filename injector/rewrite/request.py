@@ -40,6 +40,8 @@ class Request(NamedTuple):
     """Name of a callable in builtins that says, without arguments, that the function may run as it was
     written. It is asked where all of a function's hooks have the same gate, nothing is defined in it and
     its body is short."""
+    returns: str | None = None
+    """Only functions whose result is annotated with this tag: ``def f() -> "@Tag"``."""
 
 
 class Landing(NamedTuple):

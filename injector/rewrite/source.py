@@ -163,7 +163,10 @@ def missing(sheet: Sheet | None, request: Request, reason: str = "") -> Miss:
     """That ``request`` found nothing in a text, with names in it that are like what was asked for."""
     where = "the program" if request.module == MAIN else request.module
     path = ".".join(request.path)
-    what = " in ".join(part for part in (request.variable or "a variable", path) if part)
+    variable = request.variable or "a variable"
+    if request.category:
+        variable += f" with the tag {request.category}"
+    what = " in ".join(part for part in (variable, path) if part)
     return Miss(request, reason or f"{what} not found in {where}", _nearest(sheet, request))
 
 

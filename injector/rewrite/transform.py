@@ -47,7 +47,7 @@ from .nodes import (
 from .paths import Place, find, imports
 from .plan import Hook, Plan, Record
 from .request import ANYWHERE, Landing, Request
-from .scope import COMPREHENSIONS
+from .scope import COMPREHENSIONS, tags
 from .weave import Weaver, around
 
 MOST_BLOCKS = 20
@@ -85,12 +85,24 @@ def explain(
     if (bindings or imported) and not (places and places[0].node is tree):
         places.insert(0, Place(tree, "", None))
     for place in places:
+        place.requests = [r for r in place.requests if _is_tagged(place, r, record)]
         top = place.node is tree
         plan = Plan(place, bindings if top else (), imported if top else ())
         _Scope(plan, record).weave()
     record.landings.sort(key=lambda landing: landing.line)
     missed = [request for request in requests if id(request) not in record.landed]
     return record.landings, [(request, record.reasons.get(id(request), "")) for request in missed]
+
+
+def _is_tagged(place: Place, request: Request, record: Record) -> bool:
+    """Whether a function's result has the tag that a request wants of it."""
+    if request.returns is None:
+        return True
+    annotation = getattr(place.node, "returns", None)
+    if annotation is not None and request.returns in tags(annotation):
+        return True
+    record.refuse(request, f"what {place.function} returns does not have the tag {request.returns}")
+    return False
 
 
 def _bindings(

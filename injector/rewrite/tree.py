@@ -146,6 +146,11 @@ class Call(_Node):
         self.at = at
 
     @property
+    def tag(self) -> str | None:
+        """The category's own name, as that of an element."""
+        return self.category and _last(self.category)
+
+    @property
     def module(self) -> str | None:
         """The module of `/pkg.mod/f`, `__main__` for `//f`; None for a name or `*`."""
         if not self.target.startswith("/"):

@@ -28,14 +28,15 @@ _hooks = builtins.__dict__
 class _Plan:
     """The hooks of one stand-in, by what they are told."""
 
-    __slots__ = ("enter", "error", "leave", "requests", "telling", "value")
+    __slots__ = ("enter", "error", "leave", "requests", "scopes", "telling", "value")
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.telling: set[int] = set()
         """Threads in a hook: what the hook itself calls is no event, or `len` would never end."""
-        self.enter: list[tuple[str, bool]] = []
-        self.leave: list[tuple[str, bool]] = []
+        self.scopes: list[str] = []
+        self.enter: list[str] = []
+        self.leave: list[str] = []
         self.value: list[str] = []
         self.error: list[str] = []
 
@@ -45,12 +46,11 @@ class _Plan:
         self.requests.append(request)
         hook = request.hook
         if request.variable == "#scope":
-            self.enter.append((hook + "+", False))
-            self.leave.append((hook + "-", False))
+            self.scopes.append(hook)
         elif request.variable == "#enter":
-            self.enter.append((hook, True))
+            self.enter.append(hook)
         elif request.variable == "#exit":  # what began last ends first
-            self.leave.insert(0, (hook, True))
+            self.leave.insert(0, hook)
         elif request.variable == "#error":
             self.error.append(hook)
         elif request.override:
@@ -59,9 +59,15 @@ class _Plan:
             self.value.append(hook)
 
 
-def _tell(hooks: Iterable[tuple[str, bool]]) -> None:
-    for name, told in hooks:
-        _hooks[name](True) if told else _hooks[name]()
+def _is_own(caller: types.FrameType | None) -> bool:
+    """Whether a call comes from this package: what it does itself is no event of the program.
+
+    There is no caller where a thread begins with the call.
+    """
+    return caller is not None and str(caller.f_globals.get("__name__")).startswith(_OWN)
+
+
+_OWN = __name__.partition(".")[0] + "."
 
 
 class _Telling:
@@ -94,11 +100,18 @@ class StandIn:
         _set_plan(self, plan)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        # Hooks are called from this very frame: a scope is entered and left by the same one, which is
+        # what tells activations apart.
         plan = _plan(self)
-        if plan.telling and _thread.get_ident() in plan.telling:
+        if (plan.telling and _thread.get_ident() in plan.telling) or _is_own(
+            sys._getframe().f_back
+        ):
             return _target(self)(*args, **kwargs)
         with _Telling(plan.telling):
-            _tell(plan.enter)
+            for name in plan.scopes:
+                _hooks[name + "+"]()
+            for name in plan.enter:
+                _hooks[name](True)
         try:
             result = _target(self)(*args, **kwargs)
         except BaseException as error:
@@ -107,12 +120,18 @@ class StandIn:
             with _Telling(plan.telling):
                 for name in plan.error:
                     _hooks[name](error)
-                _tell(plan.leave)
+                for name in plan.leave:
+                    _hooks[name](True)
+                for name in plan.scopes:
+                    _hooks[name + "-"]()
             raise
         with _Telling(plan.telling):
             for name in plan.value:
                 result = _hooks[name](result)
-            _tell(plan.leave)
+            for name in plan.leave:
+                _hooks[name](True)
+            for name in plan.scopes:
+                _hooks[name + "-"]()
         return result
 
     def __getattribute__(self, name: str) -> Any:

@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 from playing import Said, shown
 
+from injector.errors import UserError
 from injector.overseer.session import Session
 from injector.rewrite.engine import Engine
 
@@ -170,6 +171,39 @@ def forms(function: str, names: list[str]):
                 yield f"{function}(!{a}, !!{b})"
 
 
+TAGS = """
+from ptera import tag
+def brew(x, y) -> tag.Food:
+    a: "@Food & @Hot" = x * x
+    b: "@Cold" = y * y
+    return a + b
+def more(x):
+    r: "@Food" = x + 1
+    return r
+def cook(p, q) -> tag.Meal & tag.Food:
+    a = brew(p, p + 1)
+    b = brew(q, q + 1)
+    return more(a) + more(b)
+def flow(n):
+    for i in range(n):
+        yield i * i
+def main():
+    cook(2, 10)
+    sent = flow(2)
+    sent.send(None), sent.send(111)
+    for _ in sent: pass
+"""
+BOTH_MODES = """
+brew:@Food > a; brew:@Food(x, y) > b; brew:@Cold > a; cook > brew:@Food > a; cook:@Cold > brew > a
+cook:@Meal > brew(x) as r; cook:@Food(brew:@Food(x), more(r)); more:@Food > r; brew:@Food() as r
+brew > $v:@Food; brew(!$v:@Food); brew($v:@Food); brew($v:@Cold) > #exit; cook(a) > brew(!$v:@Hot)
+brew > a:@Hot; brew > a:@Cold; brew($v:@enter) > a; brew(a, $v:@enter)
+flow > $v:@enter; flow > $v:@exit; flow($v:@enter); flow($v:@exit); flow(!$v:@exit); flow(i) > $v:@enter
+cook(brew(x, a) as r); cook(p=2) > brew > x; cook(p=3) > brew > x; cook(brew(x), more(!x as y))
+brew(!#enter, !!#exit); cook(!p) as !!r; brew(x) as r; brew() = 13; brew(!!#value); cook > (brew > x)
+"""
+"""Forms of the selectors in ptera's own tests, with ``probe_type="total"`` and without, raw or not."""
+
 EVERY = [
     selector
     for function, names in VARIABLES.items()
@@ -198,39 +232,53 @@ def is_total(selector: str) -> bool:
 def flat(data):
     return {
         key: [list(value.names), [shown(each) for each in value.values]]
+        if hasattr(value, "names")
+        else shown(value)
         for key, value in data.items()
     }
 
 
-def of_ptera(selector: str) -> list[object]:
+def of_ptera(selector: str, total: bool = False, raw: bool | None = None) -> list[object]:
     module = ModuleType("of_ptera")
     file = Path(os.environ["PROGRAM"])
-    exec(compile(file.read_text(), str(file), "exec"), vars(module))
+    exec(compile(file.read_text(), str(file), "exec", dont_inherit=True), vars(module))
     sys.modules["of_ptera"] = module
     events: list[object] = []
-    raw = is_total(selector) and "inside" in vars(module)
-    with probing(selector, env=vars(module), raw=raw) as probe:
+    if raw is None:
+        raw = is_total(selector) and "inside" in vars(module)
+    kind = "total" if total else None
+    with probing(selector, env=vars(module), raw=raw, probe_type=kind) as probe:
         probe.subscribe(lambda data: events.append(flat(data) if raw else shown(data)))
         module.main()
     return events
 
 
-def of_ours(selector: str) -> list[object]:
+@pytest.fixture
+def session():
+    """A session whose voirfiles have been loaded, of a program that is not run."""
+    made = Session({"voirfiles": [], "options": [], "configs": []}, Engine(lambda _: None), Said())
+    made.begin()
+    made.load()
+    return made
+
+
+def of_ours(selector: str, total: bool = False, raw: bool | None = None) -> list[object]:
     program = Path(os.environ["PROGRAM"]).read_text()
     names = "|".join(re.findall(r"^def (\w+)", program, re.MULTILINE))
-    here = re.sub(rf"(?<![\w#])({names})(?=[\s(>)]|$)", r"//\1", selector)
+    here = re.sub(rf"(?<![\w#])({names})(?=[\s(>):]|$)", r"//\1", selector)
     here = here.replace("Thing.act", "//Thing/act").replace("inside", "//make/inner")
-    raw = is_total(selector) and "inside" in program
+    if raw is None:
+        raw = is_total(selector) and "inside" in program
     said, events = Said(), []
     engine = Engine(lambda found: session.report(found))
     session = Session({"voirfiles": [], "options": [], "configs": []}, engine, said)
     session.begin()
-    probe = session.overseer.probe(here, raw=raw)
+    probe = session.overseer.probe(here, raw=raw, probe_type="total" if total else None)
     probe.subscribe(lambda data: events.append(flat(data) if raw else shown(data)))
     session.load()
     main = sys.modules["__main__"] = ModuleType("__main__")
     exec(engine.main_code((program + "main()\n").encode(), "ours.py"), vars(main))
-    wrong = ("failure",) if "inside" in program else ("miss", "failure")
+    wrong = ("failure",) if "inside" in program or "@" in selector else ("miss", "failure")
     assert not [line for line in said.lines if line.startswith(wrong)], said.lines
     return events
 
@@ -243,7 +291,8 @@ def forked(act, selectors):
         found = []
         for selector in selectors:
             try:
-                found.append(json.dumps(act(selector), sort_keys=True))
+                several = selector if isinstance(selector, tuple) else (selector,)
+                found.append(json.dumps(act(*several), sort_keys=True))
             except BaseException as error:
                 found.append(repr(error))
         with os.fdopen(back, "w") as file:
@@ -279,3 +328,152 @@ def test_every_form_over_every_kind_of_function_gives_the_events_of_ptera(tmp_pa
     assert [each for each in several if not has_more(each[1], each[2])] == []
     assert sum(their == our for _, their, our in several) > 0.75 * len(several)
     assert sum(bool(their) for _, their, _ in several) > 0.75 * len(several)
+
+
+def refuses(text: str) -> bool:
+    """Whether ptera raised: where the probe was set, or in the program."""
+    return not text.startswith("[")
+
+
+def test_tags_and_totals_give_the_events_of_ptera(tmp_path, monkeypatch):
+    file = tmp_path / "program.py"
+    file.write_text(TAGS)
+    monkeypatch.setenv("PROGRAM", str(file))
+    listed = re.split(r"[;\n]\s*", BOTH_MODES.strip())
+    cases = [
+        (text, total, raw) for text in listed for total in (False, True) for raw in (True, False)
+    ]
+    ours, theirs = forked(of_ours, cases), forked(of_ptera, cases)
+    several = list(zip(cases, theirs, ours, strict=True))
+    assert [each for each in several if not refuses(each[1]) and each[1] != each[2]] == []
+    assert [each for each in several if "Error" in each[2] and not refuses(each[1])] == []
+    assert sum(refuses(their) for their in theirs) < len(cases) / 3
+
+
+class Stove:
+    def heat(self, water):
+        warm = water + 1
+        return warm  # noqa: RET504  it is what the selectors name
+
+
+def fire(number):
+    kilns = number + 1
+    return [kilns] * 2
+
+
+def bound(ov_probe, stoves):
+    """The events of a method of the first of two objects."""
+    events: list[object] = []
+    ov_probe.subscribe(lambda data: events.append({**data, "self": stoves.index(data["self"])}))
+    return events
+
+
+@pytest.mark.parametrize("selector", ["one.heat > warm", "one.heat(water) as r", "one.heat(!warm)"])
+def test_a_method_of_one_object_fires_for_it_alone(selector, session):
+    one, other = stoves = [Stove(), Stove()]
+
+    def both():
+        return [one.heat(1), other.heat(2), one.heat(3)]
+
+    env = {"one": one, "other": other}
+    with probing(selector, env=env) as probe:
+        theirs = bound(probe, stoves)
+        both()
+    ours = bound(session.overseer.probe(selector, env=env), stoves)
+    both()
+    assert ours == theirs
+    assert len(ours) == 2
+
+
+def test_names_are_looked_up_as_the_voirfile_says(session):
+    def resolve(name):
+        return {"stove": fire}[name]
+
+    probe = session.overseer.probe("stove > kilns", env={"__ptera_resolver__": resolve})
+    seen: list[object] = []
+    probe["kilns"].subscribe(seen.append)
+    fire(4)
+    assert seen == [5]
+    with pytest.raises(UserError, match=r"__ptera_resolver__\('oven'\) raised KeyError"):
+        session.overseer.probe("oven > warm", env={"__ptera_resolver__": resolve})
+
+
+@pytest.mark.parametrize(
+    ("selector", "options", "message"),
+    [
+        ("//f(x, !!y)", {}, "mark with '!' where it begins"),
+        ("//f(!x, !!y)", {"probe_type": "total"}, "has no total"),
+        ("//f(//g > x, //h > y)", {"probe_type": "total"}, "a probe for each"),
+        ("//f > x", {"probe_type": "every"}, "'immediate' or 'total', not 'every'"),
+        ("//f(x)", {"overridable": True}, "no variable to override"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(selector, options, message, session):
+    with pytest.raises(UserError, match=re.escape(message)):
+        session.overseer.probe(selector, **options)
+
+
+BUILTIN = """
+def key(x):
+    y = -x
+    return y
+def main():
+    key(10)
+    sorted([2, 1], key=key)
+    key(20)
+    try: sorted([3, None], key=key)
+    except TypeError: pass
+    key(30)
+    return max(map(key, sorted([4], key=key)))
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("selector", "events"),
+    [
+        ("sorted > //key > y", [{"y": -y} for y in (2, 1, 3, 4)]),
+        ("sorted(//key(y))", [{"y": -1}, {"y": -3}, {"y": -4}]),
+        ("sorted(//key(y)) as r", [{"y": -1, "r": "list"}, {"y": -4, "r": "list"}]),
+        ("sorted(#enter) > //key() as k", [{"#enter": True, "k": k} for k in (-2, -1, -3, -4)]),
+        ("max > //key > x", [{"x": 4}]),
+    ],
+)
+def test_a_function_of_c_is_left_again(selector, events, tmp_path, monkeypatch):
+    file = tmp_path / "program.py"
+    file.write_text(BUILTIN)
+    monkeypatch.setenv("PROGRAM", str(file))
+    [found] = forked(of_builtin, [selector])
+    assert json.loads(found) == events
+
+
+THREAD = """
+import _thread
+class Sized:
+    def __len__(self):
+        done.release()
+        return 3
+done = _thread.allocate_lock()
+done.acquire()
+_thread.start_new_thread(len, (Sized(),))
+done.acquire()
+"""
+
+
+def test_a_thread_may_begin_with_a_function_of_c(tmp_path, monkeypatch):
+    file = tmp_path / "program.py"
+    file.write_text(THREAD)
+    monkeypatch.setenv("PROGRAM", str(file))
+    assert forked(of_builtin, ["len > #enter"]) == ['[{"#enter": true}]']
+
+
+def of_builtin(selector: str) -> list[object]:
+    said, events = Said(), []
+    engine = Engine(lambda found: session.report(found))
+    session = Session({"voirfiles": [], "options": [], "configs": []}, engine, said)
+    session.begin()
+    session.overseer.probe(selector).subscribe(lambda data: events.append(shown(data)))
+    session.load()
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    exec(engine.main_code(Path(os.environ["PROGRAM"]).read_bytes(), "ours.py"), vars(main))
+    return events
