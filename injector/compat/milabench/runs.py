@@ -21,14 +21,13 @@ from ...suite.results import scores
 from ...suite.results.run_record import DeviceRecord, LossCollector, RunRecord
 from ...suite.results.suite_summary import (
     MILABENCH,
-    NEVER,
     BenchmarkSummary,
     Finding,
     ProcessSummary,
     SuiteSummary,
 )
 from ...suite.run import tracebacks
-from ...suite.run.journal import FINISHED, STARTED
+from ...suite.run.journal import FINISHED, NEVER, STARTED
 
 MIB = 1 << 20
 DEEPEST = 2
@@ -234,8 +233,6 @@ class _DataFile:
         return RunRecord(
             rates=tuple(self.rates),
             code=self.code,
-            stopped=self.stopped,
-            started=self.began,
             duration=(self.ended or 0.0) - (self.began or 0.0) if timed else None,
             losses={"loss": self.losses.found()} if self.losses.count else {},
             devices=tuple(self._used()),

@@ -19,7 +19,6 @@ from . import scores
 from .suite_summary import (
     ENDED,
     INTERRUPTED,
-    NEVER,
     RUNNING,
     STOPPED,
     JobSummary,
@@ -99,7 +98,7 @@ def snapshot(summary: SuiteSummary, now: float) -> SuiteSnapshot:
         name=summary.name,
         elapsed=max(until - (now if summary.resumed is None else summary.resumed), 0.0),
         state=summary.state,
-        steps=sum(job.over for job in summary.jobs),
+        steps=sum(job.record.over for job in summary.jobs),
         goal=len(summary.jobs),
         left=_left(summary.jobs, now) if runs else None,
         unit=running[0].unit if running else "items/s",
@@ -114,7 +113,7 @@ def snapshot(summary: SuiteSummary, now: float) -> SuiteSnapshot:
         tasks=tuple(map(_task, running)),
         missing=() if runs else tuple(summary.missing),
         notes=tuple(_notes(summary)),
-        failed=sum(job.failed for job in summary.jobs),
+        failed=sum(job.record.failed for job in summary.jobs),
         benchmarks=rows,
     )
 
@@ -132,11 +131,11 @@ def _notes(summary: SuiteSummary) -> Iterator[str]:
 def _benchmark_rows(summary: SuiteSummary) -> Iterator[BenchmarkRow]:
     by_name: dict[str, list[JobSummary]] = {}
     for job in summary.jobs:
-        by_name.setdefault(job.benchmark, []).append(job)
+        by_name.setdefault(job.job.benchmark, []).append(job)
     for name, jobs in by_name.items():
-        latest = max(jobs, key=lambda job: job.time)
+        latest = max(jobs, key=lambda job: job.record.time)
         rows = tuple(map(_process_row, latest.processes))
-        failed = [job.reason for job in jobs if job.failed]
+        failed = [job.record.reason for job in jobs if job.record.failed]
         failed += [row.reason for row in rows if row.state == FAILED]
         reason = next(filter(None, failed), "")
         state = _state(jobs)
@@ -146,7 +145,7 @@ def _benchmark_rows(summary: SuiteSummary) -> Iterator[BenchmarkRow]:
             state=FAILED if reason and state == ENDED else state,
             reason=reason,
             jobs=len(jobs),
-            done=sum(job.over for job in jobs),
+            done=sum(job.record.over for job in jobs),
             unit=" or ".join(units) or "items/s",
             rate=_sum(row.rate for row in rows) if len(units) == 1 else None,
             processes=rows,
@@ -155,21 +154,21 @@ def _benchmark_rows(summary: SuiteSummary) -> Iterator[BenchmarkRow]:
 
 def _state(jobs: Sequence[JobSummary]) -> str:
     """Of a benchmark with these jobs."""
-    states = {job.state for job in jobs}
+    states = {job.record.state for job in jobs}
     if journal.STARTED in states:
         return RUNNING
-    if any(job.failed for job in jobs):
+    if any(job.record.failed for job in jobs):
         return FAILED
     if journal.INTERRUPTED in states:
         return INTERRUPTED
-    return QUEUED if NEVER in states else ENDED
+    return QUEUED if journal.NEVER in states else ENDED
 
 
 def _process_row(process: ProcessSummary) -> ProcessRow:
     row = ProcessRow(process.key, process.devices)
     if process.live is not None:
         return _live_row(row, process.live)
-    if process.state == NEVER:
+    if process.state == journal.NEVER:
         return row
     if process.state == journal.INTERRUPTED:
         return replace(row, state=INTERRUPTED)
@@ -237,16 +236,18 @@ def _left(jobs: Sequence[JobSummary], now: float) -> float:
     A job takes what the last one of its benchmark took, else what its plan expects; one that runs
     what its steps suggest, where their number is known.
     """
-    took = {job.benchmark: job.seconds for job in jobs if job.over and not job.failed}
+    passed = [job for job in jobs if job.record.over and not job.record.failed]
+    took = {job.job.benchmark: job.record.seconds for job in passed}
     running, waiting = [], 0.0
-    for job in jobs:
-        expected = took.get(job.benchmark, job.expected)
-        if job.state == NEVER:
+    for each in jobs:
+        expected = took.get(each.job.benchmark, each.job.expected)
+        if each.record.state == journal.NEVER:
             waiting += expected
-        elif job.state == journal.STARTED:
-            lefts = (process.live.left for process in job.processes if process.live)
+        elif each.record.state == journal.STARTED:
+            lefts = (process.live.left for process in each.processes if process.live)
             by_steps = [left for left in lefts if left is not None]
-            running.append(max(by_steps) if by_steps else max(expected - (now - job.time), 0.0))
+            by_plan = max(expected - (now - each.record.time), 0.0)
+            running.append(max(by_steps) if by_steps else by_plan)
     return seconds_left(running, waiting, len(running))
 
 

@@ -31,7 +31,7 @@ from ..run import tracebacks
 
 KEPT = "result.json"
 """The file in a run's folder that holds what was read of it."""
-FORMAT = 3
+FORMAT = 4
 """Of that file: another one is not looked at."""
 OWN = 32 << 20
 """Bytes; see run.json's ``peak_rss``."""
@@ -83,10 +83,6 @@ class RunRecord:
     code: int | None = None
     signal: int | None = None
     timed_out: bool = False
-    stopped: bool = False
-    """Whether it was ended on purpose, after enough steps or time."""
-    started: float | None = None
-    """Unix seconds."""
     duration: float | None = None
     """Seconds."""
     error: str = ""
@@ -180,8 +176,6 @@ def _read(run: Run, skip: int) -> RunRecord:
         code=ended.get("code"),
         signal=ended.get("signal"),
         timed_out=bool(info.get("timed_out")),
-        stopped=bool(info.get("stopped")),
-        started=number(info.get("started")),
         duration=number(info.get("duration")),
         error=_cause(events.error, info.get("broken")) if ended.get("code") else events.error,
         trace=events.trace,
@@ -348,13 +342,11 @@ def _kept(folder: str, state: list[Any] | None) -> RunRecord | None:
 
 
 def _loaded(record: dict[str, Any]) -> RunRecord:
+    lists = {name: tuple(value) for name, value in record.items() if isinstance(value, list)}
     return RunRecord(
         **{
             **record,
-            "rates": tuple(record["rates"]),
-            "trace": tuple(record["trace"]),
-            "warnings": tuple(record["warnings"]),
-            "missing": tuple(record["missing"]),
+            **lists,
             "losses": {
                 name: LossSeries(n, odd, tuple(values))
                 for name, (n, odd, values) in record["losses"].items()

@@ -10,18 +10,13 @@ from ...analysis.wording import count
 from ...errors import UserError
 from ...store.folder import is_run
 from ..plan import jobs as plans
-from ..plan.jobs import Job, Plan, PlannedProcess
+from ..plan.jobs import Job, Plan
 from ..run import journal, suite_folder
-from ..run.journal import Past
-from .suite_summary import ENDED, INTERRUPTED, RUNNING, STARTING, STOPPED, JobSummary
+from ..run.journal import JobRecord
+from .suite_summary import ENDED, INTERRUPTED, RUNNING, STARTING, STOPPED
 
 RUN_JSON = "run.json"
-
-
-def run_of(process: PlannedProcess, past: Past | None) -> str:
-    """The run folder of the latest attempt of ``process``, below the suite's."""
-    ended = (past.processes if past else {}).get(process.key) or {}
-    return str(ended.get("run") or process.run)
+NO_RECORD = JobRecord()
 
 
 class SuiteStatus:
@@ -35,7 +30,7 @@ class SuiteStatus:
         self.folder = folder
         self.plan = plans.read_plan(folder) if plan is None else plan
         self.lines = journal.read_lines(folder)
-        self.past = journal.jobs_of(self.lines.records)
+        self.records = journal.jobs_of(self.lines.records)
         times = [float(record["time"]) for record in self.lines.records]
         self.started, self.ended = min(times, default=None), max(times, default=None)
         begun = [each for each in self.lines.records if each["event"] in ("begin", "resume")]
@@ -55,7 +50,7 @@ class SuiteStatus:
 
     @property
     def state(self) -> str:
-        """Of the suite: one of those that :mod:`.summary` names."""
+        """Of the suite: one of those that :mod:`.suite_summary` names."""
         if self._last == "end":
             return ENDED
         if self._last == journal.INTERRUPTED:
@@ -64,33 +59,23 @@ class SuiteStatus:
             return STOPPED
         return RUNNING if self.lines.records else STARTING
 
-    def job(self, job: Job) -> JobSummary:
-        """What became of ``job``, without its processes."""
-        past = self.past.get(job.key)
-        if past is None:
-            return JobSummary(job.key, job.benchmark, job.expected)
-        return JobSummary(
-            job.key, job.benchmark, job.expected, past.state, past.ok, past.reason, past.time,
-            past.seconds,
-        )  # fmt: skip
+    def record(self, job: Job) -> JobRecord:
+        """What the journal has of ``job``."""
+        return self.records.get(job.key, NO_RECORD)
 
-    def started_processes(self) -> Iterator[tuple[str, str, Past, str]]:
-        """Key, benchmark, job and latest run folder of every process of which the journal has a line."""
+    def started_processes(self) -> Iterator[tuple[str, str, JobRecord, str]]:
+        """Key, benchmark, record and latest run folder of every process that the journal names."""
         for job in self.plan.jobs:
-            past = self.past.get(job.key)
-            if past is None:
-                continue
-            for process in job.processes:
-                folder = os.path.join(self.folder, run_of(process, past))
-                yield process.key, job.benchmark, past, folder
+            record = self.record(job)
+            for process in job.processes if record is not NO_RECORD else ():
+                folder = os.path.join(self.folder, record.run_of(process))
+                yield process.key, job.benchmark, record, folder
 
-    def why_unfinished(self, past: Past | None) -> str:
-        """Why a job of which the journal has ``past`` did not run, or did not finish."""
-        if past is not None:
-            return past.reason or {
-                journal.STARTED: "it was begun and has not finished",
-                journal.INTERRUPTED: "it was begun and has not finished",
-            }.get(past.state, "")
+    def why_unfinished(self, record: JobRecord) -> str:
+        """Why a job with ``record`` did not run, or did not finish."""
+        if record is not NO_RECORD:
+            begun = record.state in (journal.STARTED, journal.INTERRUPTED)
+            return record.reason or ("it was begun and has not finished" if begun else "")
         if self._last == journal.INTERRUPTED:
             return "it never ran: the suite was interrupted"
         return "it never ran" + (
@@ -99,7 +84,7 @@ class SuiteStatus:
 
     def notes(self) -> Iterator[str]:
         """What a reader has to know before trusting the results."""
-        if not self.past and self._last != "end":
+        if not self.records and self._last != "end":
             yield "nothing has run yet"
         elif self._last != "end":
             yield "the suite did not come to its end: inject suite run --resume goes on"
@@ -121,7 +106,7 @@ class SuiteStatus:
     def _unnamed(self) -> list[str]:
         """Jobs that have run and are not in the journal: a job is written down before it starts."""
         found = [
-            job.key for job in self.plan.jobs if job.key not in self.past and self._has_run(job)
+            job.key for job in self.plan.jobs if job.key not in self.records and self._has_run(job)
         ]
         # One that has started since the journal was read is in it now.
         now = journal.read(self.folder) if found else {}
@@ -138,10 +123,12 @@ def damage_of(path: str) -> list[str]:
     """
     status = SuiteStatus(path)
     found = list(status.damage())
-    for key, _, past, folder in status.started_processes():
+    for key, _, record, folder in status.started_processes():
         if not is_run(folder):
             found.append(f"{key}: it has no run folder")
-        elif past.state == journal.FINISHED and not os.path.exists(os.path.join(folder, RUN_JSON)):
+        elif record.state == journal.FINISHED and not os.path.exists(
+            os.path.join(folder, RUN_JSON)
+        ):
             found.append(f"{key}: {RUN_JSON} is missing, and its job has finished")
     return found
 
@@ -171,7 +158,7 @@ def _listed(path: str) -> Listed:
     except UserError as error:
         return unknown._replace(problem=str(error).replace(path, "it", 1))
     plan, state, records = status.plan, status.state, status.lines.records
-    jobs = [status.job(job) for job in plan.jobs]
+    jobs = [status.record(job) for job in plan.jobs]
     failed, over = sum(job.failed for job in jobs), sum(job.over for job in jobs)
     verdict = f"suite {state}: {over - failed} of {count(len(jobs), 'job')} passed"
     began = next((each["time"] for each in records if each["event"] == "begin"), None)

@@ -16,14 +16,14 @@ from ..config.rules import FAILURE
 from ..plan import jobs as plans
 from ..plan.jobs import Job, LeftOut, PlannedProcess, is_suite_run
 from ..run import journal
-from ..run.journal import Past
+from ..run.journal import JobRecord
 from ..run.processes import ProcessEnd, end_from_record
 from ..run.suite_folder import NoResultsError
 from . import run_record, validation
-from .status import SuiteStatus, run_of
+from .status import SuiteStatus
 from .suite_summary import (
     ENDED,
-    NEVER,
+    RUNNING,
     BenchmarkSummary,
     Finding,
     JobSummary,
@@ -80,7 +80,7 @@ class SuiteReader:
         self._follow = follow
         self._states: dict[str, State] = {}
         """By run folder, of the processes that run."""
-        self._finished: dict[str, tuple[Past, ProcessSummary]] = {}
+        self._finished: dict[str, tuple[JobRecord, ProcessSummary]] = {}
         self._benchmarks: dict[str, BenchmarkSummary] = {}
 
     def read(self, now: float | None = None) -> SuiteSummary:
@@ -94,10 +94,11 @@ class SuiteReader:
         plan, status = self.plan, SuiteStatus(self.folder, self.plan)
         found = self._processes(status, now)
         jobs = [
-            replace(status.job(job), processes=tuple(found[each.key] for each in job.processes))
+            JobSummary(job, status.record(job), tuple(found[each.key] for each in job.processes))
             for job in plan.jobs
         ]
         state = status.state
+        unshown = self._follow and state == RUNNING  # a job that begins at this moment is no damage
         return SuiteSummary(
             folder=self.folder,
             name=status.name,
@@ -107,12 +108,11 @@ class SuiteReader:
             resumed=status.resumed,
             ended=status.ended,
             machine=plan.machine,
-            options=plan.options,
             jobs=tuple(jobs),
             benchmarks=tuple(self._all_benchmarks(jobs)),
             left_out=plan.left_out,
             notes=tuple(status.notes()),
-            damage=tuple(status.damage()),
+            damage=() if unshown else tuple(status.damage()),
         )
 
     # -- processes
@@ -122,16 +122,16 @@ class SuiteReader:
         found, unread, states = {}, [], self._states
         self._states = {}
         for job in self.plan.jobs:
-            past = status.past.get(job.key)
+            record = status.record(job)
             for process in job.processes:
                 known = self._finished.get(process.key)
-                if self._follow and past is not None and past.state == journal.STARTED:
-                    live = self._live(job, run_of(process, past), states, now)
-                    found[process.key] = replace(_summary(job, process, past), live=live)
-                elif known is not None and known[0] == past:
+                if self._follow and record.state == journal.STARTED:
+                    live = self._live(job, record.run_of(process), states, now)
+                    found[process.key] = replace(_summary(job, process, record), live=live)
+                elif known is not None and known[0] == record:
                     found[process.key] = known[1]
                 else:
-                    unread.append((job, process, past))
+                    unread.append((job, process, record))
         if unread:
             with ThreadPoolExecutor(2) as pool:  # reading waits for the disk as often as it parses
                 for each in pool.map(lambda one: self._ended(status, *one), unread):
@@ -150,31 +150,28 @@ class SuiteReader:
         return replace(shown, state=ENDED) if ended else shown
 
     def _ended(
-        self, status: SuiteStatus, job: Job, process: PlannedProcess, past: Past | None
+        self, status: SuiteStatus, job: Job, process: PlannedProcess, record: JobRecord
     ) -> ProcessSummary:
         """A process that does not run, or is not followed, with its record and what is wrong with it."""
         settings = self._settings(job.benchmark)
-        made = _summary(job, process, past)
-        folder = os.path.join(self.folder, run_of(process, past))
-        record = run_record.read(folder, _option(settings, "skip") or 0) if past else None
-        finished = made.state == journal.FINISHED
-        made = replace(
-            made,
-            folder=folder,
-            record=record,
-            reason=self._how(made, run_of(process, past))
-            if finished
-            else status.why_unfinished(past),
+        run = record.run_of(process)
+        folder = os.path.join(self.folder, run)
+        found = (
+            run_record.read(folder, _option(settings, "skip") or 0)
+            if record.state != journal.NEVER
+            else None
         )
+        made = replace(_summary(job, process, record), folder=folder, record=found)
+        finished = made.state == journal.FINISHED
+        if finished:
+            ended = ProcessEnd(run, made.code, made.signal, made.timed_out)
+            made = replace(made, reason=ended.wrong(self.folder) or "")
+        else:
+            made = replace(made, reason=status.why_unfinished(record))
         made = validation.judged_process(made, settings)
-        if past is not None and finished:
-            self._finished[made.key] = (past, made)
+        if finished:
+            self._finished[made.key] = (record, made)
         return made
-
-    def _how(self, process: ProcessSummary, run: str) -> str:
-        """How a process that has finished did so badly; nothing of one that ended well."""
-        ended = ProcessEnd(run, process.code, process.signal, process.timed_out)
-        return ended.wrong(self.folder) or ""
 
     # -- benchmarks
 
@@ -184,7 +181,7 @@ class SuiteReader:
     def _all_benchmarks(self, jobs: Sequence[JobSummary]) -> Iterator[BenchmarkSummary]:
         by_name: dict[str, list[ProcessSummary]] = {}
         for job in jobs:
-            by_name.setdefault(job.benchmark, []).extend(job.processes)
+            by_name.setdefault(job.job.benchmark, []).extend(job.processes)
         left_out = {each.benchmark: each for each in self.plan.left_out}
         failures = [each.benchmark for each in self.plan.left_out if each.failure]
         for name in dict.fromkeys([*self.plan.benchmarks, *by_name, *failures]):
@@ -217,16 +214,16 @@ class SuiteReader:
         return self._benchmarks[name]
 
 
-def _summary(job: Job, process: PlannedProcess, past: Past | None) -> ProcessSummary:
-    """What plan and journal say of a process."""
-    ended = (past.processes if past else {}).get(process.key) or {}
+def _summary(job: Job, process: PlannedProcess, record: JobRecord) -> ProcessSummary:
+    """What plan and journal have of a process."""
+    ended = record.ended(process)
     return ProcessSummary(
         key=process.key,
         benchmark=job.benchmark,
         repeat=job.repeat,
         slot=process.key.rpartition(".")[2],
         devices=process.devices,
-        state=past.state if past else NEVER,
+        state=record.state,
         code=ended.get("code"),
         signal=ended.get("signal"),
         timed_out=bool(ended.get("timed_out")),
@@ -234,7 +231,7 @@ def _summary(job: Job, process: PlannedProcess, past: Past | None) -> ProcessSum
 
 
 def _option(settings: Mapping[str, Any], name: str) -> int | None:
-    """A number of steps among the options of a benchmark, for a run that does not say it itself."""
+    """A number of steps among the options of a benchmark, for a run that did not record it."""
     options = (settings.get("voir") or {}).get("options") or {}
     number = options.get(name)
     return number if isinstance(number, int) else None

@@ -10,14 +10,12 @@ from ...analysis.runs import UNCOLLECTED
 from ...live.snapshot import Snapshot
 from ..config.model import Suite
 from ..config.rules import FAILURE
-from ..plan.jobs import LeftOut
-from ..run.journal import FINISHED, NOT_STARTED
+from ..plan.jobs import Job, LeftOut
+from ..run.journal import FINISHED, JobRecord
 from .run_record import RunRecord
 
 OURS, MILABENCH = "injector", "milabench"
 """Which program wrote a folder of runs."""
-NEVER = "never"
-"""The state of a process of which the journal has no line; the other states are the journal's."""
 STARTING, RUNNING, ENDED = "starting", "running", "ended"
 INTERRUPTED, STOPPED = "interrupted", "stopped"
 """States of a suite; a suite that was killed has stopped."""
@@ -53,6 +51,7 @@ class ProcessSummary:
     """Its place among the processes that run side by side."""
     devices: tuple[str, ...] = ()
     state: str = FINISHED
+    """That of its job in the journal."""
     code: int | None = None
     signal: int | None = None
     timed_out: bool = False
@@ -139,30 +138,12 @@ class BenchmarkSummary:
 
 @dataclass(frozen=True)
 class JobSummary:
-    """One job of a suite: a benchmark, once, as the journal has it."""
+    """One job of a suite: a benchmark, once."""
 
-    key: str
-    benchmark: str
-    expected: float
-    """Seconds that it will probably take."""
-    state: str = NEVER
-    ok: bool = False
-    reason: str = ""
-    """Why it failed."""
-    time: float = 0.0
-    """Unix seconds of the journal's last line of it."""
-    seconds: float = 0.0
-    """How long it took, if it has finished."""
+    job: Job
+    record: JobRecord
+    """What the journal has of it."""
     processes: tuple[ProcessSummary, ...] = ()
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will come of it."""
-        return self.state in (FINISHED, NOT_STARTED)
-
-    @property
-    def failed(self) -> bool:
-        return self.over and not (self.ok and self.state == FINISHED)
 
 
 @dataclass(frozen=True)
@@ -181,7 +162,6 @@ class SuiteSummary:
     ended: float | None = None
     """The time of the last line of its journal; None where that is not known."""
     machine: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[JobSummary, ...] = ()
     benchmarks: tuple[BenchmarkSummary, ...] = ()
     left_out: tuple[LeftOut, ...] = ()

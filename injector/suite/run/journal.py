@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...store.folder import Damage, checksum_of, read_records
+from ..plan.jobs import PlannedProcess
 
 FILE = "journal.jsonl"
 LARGEST = 1 << 26
@@ -21,15 +22,17 @@ LARGEST = 1 << 26
 
 STARTED, FINISHED = "started", "finished"
 NOT_STARTED, INTERRUPTED = "failed-to-start", "interrupted"
+NEVER = "never"
+"""The state of a job that has no line in the journal."""
 
 
-@dataclass
-class Past:
-    """What the journal says last of one job."""
+@dataclass(frozen=True)
+class JobRecord:
+    """The last line that the journal has of one job."""
 
-    state: str
-    attempt: int
-    time: float
+    state: str = NEVER
+    attempt: int = 0
+    time: float = 0.0
     """Unix seconds."""
     ok: bool = False
     reason: str = ""
@@ -38,6 +41,23 @@ class Past:
     processes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     boot: str = ""
     """The boot of the machine in which it started."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.state in (FINISHED, NOT_STARTED)
+
+    @property
+    def failed(self) -> bool:
+        return self.over and not (self.ok and self.state == FINISHED)
+
+    def ended(self, process: PlannedProcess) -> Mapping[str, Any]:
+        """How ``process`` ended: ``code signal timed_out run``."""
+        return self.processes.get(process.key) or {}
+
+    def run_of(self, process: PlannedProcess) -> str:
+        """The run folder of the latest attempt of ``process``, below the suite's."""
+        return str(self.ended(process).get("run") or process.run)
 
 
 class Journal:
@@ -82,19 +102,19 @@ def _is_torn(file: int) -> bool:
     return size > 0 and os.pread(file, 1, size - 1) != b"\n"
 
 
-def read(folder: str) -> dict[str, Past]:
+def read(folder: str) -> dict[str, JobRecord]:
     """What is known of each job, by its key. Lines that are not as they were written are left out."""
     return jobs_of(records(folder))
 
 
-def jobs_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, Past]:
-    """What ``lines`` of a journal say last of each job, by its key."""
-    found: dict[str, Past] = {}
+def jobs_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, JobRecord]:
+    """The last of ``lines`` of each job, by its key."""
+    found: dict[str, JobRecord] = {}
     for record in lines:
         if record["event"] != "job":
             continue
         before = found.get(record["key"])
-        now = Past(
+        found[record["key"]] = JobRecord(
             record["state"],
             record["attempt"],
             record["time"],
@@ -104,7 +124,6 @@ def jobs_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, Past]:
             record.get("processes") or {},
             str(record.get("boot") or (before.boot if before else "")),
         )
-        found[record["key"]] = now
     return found
 
 

@@ -17,7 +17,7 @@ from ..._version import __version__
 from ..plan.jobs import Job, Plan, PlannedProcess
 from . import active_job, journal, suite_folder
 from .active_job import end_leftovers
-from .journal import Journal, Past
+from .journal import JobRecord, Journal
 from .local_engine import EngineOutcome, LocalEngine, QueuedJob
 from .policy import RunPolicy
 from .progress import Progress, print_through
@@ -48,17 +48,17 @@ def remaining_work(
     left of it is ended now, unless ``dry``.
     """
     found = RemainingWork()
-    past = journal.read(folder)
+    records = journal.read(folder)
     for job in plan.jobs:
-        _classify(found, job, past.get(job.key), folder, rerun, dry)
+        _classify(found, job, records.get(job.key, JobRecord()), folder, rerun, dry)
     found.queued.sort(key=lambda queued: queued.adopted is None)
     return found
 
 
 def _classify(
-    found: RemainingWork, job: Job, before: Past | None, folder: str, rerun: str, dry: bool
+    found: RemainingWork, job: Job, before: JobRecord, folder: str, rerun: str, dry: bool
 ) -> None:
-    if before is None:
+    if before.state == journal.NEVER:
         found.queued.append(QueuedJob(job, 1))
     elif before.state == journal.FINISHED:
         if rerun == "always" or (rerun == "onfail" and not before.ok):
@@ -83,7 +83,7 @@ def _next_attempt(job: Job, attempt: int, folder: str) -> int:
     return attempt + any(active_job.has_begun(folder, each) for each in tried.processes)
 
 
-def _lost_or_running(job: Job, before: Past, folder: str, dry: bool) -> QueuedJob:
+def _lost_or_running(job: Job, before: JobRecord, folder: str, dry: bool) -> QueuedJob:
     """A job whose end was not recorded: it runs, has ended, or was lost."""
     tried = job.attempt(before.attempt, folder)
     looked_after = [_is_supervised(folder, each) for each in tried.processes]

@@ -239,13 +239,13 @@ class Prober:
 def _trial_of(batch: int, summary: SuiteSummary) -> TrialRun:
     """What the one job of ``summary`` came to."""
     [job] = summary.jobs
-    if job.state != journal.FINISHED:
-        raise TrialError(job.reason or "it was never started")
+    if job.record.state != journal.FINISHED:
+        raise TrialError(job.record.reason or "it was never started")
     full = [text for each in job.processes if (text := why_out_of_memory(each))]
     if full:
         return TrialRun(batch, False, reason=full[0])
     if any(each.code != 0 or each.signal or each.record is None for each in job.processes):
-        raise TrialError(job.reason or "it left no record")
+        raise TrialError(job.record.reason or "it left no record")
     held = [each.record.memory for each in job.processes if each.record]
     rate = scores.perf([rate for each in job.processes for rate in each.rates])
     memory = max((each for each in held if each is not None), default=None)
