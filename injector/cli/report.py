@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ..analysis.summary import summarise
 from ..errors import UserError
 from ..report import formats, terminal
-from ..report.layout import show
+from ..report.output import show
 from ..store.folder import open_run
 from .ending import failed
 from .opened import add_base, add_run, collected, exit_code, is_suite, located

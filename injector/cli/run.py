@@ -283,7 +283,7 @@ class _Run:
             with collected(open_run(folder), check=False) as run:
                 summary = summarise(run, keep=True)
             if not self.quiet:
-                from injector.report.layout import show
+                from injector.report.output import show
                 from injector.report.terminal import render
 
                 self.begin_line()

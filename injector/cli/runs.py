@@ -11,7 +11,7 @@ from ..analysis.runs import Listed, listed
 from ..errors import UserError
 from ..report import formats
 from ..report.formats import FORMATS, write
-from ..report.layout import show
+from ..report.output import show
 from ..store.folder import runs_folder
 from ..store.place import default_runs
 from .ending import failed

@@ -16,7 +16,7 @@ from ..live.snapshot import Snapshot
 from ..live.state import State
 from ..report import panel
 from ..report.final import snapshot
-from ..report.layout import show
+from ..report.output import show
 from ..report.watching import Watching
 from ..store.folder import Run, open_run
 from .ending import failed

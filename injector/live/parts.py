@@ -1,11 +1,17 @@
-"""The parts of the steps of one thread, and the progress of one task, summed up as spans come."""
+"""Summed up as spans come: kinds of call sites, parts of the steps of a thread, progress of a task."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..store.layout import WAIT
+from ..analysis.outcomes import RegionCall
+from ..analysis.profile import SourceLine
+from ..store.layout import WAIT, gives, is_loaders
+
+TRAIN, EVALUATION = "train", "evaluation"
+FETCHING = ("io", "io.end")
+PACING = frozenset(("step", "optimizer", *FETCHING))
 
 READING = ("io", "io.start")
 """Regions in which batches are made: what is done inside of them is a part of them."""
@@ -13,6 +19,49 @@ STRUCTURE = ("epoch", "evaluation")
 """Regions around steps and passes, which are no parts of a step."""
 KEPT = 64
 """Spans side by side since the last step began; of more, the first are taken together."""
+
+
+class SiteKind:
+    """What the spans of one site have in common."""
+
+    __slots__ = (
+        "evaluates",
+        "gives",
+        "learns",
+        "of",
+        "paces",
+        "region",
+        "site",
+        "source",
+        "task",
+        "thread",
+    )
+
+    def __init__(self, site: dict[str, Any]) -> None:
+        self.site = site
+        self.region = str(site.get("region"))
+        self.thread = int(site.get("thread") or 0)
+        self.of = site.get("of")
+        self.source = self.of, str(site.get("place"))
+        self.gives = self.region == WAIT and gives(site.get("what"))
+        self.evaluates = site.get("phase") in ("eval", "predict")
+        self.learns = site.get("phase") == "train"
+        named = site.get("task") if self.region == "step" else None
+        marked = named not in (None, TRAIN)
+        self.task = str(named) if marked else EVALUATION if self.evaluates else TRAIN
+        self.paces = self.task == TRAIN and self.region in PACING
+        if self.region in FETCHING and not is_loaders(self.of, site.get("asked")):
+            self.paces = False
+
+    @property
+    def call(self) -> RegionCall:
+        """What a process that is in such a span is in."""
+        data = self.site.get("place")
+        place = None
+        if isinstance(data, dict):
+            line = data.get("line")
+            place = SourceLine(str(data.get("file")), line if isinstance(line, int) else 0, "", "")
+        return RegionCall(self.region, self.site.get("what"), place)
 
 
 class Piece:

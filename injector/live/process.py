@@ -8,18 +8,14 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
-from ..analysis.profile import SourceLine
 from ..bus.endings import error_of
 from ..measure.pace import Lane
-from ..store.layout import ITEMS_MASK, WAIT, gives, is_loaders
-from .parts import WINDOW, Parts, TaskProgress
+from ..store.layout import ITEMS_MASK
+from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
 from .position import LoopPositions
 
-TRAIN, EVALUATION = "train", "evaluation"
 LENGTHS = 64
 """Steps whose median is what a step usually takes."""
-FETCHING = ("io", "io.end")
-PACING = frozenset(("step", "optimizer", *FETCHING))
 Row = tuple[int, int, int, int]
 
 
@@ -30,49 +26,6 @@ class Sums(NamedTuple):
     total: int
     """Nanoseconds of all steps."""
     regions: dict[str, int]
-
-
-class SiteKind:
-    """What the spans of one site have in common."""
-
-    __slots__ = (
-        "evaluates",
-        "gives",
-        "learns",
-        "of",
-        "paces",
-        "region",
-        "site",
-        "source",
-        "task",
-        "thread",
-    )
-
-    def __init__(self, site: dict[str, Any]) -> None:
-        self.site = site
-        self.region = str(site.get("region"))
-        self.thread = int(site.get("thread") or 0)
-        self.of = site.get("of")
-        self.source = self.of, str(site.get("place"))
-        self.gives = self.region == WAIT and gives(site.get("what"))
-        self.evaluates = site.get("phase") in ("eval", "predict")
-        self.learns = site.get("phase") == "train"
-        named = site.get("task") if self.region == "step" else None
-        marked = named not in (None, TRAIN)
-        self.task = str(named) if marked else EVALUATION if self.evaluates else TRAIN
-        self.paces = self.task == TRAIN and self.region in PACING
-        if self.region in FETCHING and not is_loaders(self.of, site.get("asked")):
-            self.paces = False
-
-    @property
-    def call(self) -> RegionCall:
-        """What a process that is in such a span is in."""
-        data = self.site.get("place")
-        place = None
-        if isinstance(data, dict):
-            line = data.get("line")
-            place = SourceLine(str(data.get("file")), line if isinstance(line, int) else 0, "", "")
-        return RegionCall(self.region, self.site.get("what"), place)
 
 
 class LiveProcess:

@@ -14,8 +14,8 @@ from ..analysis.outcomes import (
     predicate,
 )
 from ..bus import spans
-from .parts import TaskProgress
-from .process import EVALUATION, TRAIN, LiveProcess
+from .parts import EVALUATION, TRAIN, TaskProgress
+from .process import LiveProcess
 from .snapshot import Speed, TaskRow
 
 GONE = ("ended", "died")

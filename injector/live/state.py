@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..bus import series
-from .follow import Follower, NewRecord, NewSpans
 from .parts import WINDOW
 from .position import LoopPosition
 from .process import LiveProcess
+from .raw_files import Follower, NewRecord, NewSpans
 from .rows import BUSY, ProcessState, speeds, states_of, task_rows
 from .snapshot import DeviceRow, HostRow, RankRow, Snapshot
 

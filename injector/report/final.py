@@ -13,9 +13,9 @@ from ..analysis.profile import LoopRank, Profile, TrainingLoop
 from ..analysis.recorded import Recorded, number
 from ..analysis.summary import Summary
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRow
-from .loops import name as name_of
 from .terminal import ending
 from .text import line_of
+from .training_loops import name as name_of
 
 
 def snapshot(summary: Summary) -> Snapshot:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
-from .layout import prose, room
+from .output import prose, room
 from .text import clean, columns, duration, figure, fit, wrap
 
 TROUBLE = ("died", "hung", "silent", "waiting", "restarted")

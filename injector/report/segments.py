@@ -8,7 +8,7 @@ from math import isfinite
 from ..analysis.machines import DeviceUsage, HostUsage
 from ..analysis.profile import Evaluation, Node, Profile, SourceLine, TimeSegment
 from ..analysis.summary import Summary
-from .layout import BARS, room
+from .output import BARS, room
 from .text import (
     LIMIT,
     TimeUnit,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..analysis.profile import Node
-from .layout import BARS, room
+from .output import BARS, room
 from .text import (
     UNKNOWN,
     TimeUnit,

@@ -10,7 +10,7 @@ from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
-from . import loops, segments, values
+from . import segments, training_loops, values
 from .text import LIMIT, bullets, clean, count, crop, duration, joined, labelled, wrapped
 
 _LISTED = 4
@@ -22,7 +22,7 @@ _LONGEST = 400
 
 
 def render(summary: Summary) -> str:
-    """``summary`` in lines for where they go (:mod:`.layout`)."""
+    """``summary`` in lines for where they go (:mod:`.output`)."""
     problem = [*labelled("", [summary.problem], indent=0, width=0), ""]
     lines = [
         *_missing(summary),
@@ -50,7 +50,7 @@ def profile(found: Profile) -> list[str]:
     """What the spans of a run say, verdict first; sections without content are left out."""
     return [
         *_verdict(found.verdict),
-        *loops.lines(found.loops),
+        *training_loops.lines(found.loops),
         *segments.evaluations(found.evaluations),
         *segments.outside(found.others, whole=not found.loops),
         *segments.wall(found.segments, found.wall),

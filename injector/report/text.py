@@ -18,7 +18,7 @@ from ..analysis.wording import (
     percent,
     short,
 )
-from .layout import piped, prose, room
+from .output import piped, prose, room
 
 __all__ = [
     "LIMIT",

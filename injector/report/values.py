@@ -8,7 +8,7 @@ from typing import Any
 from ..analysis.profile import Statistics
 from ..analysis.recorded import Rate, Recorded, ValueSeries, number
 from ..analysis.summary import RANKS, Summary
-from .layout import room
+from .output import room
 from .text import (
     LIMIT,
     bullets,

@@ -8,7 +8,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.live.follow import Follower, NewRecord, NewSpans
+from injector.live.raw_files import Follower, NewRecord, NewSpans
 
 HEADER = b'{"event":"spans"}\n'.ljust(1024, b"\0")
 

@@ -541,7 +541,7 @@ def test_a_device_knows_who_works_on_it(folder):
 
 
 def test_who_comes_late_reads_all_of_it(folder, monkeypatch):
-    monkeypatch.setattr("injector.live.follow.AT_ONCE", 1024)
+    monkeypatch.setattr("injector.live.raw_files.AT_ONCE", 1024)
     folder.process(1)
     folder.steps(1, 0, 1000)
     state = State(str(folder.path))

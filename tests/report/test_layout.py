@@ -21,7 +21,7 @@ from injector.analysis.summary import summarise
 from injector.live.snapshot import RankRow, Snapshot
 from injector.report import formats
 from injector.report.final import snapshot
-from injector.report.layout import ENDLESS, laid_out, painted, show, width_of
+from injector.report.output import ENDLESS, laid_out, painted, show, width_of
 from injector.report.panel import lines as live_lines
 from injector.report.terminal import profile as profile_lines
 from injector.report.text import columns

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.report.layout import WIDTH
+from injector.report.output import WIDTH
 from injector.report.text import (
     TimeUnit,
     amount,

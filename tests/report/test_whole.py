@@ -14,7 +14,7 @@ from test_terminal import new_run, probe, rates, render
 from injector.analysis import summary
 from injector.analysis.profile import Profile
 from injector.cli.report import main
-from injector.report.layout import encodable
+from injector.report.output import encodable
 from injector.store.folder import read_info, write_info
 
 

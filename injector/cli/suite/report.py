@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ...compat import milabench
 from ...errors import UserError
-from ...report.layout import show
+from ...report.output import show
 from ...suite.config import load
 from ...suite.results.scaling import DLBS, EXACT
 from ...suite.results.scores import total

@@ -10,7 +10,7 @@ from threading import Thread
 
 from ...analysis.timeseries import TimeSeries
 from ...errors import UserError
-from ...report.layout import show
+from ...report.output import show
 from ...report.panel import as_json
 from ...report.watching import Watching
 from ...store.folder import open_run

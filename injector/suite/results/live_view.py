@@ -11,7 +11,7 @@ from math import fsum
 
 from ...live.snapshot import DeviceRow, HostRow, Snapshot, TaskRow
 from ...report import panel
-from ...report.layout import room
+from ...report.output import room
 from ...report.text import bar, clean, duration, figure, fit, left, wrap
 from ..run import journal
 from ..run.progress import seconds_left

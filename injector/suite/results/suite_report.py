@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...report.formats import as_csv
-from ...report.layout import prose, room
+from ...report.output import prose, room
 from ...report.terminal import as_missing
 from ...report.text import bullets, clean, fit, labelled, table, wrap
 from ..config.rules import FAILURE, WARNING
@@ -36,7 +36,7 @@ def render(suite: SuiteSummary, form: str = "terminal", rounding: str = EXACT) -
 
 
 def terminal(suite: SuiteSummary, rounding: str = EXACT) -> str:
-    """``suite`` in lines for where they go (:mod:`...report.layout`)."""
+    """``suite`` in lines for where they go (:mod:`...report.output`)."""
     counted = ["a run of which something is missing counts as failed"] if suite.missing else []
     lines = as_missing(suite.missing, counted)
     lines += [*_head(suite), "", *_benchmarks(suite), *_total(suite), *_scaling(suite, rounding)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..analysis.profile import LoopRank, Statistics, Straggler, Throughput, TrainingLoop, Warmup
 from ..analysis.recorded import percentile
 from . import step_tree
-from .layout import room
+from .output import room
 from .text import (
     LIMIT,
     UNKNOWN,
