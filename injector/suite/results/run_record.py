@@ -13,7 +13,6 @@ from zlib import crc32
 from ...analysis.machines import HostUsage, machines
 from ...analysis.recorded import number
 from ...analysis.runs import missing_of
-from ...analysis.timeseries import stepping
 from ...bus.opening import collected
 from ...store.folder import (
     LONGEST,
@@ -160,6 +159,8 @@ def read(folder: str, skip: int = 0) -> RunRecord | None:
 
 
 def _read(run: Run, skip: int) -> RunRecord:
+    from ...analysis.timeseries import stepping  # numpy: not for listing suites, nor for running one
+
     info, seen = run.info, machines(run)
     limits = info.get("limits") or {}
     events = _Events(run)
