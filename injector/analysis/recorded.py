@@ -96,6 +96,12 @@ class Recorded:
     """Lines that could not be read."""
 
 
+def sum_of_known(values: Iterable[float | None]) -> float | None:
+    """The sum of those that are not None; None where there is none."""
+    known = [value for value in values if value is not None]
+    return fsum(known) if known else None
+
+
 def percentile(ordered: Sequence[float], fraction: float) -> float:
     """The value below which ``fraction`` of ``ordered`` lies, linear between its neighbours.
 

@@ -14,6 +14,7 @@ from .columns import SECOND, sources
 from .loops import grouped, labels
 from .recorded import number
 from .traces import LoopTrace, traces_of
+from .wording import rank_name
 
 Column = npt.NDArray[np.float64]
 
@@ -187,8 +188,7 @@ def _means(middle: list[float], where: Any, values: Any) -> Line:
 
 
 def _who(trace: LoopTrace) -> str:
-    rank = trace.source.rank
-    return f"process {trace.source.pid}" if rank is None else f"rank {rank}"
+    return rank_name(trace.source.rank, trace.source.pid)
 
 
 def _losses(run: Run, began: float) -> dict[str, Line]:

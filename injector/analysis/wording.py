@@ -66,6 +66,11 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}{'es' if thing.endswith(('s', 'ch')) else 's'}"
 
 
+def rank_name(rank: object, process: object) -> str:
+    """``rank 3``; ``process 4711`` of a process that is none."""
+    return f"process {process}" if rank is None else f"rank {rank}"
+
+
 def signal_name(number: int) -> str:
     """``SIGKILL``; ``signal 99`` where it has no name."""
     try:

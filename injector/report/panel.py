@@ -8,7 +8,7 @@ from typing import Any
 
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
 from .output import prose, room
-from .text import clean, columns, duration, figure, fit, wrap
+from .text import clean, columns, duration, figure, fit, rank_name, wrap
 
 TROUBLE = ("died", "hung", "silent", "waiting", "restarted")
 """States of ranks that a reader has to see before all others."""
@@ -140,7 +140,7 @@ def _task(row: TaskRow) -> str:
 
 def who(row: RankRow) -> str:
     """``rank 3``, else ``process 4711``."""
-    return f"rank {row.rank}" if row.rank is not None else f"process {row.pid}"
+    return rank_name(row.rank, row.pid)
 
 
 def _rank(row: RankRow, unit: str) -> str:

@@ -16,6 +16,7 @@ from ..analysis.wording import (
     figure,
     line_of,
     percent,
+    rank_name,
     short,
 )
 from .output import piped, prose, room
@@ -41,6 +42,7 @@ __all__ = [
     "limited",
     "line_of",
     "percent",
+    "rank_name",
     "right",
     "short",
     "table",

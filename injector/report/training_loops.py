@@ -25,6 +25,7 @@ from .text import (
     limited,
     line_of,
     percent,
+    rank_name,
     short,
     table,
     wrapped,
@@ -204,7 +205,11 @@ def rank_table(loop: TrainingLoop) -> list[str]:
     columns = _rank_columns(loop)
     heads = [*(head for head, _ in columns), "longer than the others in:"]
     rows = [
-        [who(track), *(cell(track) for _, cell in columns), _longest(track, tracks)]
+        [
+            rank_name(track.rank, track.process),
+            *(cell(track) for _, cell in columns),
+            _longest(track, tracks),
+        ]
         for track in shown
     ]
     found = table("  ranks", heads, rows, indent=4)[:-1]
@@ -238,11 +243,6 @@ def _rank_columns(loop: TrainingLoop) -> list[tuple[str, Callable[[LoopRank], st
 
 def _figure(value: float | None) -> str:
     return UNKNOWN if value is None else figure(value)
-
-
-def who(track: LoopRank) -> str:
-    """``rank 3``, else the index of the process."""
-    return f"process {track.process}" if track.rank is None else f"rank {track.rank}"
 
 
 def _chosen(loop: TrainingLoop) -> list[LoopRank]:

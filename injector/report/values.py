@@ -18,6 +18,7 @@ from .text import (
     figure,
     fit,
     limited,
+    rank_name,
     short,
     table,
     wrapped,
@@ -46,9 +47,7 @@ def _cells(found: Statistics) -> list[str]:
 def _who(summary: Summary, index: int) -> str:
     processes = summary.processes
     process = processes[index] if 0 <= index < len(processes) else {}
-    if process.get("rank") is not None:
-        return f"rank {process['rank']}"
-    return f"process {process.get('pid', index)}"
+    return rank_name(process.get("rank"), process.get("pid", index))
 
 
 def no_rates(summary: Summary) -> list[str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import fsum
 
+from ...analysis.recorded import sum_of_known
 from ...live.snapshot import DeviceRow, HostRow, Snapshot, TaskRow
 from ...report import panel
 from ...report.output import room
@@ -147,7 +147,7 @@ def _benchmark_rows(summary: SuiteSummary) -> Iterator[BenchmarkRow]:
             jobs=len(jobs),
             done=sum(job.record.over for job in jobs),
             unit=" or ".join(units) or "items/s",
-            rate=_sum(row.rate for row in rows) if len(units) == 1 else None,
+            rate=sum_of_known(row.rate for row in rows) if len(units) == 1 else None,
             processes=rows,
         )
 
@@ -199,7 +199,7 @@ def _live_row(row: ProcessRow, shown: Snapshot) -> ProcessRow:
         rate=shown.rate if shown.rate is not None else shown.overall,
         step=shown.step,
         loss=losses[0] if losses else None,
-        rss=_sum(host.rss for host in shown.hosts),
+        rss=sum_of_known(host.rss for host in shown.hosts),
         ranks=len(shown.ranks),
         left=shown.left,
     )
@@ -219,7 +219,9 @@ def _devices(shown: Iterable[Snapshot]) -> tuple[DeviceRow, ...]:
         number = device.number if device.index is None else str(device.index)
         own = replace(device, number=number)
         found.setdefault((own.host, own.uuid or number), []).append(own)
-    return tuple(replace(same[-1], rate=_sum(row.rate for row in same)) for same in found.values())
+    return tuple(
+        replace(same[-1], rate=sum_of_known(row.rate for row in same)) for same in found.values()
+    )
 
 
 def _hosts(shown: Iterable[Snapshot]) -> tuple[HostRow, ...]:
@@ -227,7 +229,9 @@ def _hosts(shown: Iterable[Snapshot]) -> tuple[HostRow, ...]:
     found: dict[str, list[HostRow]] = {}
     for host in (each for snapshot in shown for each in snapshot.hosts):
         found.setdefault(host.host, []).append(host)
-    return tuple(replace(same[-1], rss=_sum(row.rss for row in same)) for same in found.values())
+    return tuple(
+        replace(same[-1], rss=sum_of_known(row.rss for row in same)) for same in found.values()
+    )
 
 
 def _left(jobs: Sequence[JobSummary], now: float) -> float:
@@ -249,11 +253,6 @@ def _left(jobs: Sequence[JobSummary], now: float) -> float:
             by_plan = max(expected - (now - each.record.time), 0.0)
             running.append(max(by_steps) if by_steps else by_plan)
     return seconds_left(running, waiting, len(running))
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fsum(known) if known else None
 
 
 # --- lines ----------------------------------------------------------------------------------------

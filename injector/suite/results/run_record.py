@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from ...analysis.machines import HostUsage, machines
-from ...analysis.recorded import number
+from ...analysis.recorded import number, sum_of_known
 from ...analysis.runs import missing_of
 from ...bus.opening import collected
 from ...store.folder import (
@@ -121,15 +121,13 @@ class RunRecord:
 
     @property
     def energy(self) -> float | None:
-        """Joules of all its devices; None where none tells."""
-        known = [each.energy for each in self.devices if each.energy is not None]
-        return sum(known) if known else None
+        """Joules of all its devices; None where it is not known."""
+        return sum_of_known(each.energy for each in self.devices)
 
     @property
     def power(self) -> float | None:
-        """Watts of all its devices, on average over its time; None where none tells."""
-        known = [each.power for each in self.devices if each.power is not None]
-        return sum(known) if known else None
+        """Watts of all its devices, on average over its time; None where it is not known."""
+        return sum_of_known(each.power for each in self.devices)
 
 
 def read(folder: str, skip: int = 0) -> RunRecord | None:
@@ -159,7 +157,9 @@ def read(folder: str, skip: int = 0) -> RunRecord | None:
 
 
 def _read(run: Run, skip: int) -> RunRecord:
-    from ...analysis.timeseries import stepping  # numpy: not for listing suites, nor for running one
+    from ...analysis.timeseries import (
+        stepping,  # numpy: not for listing suites, nor for running one
+    )
 
     info, seen = run.info, machines(run)
     limits = info.get("limits") or {}
@@ -184,7 +184,7 @@ def _read(run: Run, skip: int) -> RunRecord:
         losses=events.losses(),
         devices=tuple(device for machine in seen for device in _devices(machine)),
         rss=_held(sum(machine.peak_rss for machine in seen), number(info.get("peak_rss"))),
-        cores=_sum(machine.cores for machine in seen),
+        cores=sum_of_known(machine.cores for machine in seen),
         host=str(info.get("host") or ""),
         platform=str(info.get("platform") or ""),
         cpu=str((info.get("cpu") or {}).get("brand") or ""),
@@ -243,11 +243,6 @@ def _devices(machine: HostUsage) -> list[DeviceRecord]:
         )
         for each in machine.devices
     ]  # fmt: skip
-
-
-def _sum(values: Any) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 class LossCollector:

@@ -47,11 +47,6 @@ def supervisors(folder: str, process: PlannedProcess) -> list[reaper.Process]:
     return [each for each in marked_processes(folder, process) if _argv(each.pid) == words]
 
 
-def recorded_end(folder: str, process: PlannedProcess) -> ProcessEnd | None:
-    """How a process ended that is not our child, from its record; None if it was lost."""
-    return end_from_record(folder, process.run)
-
-
 def has_begun(folder: str, process: PlannedProcess) -> bool:
     """Whether a process ever came to run: ``inject run`` makes this before it starts a program."""
     return os.path.isdir(os.path.join(folder, process.run, "raw"))
@@ -170,7 +165,7 @@ class ActiveJob:
             if not is_living(self.folder, process):
                 del self._left[process.key]
                 lost = ProcessEnd(process.run, recorded=False)
-                self.results[process.key] = recorded_end(self.folder, process) or lost
+                self.results[process.key] = end_from_record(self.folder, process.run) or lost
         self._in(LOOK, self._look)
 
     def _guard(self) -> None:

@@ -20,6 +20,7 @@ from .active_job import end_leftovers
 from .journal import JobRecord, Journal
 from .local_engine import EngineOutcome, LocalEngine, QueuedJob
 from .policy import RunPolicy
+from .processes import end_from_record
 from .progress import Progress, print_through
 
 RERUNS = ("never", "onfail", "always")
@@ -107,7 +108,7 @@ def _is_supervised(folder: str, process: PlannedProcess) -> bool:
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
-    return active_job.recorded_end(folder, process) is not None
+    return end_from_record(folder, process.run) is not None
 
 
 PASSED, FAILED, INTERRUPTED = 0, 1, 130
