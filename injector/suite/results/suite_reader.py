@@ -165,7 +165,7 @@ class SuiteReader:
         finished = made.state == journal.FINISHED
         if finished:
             ended = ProcessEnd(run, made.code, made.signal, made.timed_out)
-            made = replace(made, reason=ended.wrong(self.folder) or "")
+            made = replace(made, reason=ended.problem(self.folder) or "")
         else:
             made = replace(made, reason=status.why_unfinished(record))
         made = validation.judged_process(made, settings)

@@ -104,8 +104,8 @@ class ActiveJob:
         self.results: dict[str, ProcessEnd] = {}
         self.interrupted = False
         """Whether it was ended before it had finished."""
-        self.wrong: list[str] = []
-        """What went wrong besides how its processes ended."""
+        self.problems: list[str] = []
+        """What went wrong besides how its processes ended, as sentences."""
         self._left = {each.key: each for each in job.processes}
         self._pids: dict[int, str] = {}
         self._due: dict[Callable[[], None], float] = {}
@@ -115,7 +115,7 @@ class ActiveJob:
             self._in(0.0, self._look)
             self._in(GUARD, self._guard)
 
-    def has(self, pids: list[int]) -> None:
+    def started_as(self, pids: list[int]) -> None:
         """Its processes were started, in the order of the plan; they are our children."""
         self._pids = dict(zip(pids, self._left, strict=True))
 
@@ -133,7 +133,7 @@ class ActiveJob:
 
     # --- waiting -----------------------------------------------------------------------------------
 
-    def knows(self, pid: int) -> bool:
+    def is_its_child(self, pid: int) -> bool:
         """Whether a child of ours is one of its processes."""
         return pid in self._pids
 
@@ -198,7 +198,7 @@ class ActiveJob:
         self._in(GRACE + BACKSTOP, self._force)
 
     def _hangs(self) -> None:
-        self.wrong.append("inject run itself did not end, and was killed")
+        self.problems.append("inject run itself did not end, and was killed")
         for process in self._left.values():
             self.results[process.key] = ProcessEnd(process.run, None, None, True, False)
         self._force()
@@ -210,7 +210,7 @@ class ActiveJob:
 
     def _give_up(self) -> None:
         left = [reaper.command(each) for each in self.tree()]
-        self.wrong += [f"a process of it cannot be ended: {words}" for words in left]
+        self.problems += [f"a process of it cannot be ended: {words}" for words in left]
         for process in self._left.values():
             self.results.setdefault(process.key, ProcessEnd(process.run, None, 9, recorded=False))
         self._left.clear()

@@ -257,7 +257,7 @@ class LocalEngine:
             )
 
         try:
-            active.has(processes.start_processes(job.processes, self.folder, held, opened))
+            active.started_as(processes.start_processes(job.processes, self.folder, held, opened))
         finally:
             release(held)
 
@@ -282,9 +282,9 @@ class LocalEngine:
         ordered = {each.key: active.results[each.key] for each in job.processes}
         state = INTERRUPTED if active.interrupted else FINISHED
         if not active.interrupted:
-            active.wrong[:0] = self.policy.judge(self.folder, job, ordered)
-            active.wrong += self._linked(job)
-        reason = "; ".join(active.wrong)
+            active.problems[:0] = self.policy.judge(self.folder, job, ordered)
+            active.problems += self._linked(job)
+        reason = "; ".join(active.problems)
         ok = not reason and not active.interrupted
         self.journal.job(
             job.key,
@@ -320,10 +320,10 @@ class LocalEngine:
                 for p in active_job.marked_processes(self.folder, each)
             ]
         elif not self._childless:
-            left = orphans(lambda pid: any(each.knows(pid) for each in self._active))
+            left = orphans(lambda pid: any(each.is_its_child(pid) for each in self._active))
         if left:
             ended = end_leftovers(left, self._reap)
-            active.wrong += [
+            active.problems += [
                 f"a process of it was left running, and was ended: {words}" for words in ended
             ]
 

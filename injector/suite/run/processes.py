@@ -51,7 +51,7 @@ class ProcessEnd:
             "run": self.run,
         }
 
-    def wrong(self, folder: str) -> str | None:
+    def problem(self, folder: str) -> str | None:
         """What was wrong, if anything was. ``folder`` is the suite's."""
         if self.timed_out:
             return "ended by its time limit"
@@ -88,7 +88,7 @@ def end_from_status(folder: str, run: str, status: int) -> ProcessEnd:
 
 def failures_by_exit_code(folder: str, job: Job, ended: Mapping[str, ProcessEnd]) -> list[str]:
     """What was wrong with how the processes of a job ended. ``folder`` is the suite's."""
-    return joined_failures({key: each.wrong(folder) for key, each in ended.items()})
+    return joined_failures({key: each.problem(folder) for key, each in ended.items()})
 
 
 def joined_failures(wrong: Mapping[str, str | None]) -> list[str]:
