@@ -13,7 +13,7 @@ from ..analysis.wording import count
 from ..compare import comparison, rendering, sides, thresholds
 from ..compare.sides import RunFigures, Side
 from ..errors import UserError
-from ..report.layout import WIDTH, laid_out, show
+from ..report.output import WIDTH, laid_out, show
 from ..store.folder import is_run, open_run, replace_file
 from ..suite.results.status import damage_of
 from .ending import failed
