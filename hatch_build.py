@@ -1,8 +1,7 @@
-"""What a wheel has that the checkout has not as it lies there: compiled code, suites, benchmarks.
+"""What a wheel has that the package's folder has not: compiled code, voirfiles, suites, benchmarks.
 
-An editable install compiles in place, and reads suites and benchmarks where they are
-(injector/suite/shipped.py). Where nothing can be compiled, the package works without: slower
-(injector/probe/compiled.py).
+An editable install compiles in place, and reads the others where they are (injector/origin.py). Where
+nothing can be compiled, the package works without: slower (injector/probe/compiled.py).
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ class Shipped(BuildHookInterface):  # type: ignore[type-arg,misc]
         if version == "editable":
             return
         wanted = [file for file in sorted((root / "suites").rglob("*.yaml")) if file.is_file()]
+        wanted += sorted((root / "voirfiles").glob("*.py"))
         for definition in sorted((root / "benchmarks").glob("*/benchmark.yaml")):
             wanted += [file for file in sorted(definition.parent.rglob("*")) if _is_ours(file)]
         for file in wanted:

@@ -13,6 +13,8 @@ import pytest
 import injector
 
 PACKAGE = Path(injector.__file__).parent
+SHIPPED_VOIRFILES = sorted((PACKAGE.parent / "voirfiles").glob("*.py"))
+SHARED = sorted((PACKAGE / "voirfiles").glob("_[!_]*.py"))
 
 MAY_KNOW = {
     "rewrite": set(),
@@ -108,12 +110,38 @@ def test_suites_go_from_room_to_room(room):
 
 def imported_modules(path: Path):
     """The full names of what a file imports from this package while running."""
-    package = ("injector", *path.relative_to(PACKAGE).parent.parts)
+    package = path.relative_to(PACKAGE.parent).parent.parts
     for node in _running(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
             module = ".".join(filter(None, [*above, node.module]))
             yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", SHIPPED_VOIRFILES, ids=lambda path: path.stem)
+def test_shipped_voirfiles_know_public_names_only(path):
+    """And what several of them share, which imports nothing of this package itself."""
+    public = {*(f"injector.{name}" for name in injector.__all__), "injector"}
+    shared = tuple(f"injector.voirfiles.{file.stem}." for file in SHARED)
+    wrong = [
+        name
+        for name in {*imported_modules(path), *plain_imports(path)}
+        if name.split(".")[0] == "injector" and name not in public and not name.startswith(shared)
+    ]
+    assert not wrong, wrong
+
+
+def test_what_shipped_voirfiles_share_stands_alone():
+    assert len(SHIPPED_VOIRFILES) > 15 and SHARED
+    for path in SHARED:
+        assert not [name for name in imported_modules(path) if name.startswith("injector")], path
+
+
+def plain_imports(path: Path):
+    """The modules that a file imports by ``import``."""
+    for node in _running(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
 
 
 def test_reports_are_made_of_a_summary_alone():

@@ -1,42 +1,25 @@
-"""The suites and benchmarks that come with this package.
-
-In a checkout they are ``suites/`` and ``benchmarks/`` beside the package, so that an editable install
-has what the checkout has; in a wheel they lie inside of the package.
-"""
+"""The suites and benchmarks that come with this package."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[1]
-INSIDE = "shipped"
-"""The folder of the package that a wheel has them in; hatch_build.py puts them there."""
+from .. import origin
 
 DEFINITION_FILES = ("benchmark.yaml", "benchfile.py")
 """A folder with one of these defines a benchmark: ours, or milabench's layout."""
 
 
-def checkout() -> Path | None:
-    """The source tree that this package runs from; None where it was installed from a wheel."""
-    above = PACKAGE.parent
-    return above if (above / "pyproject.toml").is_file() else None
-
-
-def place(kind: str) -> Path:
-    """The folder of ``kind``: ``suites`` or ``benchmarks``. It may be missing."""
-    return (checkout() or PACKAGE / INSIDE) / kind
-
-
 def suites() -> dict[str, Path]:
     """The shipped suites, by name."""
-    return {file.stem: file for file in sorted(place("suites").glob("*.yaml"))}
+    return {file.stem: file for file in sorted(Path(origin.shipped("suites")).glob("*.yaml"))}
 
 
 def benchmarks() -> dict[str, Path]:
     """The folders of the shipped definitions, by name."""
-    folders = sorted(folder for folder in place("benchmarks").glob("*") if is_definition(folder))
-    return {folder.name: folder for folder in folders}
+    folders = sorted(Path(origin.shipped("benchmarks")).glob("*"))
+    return {folder.name: folder for folder in folders if is_definition(folder)}
 
 
 def is_definition(folder: Path) -> bool:

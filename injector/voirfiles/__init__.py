@@ -1,17 +1,19 @@
-"""The shipped voirfiles, one per library, and what can be known of them without running them.
+"""The shipped voirfiles, one per library: what can be known of them without running them.
 
-A voirfile here is a voirfile like anybody's, with constants of plain text at its margin: ``LIBRARY``,
+They are in ``voirfiles/`` at the top of the repository, and what several of them share is in the private
+modules here. Each is a voirfile like any other, with constants of plain text at its margin: ``LIBRARY``,
 the top-level name under which programs import the library (or a tuple of such names), and ``TESTED``,
 the oldest and the newest version it was tested with. Where it asks for calls of methods, their names
 stand there too: in ``DEVICE_METHODS`` those of interest only where there is an accelerator, in
 ``RANK_METHODS`` those of processes that are one of several, in ``JOINT_METHODS`` those of which a module
-has to call all. It is run in a process as soon as that
-process imports the library, and in no other.
+has to call all. It is run in a process as soon as that process imports the library, and in no other.
 """
 
 from __future__ import annotations
 
 import os
+
+from injector.origin import shipped as shipped_folder
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 else:
     from injector.rewrite.records import NamedTuple
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
+FOLDER = shipped_folder("voirfiles")
 
 
 class Shipped(NamedTuple):

@@ -1,4 +1,4 @@
-"""An installed wheel has the suites and benchmarks of the checkout, and can give itself on."""
+"""An installed wheel has the voirfiles, suites and benchmarks of the checkout, and can give itself on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy
 import pytest
 import yaml
 
+from injector import voirfiles
 from injector.suite import shipped
 
 pytestmark = pytest.mark.slow
@@ -21,12 +22,14 @@ ROOT = Path(__file__).parents[2]
 ASK = """\
 import json, sys
 from pathlib import Path
+from injector import origin, voirfiles
 from injector.suite import shipped
 from injector.suite.environments.own_package import find_own_package
 base = Path(sys.argv[1])
 own = find_own_package(base)
 own.provide()
-told = {"checkout": shipped.checkout(), "benchmarks": list(shipped.benchmarks()), "wheel": own.requirement}
+told = {"checkout": origin.checkout(), "benchmarks": list(shipped.benchmarks()), "wheel": own.requirement}
+told["voirfiles"] = voirfiles.shipped()
 told["suites"] = list(shipped.suites())
 print(json.dumps(told))
 """
@@ -41,27 +44,56 @@ def wheel(tmp_path_factory):
     return file
 
 
-def test_an_installed_wheel_has_them_and_gives_the_same_wheel_on(wheel, tmp_path):
-    site = tmp_path / "site"
+@pytest.fixture(scope="module")
+def site(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*pip, "--target", site, wheel], check=True, capture_output=True)
+    subprocess.run([*pip, "--target", folder, wheel], check=True, capture_output=True)
+    return folder
+
+
+def asked(site, *words):
+    """What Python prints, given words, where this package is in ``site`` and nowhere else."""
     libraries = {str(Path(module.__file__).parents[1]) for module in (yaml, numpy)}
     done = subprocess.run(
-        [sys.executable, "-S", "-c", ASK, tmp_path / "base"],
+        [sys.executable, *words],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *libraries])},
-        cwd=tmp_path,
+        cwd=site.parent,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    return done.stdout
+
+
+def test_an_installed_wheel_has_them_and_gives_the_same_wheel_on(wheel, site, tmp_path):
+    done = asked(site, "-S", "-c", ASK, tmp_path / "base")
+    told = json.loads(done)
     assert told["checkout"] is None
     assert told["benchmarks"] == list(shipped.benchmarks())
     assert told["suites"] == list(shipped.suites())
+    ours = {Path(one.path).name: one for one in voirfiles.shipped()}
+    assert len(told["voirfiles"]) == len(ours)
+    for name, path, *rest in told["voirfiles"]:
+        assert Path(path).parent == site / "injector" / "shipped" / "voirfiles"
+        assert Path(path).read_bytes() == Path(ours[Path(path).name].path).read_bytes()
+        assert (name, *map(tuple, rest[:2])) == ours[Path(path).name][:1] + ours[Path(path).name][
+            2:4
+        ]
     # What it gives to an environment holds the same files as the wheel that it was installed from.
     assert names(Path(told["wheel"])) == names(wheel)
     with zipfile.ZipFile(told["wheel"]) as packed:
         assert packed.testzip() is None
+
+
+def test_what_is_shipped_acts_where_it_was_installed(site, tmp_path):
+    """A program imports a library (here, nothing but its name), and the voirfile for it is run."""
+    (tmp_path / "lightgbm.py").write_text("")
+    (tmp_path / "main.py").write_text("import lightgbm")
+    words = ["-m", "injector", "run", "--quiet", "--into", tmp_path / "run", tmp_path / "main.py"]
+    assert asked(site, *words) == ""
+    [acted] = json.loads((tmp_path / "run" / "run.json").read_text())["automatic"]
+    assert (acted["name"], acted["library"]) == ("lightgbm", "lightgbm")
 
 
 def names(file: Path) -> set[str]:

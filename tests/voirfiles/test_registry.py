@@ -19,8 +19,15 @@ def test_what_is_read_is_what_it_says(one):
     assert all(part.isdecimal() for version in one.tested for part in version.split("."))
     assert one.about and one.about.endswith((".", "!")), "the first paragraph says what it records"
     assert "instrument_" in text or "\n__instruments__" in text
-    others = text.replace("from injector.voirfiles.", "")
-    assert "from injector." not in others and "import injector." not in others, "public names only"
+
+
+def test_a_checkout_has_them_at_its_top():
+    """As an editable install finds them; tests/suite/test_shipped_wheel.py has an installed wheel's."""
+    folder = Path(__file__).parents[2] / "voirfiles"
+    assert str(folder) == voirfiles.FOLDER
+    assert [one.path for one in voirfiles.shipped()] == [
+        str(each) for each in sorted(folder.glob("*.py"))
+    ]
 
 
 def test_torch_is_among_them():

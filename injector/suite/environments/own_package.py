@@ -9,12 +9,13 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+from ... import origin
 from ..._version import __version__
-from .. import shipped
 from . import folders
 from .commands import Failed, staged
 
 NAME = "overlay-injector"
+PACKAGE = Path(origin.__file__).resolve().parent
 
 
 class OwnPackage(NamedTuple):
@@ -46,12 +47,12 @@ def find_own_package(base: Path) -> OwnPackage:
     Raises:
         Failed: it is neither in a checkout nor properly installed.
     """
-    checkout = shipped.checkout()
+    checkout = origin.checkout()
     if checkout is not None:
-        text = (checkout / "pyproject.toml").read_text(encoding="utf-8")
+        text = Path(checkout, "pyproject.toml").read_text(encoding="utf-8")
         needs = re.search(r"^dependencies = \[.*?\]$", text, re.M | re.S)
         requires = needs.group() if needs else text
-        return OwnPackage(f"-e {checkout}", _digest(str(checkout)), _digest(requires))
+        return OwnPackage(f"-e {checkout}", _digest(checkout), _digest(requires))
     installed = _installed()
     record = installed.read_text("RECORD") or ""
     requires = "\n".join(sorted(installed.requires or ()))
@@ -62,11 +63,11 @@ def find_own_package(base: Path) -> OwnPackage:
 
 
 def _installed() -> importlib.metadata.Distribution:
-    for found in importlib.metadata.distributions(name=NAME, path=[str(shipped.PACKAGE.parent)]):
+    for found in importlib.metadata.distributions(name=NAME, path=[str(PACKAGE.parent)]):
         if found.files:
             return found
     raise Failed(
-        f"{shipped.PACKAGE} was not installed by pip or uv: no environment can be given the same. "
+        f"{PACKAGE} was not installed by pip or uv: no environment can be given the same. "
         "Use --use-current-env"
     )
 

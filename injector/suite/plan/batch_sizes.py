@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
-from .. import shipped
+from ...origin import shipped
 from ..config.model import Benchmark, Suite
 from ..environments.resources import Resources
 from . import observations
@@ -174,7 +175,7 @@ def sizer_for(how: str, suite: Suite, machine: Machine, folder: str | None = Non
         UserError: ``how`` makes no sense, or a file of observations cannot be understood.
     """
     kind = kind_of(machine)
-    places = [folder] if folder else [folder_of(suite), str(shipped.place("suites") / "sizing")]
+    places = [folder] if folder else [folder_of(suite), os.path.join(shipped("suites"), "sizing")]
     found = observations.known_batches(dict.fromkeys(places), kind)
     return BatchSizer(checked_option(how), kind, capacity_of(machine), found)
 
