@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 
 from ..errors import UserError
 from .suite.options import add_base, base
@@ -18,8 +20,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="inject new",
         description="Write the folder of a benchmark of a training program: benchmark.yaml, "
-        "requirements.txt, README.md and a voirfile that finds its loop. The program's source is read, "
-        "not run, unless --try says so.",
+        "requirements.txt, README.md and a voirfile that names its loop. The program is run briefly, "
+        "to see where it trains.",
     )
     add = made.add_argument
     add("name", metavar="NAME", help="the benchmark's name, and its folder's")
@@ -35,24 +37,49 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--into", metavar="DIR", type=Path, default=Path("benchmarks"), help="(default: benchmarks)"
     )
-    add("--try", dest="tried", action="store_true", help="run it for a few steps, to see its loop")
-    add("--try-for", type=int, default=SECONDS, metavar="SECONDS", help="at most (120)")
+    add(
+        "--try",
+        dest="tried",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="run it for a few steps, to see its loops (default), or do not run it",
+    )
+    add(
+        "--try-for",
+        type=_seconds,
+        default=SECONDS,
+        metavar="SECONDS",
+        help=f"let a run last at most so long (default: {SECONDS})",
+    )
     add_base(made)
     return made
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """Leave by an exception, so that the program that is being run is ended as well."""
+    raise SystemExit(128 + number)
+
+
+def _seconds(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: a whole number of seconds, from 1, is needed")
+    return int(text)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; returns 0, 1 if the program cannot be had, 2 on bad input."""
     given = parser().parse_args(argv)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     from ..suite.environments.commands import Failed, indented
-    from ..suite.new.scaffold import Made, Wish, make
-    from ..suite.new.target import parse
+    from ..suite.new.fetching import parse
+    from ..suite.new.scaffold import NewBenchmark, Request, make
 
     def say(text: str) -> None:
         print(f"inject: {text}", file=sys.stderr, flush=True)
 
     try:
-        wish = Wish(
+        request = Request(
             name=given.name,
             into=given.into,
             base=base(given.base),
@@ -63,15 +90,13 @@ def main(argv: Sequence[str]) -> int:
             run=parse(given.run) if given.run is not None else None,
             seconds=given.try_for if given.tried else None,
         )
-        made: Made = make(wish, say)
+        made: NewBenchmark = make(request, say)
     except UserError as error:
         print(f"inject new: {error}", file=sys.stderr)
         return 2
     except Failed as error:
         print(f"inject new: {error}", file=sys.stderr)
         return 1
-    for note in made.notes:
-        say(note)
     print(f"{made.folder}:")
     for line in made.proposal.lines:
         print(f"  {line.text()}")

@@ -1,12 +1,15 @@
-"""The source of a program that somebody wants a benchmark of."""
+"""How a program that is to be a benchmark is started, and where its source is from."""
 
 from __future__ import annotations
 
 import configparser
 import os
 import re
+import shlex
+import shutil
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,73 @@ from ..environments import commands, git, origins, sources
 from ..environments.commands import CommandFailed, Failed, Say, call
 from ..environments.installers import installer_environ, pip
 from ..environments.origins import Origin
-from .checking import Around
-from .modules import find
-from .target import Target
+from .reading import find
+
+
+@dataclass(frozen=True)
+class Target:
+    """``-m pkg.train sub --lr 0.1``."""
+
+    kind: str
+    """``module``, ``script`` or ``command``."""
+    name: str
+    """``pkg.train``, ``train.py`` or ``trl``."""
+    words: tuple[str, ...] = ()
+    """What comes before the first option: a command of the program's own, say."""
+    options: tuple[str, ...] = ()
+
+    @property
+    def run(self) -> str:
+        """As ``run`` in a benchmark.yaml has it."""
+        start = ["-m"] if self.kind == "module" else []
+        return shlex.join([*start, self.name, *self.words])
+
+    def command(self) -> list[str]:
+        """As ``inject run`` and ``inject check`` take it."""
+        start = ["-m"] if self.kind == "module" else []
+        return [*start, self.name, *self.words, *self.options]
+
+    def argv(self) -> dict[str, Any]:
+        """The options as ``argv`` in a benchmark.yaml has them."""
+        found: dict[str, Any] = {}
+        name = ""
+        for word in self.options:
+            if word.startswith("-") and not _is_number(word):
+                name, _, value = word.partition("=")
+                found[name] = value or True
+            elif name and found[name] is True:
+                found[name] = word
+            else:
+                found.setdefault("--", []).append(word)
+        return found
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def parse(text: str) -> Target:
+    """Take apart what ``--run`` was given.
+
+    Raises:
+        UserError: it names nothing.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"--run {text!r}: {error}") from None
+    module = words[:1] == ["-m"]
+    if module:
+        words = words[1:]
+    if not words or words[0].startswith("-"):
+        raise UserError(f"--run {text!r}: write a script, `-m MODULE`, or a command of the package")
+    first = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
+    kind = "module" if module else "script" if words[0].endswith(".py") else "command"
+    return Target(kind, words[0], tuple(words[1:first]), tuple(words[first:]))
 
 
 @dataclass(frozen=True)
@@ -25,15 +92,17 @@ class Fetched:
     """A program's source, and how a benchmark.yaml says where it is from."""
 
     origin: dict[str, Any]
-    around: Around
+    target: Target
     main: Path
     """The file that starts it."""
-    module: str
-    """The module that this file is."""
-    target: Target
+    working_folder: Path
+    roots: tuple[Path, ...]
+    """Where its modules are looked for before those that are installed."""
     folder: str | None
     """Where it runs, as a benchmark.yaml says it."""
-    requirements: tuple[str, ...] = field(default=())
+    commands: tuple[Path, ...] = ()
+    """Folders with its commands, where they are not installed."""
+    requirements: tuple[str, ...] = ()
     """Lines of a requirements file that came along."""
 
 
@@ -51,21 +120,22 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
     pinned = pin if "==" in pin else f"{pin}=={version}"
     site = scratch / "site"
     if target is not None and target.kind == "script":
-        return _archive(pinned, target, base, say)
+        return _archive(pinned, target, base, scratch, say)
     commands = _commands(site)
     if target is None:
         raise UserError(f"what of {name} is to run? Say it with --run: {_choices(site, commands)}")
-    around = Around(scratch, (site,), _stubs(scratch / "bin", commands))
     if target.kind == "command":
         if target.name not in commands:
             raise UserError(f"{name} has no command {target.name}: {_choices(site, commands)}")
-        # What starts is the command; the package's modules are imported by it.
-        start = scratch / "bin" / target.name
-        return Fetched({"package": pinned}, around, start, "__main__", target, None)
-    main, module = _started(target.name, (site,))
-    if main is None:
-        raise UserError(f"{name} has no module {module}: {_choices(site, commands)}")
-    return Fetched({"package": pinned}, around, main, module, target, None)
+        start: Path | None = _stubs(scratch / "bin", commands) / target.name
+    else:
+        start = _started(target.name, (site,))
+    if start is None:
+        raise UserError(f"{name} has no module {target.name}: {_choices(site, commands)}")
+    work = scratch / "work"
+    work.mkdir()
+    origin = {"package": pinned}
+    return Fetched(origin, target, start, work, (site,), None, (scratch / "bin",))
 
 
 def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
@@ -91,16 +161,22 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
     return (parts.group(1), parts.group(2)) if parts else (pin, "")
 
 
-def _archive(pin: str, target: Target, base: Path, say: Say) -> Fetched:
+def _archive(pin: str, target: Target, base: Path, scratch: Path, say: Say) -> Fetched:
     """A script that only the source archive of a package has."""
     origin = Origin(re.split(r"[\[=]", pin)[0], archive=pin)
     sources.install_source(origin, base, say)
-    told = {"package": pin, "archive": True}
-    return _in_tree(told, origin.folder(base), target)
+    return _in_tree({"package": pin, "archive": True}, _copy(origin, base, scratch), target)
+
+
+def _copy(origin: Origin, base: Path, scratch: Path) -> Path:
+    """A copy of an installed source: what runs in it may write there, and the source must stay as it is."""
+    source = origin.folder(base)
+    ignored = shutil.ignore_patterns(".git")
+    return Path(shutil.copytree(source, scratch / source.name, symlinks=True, ignore=ignored))
 
 
 def repository(
-    url: str, commit: str | None, target: Target | None, base: Path, say: Say
+    url: str, commit: str | None, target: Target | None, base: Path, scratch: Path, say: Say
 ) -> Fetched:
     """A git repository at a commit; without one, where its HEAD is now.
 
@@ -118,13 +194,13 @@ def repository(
     name = re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git") or "source"
     origin = origins.Origin(name, git=where, commit=commit)
     sources.install_source(origin, base, say)
-    tree = origin.folder(base)
+    tree = _copy(origin, base, scratch)
     told: dict[str, Any] = {"git": where, "commit": commit}
     if (tree / "pyproject.toml").is_file() or (tree / "setup.py").is_file():
         told["install"] = True  # with what it says it needs
     found = _in_tree(told, tree, target)
     lines = () if "install" in told else _requirements(tree)
-    return Fetched(**{**vars(found), "requirements": lines})
+    return replace(found, requirements=lines)
 
 
 def _requirements(tree: Path) -> tuple[str, ...]:
@@ -160,24 +236,19 @@ def _in_tree(told: dict[str, Any], tree: Path, target: Target | None) -> Fetched
         scripts = sorted(str(p.relative_to(tree)) for p in tree.glob("*.py"))
         there = f" ({', '.join(scripts[:12])})" if scripts else ""
         raise UserError(f"which script is to run? Say it with --run{there}")
-    if target.kind == "script":
-        main: Path | None = tree / target.name
-        module = target.name.removesuffix(".py").replace("/", ".")
-    else:
-        main, module = _started(target.name, roots)
+    main = tree / target.name if target.kind == "script" else _started(target.name, roots)
     if main is None or not main.is_file():
         raise UserError(f"--run {target.run}: there is no such {target.kind} in {tree}")
-    own = (main.parent, *roots) if target.kind == "script" else tuple(roots)
-    around = Around(tree, tuple(dict.fromkeys(own)))
-    return Fetched(told, around, main, module, target, "{source}")
+    own = [main.parent, *roots] if target.kind == "script" else roots
+    return Fetched(told, target, main, tree, tuple(dict.fromkeys(own)), "{source}")
 
 
-def _started(module: str, roots: Sequence[Path]) -> tuple[Path | None, str]:
-    """The file that ``-m MODULE`` runs, and the module that it is."""
+def _started(module: str, roots: Sequence[Path]) -> Path | None:
+    """The file that ``-m MODULE`` runs."""
     main = find(module, roots)
     if main is not None and main.name == "__init__.py":
-        return find(f"{module}.__main__", roots), f"{module}.__main__"
-    return main, module
+        return find(f"{module}.__main__", roots)
+    return main
 
 
 # --- commands of packages ---------------------------------------------------------------------------
@@ -199,7 +270,7 @@ def _stubs(folder: Path, commands: dict[str, str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, called in commands.items():
         module, _, function = called.partition("[")[0].strip().partition(":")
-        text = f"#!/usr/bin/env python\nfrom {module} import {function}\n{function}()\n"
+        text = f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n"
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     return folder

@@ -1,4 +1,4 @@
-"""Making the folder of a new benchmark."""
+"""The folder of a new benchmark."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..environments import folders
-from ..environments.commands import Failed, Say, staged
-from . import checking, fetching, writing
-from .fetching import Fetched
-from .loops import Finder
-from .modules import Program, Unreadable, read
-from .proposals import Proposal, propose
-from .target import Target
+from ..environments.commands import Failed, Say, indented, staged
+from . import fetching, observing, proposals, reading, writing
+from .fetching import Fetched, Target
+from .proposals import Proposal
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What somebody wants a benchmark of."""
+class Request:
+    """The program that a benchmark is to be made of."""
 
     name: str
     into: Path
@@ -32,51 +29,50 @@ class Wish:
     script: Path | None = None
     run: Target | None = None
     seconds: int | None = None
-    """Try it for at most so long."""
+    """How long it may run to show its loops; None: it is not run."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """A new benchmark."""
+class NewBenchmark:
+    """What was written."""
 
     folder: Path
     proposal: Proposal
-    notes: tuple[str, ...] = ()
-    """What could not be done."""
 
 
-def make(wish: Wish, say: Say) -> Made:
+def make(request: Request, say: Say) -> NewBenchmark:
     """Write a benchmark's folder.
 
     Raises:
         UserError: a bad name, a folder that is there already, a program that is not.
         Failed: the program cannot be had.
     """
-    folder = wish.into / _name(wish.name)
+    folder = request.into / _name(request.name)
     if folder.exists() or folder.is_symlink():
         raise UserError(f"{folder} is there already: remove it, or choose another name")
-    ways = [way for way in (wish.package, wish.git, wish.script) if way is not None]
-    if len(ways) != 1:
+    origins = [way for way in (request.package, request.git, request.script) if way is not None]
+    if len(origins) != 1:
         raise UserError("say where the program is from: one of --package, --git and --script")
-    if wish.commit is not None and wish.git is None:
+    if request.commit is not None and request.git is None:
         raise UserError("--commit belongs to --git")
     with tempfile.TemporaryDirectory() as scratch:
-        fetched = _fetch(wish, folder, Path(scratch), say)
-        try:
-            program = read(fetched.main, fetched.module, fetched.around.roots)
-        except Unreadable as error:
-            raise UserError(str(error)) from None
-        proposal, notes = _propose(wish, fetched, program, say)
-    wish.into.mkdir(parents=True, exist_ok=True)
+        fetched = _fetch(request, folder, Path(scratch), say)
+        reading.check(fetched.main)
+        files, imported = reading.own_files(fetched.main, fetched.roots)
+        proposal = _propose(request, fetched, say)
+        if proposal is None:
+            known = observing.shipped_libraries()
+            proposal = proposals.unobserved(files, tuple(sorted(known & imported)))
+    request.into.mkdir(parents=True, exist_ok=True)
     with staged(folder) as new:
         for name, text in {
-            "benchmark.yaml": writing.benchmark(wish.name, fetched, proposal),
-            "voirfile.py": writing.voirfile(wish.name, proposal),
-            "requirements.txt": writing.requirements(fetched, program),
-            "README.md": writing.readme(wish.name, str(folder), fetched, proposal),
+            "benchmark.yaml": writing.benchmark(request.name, fetched, proposal),
+            "voirfile.py": writing.voirfile(request.name, proposal),
+            "requirements.txt": writing.requirements(fetched, imported),
+            "README.md": writing.readme(request.name, str(folder), fetched, proposal),
         }.items():
             (new / name).write_text(text, encoding="utf-8")
-    return Made(folder, proposal, notes)
+    return NewBenchmark(folder, proposal)
 
 
 def _name(name: str) -> str:
@@ -88,36 +84,30 @@ def _name(name: str) -> str:
     return name
 
 
-def _fetch(wish: Wish, folder: Path, scratch: Path, say: Say) -> Fetched:
-    if wish.package is not None:
-        return fetching.package(wish.package, wish.run, wish.base, scratch, say)
-    if wish.git is not None:
-        return fetching.repository(wish.git, wish.commit, wish.run, wish.base, say)
-    assert wish.script is not None
-    return fetching.script(wish.script, wish.run, folder)
+def _fetch(request: Request, folder: Path, scratch: Path, say: Say) -> Fetched:
+    base, run = request.base, request.run
+    if request.package is not None:
+        return fetching.package(request.package, run, base, scratch, say)
+    if request.git is not None:
+        return fetching.repository(request.git, request.commit, run, base, scratch, say)
+    assert request.script is not None
+    return fetching.script(request.script, run, folder)
 
 
-def _propose(
-    wish: Wish, fetched: Fetched, program: Program, say: Say
-) -> tuple[Proposal, tuple[str, ...]]:
-    """What the voirfile says: only what is found in the program by those who will look for it."""
-    finder = Finder(program.modules)
-    shipped = checking.shipped()
-    notes = []
-    proposal = propose(program, finder, shipped)
-    if wish.seconds is not None:
-        say(f"trying {fetched.target.run}")
-        try:
-            seen = checking.tried(fetched.target, fetched.around, wish.seconds)
-            proposal = propose(program, finder, shipped, seen)
-        except Failed as error:
-            notes.append(str(error))
-    if proposal.lines:
-        selectors = [line.selector for line in proposal.lines]
-        try:
-            landed = checking.landing(selectors, fetched.target, fetched.around)
-        except Failed as error:
-            notes.append(str(error))
-            landed = set()
-        proposal = proposal.keeping(landed)
-    return proposal, tuple(notes)
+def _propose(request: Request, fetched: Fetched, say: Say) -> Proposal | None:
+    """What a run of the program shows, confirmed by a second run; None if it does not run."""
+    if request.seconds is None:
+        return None
+    say(f"running {fetched.target.run} for at most {request.seconds} s, to see its training loops")
+    try:
+        seen = observing.observe(fetched, request.seconds)
+        proposal = proposals.propose(fetched, seen)
+        if proposal.lines:
+            say("running it again with the voirfile, to see that each line does what it should")
+            text = writing.voirfile(request.name, proposal)
+            again = observing.observe(fetched, request.seconds, text)
+            proposal = proposals.confirmed(proposal, again)
+        return proposal
+    except Failed as error:
+        say(f"its loops are not named, since the run failed:\n{indented(str(error), '  ')}")
+        return None

@@ -10,7 +10,6 @@ from typing import Any
 import yaml
 
 from .fetching import Fetched
-from .modules import Program
 from .proposals import Proposal
 
 WIDTH = 96
@@ -20,15 +19,15 @@ SKIP, STOP = 5, 60
 
 def benchmark(name: str, fetched: Fetched, proposal: Proposal) -> str:
     """``benchmark.yaml``."""
-    told: dict[str, Any] = {"description": f"{fetched.target.run} of {_whose(fetched)}"}
-    told |= {"origin": fetched.origin, "run": fetched.target.run}
+    settings: dict[str, Any] = {"description": f"{fetched.target.run} of {_whose(fetched)}"}
+    settings |= {"origin": fetched.origin, "run": fetched.target.run}
     if fetched.folder:
-        told["folder"] = fetched.folder
-    told["argv"] = fetched.target.argv()
-    told["voir"] = {"options": {"skip": SKIP, "stop": STOP}}
-    told |= {"plan": {"method": "per_gpu"}, "weight": 1.0, "max_duration": 600}
-    told["tags"] = []
-    text = yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=WIDTH)
+        settings["folder"] = fetched.folder
+    settings["argv"] = fetched.target.argv()
+    settings["voir"] = {"options": {"skip": SKIP, "stop": STOP}}
+    settings |= {"plan": {"method": "per_gpu"}, "weight": 1.0, "max_duration": 600}
+    settings["tags"] = []
+    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=WIDTH)
     return f"# {name}: every key is explained in docs/suites.md and docs/new-benchmark.md\n{text}"
 
 
@@ -39,7 +38,7 @@ def _whose(fetched: Fetched) -> str:
 def voirfile(name: str, proposal: Proposal) -> str:
     """``voirfile.py``."""
     what = "Steps and losses" if proposal.lines else "What is to be known"
-    how = "its loop was found by reading its source" if proposal.found else "see below"
+    how = "its loop was seen in a run of it" if proposal.places else "see below"
     body: list[str] = []
     place = ""
     for line in proposal.lines:
@@ -60,8 +59,8 @@ def _comment(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent="# ", subsequent_indent="# ")
 
 
-def requirements(fetched: Fetched, program: Program) -> str:
-    """``requirements.txt``."""
+def requirements(fetched: Fetched, modules: Iterable[str]) -> str:
+    """``requirements.txt``; ``modules`` are those that the program imports and are not its own."""
     if fetched.requirements:
         head = "# What the repository's own requirements.txt says at that commit."
         return "\n".join([head, *fetched.requirements]) + "\n"
@@ -71,10 +70,10 @@ def requirements(fetched: Fetched, program: Program) -> str:
             "# Here belongs what it needs besides, or in certain versions: torch first, whose\n"
             "# default build brings gigabytes along.\n"
         )
-    return "\n".join(["# What its source imports.", *imported(program.foreign)]) + "\n"
+    return "\n".join(["# What its source imports.", *_packages(modules)]) + "\n"
 
 
-def imported(names: Iterable[str]) -> list[str]:
+def _packages(names: Iterable[str]) -> list[str]:
     """Lines for modules that are imported: the packages that bring them here, in these versions."""
     brought = importlib.metadata.packages_distributions()
     found: dict[str, None] = {}
@@ -91,7 +90,7 @@ def imported(names: Iterable[str]) -> list[str]:
 def readme(name: str, written: str, fetched: Fetched, proposal: Proposal) -> str:
     """``README.md``; ``written`` is the folder as the current folder knows it."""
     from_where = "\n".join(f"- {key}: `{value}`" for key, value in fetched.origin.items())
-    loops = "\n".join(f"- `{place}`" for place in proposal.found)
+    loops = "\n".join(f"- `{place}`" for place in proposal.places)
     if not loops:
         loops = "\n".join(f"- {remark.place or remark.text}" for remark in proposal.remarks)
     return f"""\

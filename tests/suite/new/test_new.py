@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -16,31 +18,24 @@ import yaml
 from injector.cli.new import main
 from injector.suite import config
 from injector.suite.environments import installers
-from injector.suite.new.target import parse
+from injector.suite.new.fetching import parse
 
 ROOT = Path(__file__).parents[3]
 FILES = ["README.md", "benchmark.yaml", "requirements.txt", "voirfile.py"]
 TRAIN = """\
-import sys
+import torch
 
 
-class Loss:
-    def backward(self): pass
-
-
-class Optimizer:
-    def step(self): pass
-
-
-def train(batches, optimizer):
+def train(batches, model, optimizer):
     for batch in batches:
-        loss = Loss()
+        loss = model(batch).mean()
         loss.backward()
         optimizer.step()
 
 
 def main():
-    train([[1, 2], [3, 4], [5, 6]], Optimizer())
+    model = torch.nn.Linear(2, 1)
+    train([torch.ones(4, 2)] * 3, model, torch.optim.SGD(model.parameters(), lr=0.1))
 
 
 if __name__ == "__main__":
@@ -61,8 +56,9 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def new(*words):
-    return main([str(word) for word in words])
+def new(*words, run=False):
+    """`inject new`; without a run of the program unless one is wanted."""
+    return main([*map(str, words), "--try" if run else "--no-try"])
 
 
 def settings(folder):
@@ -84,15 +80,18 @@ def test_a_script(place, capsys):
     assert told["origin"] == {"path": "../.."}
     assert told["run"] == "train.py" and told["folder"] == "{source}"
     assert told["argv"] == {"--lr": "0.1", "--fast": True}
-    voirfile = (folder / "voirfile.py").read_text()
-    assert all(line in voirfile for line in LINES)
-    assert "# train.py:13  for batch in batches:" in voirfile
-    assert "ov.loader" in capsys.readouterr().out
+    assert "# train.py:5  for batch in batches:" in (folder / "voirfile.py").read_text()
+    assert "torch==" in (folder / "requirements.txt").read_text()
+    assert "train.py:5" in capsys.readouterr().out
     assert loads(place, "mine").definition == folder
 
 
 def test_what_it_wrote_runs_and_counts_the_steps(place):
-    assert new("mine", "--script", "train.py", "--try") == 0
+    assert main(["mine", "--script", "train.py", "--try-for", "100"]) == 0
+    assert sorted(path.name for path in place.iterdir()) == ["benchmarks", "train.py"]
+    voirfile = (place / "benchmarks" / "mine" / "voirfile.py").read_text()
+    assert all(line in voirfile for line in LINES)
+    assert "# train.py:5  for batch in batches:" in voirfile
     words = [
         "run",
         "--quiet",
@@ -112,14 +111,18 @@ def test_what_it_wrote_runs_and_counts_the_steps(place):
 def test_a_repository_is_pinned_where_it_is_now(place, capsys):
     repository = place / "repo"
     repository.mkdir()
-    (repository / "train.py").write_text(TRAIN)
+    (repository / "train.py").write_text(TRAIN + "    open('trained.txt', 'w')\n")
     (repository / "requirements.txt").write_text("# needed\nsix==1.17.0\n")
     who = ("-c", "user.name=x", "-c", "user.email=x@y.z")
     for words in (("init", "-q"), ("add", "."), (*who, "commit", "-q", "-m", "one")):
         subprocess.run(["git", *words], cwd=repository, check=True)
     head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=repository, text=True).strip()
-    assert new("theirs", "--git", "repo", "--run", "train.py") == 0
+    assert new("theirs", "--git", "repo", "--run", "train.py", run=True) == 0
     folder = place / "benchmarks" / "theirs"
+    (source,) = (place / "base" / "sources").glob("repo-*")
+    assert not (
+        source / "trained.txt"
+    ).exists()  # what the program writes is not left in its source
     assert settings(folder)["origin"] == {"git": str(repository), "commit": head}
     assert all(line in (folder / "voirfile.py").read_text() for line in LINES)
     assert "six==1.17.0" in (folder / "requirements.txt").read_text()
@@ -140,7 +143,7 @@ def house(place, monkeypatch):
         "pkg/__init__.py": "",
         "pkg/__main__.py": "from .train import main\nmain()\n",
         "pkg/train.py": TRAIN,
-        "pkg/cli.py": "from pkg.train import train, Optimizer\n\ndef main():\n    train([], Optimizer())\n",
+        "pkg/cli.py": "from pkg import train\n\ndef main():\n    train.main()\n",
         f"{info}/METADATA": "Metadata-Version: 2.1\nName: pkg\nVersion: 1.5\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": entry,
@@ -156,19 +159,19 @@ def house(place, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("run", "function"),
+    ("run", "tried", "says"),
     [
-        ("-m pkg.train", "//train"),
-        ("-m pkg", "/pkg.train/train"),
-        ("teach maths --much", "/pkg.train/train"),
+        ("-m pkg.train", False, "# pkg/train.py:5  for batch in batches:"),
+        ("-m pkg", False, "# pkg/train.py:5  for batch in batches:"),
+        ("teach maths --much", True, 'ov.loader("/pkg.train/train > batches"'),
     ],
 )
-def test_a_package(place, house, run, function):
-    assert new("theirs", "--package", "pkg", "--run", run) == 0
+def test_a_package(place, house, run, tried, says):
+    assert new("theirs", "--package", "pkg", "--run", run, run=tried) == 0
     folder = place / "benchmarks" / "theirs"
     assert settings(folder)["origin"] == {"package": "pkg==1.5"}
     assert settings(folder)["run"] == run.partition(" --")[0]
-    assert f'ov.loader("{function} > batches"' in (folder / "voirfile.py").read_text()
+    assert says in (folder / "voirfile.py").read_text()
     loads(place, "theirs")
 
 
@@ -233,13 +236,66 @@ def test_a_program_without_a_loop_of_its_own_gets_a_voirfile_that_is_valid(place
     assert done.returncode == 0
 
 
-def test_a_program_that_cannot_be_tried_is_written_all_the_same(place, capsys):
-    (place / "train.py").write_text(TRAIN + "    raise SystemExit('no data')\n")
-    (place / "train.py").write_text("raise SystemExit('no data')\n" + TRAIN)
-    assert new("mine", "--script", "train.py", "--try") == 0
+def test_a_program_that_cannot_run_is_written_all_the_same(place, capsys):
+    """Its voirfile leaves the steps to the shipped ones, and says where its loop is."""
+    (place / "train.py").write_text("import sys\nsys.exit('no data')\n" + TRAIN)
+    assert new("mine", "--script", "train.py", run=True) == 0
     told = capsys.readouterr()
-    assert "no data" in told.err and "exit code 1" in told.err
-    assert "ov.loader" in told.out
+    assert "the run failed" in told.err and "no data" in told.err and "exit code 1" in told.err
+    assert "train.py:7  for batch in batches:" in told.out
+    assert "found by what is shipped for torch" in told.out
+
+
+def test_a_program_that_does_not_end_is_ended(place, capsys):
+    text = "import pathlib, time\npathlib.Path('began').touch()\n"
+    (place / "train.py").write_text(
+        f"{text}try:\n    time.sleep(600)\nfinally:\n    open('end', 'w')\n"
+    )
+    started = time.monotonic()
+    assert main(["mine", "--script", "train.py", "--try-for", "6"]) == 0
+    assert time.monotonic() - started < 100
+    assert "no training step was seen within 6 s" in capsys.readouterr().err
+    assert (place / "began").exists()
+
+
+def test_nothing_is_left_behind_when_it_is_interrupted(place):
+    """SIGTERM ends the program that is being run, and removes what was made for it."""
+    text = "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(600)\n"
+    (place / "train.py").write_text(text)
+    scratch = place / "scratch"
+    scratch.mkdir()
+    words = [sys.executable, "-m", "injector", "new", "mine", "--script", "train.py"]
+    process = subprocess.Popen(words, env={**os.environ, "TMPDIR": str(scratch)})
+    try:
+        until(lambda: (place / "pid").exists() and (place / "pid").read_text())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+    until(lambda: not alive(int((place / "pid").read_text())))
+    assert list(scratch.iterdir()) == [] and not (place / "benchmarks").exists()
+
+
+def until(reached, seconds=60):
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("limit", ["0", "x", "-3"])
+def test_a_limit_that_is_no_time(place, capsys, limit):
+    with pytest.raises(SystemExit, match="2"):
+        new("mine", "--script", "train.py", "--try-for", limit)
+    assert "a whole number of seconds" in capsys.readouterr().err or limit == "-3"
 
 
 @pytest.mark.parametrize(

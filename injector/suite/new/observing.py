@@ -1,0 +1,102 @@
+"""Brief runs of a program, to see the loops that it trains in."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...analysis.profile import Node, TrainingLoop
+from ...analysis.profiling import profile
+from ...store.folder import open_run
+from ..environments.commands import CommandFailed, Failed, call, tail
+from .fetching import Fetched
+
+STEPS = 30
+"""Training steps after which the program is ended."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a run of the program has shown."""
+
+    loops: tuple[TrainingLoop, ...] = ()
+    """Those that it trained in, the one of most steps first."""
+    libraries: tuple[str, ...] = ()
+    """Libraries that it used, and that voirfiles are shipped for."""
+    fired: frozenset[str] = frozenset()
+    """Selectors of the voirfile's probes that fired."""
+
+
+def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> Observation:
+    """Run the program for a few steps, for at most ``seconds``; ``voirfile`` is the text of one.
+
+    Nothing that the run records stays, and no process of it.
+
+    Raises:
+        Failed: it ended badly before a training loop was seen.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Path(scratch) / "run"
+        words = ["--quiet", "--no-monitor", "--into", str(run)]
+        if voirfile is None:
+            words += ["--no-voirfile"]
+        else:
+            (Path(scratch) / "voirfile.py").write_text(voirfile, encoding="utf-8")
+            words += ["--voirfile", str(Path(scratch) / "voirfile.py")]
+        words += ["--stop", str(STEPS), "--timeout", str(seconds), "--grace", "3"]
+        failure: CommandFailed | None = None
+        try:
+            inject(["run", *words, *fetched.target.command()], fetched)
+        except CommandFailed as error:
+            failure = error
+        info = json.loads((run / "run.json").read_text()) if (run / "run.json").is_file() else {}
+        found = profile(open_run(str(run))) if info else None
+    loops = found.loops if found is not None else ()
+    if failure is not None and not loops:
+        raise Failed(_why(failure, seconds, bool(info.get("timed_out"))))
+    return Observation(
+        tuple(sorted(loops, key=lambda loop: -loop.steps)),
+        tuple(sorted({each["library"] for each in info.get("automatic") or ()})),
+        frozenset(p["selector"] for p in info.get("probes") or () if p["fired"]),
+    )
+
+
+def _why(failure: CommandFailed, seconds: int, timed_out: bool) -> str:
+    if timed_out:
+        return f"no training step was seen within {seconds} s (--try-for allows more)"
+    printed = tail(failure.tail, 12)
+    return f"the program ended with exit code {failure.code}" + (f"\n{printed}" if printed else "")
+
+
+def inject(words: list[str], fetched: Fetched | None = None) -> str:
+    """What a command of `inject` prints; ``fetched`` is the program that it is about.
+
+    Raises:
+        CommandFailed: it ended with another exit code than 0.
+    """
+    environ = {name: value for name, value in os.environ.items() if name != "VOIRFILE"}
+    environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    if fetched is not None:
+        for name, folders in (("PYTHONPATH", fetched.roots), ("PATH", fetched.commands)):
+            kept = [environ[name]] if environ.get(name) else []
+            environ[name] = os.pathsep.join([*map(str, folders), *kept])
+    folder = fetched.working_folder if fetched is not None else None
+    return call([sys.executable, "-m", "injector", *words], folder=folder, environ=environ)
+
+
+def shipped_libraries() -> set[str]:
+    """The libraries that voirfiles are shipped for."""
+    listed = json.loads(inject(["voirfiles", "--json"]))
+    return {library for each in listed for library in each["libraries"]}
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """The regions of a step, the step itself first."""
+    yield node
+    for child in node.children:
+        yield from nodes(child)

@@ -1,0 +1,186 @@
+"""The source files of a program: what they import, and where in them a line stands."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeGuard
+
+from ...errors import UserError
+
+MOST = 1000
+"""A program of more modules is read as far as these, the nearest first."""
+
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITION = (*FUNCTION, ast.ClassDef)
+LOOP = (ast.For, ast.AsyncFor, ast.While)
+
+Loop = ast.For | ast.AsyncFor | ast.While
+Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A module of the program."""
+
+    name: str
+    """As the program knows it: empty for the one that is started."""
+    path: tuple[str, ...]
+    """The module's name in parts, also of the one that is started: what its relative imports go by."""
+    file: Path
+    shown: str
+    """The file as messages name it, relative to the program's folder."""
+    text: str
+    tree: ast.Module
+
+    def scope(self, line: int) -> tuple[Scope, str]:
+        """The innermost function around ``line``, or the module; and how a selector names it."""
+        scope: Scope = self.tree
+        names: list[str] = []
+        path = ""
+        for node in self._around(line):
+            if isinstance(node, DEFINITION):
+                names.append(node.name)
+            if isinstance(node, FUNCTION):
+                scope, path = node, "/".join(names)
+        return scope, f"/{self.name}/{path}"
+
+    def loop(self, line: int, *others: int) -> Loop | None:
+        """The innermost loop around a line, and other lines of its function, in that function."""
+        inside: Loop | None = None
+        for node in self._around(line, *others):
+            if isinstance(node, FUNCTION):
+                inside = None
+            elif isinstance(node, LOOP):
+                inside = node
+        return inside
+
+    def owner(self, line: int) -> ast.ClassDef | None:
+        """The innermost class around ``line``."""
+        found = [node for node in self._around(line) if isinstance(node, ast.ClassDef)]
+        return found[-1] if found else None
+
+    def _around(self, *lines: int) -> list[ast.stmt]:
+        """The statements that contain all lines, the outermost first: ``ast.walk`` is breadth-first."""
+        first, last = min(lines), max(lines)
+        return [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.stmt)
+            and node.lineno <= first
+            and last <= (node.end_lineno or 0)
+        ]
+
+    def show(self, at: int | Loop) -> str:
+        """``train.py:42  for x, y in loader:``, of a loop or a line."""
+        if isinstance(at, int):
+            line, text = at, self.text.splitlines()[at - 1].strip()
+        elif isinstance(at, ast.While):
+            line, text = at.lineno, f"while {ast.unparse(at.test)}:"
+        else:
+            line, text = at.lineno, f"for {_target(at)} in {ast.unparse(at.iter)}:"
+        return f"{self.shown}:{line}  {text}"
+
+
+def _target(loop: ast.For | ast.AsyncFor) -> str:
+    text = ast.unparse(loop.target)
+    return text[1:-1] if isinstance(loop.target, ast.Tuple) and text.startswith("(") else text
+
+
+def read(file: Path, roots: Sequence[Path], main: Path) -> SourceFile | None:
+    """A source file as a module; None if it is not the program's own, or does not parse."""
+    file = file.resolve()
+    within = [root for root in (each.resolve() for each in roots) if file.is_relative_to(root)]
+    if not within or "site-packages" in file.relative_to(within[0]).parts:
+        return None
+    try:
+        with tokenize.open(file) as opened:  # as its encoding cookie says
+            text = opened.read()
+        tree = ast.parse(text, str(file))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    parts = file.relative_to(max(within, key=lambda root: len(root.parts))).with_suffix("").parts
+    path = parts[:-1] if parts[-1] == "__init__" else parts
+    name = "" if file == main.resolve() else ".".join(path)
+    shown = file.relative_to(min(within, key=lambda root: len(root.parts)))
+    return SourceFile(name, path, file, str(shown), text, tree)
+
+
+def check(main: Path) -> None:
+    """Raise UserError if the file that starts a program does not parse."""
+    try:
+        ast.parse(main.read_bytes(), str(main))
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        what = getattr(error, "msg", error)
+        raise UserError(f"{main}:{line}: does not parse: {what}") from None
+
+
+def own_files(main: Path, roots: Sequence[Path]) -> tuple[list[SourceFile], set[str]]:
+    """The program's own modules, the nearest to its start first; the others that it imports, by name."""
+    files: list[SourceFile] = []
+    others: set[str] = set()
+    waiting, known = [main], {main.resolve()}
+    while waiting and len(files) < MOST:
+        source = read(waiting.pop(0), roots, main)
+        if source is None:
+            continue
+        files.append(source)
+        for name in _imports(source):
+            top = name.partition(".")[0]
+            file = find(name, roots)
+            if file is not None and file.resolve() not in known:
+                known.add(file.resolve())
+                waiting.append(file)
+            elif file is None and find(top, roots) is None and top not in sys.stdlib_module_names:
+                others.add(top)
+    return files, others
+
+
+def find(name: str, roots: Iterable[Path]) -> Path | None:
+    """The file of the module ``name`` below one of ``roots``."""
+    for root in roots:
+        path = root.joinpath(*name.split("."))
+        for file in (path / "__init__.py", path.with_name(path.name + ".py")):
+            if name and file.is_file():
+                return file
+    return None
+
+
+def _imports(source: SourceFile) -> Iterator[str]:
+    """Every module that a file may import, packages around it and names from it among them."""
+    names: list[str] = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                drop = node.level - (source.file.name == "__init__.py")
+                above = source.path[: len(source.path) - drop]
+                base = ".".join(filter(None, [*above, base]))
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names if base)]
+    for name in names:
+        parts = name.split(".")
+        yield from (".".join(parts[: n + 1]) for n in range(len(parts)) if parts[0])
+
+
+def scope_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope, without those of functions and classes inside it."""
+    for node in ast.iter_child_nodes(scope):
+        if not isinstance(node, (*DEFINITION, ast.Lambda)):
+            yield node
+            yield from scope_nodes(node)
+
+
+def is_backward(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Whether a node is a call that computes gradients, as far as its name tells."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("backward", "manual_backward")
+    )
