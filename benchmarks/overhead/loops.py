@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from injector.analysis.profiling import profile
-from injector.rewrite.methods import Sought
-from injector.rewrite.sheet import Sheet
+from injector.rewrite.method_calls import MethodCalls
+from injector.rewrite.module_source import ModuleSource
 from injector.store.folder import open_run
 
 from .measures import Table, in_turns, over_python
@@ -165,11 +165,11 @@ def hooked(rounds: int) -> list[float]:
     """
     functions = (FUNCTION.format(n=n, last="to" if n % 10 == 0 else "view") for n in range(100))
     text = "\n".join(functions)
-    code, sought = compile(text, "module.py", "exec"), Sought(["to", "cuda"])
+    code, sought = compile(text, "module.py", "exec"), MethodCalls(["to", "cuda"])
     taken = []
     for _ in range(3 * rounds + 1):
         begin = time.thread_time_ns()
-        new, _, _ = Sheet("module", "module.py", text, code).rewrite(
+        new, _, _ = ModuleSource("module", "module.py", text, code).rewrite(
             sought.requests(code, "module")
         )
         taken.append((time.thread_time_ns() - begin) / 1e6)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import UserError
 from ..launch.command import Command, split
 from ..rewrite.locate import NoSource, Program, display
-from ..rewrite.request import Landing, Miss
+from ..rewrite.request import Match, Unmatched
 from ..rewrite.survey import survey
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Checked(NamedTuple):
     """One probe and what came of it."""
 
     probe: PlannedProbe
-    landings: list[Landing]
-    misses: list[Miss]
+    landings: list[Match]
+    misses: list[Unmatched]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -104,7 +104,7 @@ def check(
     return [_checked(probe, landings, misses) for probe in probes]
 
 
-def _checked(probe: PlannedProbe, landings: list[Landing], misses: list[Miss]) -> Checked:
+def _checked(probe: PlannedProbe, landings: list[Match], misses: list[Unmatched]) -> Checked:
     hooks = {request.hook for request, _ in probe.targets}
     return Checked(
         probe,
@@ -205,7 +205,7 @@ def _print_rows(rows: list[tuple[str, str, str]]) -> None:
         print("    " + "   ".join(cells).rstrip())
 
 
-def _row(landing: Landing, programs: list[Program]) -> tuple[str, str, str]:
+def _row(landing: Match, programs: list[Program]) -> tuple[str, str, str]:
     if landing.kind == "wrapped":
         return f"{landing.module}.{landing.function}", "", "wrapped"
     how = _how(landing)
@@ -219,7 +219,7 @@ def _row(landing: Landing, programs: list[Program]) -> tuple[str, str, str]:
     )
 
 
-def _how(landing: Landing) -> str:
+def _how(landing: Match) -> str:
     variable = landing.request.variable or ""
     if landing.kind == "loop":
         ends = {"#loop": "begin of each turn", "#endloop": "end of each turn"}
@@ -227,7 +227,7 @@ def _how(landing: Landing) -> str:
     return _HOW.get(landing.kind, landing.kind)
 
 
-def _note(landing: Landing, programs: list[Program]) -> str:
+def _note(landing: Match, programs: list[Program]) -> str:
     for program in programs:
         try:
             source = program.find(landing.module)
@@ -238,7 +238,7 @@ def _note(landing: Landing, programs: list[Program]) -> str:
     return ""
 
 
-def _sentence(miss: Miss) -> str:
+def _sentence(miss: Unmatched) -> str:
     lines = [f"    not found: {miss.reason}"]
     if miss.nearest:
         lines += [
@@ -273,7 +273,7 @@ def _record(checked: list[Checked]) -> dict[str, Any]:
     }
 
 
-def _landing(landing: Landing) -> dict[str, Any]:
+def _landing(landing: Match) -> dict[str, Any]:
     fields = landing._asdict()
     request = fields.pop("request")
     return {"variable": request.variable, "override": request.override, **fields}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from injector.rewrite.importing import ImportHook
-from injector.rewrite.methods import Sought
+from injector.rewrite.method_calls import MethodCalls
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 class Watch:
     """Calls ``act()`` when the first of some libraries is about to be executed; once.
 
-    Or the first module of the program with a call of one of the methods that are ``sought``: who
+    Or the first module of the program with a call of one of the methods that are ``method_calls``: who
     comes with ``act()`` is asked next what is to be executed.
     """
 
-    def __init__(self, libraries: Iterable[str], sought: Sought, act: Callable[[], None]) -> None:
+    def __init__(
+        self, libraries: Iterable[str], method_calls: MethodCalls, act: Callable[[], None]
+    ) -> None:
         self.names = set(libraries)
         self.endings: set[str] = set()
-        self._sought = sought
+        self._sought = method_calls
         self._act = act
         self._hook = ImportHook(self)
 

@@ -16,7 +16,7 @@ from injector import gc_padding
 from injector.launch import environment
 from injector.launch.children import Children
 from injector.origin import PROGRAM, origin
-from injector.rewrite.methods import Sought
+from injector.rewrite.method_calls import MethodCalls
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class Process:
             config["methods"] += methods.get("ranks", ())
         joint = methods.get("joint", ())
         config["methods"] += joint
-        self.sought = Sought(config["methods"], config.get("auto", ()), joint)
+        self.method_calls = MethodCalls(config["methods"], config.get("auto", ()), joint)
         if self.module:
-            self.sought.packages.add(self.module.partition(".")[0])
+            self.method_calls.packages.add(self.module.partition(".")[0])
 
     def phases(self) -> int | None:
         """All that comes before the program; an exit code if the program must not start.
@@ -110,7 +110,7 @@ class Process:
 
         Where only libraries are to be probed that wait until the program imports one; but not if a
         neighbour of the program in ``folder`` could then be taken for what we need, nor if the program
-        itself (``code``, where it is known) calls methods that are sought.
+        itself (``code``, where it is known) calls methods that are method_calls.
         """
         if self.session is not None:
             return
@@ -122,12 +122,12 @@ class Process:
                 return
             from injector.launch import automatic, shadows
 
-            calls = code is not None and self.sought.asks(code, "__main__")
+            calls = code is not None and self.method_calls.asks(code, "__main__")
             if calls or (folder and shadows.names(folder)):
                 self._open()
             else:
                 libraries = {*self.config.get("auto", ()), USER, VOIR}
-                automatic.Watch(libraries, self.sought, self.open_now).start()
+                automatic.Watch(libraries, self.method_calls, self.open_now).start()
         except Exception as error:
             say(f"not probing: {type(error).__name__}: {error}")
 
@@ -135,7 +135,9 @@ class Process:
         """Of a package's own command, the packages that it imports are the program."""
         if origin(os.path.abspath(code.co_filename)) != PROGRAM:
             imported = {name.partition(".")[0] for name in code.co_names}
-            self.sought.packages |= imported - sys.stdlib_module_names - self.sought.libraries
+            self.method_calls.packages |= (
+                imported - sys.stdlib_module_names - self.method_calls.libraries
+            )
 
     def open_now(self) -> None:
         """In the middle of the program: it is about to import a library that is to be probed."""
@@ -157,7 +159,7 @@ class Process:
         from injector.rewrite.engine import Engine
 
         # Nothing is reported before there is a session: nothing has been requested.
-        engine = self.engine = Engine(lambda found: session.report(found), self.sought)
+        engine = self.engine = Engine(lambda found: session.report(found), self.method_calls)
         writer = Writer(self.config["run"], {"argv": list(sys.orig_argv)})
         session = self.session = Session(self.config, engine, writer)
         engine.install()

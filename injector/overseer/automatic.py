@@ -13,7 +13,7 @@ import sys
 
 from ..gc_padding import UncountedAllocations
 from ..probe import points
-from ..rewrite.methods import is_method
+from ..rewrite.method_calls import is_method
 from . import voirfile
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms

@@ -7,7 +7,7 @@ from types import MethodType
 from ..errors import UserError
 from ..probe import MISSING, define, define_stored, defined
 from ..rewrite import selector as language
-from ..rewrite.methods import hook_of, is_method
+from ..rewrite.method_calls import hook_of, is_method
 from ..rewrite.request import Request
 from ..rewrite.selector import Call, Element
 from .activations import Scope, calling_frame, chains

@@ -9,8 +9,8 @@ import sys
 from ..bus import inbox
 from ..errors import UserError
 from ..probe import Point, points, stop, undefine
-from ..rewrite.methods import hook_of, is_method
-from ..rewrite.request import Miss
+from ..rewrite.method_calls import hook_of, is_method
+from ..rewrite.request import Unmatched
 from . import voirfile, workers
 from .automatic import Automatic
 from .log import take_smuggled
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from ..rewrite.request import Landing, Request
+    from ..rewrite.request import Match, Request
     from .phases import Phase
     from .rooms import Record, Rewriter
 
@@ -274,7 +274,7 @@ class Session:
         if late:
             self._engine.add_late(late)
 
-    def report(self, found: Landing | Miss) -> None:
+    def report(self, found: Match | Unmatched) -> None:
         """What the engine tells of a request: where it landed, or that it found nothing."""
         if is_method(found.request.variable):
             for each in self._methods.get(found.request.hook, ()):
@@ -282,13 +282,13 @@ class Session:
         else:
             self._report(self._probes.get(found.request.hook), found)
 
-    def _report(self, probe: Probe | None, found: Landing | Miss) -> None:
+    def _report(self, probe: Probe | None, found: Match | Unmatched) -> None:
         selector = self._labels[probe] if probe else ""
         if probe is not None and self._automatic.owner(probe.place[0]) is not None:
-            if isinstance(found, Miss):
+            if isinstance(found, Unmatched):
                 self._automatic.missed(probe.place[0], probe.selector, found.reason)
             return
-        if isinstance(found, Miss):
+        if isinstance(found, Unmatched):
             if probe is not None and probe.is_optional(found.request):
                 return
             data = {"selector": selector, "reason": found.reason, "nearest": list(found.nearest)}

@@ -2,7 +2,7 @@
 
 A Python function, however it was reached (as a method, through a decorator, inherited), gets its hook
 in its own code, in the module that defines it. What was reached through an instance or a subclass is
-told apart at run time by the function's first argument. Everything else that can be called gets a
+distinguished at run time by the function's first argument. Everything else that can be called gets a
 stand-in where it was found.
 """
 
@@ -13,10 +13,9 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import wrapping
-from .filters import OneClass, OneObject
-from .places import Place, close, find, function_at, inside
-from .request import MAIN, Landing, Miss, Request
-from .single import weave_function
+from .exchange import instrument_function
+from .objects import Attribute, OneClass, OneObject, close, find, function_at, inside
+from .request import MAIN, Match, Request, Unmatched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,16 +42,16 @@ class Binding:
                 return value
             holder = ModuleType(request.module)
             vars(holder)[request.path[0]] = value
-            place = Place(holder, request.path[0], value, None)
+            place = Attribute(holder, request.path[0], value, None)
             _attach_place(engine, place, request)
             return vars(holder)[request.path[0]]
         except Exception as error:
-            engine.say(Miss(request, f"could not be attached: {error!r}"))
+            engine.say(Unmatched(request, f"could not be attached: {error!r}"))
             return value
 
 
 class StarBinding:
-    """``"injector:7*"``: called after each ``import *``, which may have brought what was asked for."""
+    """``"injector:7*"``: called after each ``import *``, which may have brought the requested name."""
 
     def __init__(self, engine: Engine, request: Request, last: int) -> None:
         self._engine = engine
@@ -71,7 +70,7 @@ class StarBinding:
 
 
 def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Request) -> None:
-    """Attach to what ``path`` leads to from ``start``; reports a Miss where it leads nowhere."""
+    """Attach to what ``path`` leads to from ``start``; reports a Unmatched where it leads nowhere."""
     if not path:
         engine.not_found(request)
         return
@@ -79,7 +78,7 @@ def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Requ
     place = None
     for depth, name in enumerate(path):
         inner = inside(holder) if place is None else function_at(place)
-        if isinstance(inner, FunctionType) and weave_function(
+        if isinstance(inner, FunctionType) and instrument_function(
             engine, inner, request, inside=path[depth:]
         ):
             return
@@ -92,10 +91,10 @@ def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Requ
     _attach_place(engine, place, request)
 
 
-def _nothing_there(holder: Any, name: str, request: Request) -> Miss:
+def _nothing_there(holder: Any, name: str, request: Request) -> Unmatched:
     where = getattr(holder, "__qualname__", None) or getattr(holder, "__name__", "an object")
     names = {*getattr(holder, "__dict__", ()), *getattr(type(holder), "__dict__", ())}
-    return Miss(request, f"{name} not found in {where}", close(name, names))
+    return Unmatched(request, f"{name} not found in {where}", close(name, names))
 
 
 def attach_object(engine: Engine, target: Any, request: Request) -> None:
@@ -113,7 +112,7 @@ def attach_object(engine: Engine, target: Any, request: Request) -> None:
         _wrap_everywhere(engine, target, request)
 
 
-def _attach_place(engine: Engine, place: Place, request: Request) -> None:
+def _attach_place(engine: Engine, place: Attribute, request: Request) -> None:
     raw = place.raw
     inner = function_at(place)
     if wrapping.is_stand_in(inner):  # it has been found that nothing better can be done
@@ -128,7 +127,7 @@ def _attach_place(engine: Engine, place: Place, request: Request) -> None:
         _wrap_at(engine, place, request)
 
 
-def _concerns(place: Place) -> Test | None:
+def _concerns(place: Attribute) -> Test | None:
     """Whom a function reached through ``place`` is meant for, where that is not everybody."""
     if isinstance(place.raw, MethodType):
         return OneObject(place.raw.__self__)
@@ -144,19 +143,21 @@ def _calls_python(thing: Any) -> bool:
 
 
 def _attach_function(
-    engine: Engine, function: Any, request: Request, place: Place | None, test: Test | None
+    engine: Engine, function: Any, request: Request, place: Attribute | None, test: Test | None
 ) -> None:
-    if weave_function(engine, function, request, test):
+    if instrument_function(engine, function, request, test):
         return
     if place is None:
         place = _home(function)
     if place is None or test is not None:
-        engine.say(Miss(request, f"{function.__qualname__} has no source that can be rewritten"))
+        engine.say(
+            Unmatched(request, f"{function.__qualname__} has no source that can be rewritten")
+        )
         return
     _wrap_at(engine, place, request)
 
 
-def _attach_class(engine: Engine, cls: type, request: Request, place: Place | None) -> None:
+def _attach_class(engine: Engine, cls: type, request: Request, place: Attribute | None) -> None:
     """A class is called to make an instance: its ``__init__``, else its ``__new__``."""
     for name in ("__init__", "__new__"):
         found = find(cls, name)
@@ -169,7 +170,7 @@ def _attach_class(engine: Engine, cls: type, request: Request, place: Place | No
     elif place is None or place == _home(cls):
         # Under its own name it must stay itself, or its instances could not be pickled.
         reason = f"{cls.__qualname__} is no Python class: name the module that calls it instead"
-        engine.say(Miss(request, reason))
+        engine.say(Unmatched(request, reason))
     else:
         _wrap_at(engine, place, request)
 
@@ -178,11 +179,11 @@ _HEAP_TYPE = 1 << 9
 _CHANGEABLE = _HEAP_TYPE | 1 << 8  # with Py_TPFLAGS_IMMUTABLETYPE
 
 
-def _wrap_at(engine: Engine, place: Place, request: Request) -> None:
+def _wrap_at(engine: Engine, place: Attribute, request: Request) -> None:
     """Put a stand-in where ``place`` is; reports what came of it."""
     reason = _unwrappable(place, request)
     if reason is not None:
-        engine.say(Miss(request, reason))
+        engine.say(Unmatched(request, reason))
         return
     raw = place.raw
     try:
@@ -193,12 +194,12 @@ def _wrap_at(engine: Engine, place: Place, request: Request) -> None:
             if made is not raw or place.owner is not place.holder:
                 place.put(made)
     except (TypeError, AttributeError) as error:
-        engine.say(Miss(request, f"{_called(place)} cannot be replaced: {error}"))
+        engine.say(Unmatched(request, f"{_called(place)} cannot be replaced: {error}"))
         return
     engine.say(_wrapped(place, request))
 
 
-def _unwrappable(place: Place, request: Request) -> str | None:
+def _unwrappable(place: Attribute, request: Request) -> str | None:
     target = getattr(place.raw, "__func__", place.raw)
     if not callable(target) and not hasattr(type(target), "__get__"):
         return f"{_called(place)} is not callable: {type(target).__name__}"
@@ -218,7 +219,7 @@ def _wrap_everywhere(engine: Engine, target: Any, request: Request) -> None:
     """Put one stand-in for ``target`` wherever a module has it under a name."""
     places = list(_uses(target))
     if not places:
-        engine.say(Miss(request, f"no module has {target!r} under a name"))
+        engine.say(Unmatched(request, f"no module has {target!r} under a name"))
     shared = None
     for place in places:
         if wrapping.is_stand_in(place.raw) or shared is None:
@@ -229,19 +230,19 @@ def _wrap_everywhere(engine: Engine, target: Any, request: Request) -> None:
             engine.say(_wrapped(place, request))
 
 
-def _uses(target: Any) -> Iterator[Place]:
+def _uses(target: Any) -> Iterator[Attribute]:
     for module in list(sys.modules.values()):
         if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] == _OWN:
             continue
         for name, value in list(vars(module).items()):
             if wrapping.unwrapped(value) is target and not name.startswith("__"):
-                yield Place(module, name, value, None)
+                yield Attribute(module, name, value, None)
 
 
 _OWN = __name__.partition(".")[0]
 
 
-def _home(target: Any) -> Place | None:
+def _home(target: Any) -> Attribute | None:
     """Where ``target`` says that it stands, if it does."""
     module = sys.modules.get(getattr(target, "__module__", None) or "")
     name = getattr(target, "__qualname__", "")
@@ -257,16 +258,16 @@ def _home(target: Any) -> Place | None:
     return place if getattr(holder, "__func__", holder) is target else None
 
 
-def _called(place: Place) -> str:
+def _called(place: Attribute) -> str:
     holder = getattr(place.holder, "__qualname__", None) or getattr(place.holder, "__name__", "")
     return f"{holder}.{place.name}" if holder else place.name
 
 
-def _wrapped(place: Place, request: Request) -> Landing:
+def _wrapped(place: Attribute, request: Request) -> Match:
     holder = place.holder
     if isinstance(holder, ModuleType):
         module, function = holder.__name__, place.name
     else:
         module = str(getattr(holder, "__module__", "") or request.module)
         function = _called(place)
-    return Landing(request, module, function, "", 0, "", "wrapped")
+    return Match(request, module, function, "", 0, "", "wrapped")

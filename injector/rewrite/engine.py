@@ -1,9 +1,9 @@
-"""The rewriter at work in one process: who wants what, and what is done when code is met.
+"""The rewriter at work in one process: which hooks are requested, and what is done when code is met.
 
 Code is met in four ways: a module is about to be executed (import hook), a program is about to be
-executed (``main_code``, ``runpy``), a module is already there when it is asked for (exchange of code
+executed (``main_code``, ``runpy``), a module is already there when it is requested (exchange of code
 objects), and an object is given instead of a name (``attach``). Everything here fails open: what
-cannot be done is reported as a :class:`Miss`, and the program runs its own code.
+cannot be done is reported as a :class:`Unmatched`, and the program runs its own code.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import builtins
 import sys
 
 from .importing import ImportHook, is_lazy
-from .methods import Sought, hook_of, is_method
-from .request import MAIN, Landing, Miss, Request
+from .method_calls import MethodCalls, hook_of, is_method
+from .request import MAIN, Match, Request, Unmatched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
-    from .sheet import Sheet
+    from .module_source import ModuleSource
 
-    Report = Callable[[Landing | Miss], None]
+    Report = Callable[[Match | Unmatched], None]
     Callback = Callable[[ModuleType], None]
     Traced = Callable[..., Any]
 
 
 class Engine:
-    """Weaves requested hooks into the program. One per process.
+    """Puts requested hooks into the program. One per process.
 
-    ``report`` hears of each place where a request landed and of each request that found none; it may
+    ``report`` hears of each place where a request matched and of each request that found none; it may
     be called from any thread that imports. ``main_names`` are module names whose execution by
     ``runpy`` is the program's; ``main_met`` is true from when the program's code was handed out
-    (whoever runs it without asking for ``main_code`` sets it): before, requests for it just wait.
-    ``sought`` says of which methods the calls in the program's own files are hooked.
+    (a caller that runs it without ``main_code`` sets it): before, requests for it just wait.
+    ``method_calls`` says of which methods the calls in the program's own files are hooked.
     """
 
-    def __init__(self, report: Report, sought: Sought | None = None) -> None:
-        self.sought = sought or Sought()
-        self.asks = self.sought.asks
+    def __init__(self, report: Report, method_calls: MethodCalls | None = None) -> None:
+        self.method_calls = method_calls or MethodCalls()
+        self.asks = self.method_calls.asks
         self.main_names: set[str] = set()
         self.names: set[str] = set()
         self.endings: set[str] = set()
@@ -51,35 +51,34 @@ class Engine:
         self._done: dict[str, set[Request]] = {}
         self._pending: dict[str, list[Request]] = {}
         self._late: dict[str, list[Request]] = {}
-        self._sheets: dict[str, Sheet] = {}
+        self._sources: dict[str, ModuleSource] = {}
         self._callbacks: dict[str, list[Callback]] = {}
         self.derived: dict[object, Request] = {}
-        self._said: set[Landing | Miss] = set()
+        self._said: set[Match | Unmatched] = set()
         self._hooks: list[tuple[Callable[..., Any], Traced | None]] = []
         self._on_hook: list[Callable[[Callable[..., Any], Traced | None], None]] = []
         self._import_hook = ImportHook(self)
-        self._main_source = (b"", "")
+        self._main_text = (b"", "")
         self._tooled = self._tooled_late = False
         self._tool_error = ""
         self._tooling: dict[int, list[str]] = {}
         self.main_met = False
         self.compiled: set[tuple[str, str]] = set()
         """File and qualified name of each function that a compiler was given without hooks."""
-        self._held: list[Miss] | None = None
+        self._held: list[Unmatched] | None = None
 
-    # -- what is asked ---------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------
 
     def install(self) -> None:
         """Look at every module from now on. Once per process."""
-        from . import compiling, originals
+        from . import originals
 
-        self.prepare(self.sought.methods)
+        self.prepare(self.method_calls.methods)
         self._import_hook.install()
         originals.watch(self)
-        compiling.watch(self)
 
     def uninstall(self) -> None:
-        """Look at no further module; what is woven in stays."""
+        """Look at no further module; what is put in stays."""
         self._import_hook.uninstall()
 
     def add(self, requests: Iterable[Request]) -> None:
@@ -97,7 +96,7 @@ class Engine:
             if name not in ready and not self._import_hook.expect(name) and self._is_ready(name):
                 ready.append(name)  # its import ended while we looked
         if ready:
-            from .reaching import exchange
+            from .loaded import exchange
 
             exchange(self, ready)
 
@@ -125,22 +124,22 @@ class Engine:
         with self._lock:
             late = self._late.pop(name, [])
         if not ready:
-            self.miss(late, self._tool_error)
+            self.unmatched(late, self._tool_error)
         elif late:
-            from .excerpt import reach
+            from .function_source import reach
 
-            rest, sheet = reach(self, name, sys.modules[name], late)
-            if rest and sheet is not None and sheet.versions:
+            rest, source = reach(self, name, sys.modules[name], late)
+            if rest and source is not None and source.versions:
                 self.add(rest)
             elif rest and not self._tools():
-                self.miss(rest, self._tool_error)
+                self.unmatched(rest, self._tool_error)
             elif rest:
-                from .reaching import find_on
+                from .loaded import find_on
 
                 find_on(self, sys.modules[name], rest)
 
     def met(self, name: str, requests: Iterable[Request]) -> None:
-        """Remember requests that are woven in: who rewrites the whole module weaves them again."""
+        """Remember requests that are put in: who rewrites the whole module weaves them again."""
         with self._lock:
             self._requests.setdefault(name, []).extend(requests)
             self._done.setdefault(name, set()).update(requests)
@@ -151,17 +150,21 @@ class Engine:
         ``joint``: a method that counts only beside others stays so.
         """
         self.prepare([method])
-        sought = self.sought
-        known = sought.methods if joint else sought.methods - sought.joint | sought.single
+        method_calls = self.method_calls
+        known = (
+            method_calls.methods
+            if joint
+            else method_calls.methods - method_calls.joint | method_calls.single
+        )
         if method not in known:
-            sought.methods.add(method)
-            sought.single.add(method)
+            method_calls.methods.add(method)
+            method_calls.single.add(method)
             for name in list(sys.modules):
                 if self._is_ready(name):
                     self._reach_method(name, method)
 
     def prepare(self, methods: Iterable[str]) -> None:
-        """Let what code calls around the methods sought be there, though nobody has defined it."""
+        """Let what code calls around the hooked methods be there before it is defined."""
         for method in methods:
             for name in (hook_of(method), hook_of(method) + "="):
                 if name not in builtins.__dict__:
@@ -172,11 +175,15 @@ class Engine:
         """Hook the calls in the functions of a module that is loaded."""
         namespace = getattr(sys.modules[name], "__dict__", {})
         file = namespace.get("__file__")
-        if not isinstance(file, str) or not self.sought.own(name, file) or not self._tools(name):
+        if (
+            not isinstance(file, str)
+            or not self.method_calls.own(name, file)
+            or not self._tools(name)
+        ):
             return
-        sheet = self.sheet_of(name, None, namespace)
-        if sheet is not None and "." + method in sheet.source:
-            self.add(r for r in self.sought.requests(sheet.plain, name) if r.path)
+        source = self.source_of(name, None, namespace)
+        if source is not None and "." + method in source.text:
+            self.add(r for r in self.method_calls.requests(source.plain, name) if r.path)
 
     def attach(self, target: object, request: Request) -> None:
         """Weave ``request`` into the object ``target``: its module and path are not looked at."""
@@ -208,42 +215,42 @@ class Engine:
         """
         requests = self.wanted(MAIN) if plain is None else self._asked(MAIN, plain)
         self.main_met = True
-        self._main_source = (source, filename)
+        self._main_text = (source, filename)
         code = None
         if requests:
             try:
                 if self._tools():
-                    code = self._main_rewritten(self._main_sheet(), requests)
+                    code = self._main_rewritten(self._main_source(), requests)
                 else:
-                    self.miss(requests, self._tool_error)
+                    self.unmatched(requests, self._tool_error)
             except Exception as error:
-                self.miss(requests, f"the program could not be rewritten: {error!r}")
+                self.unmatched(requests, f"the program could not be rewritten: {error!r}")
         return code or compile(source, filename, "exec", dont_inherit=True)
 
     def await_main(self) -> None:
-        """Of the program's misses say nothing: it may run another one (a debugger does)."""
+        """Hold back requests that the program does not match: it may run another one (a debugger does)."""
         self._held = []
 
     def settle_main(self) -> None:
         """No other program will come: say what none of them had."""
         held, self._held = self._held or [], None
-        landed = {found.request for found in self._said if isinstance(found, Landing)}
-        for miss in held:
-            if miss.request not in landed:
-                self.say(miss)
+        matched = {found.request for found in self._said if isinstance(found, Match)}
+        for failed in held:
+            if failed.request not in matched:
+                self.say(failed)
 
     def original(self, code: CodeType) -> CodeType | None:
         """The code as written of which ``code`` is the rewritten form; None when it is not ours."""
-        for sheet in self._sheets_of(code):
-            found = sheet.original(code)
+        for source in self._sources_of(code):
+            found = source.original(code)
             if found is not None:
                 return found
         return None
 
     def traced(self, code: CodeType) -> CodeType | None:
         """The code as written, with what overrides values: what a compiler shall see of ``code``."""
-        for sheet in self._sheets_of(code):
-            found = sheet.overriding(code)
+        for source in self._sources_of(code):
+            found = source.overriding(code)
             if found is not None:
                 self.note_compiled(code)
                 return found
@@ -251,15 +258,17 @@ class Engine:
 
     def note_compiled(self, code: CodeType) -> None:
         """Remember that a compiler was given the code as written: no hook of it will be called."""
-        for sheet in self._sheets_of(code):
-            name = sheet.name_of(code)
+        for source in self._sources_of(code):
+            name = source.name_of(code)
             if name is not None:
-                self.compiled.add((sheet.filename, name))
+                self.compiled.add((source.filename, name))
 
-    def _sheets_of(self, code: CodeType) -> list[Sheet]:
+    def _sources_of(self, code: CodeType) -> list[ModuleSource]:
         with self._lock:
-            sheets = list(self._sheets.values())
-        return [s for s in sheets if (s.versions or s.excerpts) and s.filename == code.co_filename]
+            sources = list(self._sources.values())
+        return [
+            s for s in sources if (s.versions or s.functions) and s.filename == code.co_filename
+        ]
 
     # -- hooks -----------------------------------------------------------------------------------
 
@@ -291,20 +300,20 @@ class Engine:
         if not requests or not self._tools():
             return code
         try:
-            sheet = self.sheet_of(name, code, namespace)
-            if sheet is None:
+            source = self.source_of(name, code, namespace)
+            if source is None:
                 self._no_methods(requests, "its source cannot be read")
                 return code
-            new, landings, unmet = sheet.rewrite(requests)
+            new, matches, unmet = source.rewrite(requests)
         except Exception as error:
             self._no_methods(requests, f"it could not be rewritten: {error!r}")
             return code  # tried again on the loaded module, which says what is wrong
         with self._lock:
             self._done[name] = set(requests)
             missing = [request for request in unmet if not is_method(request.variable)]
-            self._pending[name] = [*missing, *_only_bound(landings)]
-        self._landed(landings)
-        self._hope(sheet)
+            self._pending[name] = [*missing, *_only_bound(matches)]
+        self._report_matches(matches)
+        self._await_star_imports(source)
         return new or code
 
     def main_code_for(self, code: CodeType, namespace: dict[str, Any], name: str) -> CodeType:
@@ -317,12 +326,12 @@ class Engine:
         if not requests or not self._tools():
             return code
         try:
-            sheet = self.sheet_of(MAIN, code, namespace)
-            if sheet is not None:
-                return self._main_rewritten(sheet, requests) or code
-            self.miss(requests, "the program's source cannot be read")
+            source = self.source_of(MAIN, code, namespace)
+            if source is not None:
+                return self._main_rewritten(source, requests) or code
+            self.unmatched(requests, "the program's source cannot be read")
         except Exception as error:
-            self.miss(requests, f"the program could not be rewritten: {error!r}")
+            self.unmatched(requests, f"the program could not be rewritten: {error!r}")
         return code
 
     def loaded(self, name: str) -> None:
@@ -333,7 +342,7 @@ class Engine:
         wanted = self.wanted(name)
         if wanted and not self._tools(name):
             if _thread.get_ident() not in self._tooling:
-                self.miss(wanted, self._tool_error)
+                self.unmatched(wanted, self._tool_error)
             return
         with self._lock:
             done = self._done.get(name, ())
@@ -341,7 +350,7 @@ class Engine:
             unmet = [request for request in self._pending.pop(name, []) if not _was_bound(request)]
             callbacks = [*self._callbacks.get(name, ()), *self._callbacks.get(_ending(name), ())]
         if late or unmet:
-            from .reaching import exchange, find_on
+            from .loaded import exchange, find_on
 
             exchange(self, [name] if late else [])
             find_on(self, module, unmet)
@@ -365,11 +374,11 @@ class Engine:
             return False
         postponed = self._tooling[here] = []
         try:
-            from . import excerpt, source, transform  # noqa: F401
+            from . import function_source, source_text, transform  # noqa: F401
 
             self._tooled_late = True
             if not late:
-                from . import attaching, reaching  # noqa: F401
+                from . import attaching, loaded  # noqa: F401
 
                 self._tooled = True
         except Exception as error:  # such as a module of these that is itself half loaded
@@ -390,70 +399,72 @@ class Engine:
     def _asked(self, name: str, code: CodeType) -> list[Request]:
         """The requests for a module that is about to be executed: with those for what it holds.
 
-        They are remembered: whoever rewrites the module again weaves them in as well.
+        They are kept: the next rewriting of the module puts them in as well.
         """
         with self._lock:
             known = self._requests.setdefault(name, [])
             if self.asks(code, name):
-                known += [r for r in self.sought.requests(code, name) if r not in known]
+                known += [r for r in self.method_calls.requests(code, name) if r not in known]
             return list(known)
 
     def _no_methods(self, requests: list[Request], reason: str) -> None:
-        """Calls of methods are not tried again where the module was not asked for by its name."""
+        """Calls of methods are not tried again where no request names the module."""
         for request in requests:
             if is_method(request.variable) and request.module not in self.names:
-                self.miss([request], f"{request.module}: {reason}")
+                self.unmatched([request], f"{request.module}: {reason}")
 
-    def _main_rewritten(self, sheet: Sheet, requests: list[Request]) -> CodeType | None:
+    def _main_rewritten(self, source: ModuleSource, requests: list[Request]) -> CodeType | None:
         """The program's code with ``requests``: what is not found in its text is missing."""
-        code, landings, unmet = sheet.rewrite(requests)
+        code, matches, unmet = source.rewrite(requests)
         with self._lock:
             self._done[MAIN] = set(requests)
-        self._landed(landings)
-        self._hope(sheet)
+        self._report_matches(matches)
+        self._await_star_imports(source)
         for request, reason in unmet.items():
-            if request not in sheet.hoped and not is_method(request.variable):
+            if request not in source.star_imports and not is_method(request.variable):
                 self.not_found(request, reason)
         return code
 
-    def _landed(self, landings: Iterable[Landing]) -> None:
-        """Report ``landings``; what is bound to a name reports itself, once it is known what it is."""
-        for landing in landings:
-            if landing.kind == "binding":
+    def _report_matches(self, matches: Iterable[Match]) -> None:
+        """Report ``matches``; what is bound to a name reports itself, once it is known what it is."""
+        for match in matches:
+            if match.kind == "binding":
                 from .attaching import Binding
 
-                builtins.__dict__[landing.request.hook + "&"] = Binding(self, landing.request)
+                builtins.__dict__[match.request.hook + "&"] = Binding(self, match.request)
             else:
-                self.say(landing)
+                self.say(match)
 
-    def _hope(self, sheet: Sheet) -> None:
+    def _await_star_imports(self, source: ModuleSource) -> None:
         """Define what the code will call after each ``import *``."""
-        for request, line in sheet.hoped.items():
+        for request, line in source.star_imports.items():
             from .attaching import StarBinding
 
             builtins.__dict__[request.hook + "*"] = StarBinding(self, request, line)
 
-    def sheet_of(self, name: str, code: CodeType | None, namespace: dict[str, Any]) -> Sheet | None:
+    def source_of(
+        self, name: str, code: CodeType | None, namespace: dict[str, Any]
+    ) -> ModuleSource | None:
         """The text of a module about to be executed with ``code``, or of a loaded one (None)."""
-        from .source import read_sheet
+        from .source_text import read_source
 
-        if name == MAIN and code is None and name not in self._sheets and self._main_source[1]:
-            return self._main_sheet()
+        if name == MAIN and code is None and name not in self._sources and self._main_text[1]:
+            return self._main_source()
         with self._lock:
-            known = self._sheets.get(name)
-        sheet = read_sheet(name, code, namespace, known)
-        if sheet is not None:
+            known = self._sources.get(name)
+        source = read_source(name, code, namespace, known)
+        if source is not None:
             with self._lock:
-                self._sheets[name] = sheet
-        return sheet
+                self._sources[name] = source
+        return source
 
-    def _main_sheet(self) -> Sheet:
-        from .sheet import Sheet
-        from .source import decode
+    def _main_source(self) -> ModuleSource:
+        from .module_source import ModuleSource
+        from .source_text import decode
 
-        source, filename = self._main_source
-        sheet = self._sheets[MAIN] = Sheet(MAIN, filename, decode(source))
-        return sheet
+        text, filename = self._main_text
+        source = self._sources[MAIN] = ModuleSource(MAIN, filename, decode(text))
+        return source
 
     # -- what is already loaded ------------------------------------------------------------------
 
@@ -467,7 +478,7 @@ class Engine:
         return not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
     def fresh(self, name: str) -> tuple[list[Request], list[Request]]:
-        """All requests for a module, and those not woven in so far; from now on they count as such."""
+        """All requests for a module, and those not put in so far; from now on they count as such."""
         with self._lock:
             requests = self.wanted(name)
             done = self._done.get(name, ())
@@ -477,29 +488,35 @@ class Engine:
     # -- saying ----------------------------------------------------------------------------------
 
     def guarded(self, request: Request, act: Callable[[], None]) -> None:
-        """Run ``act``; what it raises becomes a Miss."""
+        """Run ``act``; what it raises becomes a Unmatched."""
         try:
             act()
         except Exception as error:
-            self.miss([request], f"could not be attached: {error!r}")
+            self.unmatched([request], f"could not be attached: {error!r}")
 
-    def not_found(self, request: Request, reason: str = "", sheet: Sheet | None = None) -> None:
+    def not_found(
+        self, request: Request, reason: str = "", source: ModuleSource | None = None
+    ) -> None:
         """Report that a text holds nothing that ``request`` names."""
-        from .source import missing
+        from .source_text import missing
 
-        self.say(missing(sheet or self._sheets.get(request.module), request, reason))
+        self.say(missing(source or self._sources.get(request.module), request, reason))
 
-    def miss(self, requests: Iterable[Request], reason: str) -> None:
+    def unmatched(self, requests: Iterable[Request], reason: str) -> None:
         """Report that ``requests`` cannot be met."""
         for request in requests:
-            self.say(Miss(request, reason))
+            self.say(Unmatched(request, reason))
 
-    def say(self, what: Landing | Miss) -> None:
+    def say(self, what: Match | Unmatched) -> None:
         """Report ``what``, the first time that it is so."""
         with self._lock:
             if what in self._said:
                 return
-            if self._held is not None and what.request.module == MAIN and isinstance(what, Miss):
+            if (
+                self._held is not None
+                and what.request.module == MAIN
+                and isinstance(what, Unmatched)
+            ):
                 self._held.append(what)
                 return
             self._said.add(what)
@@ -509,10 +526,10 @@ class Engine:
             pass  # the record is lost, the program is not
 
 
-def _only_bound(landings: list[Landing]) -> list[Request]:
+def _only_bound(matches: list[Match]) -> list[Request]:
     """The requests that wait for a name to be bound, and have no other place."""
-    elsewhere = {found.request for found in landings if found.kind != "binding"}
-    bound = dict.fromkeys(found.request for found in landings if found.kind == "binding")
+    elsewhere = {found.request for found in matches if found.kind != "binding"}
+    bound = dict.fromkeys(found.request for found in matches if found.kind == "binding")
     return [request for request in bound if request not in elsewhere]
 
 
@@ -533,4 +550,4 @@ def _call(callback: Callback, module: ModuleType) -> None:
     try:
         callback(module)
     except Exception:
-        pass  # whoever asked to be called guards and reports its own mistakes
+        pass  # a callback guards itself and reports its own mistakes

@@ -3,8 +3,8 @@
 Nothing stands on ``sys.meta_path`` and no loader is touched. Every loader that executes modules in
 the standard way ends in one call, ``_call_with_frames_removed(exec, code, namespace)`` of the frozen
 importlib; that function is replaced by one of the same name, file, line and depth, which hands
-``exec`` other code when somebody wants the module. So finders, loaders, specs, caches, errors and
-tracebacks are those of the import system itself, whoever stands on ``sys.meta_path`` in which order.
+``exec`` other code when the client wants the module. So finders, loaders, specs, caches, errors and
+tracebacks are those of the import system itself, whatever stands on ``sys.meta_path``, in any order.
 What a loader executes in a way of its own is met when the import ends: by the release of the import
 lock of that one module.
 
@@ -85,7 +85,7 @@ class ImportHook:
             vars(sys.modules.get("runpy", sys)).pop("exec", None)
 
     def wants(self, name: str) -> bool:
-        """Whether the client asked for the module of this name."""
+        """Whether the client wants the module of this name."""
         return name in self.names or name.rpartition(".")[2] in self.endings
 
     def exchanged(self, code: CodeType, namespace: Namespace) -> CodeType:
@@ -177,7 +177,7 @@ def _take_places() -> None:
 
 
 def _plain(f: object, args: tuple[Any, ...]) -> bool:
-    """Whether nobody wants what is called: asked several times in every import, so it is short."""
+    """Whether no client wants what is called: run several times in every import, so it is short."""
     if f is not exec:
         return True
     try:
@@ -241,7 +241,7 @@ class _RunpyExec:
             here = sys._getframe(1).f_locals
             code, namespace, spec = here["code"], here["run_globals"], here["mod_spec"]
             new = code
-            for hook in _installed:  # one may come while another is asked
+            for hook in _installed:  # one may come while another answers
                 new = hook.client.main_code_for(new, namespace, spec.name if spec else "")
         except Exception:
             return exec

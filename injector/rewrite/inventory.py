@@ -1,7 +1,7 @@
 """What a module's source offers to be named: its functions, and the variables set in each.
 
 The words are those of selectors: `x`, `self.x`, `#loop_x`, `#yield`. Nothing is imported or run;
-`transform.py` decides alone where a hook really goes, this says what could be asked of it.
+`transform.py` decides alone where a hook really goes, this says what could be requested.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def of_tree(tree: ast.Module, module: str = "__main__", file: str = "") -> list[
 
 
 class _Walk:
-    """Goes through scopes; each one's statements are collected by `_Scope`."""
+    """Goes through scopes; each one's statements are collected by `_InventoryScope`."""
 
     def __init__(self, module: str, file: str) -> None:
         self.module = module
@@ -98,7 +98,7 @@ class _Walk:
     ) -> None:
         function = Function(self.module, self.file, path, kind, line)
         self.found.append(function)
-        scope = _Scope(function)
+        scope = _InventoryScope(function)
         if arguments is not None:
             scope.parameters(arguments)
         for node in body:
@@ -122,7 +122,7 @@ class _Walk:
             self.scope([node.body], path, "lambda", node.lineno, node.args)
 
 
-class _Scope(ast.NodeVisitor):
+class _InventoryScope(ast.NodeVisitor):
     """Collects what one scope sets, and the functions that begin in it."""
 
     def __init__(self, function: Function) -> None:

@@ -1,7 +1,7 @@
 """Where a module's source lies, found without importing anything of the program.
 
 Importing a parent package to find a submodule, as `importlib.util.find_spec` does, would run the
-program's code. Here each path entry's own finder is asked instead, level by level.
+program's code. Here each path entry's own finder looks instead, level by level.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def inherited_path() -> list[str]:
 def find(module: str, path: Sequence[str]) -> Source | None:
     """The source of a module along `path`, None if there is none. Raises NoSource.
 
-    Editable installs' finders on `sys.meta_path` are asked for top-level names only: what they do
+    Editable installs' finders on `sys.meta_path` look for top-level names only: what they do
     below that level may import.
     """
     if module in sys.builtin_module_names:

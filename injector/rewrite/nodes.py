@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 LOAD = ast.Load()
 STORE = ast.Store()
 
-Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+ScopeNode = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 """The nodes whose code has a namespace of its own and can be named by a path."""
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -35,7 +35,7 @@ class Spot(NamedTuple):
 NOWHERE = Spot(-1, -1, -1, -1)
 """No place: what the compiler itself uses for the ``return None`` it adds.
 
-Such an instruction takes the line of whatever ran before it, so that no tracer is told of a new line.
+Such an instruction takes the line of whatever ran before it, so that no tracer sees a new line.
 What only runs after an exception has no line at all.
 """
 
@@ -262,7 +262,7 @@ def future_end(body: Sequence[ast.stmt]) -> int:
 _SILENT = (ast.Global, ast.Nonlocal)
 
 
-def entry(body: Sequence[ast.stmt], scope: Scope) -> Spot:
+def entry(body: Sequence[ast.stmt], scope: ScopeNode) -> Spot:
     """Where a body begins to run: the place for what we add at its start."""
     start = block_start(body, isinstance(scope, FUNCTIONS))
     if start is not None:

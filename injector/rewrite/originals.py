@@ -1,29 +1,41 @@
-"""Functions leave the process as they were written.
+"""What others than Python see of a probed function is the function as it was written.
 
-cloudpickle (its own, and the copies in joblib, Ray, PySpark and others) and dill pickle a function by
-its code object. Where that code is ours, they are given the original, so that whoever loads it needs
-to know nothing of us. Nothing is done, and nothing costs anything, until such a pickler is imported.
+Picklers of code objects (cloudpickle, in joblib, Ray and PySpark too, and dill) take a function by its
+code: a process that loads it needs nothing of ours. Dynamo is given the original code, with the
+overriding hooks, which are part of what the program shall do, and nothing else: graphs, graph breaks
+and guards are those of the plain program, and hooks fire where code runs uncompiled. A hook that is
+met in a trace all the same is a function that gives back its argument. Numba reads bytecode, and would
+refuse the name of a hook in it: it is given a twin with the original code.
+
+Nothing is imported or costs anything here until the program imports one of them.
 """
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+    from types import CodeType, FunctionType, ModuleType
     from typing import Any
 
     from .engine import Engine
 
+    Traced = Callable[..., Any]
+    Lookup = Callable[[CodeType], CodeType | None]
+
+_Function: Any = type(lambda: None)
 _Code: Any = type((lambda: None).__code__)
 
 
 def watch(engine: Engine) -> None:
-    """Teach picklers of code objects, when they are imported, to ask for the original."""
+    """Wait for picklers of code objects and for compilers to be imported."""
     for name in ("*.cloudpickle", "*.cloudpickle_fast"):
         engine.after_import(name, lambda module: _teach_cloudpickle(engine, module))
     engine.after_import("dill._dill", lambda module: _teach_dill(engine, module))
     engine.after_import("dill.detect", _teach_dill_to_look)
+    _watch_compilers(engine)
 
 
 def _teach_cloudpickle(engine: Engine, module: ModuleType) -> None:
@@ -70,3 +82,134 @@ def _original_first(
 
     ask._asks = engine  # type: ignore[attr-defined]
     return ask
+
+
+_NEEDED = (
+    "torch._dynamo",
+    "torch._dynamo.convert_frame",
+    "torch._dynamo.variables.functions",
+    "torch._dynamo.variables.builder",
+)
+
+
+def _watch_compilers(engine: Engine) -> None:
+    """When a compiler is imported, give it original code; make Dynamo look through every hook."""
+    listening = False
+
+    def imported(module: ModuleType) -> None:
+        nonlocal listening
+        if not listening and _complete():
+            listening = True
+            _quietly(trace_originals, engine.traced)
+            engine.each_hook(transparent)
+
+    def numba_imported(module: ModuleType) -> None:
+        def original(code: CodeType) -> CodeType | None:
+            found = engine.original(code)
+            if found is not None:
+                engine.note_compiled(code)
+            return found
+
+        compile_originals(module, original)
+
+    engine.after_import("numba.core.bytecode", numba_imported)
+    for name in _NEEDED:  # whichever is complete last: torches differ in what imports what
+        engine.after_import(name, imported)
+
+
+def _complete() -> bool:
+    modules = [sys.modules.get(name) for name in _NEEDED]
+    specs = [getattr(module, "__spec__", None) for module in modules]
+    return not any(getattr(spec, "_initializing", True) for spec in specs)
+
+
+def trace_originals(lookup: Lookup) -> None:
+    """Let Dynamo compile and inline ``lookup(code)`` instead of ``code``, where that is not None.
+
+    Raises AttributeError where this Dynamo has other parts than those from 2.0 to 2.13.
+    """
+    frames = sys.modules["torch._dynamo.convert_frame"]
+    function = sys.modules["torch._dynamo.variables.functions"].UserFunctionVariable
+    compile_frame, get_code = frames._compile, function.get_code
+
+    def _compile(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+        return compile_frame(lookup(code) or code, *args, **kwargs)
+
+    def own_code(self: Any) -> Any:
+        code = get_code(self)
+        return lookup(code) or code
+
+    frames._compile, function.get_code = _compile, own_code  # type: ignore[attr-defined]
+
+
+def transparent(hook: Callable[..., Any], traced: Traced | None = None) -> None:
+    """Let Dynamo trace ``traced`` where a program calls ``hook``: by default, what it is given.
+
+    Nothing happens where Dynamo is not loaded. ``traced`` is a function without defaults or closure
+    (guards on these would be looked for on the hook), or something torch itself knows.
+    """
+    if _complete() and not _quietly(_by_identity, hook, traced or _first):
+        _quietly(_by_substitution, hook, traced or _first)
+
+
+def _first(*arguments: Any) -> Any:
+    return arguments[0] if arguments else None
+
+
+def _by_identity(hook: Any, traced: Any) -> None:
+    """The way that leaves no guard: a hook may then be exchanged without compiling anew."""
+    builder = sys.modules["torch._dynamo.variables.builder"].VariableBuilder
+    variable = sys.modules["torch._dynamo.variables.functions"].UserFunctionVariable
+
+    def found(self: Any, value: Any) -> Any:
+        return variable(traced) if isinstance(traced, _Function) else self._wrap(traced)
+
+    builder._id_dispatch()[id(hook)] = found
+    _kept.append(hook)  # an id is only good for as long as its object lives
+
+
+def _by_substitution(hook: Any, traced: Any) -> None:
+    """The public way (torch 2.5 and later), with a guard on the hook's identity."""
+    substitute = sys.modules["torch._dynamo"].substitute_in_graph
+    substitute(hook, skip_signature_check=True)(traced)
+
+
+def _quietly(act: Callable[..., None], *args: Any) -> bool:
+    """Whether ``act`` did it: a Dynamo in which it cannot be done traces the hooks' own code."""
+    try:
+        act(*args)
+    except Exception:
+        return False
+    return True
+
+
+_kept: list[Any] = []
+
+
+def compile_originals(module: ModuleType, lookup: Lookup) -> None:
+    """Let Numba read ``lookup(code)`` instead of a function's code, where that is not None.
+
+    Raises AttributeError where this Numba reads functions elsewhere.
+    """
+    identity: Any = module.FunctionIdentity
+    from_function = identity.from_function.__func__
+
+    def original(cls: Any, pyfunc: Any) -> Any:
+        code = lookup(pyfunc.__code__) if isinstance(pyfunc, _Function) else None
+        return from_function(cls, pyfunc if code is None else twin(pyfunc, code))
+
+    identity.from_function = classmethod(original)
+
+
+def twin(function: FunctionType, code: CodeType) -> FunctionType:
+    """Another function that is like ``function`` in all but its code."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    defaults = function.__defaults__
+    made: FunctionType = _Function(code, function.__globals__, function.__name__, defaults, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__annotations__ = function.__annotations__
+    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
+    made.__doc__ = function.__doc__
+    made.__dict__.update(function.__dict__)
+    return made

@@ -5,7 +5,7 @@ Precedences and meaning are those of ptera's selectors.
 
 from __future__ import annotations
 
-from .tree import ABSENT, BEGIN, END, Call, Element, SelectorError, Unread, Value
+from .selector_tree import ABSENT, BEGIN, END, Call, Element, SelectorError, Unread, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,15 +1,34 @@
-"""What is asked of the rewriter, and what it answers.
+"""Requests to the rewriter, and its answers.
 
 These three records are the whole vocabulary between the rewriter and the rest of the house.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple
 else:
-    from .records import NamedTuple
+
+    class _Fields(type):
+        """Turns the annotations of a class into the fields of a named tuple.
+
+        Every process of every probed program imports this, and ``typing`` would cost it 5 ms.
+        """
+
+        def __new__(cls, name, bases, body):
+            fields = body.get("__annotations__")
+            if not isinstance(fields, dict):
+                return super().__new__(cls, name, bases, body)
+            defaults = [body[field] for field in fields if field in body]
+            base = namedtuple(name, fields, defaults=defaults)
+            return type(name, (base,), {"__slots__": (), "__doc__": body.get("__doc__")})
+
+    class NamedTuple(metaclass=_Fields):
+        """Base of the records, as ``typing.NamedTuple`` is."""
+
 
 MAIN = "__main__"
 """The module name that selectors starting with ``//`` name: the program itself."""
@@ -29,7 +48,7 @@ class Request(NamedTuple):
     """Qualified name inside the module, ``()`` for the module's own level."""
     variable: str | None
     """``"loss"``, ``"self.loss"``, ``"#enter"``, …; ``None`` for every variable. ``".to"`` stands for
-    the calls of every method ``to``, whose hook is called :func:`injector.rewrite.methods.hook_of`."""
+    the calls of every method ``to``, whose hook is called :func:`injector.rewrite.method_calls.hook_of`."""
     captures: tuple[str, ...] = ()
     """Other variables of the same function whose values travel with the event."""
     override: bool = False
@@ -38,13 +57,13 @@ class Request(NamedTuple):
     """Only variables annotated with this tag."""
     gate: str | None = None
     """Name of a callable in builtins that says, without arguments, that the function may run as it was
-    written. It is asked where all of a function's hooks have the same gate, nothing is defined in it and
+    written. It is called where all of a function's hooks have the same gate, nothing is defined in it and
     its body is short."""
     returns: str | None = None
     """Only functions whose result is annotated with this tag: ``def f() -> "@Tag"``."""
 
 
-class Landing(NamedTuple):
+class Match(NamedTuple):
     """A place where a request was met."""
 
     request: Request
@@ -60,7 +79,7 @@ class Landing(NamedTuple):
     definition comprehension read scope binding wrapped call``."""
 
 
-class Miss(NamedTuple):
+class Unmatched(NamedTuple):
     """A request that found nothing, with what would have been right."""
 
     request: Request

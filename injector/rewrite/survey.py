@@ -14,17 +14,16 @@ from types import (
 )
 from typing import Any
 
-from .follow import is_closed, on_demand, starred, statement, ways
 from .locate import NoSource, Program, Source
-from .methods import is_method
-from .nearest import explain
-from .request import ANYWHERE, Landing, Miss, Request
+from .method_calls import is_method
+from .names import explain, is_closed, on_demand, starred, statement, ways
+from .request import ANYWHERE, Match, Request, Unmatched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .follow import Way
+    from .names import Way
 
 MOST_HOPS = 8
 """How many imports and base classes are followed from a name to what it stands for."""
@@ -34,16 +33,16 @@ _WRAPPABLE = ("#enter", "#exit", "#error", "#value", "#scope")
 
 
 def survey(
-    program: Program, asked: Iterable[tuple[Request, Any]]
-) -> tuple[list[Landing], list[Miss]]:
-    """Landings and misses of requests, each with the object it is for or None.
+    program: Program, wanted: Iterable[tuple[Request, Any]]
+) -> tuple[list[Match], list[Unmatched]]:
+    """Matches of requests, and requests without one, each with the object it is for or None.
 
     Names are followed through imports and base classes as far as the sources tell; what only the
-    running program decides comes back as a landing of kind ``binding``.
+    running program decides comes back as a match of kind ``binding``.
     """
-    found: list[Landing | Miss] = []
+    found: list[Match | Unmatched] = []
     by_module: dict[str, list[Request]] = {}
-    for request, target in asked:
+    for request, target in wanted:
         if is_method(request.variable):
             found += _calls(program, request)
         elif target is None:
@@ -52,13 +51,13 @@ def survey(
             found += _in_object(program, request, target)
     for module, requests in by_module.items():
         found += _in_module(program, module, requests, 0)
-    landings = [one for one in found if isinstance(one, Landing)]
-    met = {landing.request.hook for landing in landings}
-    misses = [one for one in found if isinstance(one, Miss)]
-    return landings, [miss for miss in misses if miss.request.hook not in met]
+    matches = [one for one in found if isinstance(one, Match)]
+    met = {match.request.hook for match in matches}
+    unmatched = [one for one in found if isinstance(one, Unmatched)]
+    return matches, [failed for failed in unmatched if failed.request.hook not in met]
 
 
-def _calls(program: Program, request: Request) -> Iterator[Landing | Miss]:
+def _calls(program: Program, request: Request) -> Iterator[Match | Unmatched]:
     """Where a method is called in the program's own files: those beside it, imported or not."""
     from . import transform
 
@@ -71,18 +70,20 @@ def _calls(program: Program, request: Request) -> Iterator[Landing | Miss]:
             tree, text = ast.parse(source.text, source.file), source.text
         except (NoSource, SyntaxError, ValueError):
             continue
-        asked = [request._replace(module=module, path=ANYWHERE)]
+        wanted = [request._replace(module=module, path=ANYWHERE)]
         about = {"module": module, "filename": source.file, "source": text}
-        for landing in transform.rewrite(tree, asked, **about)[0]:
+        for match in transform.rewrite(tree, wanted, **about)[0]:
             none = False
-            yield landing._replace(request=request)
+            yield match._replace(request=request)
     if none:
-        yield Miss(request, f"no call of a method {request.variable} in the program's own files")
+        yield Unmatched(
+            request, f"no call of a method {request.variable} in the program's own files"
+        )
 
 
 def _in_module(
     program: Program, module: str, requests: list[Request], hops: int
-) -> Iterator[Landing | Miss]:
+) -> Iterator[Match | Unmatched]:
     try:
         source = program.find(module)
     except NoSource:
@@ -98,24 +99,24 @@ def _in_module(
 
 def _in_source(
     program: Program, source: Source, requests: list[Request], hops: int
-) -> Iterator[Landing | Miss]:
+) -> Iterator[Match | Unmatched]:
     from . import transform
 
     try:
         text = source.text
         tree = ast.parse(text, source.file)
-        landings, left = transform.explain(
+        matches, left = transform.explain(
             tree, requests, module=source.module, filename=source.file, source=text
         )
     except (SyntaxError, ValueError) as error:
         for request in requests:
-            yield Miss(request, f"{source.file} does not parse: {error}")
+            yield Unmatched(request, f"{source.file} does not parse: {error}")
         return
-    for landing in landings:
-        if landing.kind == "binding" and hops < MOST_HOPS:
-            yield from _follow(program, source, landing, hops + 1)
+    for match in matches:
+        if match.kind == "binding" and hops < MOST_HOPS:
+            yield from _follow(program, source, match, hops + 1)
         else:
-            yield landing
+            yield match
     for request, reason in left:
         found = _starred(program, source, request, hops + 1)
         if found:
@@ -124,13 +125,13 @@ def _in_source(
         line = on_demand(source, request.path[0]) if request.path else 0
         if line:
             where = text.split("\n")[line - 1].strip()
-            yield Landing(request, source.module, "", source.file, line, where, "binding")
+            yield Match(request, source.module, "", source.file, line, where, "binding")
             continue
-        miss = explain(request, program)
-        yield miss._replace(reason=reason) if reason else miss
+        failed = explain(request, program)
+        yield failed._replace(reason=reason) if reason else failed
 
 
-def _starred(program: Program, source: Source, request: Request, hops: int) -> list[Landing]:
+def _starred(program: Program, source: Source, request: Request, hops: int) -> list[Match]:
     """What comes by `from module import *`, which does not call the module's `__getattr__`."""
     if not request.path or hops > MOST_HOPS:
         return []
@@ -138,7 +139,7 @@ def _starred(program: Program, source: Source, request: Request, hops: int) -> l
         found = [
             one
             for one in _along(program, source, request, way, hops)
-            if isinstance(one, Landing)
+            if isinstance(one, Match)
             and not (one.kind == "binding" and one.source.startswith("def __getattr__"))
         ]
         if found:
@@ -146,16 +147,16 @@ def _starred(program: Program, source: Source, request: Request, hops: int) -> l
     return []
 
 
-def _wrapped(request: Request, module: str, name: str) -> Landing | Miss:
+def _wrapped(request: Request, module: str, name: str) -> Match | Unmatched:
     if request.variable not in _WRAPPABLE or request.captures:
-        return Miss(request, f"{module}.{name} {_NO_CODE}")
-    return Landing(request, module, name, "", 0, "", "wrapped")
+        return Unmatched(request, f"{module}.{name} {_NO_CODE}")
+    return Match(request, module, name, "", 0, "", "wrapped")
 
 
 # --- objects that are loaded already -------------------------------------------------------------
 
 
-def _in_object(program: Program, request: Request, target: Any) -> Iterator[Landing | Miss]:
+def _in_object(program: Program, request: Request, target: Any) -> Iterator[Match | Unmatched]:
     function = _function_of(target)
     source = _source_of(function) if function is not None else None
     if function is None or source is None:
@@ -167,13 +168,13 @@ def _in_object(program: Program, request: Request, target: Any) -> Iterator[Land
         yield one._replace(request=request)
 
 
-def _of_c(request: Request, target: Any) -> Landing | Miss:
+def _of_c(request: Request, target: Any) -> Match | Unmatched:
     """What has no Python code is wrapped where modules have it under a name."""
     thing = target if hasattr(target, "__qualname__") else type(target)
     if isinstance(target, _DESCRIPTORS):
         owner = target.__objclass__
         where = f"{owner.__module__}.{owner.__qualname__}"
-        return Miss(request, f"{where}.{target.__name__} is a method of a class made in C")
+        return Unmatched(request, f"{where}.{target.__name__} is a method of a class made in C")
     return _wrapped(request, getattr(thing, "__module__", None) or "", thing.__qualname__)
 
 
@@ -224,10 +225,10 @@ def _source_of(function: FunctionType) -> Source | None:
 
 
 def _follow(
-    program: Program, source: Source, landing: Landing, hops: int
-) -> Iterator[Landing | Miss]:
-    request = landing.request
-    node = statement(source, landing.line)
+    program: Program, source: Source, match: Match, hops: int
+) -> Iterator[Match | Unmatched]:
+    request = match.request
+    node = statement(source, match.line)
     if isinstance(node, ast.ClassDef) and len(request.path) == 1:
         yield from _called_class(program, source, request, hops)
         return
@@ -236,19 +237,19 @@ def _follow(
         return
     found = list(ways(program, source, request.path, node))
     results = _first(program, source, request, found, hops)
-    yield from results if results is not None else [landing]
+    yield from results if results is not None else [match]
 
 
 def _called_class(
     program: Program, source: Source, request: Request, hops: int
-) -> Iterator[Landing | Miss]:
+) -> Iterator[Match | Unmatched]:
     """A class that is called runs its `__init__`, or else its `__new__`."""
     if request.variable not in _WRAPPABLE:
         yield explain(request, program)
         return
     made = [(source.module, (*request.path, name)) for name in ("__init__", "__new__")]
     results = _first(program, source, request, made, hops) or []
-    if any(isinstance(one, Landing) for one in results):
+    if any(isinstance(one, Match) for one in results):
         yield from results
     else:
         yield _wrapped(request, source.module, ".".join(request.path))
@@ -256,25 +257,25 @@ def _called_class(
 
 def _first(
     program: Program, source: Source, request: Request, found: list[Way], hops: int
-) -> list[Landing | Miss] | None:
-    """What comes of the first way that leads somewhere; None if it cannot be told."""
-    misses: list[Landing | Miss] = []
+) -> list[Match | Unmatched] | None:
+    """What comes of the first way that leads somewhere; None if the sources do not tell."""
+    unmatched: list[Match | Unmatched] = []
     for module, path in found:
         results = list(_along(program, source, request, (module, path), hops))
-        if any(isinstance(one, Landing) for one in results):
-            return [one for one in results if isinstance(one, Landing)]
-        misses += results
-    return misses[:1] if misses and len(misses) == len(found) else None
+        if any(isinstance(one, Match) for one in results):
+            return [one for one in results if isinstance(one, Match)]
+        unmatched += results
+    return unmatched[:1] if unmatched and len(unmatched) == len(found) else None
 
 
 def _along(
     program: Program, source: Source, request: Request, way: Way, hops: int
-) -> Iterator[Landing | Miss]:
+) -> Iterator[Match | Unmatched]:
     module, path = way
     onward = request._replace(module=module, path=path)
     if not path:
         own = (f"/{module}/ > {request.variable}",)
-        yield Miss(request, f"{module} is a module and not a function", own)
+        yield Unmatched(request, f"{module} is a module and not a function", own)
     elif module == source.module:
         for one in _in_source(program, source, [onward], hops):
             yield one._replace(request=request)

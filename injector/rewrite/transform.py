@@ -31,6 +31,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from .facts import COMPREHENSIONS, tags
 from .nodes import (
     FUNCTIONS,
     NOWHERE,
@@ -44,18 +45,16 @@ from .nodes import (
     put,
     run,
 )
-from .paths import Place, find, imports
-from .plan import Hook, Plan, Record
-from .request import ANYWHERE, Landing, Request
-from .scope import COMPREHENSIONS, tags
-from .weave import Weaver, around
+from .request import ANYWHERE, Match, Request
+from .scopes import Hook, MatchLog, NamedScope, ScopeHooks, find, imports
+from .statements import StatementRewriter, around
 
 MOST_BLOCKS = 20
 """So many blocks may be nested in one function, says the compiler."""
 
 SHORT = 8
 """Lines of a body that is there twice, with hooks and without, where there is a gate. What takes longer
-to run does not notice that hooks are asked."""
+to run does not notice a gate."""
 
 _SURROUNDING = ("#exit", "#error", "#scope")
 _UNSHARED = (*FUNCTIONS, ast.ClassDef, ast.Lambda, *COMPREHENSIONS, ast.Yield, ast.YieldFrom)
@@ -66,35 +65,35 @@ _COMPOUND |= {getattr(ast, "TryStar", ast.Try)}
 
 def rewrite(
     tree: ast.Module, requests: Sequence[Request], *, module: str, filename: str, source: str
-) -> tuple[list[Landing], list[Request]]:
+) -> tuple[list[Match], list[Request]]:
     """Put hooks into ``tree``, in place, where ``requests`` say.
 
-    Returns where they landed, in the order of the source, and the requests that found nothing.
+    Returns where they matched, in the order of the source, and the requests that found nothing.
     """
-    landings, misses = explain(tree, requests, module=module, filename=filename, source=source)
-    return landings, [request for request, _ in misses]
+    matches, unmatched = explain(tree, requests, module=module, filename=filename, source=source)
+    return matches, [request for request, _ in unmatched]
 
 
 def explain(
     tree: ast.Module, requests: Sequence[Request], *, module: str, filename: str, source: str
-) -> tuple[list[Landing], list[tuple[Request, str]]]:
+) -> tuple[list[Match], list[tuple[Request, str]]]:
     """Like :func:`rewrite`, with a reason for each request that found nothing (``""`` if plain)."""
-    record = Record(module, filename, source)
+    record = MatchLog(module, filename, source)
     places = find(tree, requests)
     bindings, imported = _bindings(tree, requests, places)
     if (bindings or imported) and not (places and places[0].node is tree):
-        places.insert(0, Place(tree, "", None))
+        places.insert(0, NamedScope(tree, "", None))
     for place in places:
         place.requests = [r for r in place.requests if _is_tagged(place, r, record)]
         top = place.node is tree
-        plan = Plan(place, bindings if top else (), imported if top else ())
-        _Scope(plan, record).weave()
-    record.landings.sort(key=lambda landing: landing.line)
-    missed = [request for request in requests if id(request) not in record.landed]
-    return record.landings, [(request, record.reasons.get(id(request), "")) for request in missed]
+        plan = ScopeHooks(place, bindings if top else (), imported if top else ())
+        _ScopeRewriter(plan, record).instrument()
+    record.matches.sort(key=lambda match: match.line)
+    missed = [request for request in requests if id(request) not in record.matched]
+    return record.matches, [(request, record.reasons.get(id(request), "")) for request in missed]
 
 
-def _is_tagged(place: Place, request: Request, record: Record) -> bool:
+def _is_tagged(place: NamedScope, request: Request, record: MatchLog) -> bool:
     """Whether a function's result has the tag that a request wants of it."""
     if request.returns is None:
         return True
@@ -106,7 +105,7 @@ def _is_tagged(place: Place, request: Request, record: Record) -> bool:
 
 
 def _bindings(
-    tree: ast.Module, requests: Sequence[Request], places: Sequence[Place]
+    tree: ast.Module, requests: Sequence[Request], places: Sequence[NamedScope]
 ) -> tuple[list[Hook], list[Hook]]:
     """Requests for what a name of the module is bound to by something else than its definition.
 
@@ -120,10 +119,10 @@ def _bindings(
     return bindings, [Hook(request, "&", "binding") for request in also]
 
 
-class _Scope(Weaver):
+class _ScopeRewriter(StatementRewriter):
     """The frame of one scope: what happens when it is entered and left."""
 
-    def weave(self) -> None:
+    def instrument(self) -> None:
         """Put the hooks into the scope's node."""
         node = self.plan.place.node
         if isinstance(node, ast.Lambda):
@@ -162,7 +161,7 @@ class _Scope(Weaver):
         if (body[-1].end_lineno or 0) - body[0].lineno >= SHORT:
             return None
         if any(isinstance(inner, _UNSHARED) for part in body for inner in ast.walk(part)):
-            return None  # its code would be there twice, and nobody could tell which is which
+            return None  # its code would be there twice, and the two could not be told apart
         from copy import deepcopy
 
         where = entry(body, node)
@@ -210,7 +209,7 @@ class _Scope(Weaver):
             return
         line = self.plan.place.node.body[-1].lineno  # type: ignore[index]
         for hook in hooks:
-            self.record.land(hook, self.plan.place.function, line, "return")
+            self.record.add_match(hook, self.plan.place.function, line, "return")
 
         def leave() -> ast.stmt:
             value: ast.expr | None = constant(None, NOWHERE) if hooks else None
@@ -244,8 +243,8 @@ class _Scope(Weaver):
         bound = facts.assigned | facts.targets | facts.quiet | facts.deleted
         bound |= {arg.arg for arg in facts.params}
         wild = isinstance(self.plan.place.node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        asked = self.plan.variables or (wild and self.plan.wild)
-        for variable in sorted(facts.loads.keys() - bound) if asked else ():
+        named = self.plan.variables or (wild and self.plan.wild)
+        for variable in sorted(facts.loads.keys() - bound) if named else ():
             hooks = [hook for hook in self.plan.variable(variable) if hook.kind is None]
             hooks = [hook for hook in hooks if not hook.wild or (wild and not hook.override)]
             if not hooks:

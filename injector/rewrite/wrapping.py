@@ -18,7 +18,7 @@ from typing import Any
 from .request import Request
 
 VARIABLES = ("#enter", "#exit", "#value", "#error", "#scope")
-"""What can be told about something whose code cannot be seen."""
+"""The events of something whose code cannot be seen."""
 
 Define = Callable[[Any, Any], None]
 
@@ -26,7 +26,7 @@ _hooks = builtins.__dict__
 
 
 class _Plan:
-    """The hooks of one stand-in, by what they are told."""
+    """The hooks of one stand-in, by their events."""
 
     __slots__ = ("enter", "error", "leave", "requests", "scopes", "telling", "value")
 

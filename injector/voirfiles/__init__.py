@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any, NamedTuple
 else:
-    from injector.rewrite.records import NamedTuple
+    from injector.rewrite.request import NamedTuple
 
 FOLDER = shipped_folder("voirfiles")
 

@@ -16,7 +16,7 @@ from injector.measure import marks
 from injector.measure.measures import Measures
 from injector.measure.regions import Region, RegionHooks
 from injector.probe import points
-from injector.rewrite.methods import Sought, hook_of
+from injector.rewrite.method_calls import MethodCalls, hook_of
 from injector.rewrite.transform import rewrite
 
 PLAIN = """
@@ -54,7 +54,9 @@ class Moved:
 
     def program(self, source=PLAIN):
         source = textwrap.dedent(source)
-        requests = Sought(["move", "bit_length"]).requests(compile(source, "train.py", "exec"), "m")
+        requests = MethodCalls(["move", "bit_length"]).requests(
+            compile(source, "train.py", "exec"), "m"
+        )
         tree = ast.parse(source, "train.py")
         rewrite(tree, requests, module="m", filename="train.py", source=source)
         space = {"__name__": "__main__"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from injector.probe.compiled import Delegate
 from injector.probe.points import _looking
-from injector.rewrite.request import ANYWHERE, Landing, Request
+from injector.rewrite.request import ANYWHERE, Match, Request
 from injector.rewrite.transform import explain
 
 POINTS = (
@@ -52,7 +52,7 @@ def define(name: str, hook: Callable[..., Any]) -> None:
 
 def weave(
     source: str, requests: Sequence[Request], filename: str = "woven.py", module: str = "m"
-) -> tuple[CodeType, list[Landing], list[tuple[Request, str]]]:
+) -> tuple[CodeType, list[Match], list[tuple[Request, str]]]:
     """A text's code with hooks, where they landed, and what found nothing, with its reason."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -157,7 +157,7 @@ class Played:
         self.seen: list[Any] = []
         """What the hooks were called with: ``value``, or a tuple where there was more."""
         self.result: Any = None
-        self.landings: list[Landing] = []
+        self.landings: list[Match] = []
         self.misses: list[tuple[Request, str]] = []
         self.namespace: dict[str, Any] = {}
 

@@ -16,8 +16,8 @@ import pytest
 from injector.rewrite import locate
 from injector.rewrite.inventory import Function, inventory
 from injector.rewrite.locate import NoSource, Program, display, files, find, module_files
-from injector.rewrite.nearest import explain
-from injector.rewrite.request import Landing, Miss, Request
+from injector.rewrite.names import explain
+from injector.rewrite.request import Match, Request, Unmatched
 from injector.rewrite.selector import parse
 from injector.rewrite.survey import survey
 from injector.rewrite.transform import explain as where
@@ -516,7 +516,7 @@ def test_broken_neighbours_are_passed_over(project: Path) -> None:
 
 
 def test_large_folders_are_searched_by_text(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("injector.rewrite.nearest.MOST_PARSED", 1)
+    monkeypatch.setattr("injector.rewrite.names.MOST_PARSED", 1)
     program = Program.script("train.py")
     assert explain(asked("//train_step > out"), program).nearest
     assert not explain(asked("//train_stpe > xyz"), program).nearest
@@ -534,8 +534,8 @@ def landed(text: str, target: object = None) -> list[str]:
     return [_brief(one) for one in (*landings, *misses)]
 
 
-def _brief(one: Landing | Miss) -> str:
-    if isinstance(one, Miss):
+def _brief(one: Match | Unmatched) -> str:
+    if isinstance(one, Unmatched):
         return f"miss: {one.reason}"
     return f"{os.path.basename(one.file)}:{one.line} {one.kind}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
-from injector.rewrite.jitting import compile_originals, twin
+from injector.rewrite.originals import compile_originals, twin
 
 
 def make(text: str, **names: Any) -> FunctionType:

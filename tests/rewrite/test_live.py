@@ -322,11 +322,11 @@ def h(x):
 
 
 def test_one_pass_for_a_batch(woven, module, monkeypatch):
-    from injector.rewrite import live
+    from injector.rewrite import exchange
 
     passes = []
-    collect = live._living
-    monkeypatch.setattr(live, "_living", lambda *args: passes.append(1) or collect(*args))
+    collect = exchange._living
+    monkeypatch.setattr(exchange, "_living", lambda *args: passes.append(1) or collect(*args))
     requests = []
     for name in ("batch_a", "batch_b", "batch_c"):
         module(name, PLAIN, load=True)

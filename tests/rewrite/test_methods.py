@@ -17,8 +17,8 @@ from rewriting import differences, plainly, weave
 
 from injector.origin import LIBRARY, PACKAGE, PROGRAM, origin
 from injector.rewrite.engine import Engine
-from injector.rewrite.methods import Sought, hook_of
-from injector.rewrite.request import ANYWHERE, Landing
+from injector.rewrite.method_calls import MethodCalls, hook_of
+from injector.rewrite.request import ANYWHERE, Match
 
 FORMS = """
 def f(x, d, a, k):
@@ -69,7 +69,7 @@ def others(x, y, z):
 
 def woven_code(source, *methods, filename="woven.py"):
     """The text's code with the calls of ``methods`` hooked, and where."""
-    requests = Sought(methods).requests(plainly(source, filename), "__main__")
+    requests = MethodCalls(methods).requests(plainly(source, filename), "__main__")
     code, landings, _ = weave(source, requests, filename)
     return code, landings
 
@@ -224,12 +224,12 @@ def test_where_a_file_comes_from(file, expected):
     ],
 )
 def test_which_modules_are_the_programs_own(module, file, own):
-    sought = Sought(["to"], ["torch"])
+    sought = MethodCalls(["to"], ["torch"])
     sought.packages.add("pkg")
     assert sought.own(module, file) is own
     code = plainly("x.to(1)", file)
     assert sought.asks(code, module) is own
-    assert not Sought([], ["torch"]).asks(code, module)
+    assert not MethodCalls([], ["torch"]).asks(code, module)
 
 
 def test_only_functions_that_read_the_name_are_looked_at():
@@ -243,15 +243,15 @@ def test_only_functions_that_read_the_name_are_looked_at():
     z.to(1)
     """
     code = plainly(textwrap.dedent(source))
-    found = Sought(["to", "cuda", "wait"]).requests(code, "m")
+    found = MethodCalls(["to", "cuda", "wait"]).requests(code, "m")
     assert {(r.path, r.variable, r.hook, r.module) for r in found} == {
         ((), ".to", "injector:.to", "m"),
         (("A", "m", "n"), ".to", "injector:.to", "m"),
         (("A", "other"), ".cuda", "injector:.cuda", "m"),
     }
     nameless = plainly("def f(): return lambda: x.to(1)\ny.to(2)")
-    assert [r.path for r in Sought(["to"]).requests(nameless, "m")] == [ANYWHERE]
-    assert not Sought(["to"]).asks(plainly("def f(): return x.cuda()"), "m")
+    assert [r.path for r in MethodCalls(["to"]).requests(nameless, "m")] == [ANYWHERE]
+    assert not MethodCalls(["to"]).asks(plainly("def f(): return x.cuda()"), "m")
 
 
 # --- in a process ---------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_modules_are_hooked_as_they_load(woven, module, told):
     made = importlib.import_module("own_helper")
     assert made.send(made.Box()) == [1] and made.Box().keep() == [2]
     assert told == [[1], [2]]
-    landings = [found for found in woven.reports if isinstance(found, Landing)]
+    landings = [found for found in woven.reports if isinstance(found, Match)]
     assert {(landing.function, landing.line) for landing in landings} == {
         ("send", 4),
         ("Box.keep", 9),
@@ -396,7 +396,7 @@ def test_runpy_meets_who_comes_while_another_is_asked(tmp_path):
 
 
 def test_joint_methods_count_where_all_of_them_are_called():
-    sought = Sought(["to", "step", "reset"], joint=["step", "reset"])
+    sought = MethodCalls(["to", "step", "reset"], joint=["step", "reset"])
     alone = compile("def f(o):\n    o.step()\n", "/x/m.py", "exec")
     both = compile("def f(o):\n    o.step()\ndef g(o):\n    o.reset()\n", "/x/m.py", "exec")
     beside = compile("def f(o):\n    o.step(o.to(1))\n", "/x/m.py", "exec")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from injector.rewrite import fallback, selector
+from injector.rewrite import selector
 from injector.rewrite.selector import (
     ABSENT,
     BEGIN,
@@ -27,7 +27,7 @@ ptera_selector = pytest.importorskip("ptera.selector")
 
 def by_ptera(text: str) -> Call:
     """ptera's tree of a selector in our form, wrapped as ptera wraps a lone variable."""
-    tree = fallback.convert(ptera_selector._select(text))
+    tree = selector.converted(ptera_selector._select(text))
     assert isinstance(tree, Call)
     return tree
 
@@ -124,7 +124,7 @@ def test_form_survives_being_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", FORMS)
 def test_ptera_is_not_needed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fallback, "read", lambda text: pytest.fail("ptera was asked"))
+    monkeypatch.setattr(selector, "ptera_tree", lambda text: pytest.fail("ptera was asked"))
     parse(text)
 
 
@@ -320,7 +320,7 @@ def test_without_ptera_the_first_error_stands(monkeypatch: pytest.MonkeyPatch) -
 
 def test_convert_refuses_what_is_no_tree() -> None:
     with pytest.raises(TypeError, match="no selector"):
-        fallback.convert([1])
+        selector.converted([1])
 
 
 def test_reading_imports_nothing() -> None:
@@ -334,7 +334,7 @@ def test_reading_imports_nothing() -> None:
         [sys.executable, "-S", "-c", source], cwd=root, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(
-        [f"injector.rewrite.{name}" for name in ("reader", "selector", "tree")]
+        [f"injector.rewrite.{name}" for name in ("reader", "selector", "selector_tree")]
     )
 
 

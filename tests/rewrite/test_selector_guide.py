@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.rewrite import fallback, selector
+from injector.rewrite import selector
 from injector.rewrite.locate import Program, Source
 from injector.rewrite.request import Request
 from injector.rewrite.selector import SelectorError, parse
@@ -86,7 +86,7 @@ def test_caret_of_the_page() -> None:
 def test_ptera_reads_every_example_so() -> None:
     reference = pytest.importorskip("ptera.selector")
     for text in SELECTORS:
-        assert fallback.convert(reference._select(text)) == parse(text)
+        assert selector.converted(reference._select(text)) == parse(text)
 
 
 VOIRFILE = """

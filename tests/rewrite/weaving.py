@@ -11,7 +11,7 @@ from pathlib import Path
 
 from injector.probe.points import _looking
 from injector.rewrite.engine import Engine
-from injector.rewrite.request import Landing, Miss, Request
+from injector.rewrite.request import Match, Request, Unmatched
 
 ROOT = Path(__file__).resolve().parents[2]
 _numbers = count(1000)
@@ -69,10 +69,12 @@ class Woven:
         return events
 
     def landings(self, request=None):
-        return [r for r in self.reports if isinstance(r, Landing) and request in (None, r.request)]
+        return [r for r in self.reports if isinstance(r, Match) and request in (None, r.request)]
 
     def misses(self, request=None):
-        return [r for r in self.reports if isinstance(r, Miss) and request in (None, r.request)]
+        return [
+            r for r in self.reports if isinstance(r, Unmatched) and request in (None, r.request)
+        ]
 
     def close(self):
         for name in self.hooks:

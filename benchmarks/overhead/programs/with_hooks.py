@@ -9,7 +9,7 @@ from collections import deque
 
 from injector.probe import define
 from injector.rewrite.engine import Engine
-from injector.rewrite.request import Miss, Request
+from injector.rewrite.request import Request, Unmatched
 
 keep = deque(maxlen=1000).append
 
@@ -28,7 +28,7 @@ WANTED = (
 
 
 def report(found):
-    if isinstance(found, Miss):
+    if isinstance(found, Unmatched):
         sys.exit(f"the benchmark's probe found nothing: {found}")
 
 

@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from .inline import Inliner
+from .expressions import ExpressionRewriter
 from .nodes import (
     NOWHERE,
     Spot,
@@ -23,12 +23,10 @@ from .nodes import (
     put,
     spot,
 )
-from .plan import Hook
-
-Loop = "ast.For | ast.AsyncFor | ast.While"
+from .scopes import Hook
 
 
-class Weaver(Inliner):
+class StatementRewriter(ExpressionRewriter):
     """Walks the statements of one scope; the scopes inside it are left alone."""
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -376,30 +374,30 @@ def around(
     return [*done, guarded(rest or [put(ast.Pass(), where)], error, final, where)]
 
 
-_Visitor = Callable[["Weaver", "ast.stmt", "list[ast.stmt]"], None]
+_Visitor = Callable[["StatementRewriter", "ast.stmt", "list[ast.stmt]"], None]
 _VISITORS: dict[type[ast.stmt], Callable[..., None]] = {
-    ast.Assign: Weaver.on_assign,
-    ast.AnnAssign: Weaver.on_annotated,
-    ast.AugAssign: Weaver.on_augmented,
-    ast.Import: Weaver.on_import,
-    ast.ImportFrom: Weaver.on_import,
-    ast.FunctionDef: Weaver.on_definition,
-    ast.AsyncFunctionDef: Weaver.on_definition,
-    ast.ClassDef: Weaver.on_definition,
-    ast.Global: Weaver.on_declaration,
-    ast.Nonlocal: Weaver.on_declaration,
-    ast.Return: Weaver.on_return,
-    ast.If: Weaver.on_if,
-    ast.For: Weaver.on_for,
-    ast.AsyncFor: Weaver.on_for,
-    ast.While: Weaver.on_while,
-    ast.With: Weaver.on_with,
-    ast.AsyncWith: Weaver.on_with,
-    ast.Try: Weaver.on_try,
-    ast.Match: Weaver.on_match,
+    ast.Assign: StatementRewriter.on_assign,
+    ast.AnnAssign: StatementRewriter.on_annotated,
+    ast.AugAssign: StatementRewriter.on_augmented,
+    ast.Import: StatementRewriter.on_import,
+    ast.ImportFrom: StatementRewriter.on_import,
+    ast.FunctionDef: StatementRewriter.on_definition,
+    ast.AsyncFunctionDef: StatementRewriter.on_definition,
+    ast.ClassDef: StatementRewriter.on_definition,
+    ast.Global: StatementRewriter.on_declaration,
+    ast.Nonlocal: StatementRewriter.on_declaration,
+    ast.Return: StatementRewriter.on_return,
+    ast.If: StatementRewriter.on_if,
+    ast.For: StatementRewriter.on_for,
+    ast.AsyncFor: StatementRewriter.on_for,
+    ast.While: StatementRewriter.on_while,
+    ast.With: StatementRewriter.on_with,
+    ast.AsyncWith: StatementRewriter.on_with,
+    ast.Try: StatementRewriter.on_try,
+    ast.Match: StatementRewriter.on_match,
 }
 for _kind in ("TryStar",):
     if hasattr(ast, _kind):
-        _VISITORS[getattr(ast, _kind)] = Weaver.on_try
+        _VISITORS[getattr(ast, _kind)] = StatementRewriter.on_try
 if hasattr(ast, "TypeAlias"):
-    _VISITORS[ast.TypeAlias] = Weaver.on_alias
+    _VISITORS[ast.TypeAlias] = StatementRewriter.on_alias

@@ -8,8 +8,8 @@ import sys
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from .request import MAIN, Miss, Request
-from .sheet import Compiler, Sheet
+from .module_source import Compiler, ModuleSource
+from .request import MAIN, Request, Unmatched
 
 if TYPE_CHECKING:
     import ast
@@ -19,36 +19,36 @@ Namespace = dict[str, Any]
 _external: Any = _frozen_importlib_external
 
 
-def read_sheet(
-    name: str, code: CodeType | None, namespace: Namespace, known: Sheet | None
-) -> Sheet | None:
-    """The sheet of a module, or None where it has no text that its code comes from.
+def read_source(
+    name: str, code: CodeType | None, namespace: Namespace, known: ModuleSource | None
+) -> ModuleSource | None:
+    """The source of a module, or None where it has no text that its code comes from.
 
     ``code`` is its original code when it is about to be executed, None when it is already loaded;
-    ``known`` is the sheet from before, good as long as the module is the one that was loaded.
+    ``known`` is the source from before, good as long as the module is the one that was loaded.
     """
     if code is None and known is not None:
         return known
     filename = code.co_filename if code is not None else namespace.get("__file__")
-    source = _text(name, filename, namespace)
-    if source is None or filename is None:
+    text = _text(name, filename, namespace)
+    if text is None or filename is None:
         return None
     loader = namespace.get("__loader__")
-    sheet = Sheet(name, filename, source, code, _compiler(loader, filename))
-    sheet.flags = _future_flags(code or _some_code(namespace, filename))
+    source = ModuleSource(name, filename, text, code, _compiler(loader, filename))
+    source.flags = _future_flags(code or _some_code(namespace, filename))
     if not _standard(loader):
-        sheet.forget_plain()
-        if not _repeats(sheet, code):
+        source.forget_plain()
+        if not _repeats(source, code):
             return None  # the loader makes its code in a way that cannot be repeated
-    if known is not None and known.source == source:
-        sheet.pinned = known.pinned
-    return sheet
+    if known is not None and known.text == text:
+        source.patches = known.patches
+    return source
 
 
-def _repeats(sheet: Sheet, code: CodeType | None) -> bool:
+def _repeats(source: ModuleSource, code: CodeType | None) -> bool:
     """Whether the loader compiles a tree that it is given, and that of the text to its own code."""
     try:
-        return sheet.takes_trees() and (code is None or sheet.plain == code)
+        return source.takes_trees() and (code is None or source.plain == code)
     except Exception:
         return False
 
@@ -159,23 +159,23 @@ def _with_tree(own: Any, loader: Any, tree: ast.Module, filename: str) -> Any:
         del namespace["compile"]
 
 
-def missing(sheet: Sheet | None, request: Request, reason: str = "") -> Miss:
-    """That ``request`` found nothing in a text, with names in it that are like what was asked for."""
+def missing(source: ModuleSource | None, request: Request, reason: str = "") -> Unmatched:
+    """That ``request`` found nothing in a text, with the names in it that are most like it."""
     where = "the program" if request.module == MAIN else request.module
     path = ".".join(request.path)
     variable = request.variable or "a variable"
     if request.category:
         variable += f" with the tag {request.category}"
     what = " in ".join(part for part in (variable, path) if part)
-    return Miss(request, reason or f"{what} not found in {where}", _nearest(sheet, request))
+    return Unmatched(request, reason or f"{what} not found in {where}", _nearest(source, request))
 
 
-def _nearest(sheet: Sheet | None, request: Request) -> tuple[str, ...]:
+def _nearest(source: ModuleSource | None, request: Request) -> tuple[str, ...]:
     try:
         from .inventory import inventory
-        from .nearest import nearest
+        from .names import nearest
 
-        known = inventory(sheet.source, sheet.module, sheet.filename) if sheet is not None else []
+        known = inventory(source.text, source.module, source.filename) if source is not None else []
         return nearest(request, known)
     except Exception:
         return ()  # a help that is not worth more than the message itself

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .places import find, function_at
-from .request import Landing, Request
-from .sheet import Quiet, Sheet, follow, is_function, walk
+from .module_source import ModuleSource, Quiet, follow, is_function, walk
+from .objects import find, function_at
+from .request import Match, Request
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -24,46 +24,48 @@ _CHUNKS = 8
 """How often more lines are taken when those taken are not yet a whole function."""
 
 
-class Excerpt:
-    """The text of one function, and the requests that are woven into it."""
+class FunctionSource:
+    """The text of one function, and the requests that are put into it."""
 
-    def __init__(self, sheet: Sheet, source: str, names: tuple[str, ...], plain: CodeType) -> None:
-        self.sheet = sheet
+    def __init__(
+        self, source: ModuleSource, text: str, names: tuple[str, ...], plain: CodeType
+    ) -> None:
         self.source = source
+        self.text = text
         self.names = names
         self.plain = plain
         self.requests: list[Request] = []
         self._tree: ast.Module | None = None
 
-    def weave(self, requests: Sequence[Request]) -> tuple[CodeType | None, list[Landing]]:
-        """The function's code with ``requests`` beside those from before; where all of them landed."""
+    def instrument(self, requests: Sequence[Request]) -> tuple[CodeType | None, list[Match]]:
+        """The function's code with ``requests`` beside those from before; where all of them matched."""
         from .transform import explain
 
         wanted = [*self.requests, *(r for r in requests if r not in self.requests)]
-        sheet = self.sheet
+        source = self.source
         tree, self._tree = (
             self._tree or self._parsed(),
             None,
-        )  # what is woven into a tree changes it
-        landings, _ = explain(
-            tree, wanted, module=sheet.module, filename=sheet.filename, source=self.source
+        )  # instrumenting a tree changes it
+        matches, _ = explain(
+            tree, wanted, module=source.module, filename=source.filename, source=self.text
         )
-        landed = {landing.request for landing in landings}
+        matched = {match.request for match in matches}
         code = self._compiled(tree)
-        if code is None or code.co_freevars != self.plain.co_freevars or not landed:
+        if code is None or code.co_freevars != self.plain.co_freevars or not matched:
             return None, []
-        self.requests = [request for request in wanted if request in landed]
+        self.requests = [request for request in wanted if request in matched]
         self._remember(code)
-        return code, landings
+        return code, matches
 
     def _parsed(self) -> ast.Module:
-        with Quiet(self.sheet.filename):
-            return ast.parse(self.source, self.sheet.filename)
+        with Quiet(self.source.filename):
+            return ast.parse(self.text, self.source.filename)
 
     def _compiled(self, tree: ast.Module) -> CodeType | None:
         flags = self.plain.co_flags & 0x1FE0000  # __future__ features
-        with Quiet(self.sheet.filename):
-            whole = compile(tree, self.sheet.filename, "exec", flags, dont_inherit=True)
+        with Quiet(self.source.filename):
+            whole = compile(tree, self.source.filename, "exec", flags, dont_inherit=True)
         return _named(whole, self.names)
 
     def matches(self) -> bool:
@@ -79,11 +81,15 @@ class Excerpt:
         for path, inner in walk(code):
             plain = follow(self.plain, path)
             if plain is not None:
-                self.sheet.excerpts[inner] = (self, plain)
+                self.source.functions[inner] = (self, plain)
 
 
-def weave_excerpt(
-    engine: Engine, sheet: Sheet, module: ModuleType, path: tuple[str, ...], requests: list[Request]
+def instrument_alone(
+    engine: Engine,
+    source: ModuleSource,
+    module: ModuleType,
+    path: tuple[str, ...],
+    requests: list[Request],
 ) -> list[Request]:
     """Weave ``requests``, all for ``path``, into a loaded function; those that could not be.
 
@@ -93,20 +99,20 @@ def weave_excerpt(
     function, inside = _function_at(module, path)
     if function is None or function.__globals__ is not vars(module):
         return requests
-    excerpt = _excerpt(sheet, function)
-    if excerpt is None:
+    function_source = _function_source(source, function)
+    if function_source is None:
         return requests
-    aim = (*excerpt.names, *inside)
+    aim = (*function_source.names, *inside)
     aimed = {request._replace(path=aim): request for request in requests}
-    code, landings = excerpt.weave(list(aimed))
+    code, matches = function_source.instrument(list(aimed))
     if code is None:
         return requests
     function.__code__ = code
-    landed = {landing.request for landing in landings}
-    for landing in landings:
-        if landing.request in aimed:
-            engine.say(landing._replace(request=aimed[landing.request]))
-    return [request for aim_, request in aimed.items() if aim_ not in landed]
+    matched = {match.request for match in matches}
+    for match in matches:
+        if match.request in aimed:
+            engine.say(match._replace(request=aimed[match.request]))
+    return [request for aim_, request in aimed.items() if aim_ not in matched]
 
 
 def _function_at(
@@ -127,28 +133,28 @@ def _function_at(
     return None, ()
 
 
-def _excerpt(sheet: Sheet, function: FunctionType) -> Excerpt | None:
-    """The excerpt that ``function`` is made from, from before or read now."""
+def _function_source(source: ModuleSource, function: FunctionType) -> FunctionSource | None:
+    """The function_source that ``function`` is made from, from before or read now."""
     code = function.__code__
-    if code in sheet.excerpts:
-        known, plain = sheet.excerpts[code]
+    if code in source.functions:
+        known, plain = source.functions[code]
         return known if plain is known.plain else None
     names = tuple(function.__qualname__.split("."))
     if (
         "<" in function.__qualname__
-        or code.co_filename != sheet.filename
+        or code.co_filename != source.filename
         or names[-1] != code.co_name
     ):
         return None
-    for imports in _imports(sheet.source, code, function.__globals__):
-        for source in _texts(sheet.lines, code, names, imports):
-            excerpt = Excerpt(sheet, source, names, code)
-            if excerpt.matches():
-                return excerpt
+    for imports in _imports(source.text, code, function.__globals__):
+        for text in _texts(source.lines, code, names, imports):
+            function_source = FunctionSource(source, text, names, code)
+            if function_source.matches():
+                return function_source
     return None
 
 
-def _imports(source: str, code: CodeType, namespace: dict[str, Any]) -> Iterator[str]:
+def _imports(text: str, code: CodeType, namespace: dict[str, Any]) -> Iterator[str]:
     """A line that imports what the module does: calls of such names are compiled in another way.
 
     First what seems to come from elsewhere, then what the text imports at its margin, then anywhere.
@@ -159,7 +165,7 @@ def _imports(source: str, code: CodeType, namespace: dict[str, Any]) -> Iterator
     yield _importing(foreign)
     margin: set[str] = set()
     anywhere: set[str] = set()
-    for found in _IMPORT.finditer(source):
+    for found in _IMPORT.finditer(text):
         listed = found["many"] or found["one"]
         names = {_bound(part) for part in _COMMENT.sub("", listed).split(",")} & used
         anywhere |= names
@@ -238,24 +244,24 @@ def _named(code: CodeType, names: Sequence[str]) -> CodeType | None:
 
 def reach(
     engine: Engine, name: str, module: ModuleType, requests: Sequence[Request]
-) -> tuple[list[Request], Sheet | None]:
+) -> tuple[list[Request], ModuleSource | None]:
     """Meet requests for the functions of a loaded module, each in its own lines where that is possible.
 
-    Returns those that could not be met so, and the module's sheet if it has one.
+    Returns those that could not be met so, and the module's source if it has one.
     """
-    sheet = engine.sheet_of(name, None, vars(module))
+    source = engine.source_of(name, None, vars(module))
     by_path: dict[tuple[str, ...], list[Request]] = {}
     for request in requests:
         by_path.setdefault(request.path, []).append(request)
     rest: list[Request] = []
     for path, group in by_path.items():
         left = group
-        if sheet is not None and not sheet.versions and path:
+        if source is not None and not source.versions and path:
             try:
-                left = weave_excerpt(engine, sheet, module, path, group)
+                left = instrument_alone(engine, source, module, path, group)
             except Exception as error:
-                engine.miss(group, f"could not be rewritten: {error!r}")
+                engine.unmatched(group, f"could not be rewritten: {error!r}")
                 continue
         rest += left
     engine.met(name, [request for request in requests if request not in rest])
-    return rest, sheet
+    return rest, source

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from .emit import Emitter
+from .facts import COMPREHENSIONS, Inner, Site
+from .hook_calls import HookCalls
 from .nodes import (
     LOAD,
     NOWHERE,
@@ -22,11 +23,10 @@ from .nodes import (
     reading,
     spot,
 )
-from .plan import Hook
-from .scope import COMPREHENSIONS, Inner, Site
+from .scopes import Hook
 
 
-class Inliner(Emitter):
+class ExpressionRewriter(HookCalls):
     """What can be done without adding a statement."""
 
     def sites(self, statement: int) -> None:
@@ -60,7 +60,7 @@ class Inliner(Emitter):
         assert isinstance(function, ast.Attribute)
         hook = self.plan.methods[function.attr]
         start, where = first(function), calling(node, function)
-        self.record.land(hook, self.plan.place.function, where.line, "call")
+        self.record.add_match(hook, self.plan.place.function, where.line, "call")
         self.used.add(hook.name)
         node.func = call(hook.name, [function], reading(function), start)
         given = self.suffixed(hook, "=", [put(node, where)], where)
@@ -169,7 +169,7 @@ class Inliner(Emitter):
             for hook in self.plan.point(variable):
                 suffix = "@>" if hook.wild and variable == "#receive" else "@"
                 node.value = self.suffixed(hook, suffix, [node.value], where)
-                self.record.land(hook, self.plan.place.function, where.line, kind)
+                self.record.add_match(hook, self.plan.place.function, where.line, kind)
 
     # -- reads
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .request import Landing
-from .sheet import Path, Sheet, is_function, walk
+from .module_source import ModuleSource, Path, descend, is_function, walk
+from .objects import OneObject, filtered
+from .request import Match, Request, Unmatched
+
+if TYPE_CHECKING:
+    from .engine import Engine
 
 Namespace = dict[str, Any]
 
@@ -23,32 +27,32 @@ class Exchange:
     """New code for the functions of some modules, applied in one pass over the living objects."""
 
     def __init__(self) -> None:
-        self._jobs: list[tuple[Sheet, Namespace, CodeType, list[Landing]]] = []
+        self._jobs: list[tuple[ModuleSource, Namespace, CodeType, list[Match]]] = []
 
     def add(
-        self, sheet: Sheet, namespace: Namespace, code: CodeType, landings: list[Landing]
+        self, source: ModuleSource, namespace: Namespace, code: CodeType, matches: list[Match]
     ) -> None:
-        """Ask that functions with the globals ``namespace`` run ``code``; ``landings`` is what is new."""
-        self._jobs.append((sheet, namespace, code, landings))
+        """Ask that functions with the globals ``namespace`` run ``code``; ``matches`` is what is new."""
+        self._jobs.append((source, namespace, code, matches))
 
-    def apply(self, only: FunctionType | None = None) -> Iterator[tuple[Landing, str | None]]:
-        """Exchange, and give each landing with None, or with why it did not come about.
+    def apply(self, only: FunctionType | None = None) -> Iterator[tuple[Match, str | None]]:
+        """Exchange, and give each match with None, or with why it did not come about.
 
         ``only`` is the one function that is concerned, where that is known.
         """
         if not self._jobs:
             return
         functions = [only] if only is not None else self._living()
-        for sheet, namespace, code, landings in self._jobs:
-            swap = _Swap(sheet, namespace, code)
+        for source, namespace, code, matches in self._jobs:
+            swap = _Swap(source, namespace, code)
             for function in functions:
                 swap.offer(function)
-            for landing in landings:
-                yield landing, swap.obstacle(landing)
+            for match in matches:
+                yield match, swap.obstacle(match)
 
     def _living(self) -> list[FunctionType]:
         namespaces = {id(namespace) for _, namespace, _, _ in self._jobs}
-        return list(_living(namespaces, {sheet.filename for sheet, _, _, _ in self._jobs}))
+        return list(_living(namespaces, {source.filename for source, _, _, _ in self._jobs}))
 
 
 def _living(namespaces: set[int], files: set[str]) -> Iterator[FunctionType]:
@@ -86,8 +90,8 @@ _HOLDERS = (ModuleType, type, dict, FunctionType, tuple, staticmethod, property)
 class _Swap:
     """The exchange in one module."""
 
-    def __init__(self, sheet: Sheet, namespace: Namespace, code: CodeType) -> None:
-        self._sheet = sheet
+    def __init__(self, source: ModuleSource, namespace: Namespace, code: CodeType) -> None:
+        self._source = source
         self._namespace = namespace
         self._new = dict(walk(code))
         self._reached: set[Path] = set()
@@ -99,7 +103,7 @@ class _Swap:
         old = function.__code__
         if function.__globals__ is not self._namespace and not self._strayed(function):
             return
-        path = self._sheet.place(old)
+        path = self._source.place(old)
         if path is None:
             self._foreign.add(old.co_name)
             return
@@ -115,14 +119,14 @@ class _Swap:
 
     def _strayed(self, function: FunctionType) -> bool:
         """Whether ``function`` is of this text with globals of no module: ``runpy`` copies them."""
-        if function.__code__.co_filename != self._sheet.filename:
+        if function.__code__.co_filename != self._source.filename:
             return False
         owner = sys.modules.get(function.__globals__.get("__name__", ""))
         return getattr(owner, "__dict__", None) is not function.__globals__
 
-    def obstacle(self, landing: Landing) -> str | None:
-        """Why ``landing`` can not act in what is loaded, or None."""
-        paths = self._paths(landing)
+    def obstacle(self, match: Match) -> str | None:
+        """Why ``match`` can not act in what is loaded, or None."""
+        paths = self._paths(match)
         if not paths:
             return "this level of the module has already been executed"
         if any(path[:end] in self._reached for path in paths for end in range(1, len(path) + 1)):
@@ -133,16 +137,16 @@ class _Swap:
             return "the source is not that of the loaded code: it has changed since the import"
         return "no such function exists any more"
 
-    def _paths(self, landing: Landing) -> list[Path]:
-        """The functions in which ``landing`` may lie, by name; a lambda by its line."""
-        wanted = landing.function.replace(".<locals>", "")
+    def _paths(self, match: Match) -> list[Path]:
+        """The functions in which ``match`` may lie, by name; a lambda by its line."""
+        wanted = match.function.replace(".<locals>", "")
         named = [(path, code) for path, code in self._new.items() if path and _name(path) == wanted]
         if named or not wanted:
             return [path for path, code in named if is_function(code)]
         return [
             path
             for path, code in self._new.items()
-            if code.co_name == "<lambda>" and _spans(code, landing.line)
+            if code.co_name == "<lambda>" and _spans(code, match.line)
         ]
 
 
@@ -161,3 +165,84 @@ def _refiled(code: CodeType, model: CodeType) -> CodeType:
         for constant in code.co_consts
     )
     return code.replace(co_filename=model.co_filename, co_consts=constants)
+
+
+Test = Callable[[Any], bool]
+
+
+def instrument_function(
+    engine: Engine,
+    function: FunctionType,
+    request: Request,
+    test: Test | None = None,
+    inside: Sequence[str] = (),
+) -> bool:
+    """Weave ``request`` into this function alone, or one ``inside`` it; False if its text is unknown.
+
+    ``test`` decides by the function's first argument whether an event concerns anybody.
+    """
+    name = function.__globals__.get("__name__", "")
+    namespace = getattr(sys.modules.get(name), "__dict__", None)
+    source = engine.source_of(name, None, namespace) if namespace is not None else None
+    path = None if source is None else source.place(function.__code__)
+    path = None if source is None or not path else descend(source.plain, path, inside)
+    if source is None or namespace is None or not path:
+        return False
+    place = (name, path)
+    derived = _derive(engine, function, request, test, place)
+    if not inside and not source.stands_alone(path):
+        derived = _one_closure(engine, function, derived, place)
+    matches, reason = source.patch(path, derived)
+    code = source.rewrite(engine.wanted(name))[0] if matches else None
+    if code is None:
+        what = f"{request.variable or 'a variable'} in {'.'.join((function.__qualname__, *inside))}"
+        engine.not_found(request, reason or f"{what} not found", source)
+        return True
+    job = Exchange()
+    job.add(source, namespace, code, matches)
+    for match, obstacle in job.apply(function if source.stands_alone(path) else None):
+        own = match._replace(request=request)
+        engine.say(own if obstacle is None else Unmatched(request, obstacle))
+    return True
+
+
+def _derive(
+    engine: Engine,
+    function: FunctionType,
+    request: Request,
+    test: Test | None,
+    place: tuple[str, Path],
+) -> Request:
+    """``request`` as it is put into one function, where ``test`` decides whom it concerns."""
+    code = function.__code__
+    if test is None or not code.co_argcount:
+        return request
+    return _filtered(engine, request, place, test, code.co_varnames[0])
+
+
+def _one_closure(
+    engine: Engine, function: FunctionType, request: Request, place: tuple[str, Path]
+) -> Request:
+    """``request`` for this one of the closures that share its code, identified by a function it holds.
+
+    Whatever one decorator was put on shares the code of the decorator's closure.
+    """
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            held = cell.cell_contents
+        except ValueError:  # it is empty
+            continue
+        if isinstance(held, FunctionType) and held is not function:
+            return _filtered(engine, request, place, OneObject(held), name)
+    return request
+
+
+def _filtered(
+    engine: Engine, request: Request, place: tuple[str, Path], test: Test, variable: str
+) -> Request:
+    key = (request, place, test)
+    if key not in engine.derived:
+        hook = filtered(request.hook, test, variable, engine.on_hook_defined)
+        captures = (*request.captures, variable)
+        engine.derived[key] = request._replace(hook=hook, captures=captures)
+    return engine.derived[key]

@@ -1,19 +1,124 @@
-"""What was probably meant: for a request that found nothing, the nearest names that exist."""
+"""What a name stands for as far as the sources tell (imports, bases, aliases), and what was probably
+meant by one that stands for nothing: the nearest names that exist.
+"""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
-from difflib import SequenceMatcher
 from functools import lru_cache
 
-from .inventory import Function, inventory
+from .inventory import FUNCTION, Function, dotted, inventory
 from .locate import NoSource, Program, Source
-from .request import MAIN, Miss, Request
+from .request import MAIN, Request, Unmatched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    Way = tuple[str, tuple[str, ...]]
+    """A module and a path in it."""
+
+
+def statement(source: Source, line: int) -> ast.stmt | None:
+    """The innermost statement at a line that stands in no function and no class."""
+    found = None
+    for node in _module_level(ast.parse(source.text).body):
+        if node.lineno <= line <= (node.end_lineno or node.lineno):
+            found = node
+    return found
+
+
+def is_closed(node: ast.stmt | None) -> bool:
+    """Whether all that a definition holds stands in it."""
+    if isinstance(node, FUNCTION):
+        return not node.decorator_list
+    return isinstance(node, ast.ClassDef) and not (
+        node.bases or node.keywords or node.decorator_list
+    )
+
+
+def ways(
+    program: Program, source: Source, path: tuple[str, ...], node: ast.stmt | None
+) -> Iterator[Way]:
+    """Where the statement that binds the first name of a path says that the name comes from."""
+    first, *rest = path
+    if isinstance(node, ast.ImportFrom):
+        module = _absolute(node, source)
+        names = [a.name for a in node.names if (a.asname or a.name) == first]
+        yield from (_split(program, module, (name, *rest)) for name in names)
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.asname == first:
+                yield _split(program, alias.name, tuple(rest))
+            elif alias.asname is None and alias.name.partition(".")[0] == first:
+                yield _split(program, first, tuple(rest))
+    elif isinstance(node, ast.ClassDef):
+        bases = [dotted(base) for base in node.bases]
+        yield from ((source.module, (*b.split("."), *rest)) for b in bases if b)
+    elif isinstance(node, ast.Assign) and dotted(node.value):
+        yield source.module, (*dotted(node.value).split("."), *rest)
+
+
+def imported(program: Program, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
+    """Where the import statements of the module level say that a name comes from, run or not."""
+    for node in _module_level(ast.parse(source.text).body):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from ways(program, source, path, node)
+
+
+def starred(program: Program, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
+    """Where a name may come from that nothing binds: the modules of `from … import *`."""
+    for node in _module_level(ast.parse(source.text).body):
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            yield _split(program, _absolute(node, source), path)
+
+
+def on_demand(source: Source, name: str) -> int:
+    """The line of the `__getattr__` that makes a name which the module does not bind; 0 for none."""
+    found = 0
+    for node in _module_level(ast.parse(source.text).body):
+        bound = _bound(node)
+        if name in bound:
+            return 0
+        if "__getattr__" in bound:
+            found = node.lineno
+    return found
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """The names that a statement defines, imports or assigns."""
+    if isinstance(node, (*FUNCTION, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
+    return {one.id for one in names if isinstance(one.ctx, ast.Store)}
+
+
+def _module_level(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    for node in body:
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, (*FUNCTION, ast.ClassDef, ast.expr)):
+            yield from _module_level(ast.iter_child_nodes(node))
+
+
+def _absolute(node: ast.ImportFrom, source: Source) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = source.name.split(".")
+    parts = parts[: len(parts) - node.level + source.package]
+    return ".".join([*parts, *(node.module or "").split(".")]).rstrip(".")
+
+
+def _split(program: Program, module: str, path: tuple[str, ...]) -> Way:
+    """Move leading names that are submodules from the path to the module."""
+    while path and program.knows(f"{module}.{path[0]}"):
+        module, path = f"{module}.{path[0]}", path[1:]
+    return module, path
+
 
 CLOSE = 0.6
 """Names less alike than this are not worth offering."""
@@ -23,14 +128,16 @@ MOST_DEFINING = 40
 """So many of them: a program that is part of a large library has hundreds that define `forward`."""
 
 
-def explain(request: Request, program: Program, limit: int = 4) -> Miss:
+def explain(request: Request, program: Program, limit: int = 4) -> Unmatched:
     """Say why a request finds nothing in a program, and what would be found instead."""
     try:
         source = program.find(request.module)
     except NoSource as error:
-        return Miss(request, str(error))
+        return Unmatched(request, str(error))
     known = _functions(source) if source is not None else []
-    return Miss(request, _reason(request, source, known), nearest(request, known, program, limit))
+    return Unmatched(
+        request, _reason(request, source, known), nearest(request, known, program, limit)
+    )
 
 
 def nearest(
@@ -81,7 +188,7 @@ def _inventory(data: bytes | str, module: str, file: str) -> list[Function]:
 
 
 def _candidates(request: Request, function: Function, same: bool) -> Iterator[tuple[float, str]]:
-    """At most one offer of a function, with how good it is: 1 for what was asked for exactly."""
+    """At most one offer of a function, with how good it is: 1 for an exact match."""
     alike = _function_likeness(request, function)
     variable, line, fits = _best_variable(request.variable, function)
     telling = request.variable is not None and not request.variable.startswith("#")
@@ -126,6 +233,8 @@ def likeness(one: str, other: str) -> float:
     """How alike two names are, from 0 to 1; letter case counts for little."""
     if one == other:
         return 1.0
+    from difflib import SequenceMatcher
+
     matcher = SequenceMatcher(None, one.lower(), other.lower())
     if matcher.quick_ratio() < CLOSE:
         return 0.0

@@ -10,7 +10,7 @@ import traceback
 
 import pytest
 
-from injector.rewrite import sheet as sheet_module
+from injector.rewrite import module_source
 
 TEXT = '''\
 from __future__ import annotations
@@ -101,9 +101,11 @@ def module(tmp_path, monkeypatch):
 def whole(monkeypatch):
     """The modules whose whole text was parsed."""
     found = []
-    parse = sheet_module.Sheet._parse
+    parse = module_source.ModuleSource._parse
     monkeypatch.setattr(
-        sheet_module.Sheet, "_parse", lambda self: (found.append(self.module), parse(self))[1]
+        module_source.ModuleSource,
+        "_parse",
+        lambda self: (found.append(self.module), parse(self))[1],
     )
     return found
 

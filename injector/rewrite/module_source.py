@@ -1,6 +1,6 @@
 """One module's text, and every code object made from it.
 
-A sheet is what the engine knows of a module: its source, its original code and each rewritten version
+A source is what the engine knows of a module: its text, its original code and each rewritten version
 that was put into the world. From it follow the two mappings that the rest needs: from a live code
 object to its place in the text, and from a rewritten code object back to the one that was written.
 """
@@ -12,31 +12,31 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from .request import ANYWHERE, Landing, Request
+from .request import ANYWHERE, Match, Request
 
 if TYPE_CHECKING:
     import ast
 
-    from .excerpt import Excerpt
+    from .function_source import FunctionSource
 
-Step = tuple[str, int, int]
+CodeStep = tuple[str, int, int]
 """One code object inside its parent: name, first line, how many alike came before."""
-Path = tuple[Step, ...]
+Path = tuple[CodeStep, ...]
 Compiler = Callable[["ast.Module"], CodeType]
-Woven = tuple["CodeType | None", list[Landing], dict[Request, str]]
-"""A module's code with requests in it, where they landed, and why others did not."""
+Instrumented = tuple["CodeType | None", list[Match], dict[Request, str]]
+"""A module's code with requests in it, where they matched, and why others did not."""
 
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: set for functions, not for modules and class bodies
 
 
-class Sheet:
+class ModuleSource:
     """The text of one module and its compiled versions.
 
     ``plain`` is the code as written; ``versions`` the rewritten ones, the newest last. ``compiler``
     turns a tree into the module's code where the module's loader has its own way of doing so.
     ``flags`` are future features that the text does not ask for itself.
-    ``hoped`` are requests for names that an ``import *`` may bring, with the line of the last one.
-    ``excerpts`` has each code object that was rewritten by itself, from the lines of one function, with
+    ``star_imports`` are requests for names that an ``import *`` may bring, with the line of the last one.
+    ``functions`` has each code object that was rewritten by itself, from the lines of one function, with
     the one as it was written.
     """
 
@@ -44,22 +44,22 @@ class Sheet:
         self,
         module: str,
         filename: str,
-        source: str,
+        text: str,
         plain: CodeType | None = None,
         compiler: Compiler | None = None,
     ) -> None:
         self.module = module
         self.filename = filename
-        self.source = source
+        self.text = text
         self.compiler = compiler
         self.flags = 0
         self.versions: list[CodeType] = []
-        self.pinned: dict[Path, list[Request]] = {}
-        self.hoped: dict[Request, int] = {}
-        self.excerpts: dict[CodeType, tuple[Excerpt, CodeType]] = {}
+        self.patches: dict[Path, list[Request]] = {}
+        self.star_imports: dict[Request, int] = {}
+        self.functions: dict[CodeType, tuple[FunctionSource, CodeType]] = {}
         self._lines: list[str] | None = None
         self._plain = plain
-        self._asked: list[Request] = []
+        self._requests: list[Request] = []
         self._overriding: CodeType | None = None
         self._index: dict[CodeType, Path] = {}
 
@@ -67,7 +67,7 @@ class Sheet:
     def lines(self) -> list[str]:
         """The lines of the text, without their ends."""
         if self._lines is None:
-            self._lines = self.source.split("\n")
+            self._lines = self.text.split("\n")
         return self._lines
 
     @property
@@ -81,7 +81,7 @@ class Sheet:
         import ast
 
         with Quiet(self.filename):
-            return ast.parse(self.source, self.filename)
+            return ast.parse(self.text, self.filename)
 
     def _compile(self, tree: ast.Module) -> CodeType:
         with Quiet(self.filename):
@@ -100,42 +100,44 @@ class Sheet:
         return "injector:" in self._compile(tree).co_names
 
     def forget_plain(self) -> None:
-        """Compile the original anew when it is asked for."""
+        """Compile the original anew when it is needed."""
         self._plain = None
 
-    def rewrite(self, requests: Sequence[Request]) -> Woven:
-        """The module's code with ``requests`` woven in (None when none lands), and what came of them.
+    def rewrite(self, requests: Sequence[Request]) -> Instrumented:
+        """The module's code with ``requests`` put in (None when none lands), and what came of them.
 
-        What is pinned to single functions is woven into those as well.
+        Patches of single functions are put in as well.
         """
-        code, landings, unmet = self._with_pinned(requests, self.pinned)
+        code, matches, unmet = self._with_patches(requests, self.patches)
         if code is not None:
             self.versions.append(code)
-            self._asked = list(requests)
+            self._requests = list(requests)
             self._overriding = None
-        return code, landings, unmet
+        return code, matches, unmet
 
-    def _with_pinned(self, requests: Sequence[Request], pinned: dict[Path, list[Request]]) -> Woven:
-        code, landings, unmet = self._woven(requests)
-        for path, extra in list(pinned.items()):
-            grown, found, _ = self._woven([*requests, *self._aimed(path, extra)])
+    def _with_patches(
+        self, requests: Sequence[Request], patches: dict[Path, list[Request]]
+    ) -> Instrumented:
+        code, matches, unmet = self._instrumented(requests)
+        for path, extra in list(patches.items()):
+            grown, found, _ = self._instrumented([*requests, *self._aimed(path, extra)])
             inner = follow(grown, path) if grown is not None and found else None
             if inner is not None:
-                code = graft(code or self.plain, path, inner)
-        return code, landings, unmet
+                code = replace_code(code or self.plain, path, inner)
+        return code, matches, unmet
 
-    def pin(self, path: Path, request: Request) -> tuple[list[Landing], str]:
+    def patch(self, path: Path, request: Request) -> tuple[list[Match], str]:
         """Want ``request`` in the one function at ``path``.
 
         Where it lands there is returned, or why it does not; then it is not kept.
         """
         function = follow(self.plain, path)
         here = lines(function) if function is not None else range(0)
-        _, landings, unmet = self._woven(self._aimed(path, [request]))
-        found = [landing for landing in landings if landing.line in here]
-        kept = self.pinned.get(path, [])
+        _, matches, unmet = self._instrumented(self._aimed(path, [request]))
+        found = [match for match in matches if match.line in here]
+        kept = self.patches.get(path, [])
         if found and request not in kept:
-            self.pinned[path] = [*kept, request]
+            self.patches[path] = [*kept, request]
         return found, next(iter(unmet.values()), "")
 
     def stands_alone(self, path: Path) -> bool:
@@ -149,56 +151,56 @@ class Sheet:
         aim = ANYWHERE if any(name.startswith("<") for name in names) else names
         return [request._replace(module=self.module, path=aim) for request in requests]
 
-    def _woven(self, requests: Sequence[Request]) -> Woven:
+    def _instrumented(self, requests: Sequence[Request]) -> Instrumented:
         if not requests:
             return None, [], {}
         from .transform import explain
 
         self.plain  # noqa: B018  made before anything is woven, while the text is the loaded one
         tree = self._parse()
-        landings, missed = explain(
-            tree, requests, module=self.module, filename=self.filename, source=self.source
+        matches, missed = explain(
+            tree, requests, module=self.module, filename=self.filename, source=self.text
         )
-        hoped = add_star_hooks(tree, [request for request, _ in missed])
-        code = self._compile(tree) if landings or hoped else None
-        self.hoped.update(hoped)
-        return code, landings, dict(missed)
+        star_imports = add_star_hooks(tree, [request for request, _ in missed])
+        code = self._compile(tree) if matches or star_imports else None
+        self.star_imports.update(star_imports)
+        return code, matches, dict(missed)
 
     def place(self, code: CodeType) -> Path | None:
         """Where in the text ``code``, original or rewritten, was written; None when it was not here."""
         if not self._index or (self.versions and self.versions[-1] not in self._index):
             roots = (*self.versions, self.plain)
             self._index = {found: path for root in roots for path, found in walk(root)}
-        known = self.excerpts.get(code)
+        known = self.functions.get(code)
         return self._index.get(code if known is None else known[1])
 
     def name_of(self, code: CodeType) -> str | None:
         """The qualified name, without ``<locals>``, of the function that ``code`` is a form of."""
-        if code in self.excerpts and not self.versions:
-            excerpt, _ = self.excerpts[code]
-            return ".".join(excerpt.names)
+        if code in self.functions and not self.versions:
+            function_source, _ = self.functions[code]
+            return ".".join(function_source.names)
         path = self.place(code) if self.versions else None
         return None if path is None else ".".join(step[0] for step in path)
 
     def original(self, code: CodeType) -> CodeType | None:
         """The code as written of which ``code`` is a rewritten form, or None."""
-        if code in self.excerpts:
-            return self.excerpts[code][1]
+        if code in self.functions:
+            return self.functions[code][1]
         path = self.place(code) if self.versions else None
         return None if path is None else follow(self.plain, path)
 
     def overriding(self, code: CodeType) -> CodeType | None:
         """The code as written with only those requests that override values, or None."""
-        if code in self.excerpts and not self.versions:
-            return self.excerpts[code][1]
+        if code in self.functions and not self.versions:
+            return self.functions[code][1]
         path = self.place(code) if self.versions else None
         if path is None:
             return None
         if self._overriding is None:
-            pinned = {at: [r for r in extra if r.override] for at, extra in self.pinned.items()}
-            pinned = {at: extra for at, extra in pinned.items() if extra}
-            asked = [request for request in self._asked if request.override]
-            self._overriding = self._with_pinned(asked, pinned)[0] or self.plain
+            patches = {at: [r for r in extra if r.override] for at, extra in self.patches.items()}
+            patches = {at: extra for at, extra in patches.items() if extra}
+            overriding = [request for request in self._requests if request.override]
+            self._overriding = self._with_patches(overriding, patches)[0] or self.plain
             self._index.update((found, at) for at, found in walk(self._overriding))
         return follow(self._overriding, path)
 
@@ -233,7 +235,7 @@ def _star_call(request: Request, statement: ast.stmt) -> ast.stmt:
 
 
 class Quiet:
-    """Keeps the compiler from saying twice what it said when the program's own text was compiled.
+    """Keeps the compiler from repeating the warnings it gave for the program's own text.
 
     The filter names the one file, and goes into the live list without touching its version: a new
     version would make every "once per place" warning of the program appear again.
@@ -271,7 +273,7 @@ def walk(code: CodeType, path: Path = ()) -> Iterator[tuple[Path, CodeType]]:
         yield from walk(child, (*path, step))
 
 
-def children(code: CodeType) -> Iterator[tuple[Step, CodeType]]:
+def children(code: CodeType) -> Iterator[tuple[CodeStep, CodeType]]:
     """The code objects directly inside ``code``, in the order of their first use."""
     seen: dict[tuple[str, int], int] = {}
     for constant in code.co_consts:
@@ -306,14 +308,14 @@ def descend(code: CodeType, path: Path, names: Sequence[str]) -> Path | None:
     return path
 
 
-def graft(code: CodeType, path: Path, new: CodeType) -> CodeType:
+def replace_code(code: CodeType, path: Path, new: CodeType) -> CodeType:
     """``code`` with ``new`` in the place of what is at ``path`` inside it."""
     if not path:
         return new
     old = follow(code, path[:1])
     if old is None:
         return code
-    inner = graft(old, path[1:], new)
+    inner = replace_code(old, path[1:], new)
     constants = tuple(inner if constant is old else constant for constant in code.co_consts)
     return code.replace(co_consts=constants)
 

@@ -9,7 +9,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Set
 
-from .nodes import FUNCTIONS, Scope, dotted, imported, leaves, parameters
+from .nodes import FUNCTIONS, ScopeNode, dotted, imported, leaves, parameters
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -96,7 +96,7 @@ class Facts:
         self.tags: dict[str, set[str]] = {}
         self.sites: dict[int, list[Site]] = {}
         """By identity of the statement (0 in a lambda): walruses, comprehensions, yields, method calls."""
-        self.nested: list[tuple[Scope, str | None]] = []
+        self.nested: list[tuple[ScopeNode, str | None]] = []
         self.generator = False
         self.cramped: set[int] = set()
         """Identities of lambdas in which nothing may be assigned: see :meth:`_Scan.cramp`."""
@@ -113,7 +113,7 @@ _Entry = tuple[ast.AST, ast.AST, str, int, int, "Inner | None"]
 class _Scan:
     """The work list of one pass."""
 
-    def __init__(self, scope: Scope, methods: Set[str] = frozenset()) -> None:
+    def __init__(self, scope: ScopeNode, methods: Set[str] = frozenset()) -> None:
         self.facts = Facts()
         self.methods = methods
         self.stack: list[_Entry] = []
@@ -391,14 +391,14 @@ if sys.version_info >= (3, 12):
     _VISITORS[ast.TypeAlias] = _Scan.on_alias
 
 
-def outline(scope: Scope) -> Facts:
+def outline(scope: ScopeNode) -> Facts:
     """Of a function nothing but its parameters, without a look at its body."""
     facts = Facts()
     facts.params = parameters(scope.args) if isinstance(scope, FUNCTIONS) else []
     return facts
 
 
-def scan(scope: Scope, methods: Set[str] = frozenset()) -> Facts:
+def scan(scope: ScopeNode, methods: Set[str] = frozenset()) -> Facts:
     """Find out everything about one scope; the scopes inside it are listed, not entered.
 
     Calls of methods are noted where their name is one of ``methods``.
@@ -420,7 +420,7 @@ def tags(annotation: ast.expr) -> set[str]:
     return set()
 
 
-def foreign(scope: Scope, nested: Iterable[tuple[Scope, str | None]]) -> set[str]:
+def foreign(scope: ScopeNode, nested: Iterable[tuple[ScopeNode, str | None]]) -> set[str]:
     """Names of this scope that scopes inside it may unbind (``nonlocal``, ``global``)."""
     kind = ast.Global if isinstance(scope, ast.Module) else ast.Nonlocal
     found: set[str] = set()

@@ -1,6 +1,6 @@
 """Calls of methods by their name, in the program's own files: which modules hold such calls.
 
-Asked about every module that is executed: names are looked for in its code, and no text is read for it.
+Applied to every module that is executed: names are looked for in its code, and no text is read for it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_method(variable: str | None) -> bool:
     return variable is not None and variable.startswith(".")
 
 
-class Sought:
+class MethodCalls:
     """Names of methods, and whose calls of them count."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Sought:
         return self.methods if whole else self.methods - self.joint | self.single
 
     def requests(self, code: CodeType, module: str) -> list[Request]:
-        """What is asked of such a module: each method, in the functions whose code reads its name."""
+        """The requests for such a module: each method, in the functions whose code reads its name."""
         from .request import ANYWHERE, Request  # only where something is found
 
         found: dict[str, dict[tuple[str, ...], None]] = {}

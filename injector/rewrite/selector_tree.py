@@ -176,7 +176,7 @@ def _element_text(element: Element, focus: int) -> str:
     name, capture = element.name, element.capture
     text = name or (f"${capture}" if capture else "*")
     if focus == BEGIN | END:
-        # Two focuses on one variable can be said only on the two sides of an `as`.
+        # Two focuses on one variable can be written only on the two sides of an `as`.
         text = f"!{text} as !!{capture}"
     else:
         text = "!" * focus + text

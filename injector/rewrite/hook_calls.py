@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from .facts import Facts, Inner, foreign
 from .nodes import FUNCTIONS, NOWHERE, Spot, call, constant, name, put, run, store
 from .nodes import load as read
-from .plan import Hook, Plan, Record
-from .scope import Facts, Inner, foreign
+from .scopes import Hook, MatchLog, ScopeHooks
 
 
-class Emitter:
+class HookCalls:
     """Writes the calls, keeps the record, and knows which variables are surely bound."""
 
-    def __init__(self, plan: Plan, record: Record) -> None:
+    def __init__(self, plan: ScopeHooks, record: MatchLog) -> None:
         self.plan = plan
         self.facts: Facts = plan.place.facts
         self.record = record
@@ -23,7 +23,7 @@ class Emitter:
         self.declared_first = False
         """Whether all ``global`` and ``nonlocal`` of the scope stand at its start."""
         self.bound: set[str] | None = None
-        """Variables that surely have a value here; None when nobody asks."""
+        """Variables that surely have a value here; None where no hook has captures."""
         self.unsafe: set[str] = set()
         if plan.captures:
             self.bound = set()
@@ -90,7 +90,7 @@ class Emitter:
         """``outer(inner(value))`` for several hooks."""
         for hook in self.usable(hooks):
             value = self.call(hook, value, key, where, start, inner)
-            self.record.land(hook, self.plan.place.function, line or where.line, kind)
+            self.record.add_match(hook, self.plan.place.function, line or where.line, kind)
         return value
 
     def usable(self, hooks: Iterable[Hook]) -> list[Hook]:
@@ -154,7 +154,7 @@ class Emitter:
             if not self.in_class:
                 args.append(name(key.partition(".")[0], where))
             found.append(self.suffixed(hook, ".", args, where))
-            self.record.land(hook, self.plan.place.function, line, kind)
+            self.record.add_match(hook, self.plan.place.function, line, kind)
         return found
 
     def readable(self, leaf: ast.Name | ast.Attribute, hooks: Iterable[Hook]) -> bool:
@@ -195,11 +195,11 @@ class Emitter:
         kind: str | None = None,
         line: int = 0,
     ) -> list[ast.stmt]:
-        """``hook_with_suffix()`` as a statement, for each hook; a landing if it is of some kind."""
+        """``hook_with_suffix()`` as a statement, for each hook; a match if it is of some kind."""
         statements: list[ast.stmt] = []
         for hook in hooks:
             if kind is not None:
-                self.record.land(hook, self.plan.place.function, line, kind)
+                self.record.add_match(hook, self.plan.place.function, line, kind)
             statements.append(run(self.suffixed(hook, suffix, [], where), where))
         return statements
 

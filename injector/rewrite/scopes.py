@@ -1,0 +1,314 @@
+"""Which functions, classes and module levels a path names, and what is to happen in each of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+
+from .facts import Facts, outline, scan
+from .method_calls import is_method
+from .nodes import FUNCTIONS, ScopeNode, imported, parameters
+from .request import ANYWHERE, Match, Request
+
+CALL_POINTS = frozenset({"#enter", "#exit", "#error", "#value", "#yield", "#receive", "#scope"})
+"""What happens when something is called: a class body has none of it."""
+
+_AROUND = frozenset({"#enter", "#exit", "#error"})
+
+Child = tuple["str | None", ScopeNode]
+
+
+class NamedScope:
+    """One scope of the module that requests name."""
+
+    __slots__ = ("_facts", "cramped", "function", "node", "owner", "requests")
+
+    def __init__(self, node: ScopeNode, function: str, owner: str | None) -> None:
+        self.node = node
+        self.function = function
+        """Its ``__qualname__``, ``""`` for the module."""
+        self.owner = owner
+        """The class whose name private names are mangled with."""
+        self.cramped = False
+        """Whether it is a lambda in which nothing may be assigned."""
+        self.requests: list[Request] = []
+        self._facts: Facts | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What the scope binds and reads; found out once, before anything in it is changed."""
+        if self._facts is None:
+            methods = {
+                r.variable[1:] for r in self.requests if r.variable and is_method(r.variable)
+            }
+            self._facts = outline(self.node) if self.around else scan(self.node, methods)
+        return self._facts
+
+    @property
+    def around(self) -> bool:
+        """Whether hooks are only put before and behind the body of a function, which stays as it is.
+
+        What they may ask for is parameters, at its beginning: nothing has been unbound then.
+        """
+        if not (self.requests and isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef))):
+            return False
+        own: set[str] | None = None
+        for request in self.requests:
+            if request.variable not in _AROUND or request.path == ANYWHERE:
+                return False
+            if request.captures:
+                own = own or {arg.arg for arg in parameters(self.node.args)}
+                if request.variable != "#enter" or not own.issuperset(request.captures):
+                    return False
+        return True
+
+
+class _ScopeFinder:
+    """One walk over a module for a set of requests."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self.anywhere = [request for request in requests if request.path == ANYWHERE]
+        self.by_path: dict[tuple[str, ...], list[Request]] = {}
+        self.prefixes: set[tuple[str, ...]] = {()}
+        for request in requests:
+            if request.path != ANYWHERE:
+                self.by_path.setdefault(request.path, []).append(request)
+                self.prefixes.update(request.path[:end] for end in range(len(request.path) + 1))
+        self.depth = max(map(len, self.prefixes))
+        self.places: list[NamedScope] = []
+
+    def run(self, tree: ast.Module) -> list[NamedScope]:
+        stack: list[tuple[NamedScope, tuple[str, ...] | None]] = [(NamedScope(tree, "", None), ())]
+        while stack:
+            place, path = stack.pop()
+            self.claim(place, path)
+            below = [
+                (self.inside(place, name, node), self.extend(path, name))
+                for name, node in self.children(place, path)
+            ]
+            stack.extend(
+                (inner, longer) for inner, longer in reversed(below) if self.wanted(longer)
+            )
+        return self.places
+
+    def wanted(self, path: tuple[str, ...] | None) -> bool:
+        return bool(self.anywhere) or path in self.prefixes
+
+    def extend(self, path: tuple[str, ...] | None, name: str | None) -> tuple[str, ...] | None:
+        """The path of a scope inside; None from a nameless lambda on."""
+        return None if path is None or name is None else (*path, name)
+
+    def children(self, place: NamedScope, path: tuple[str, ...] | None) -> Sequence[Child]:
+        if self.anywhere:
+            return [(name, node) for node, name in place.facts.nested]
+        if isinstance(place.node, ast.Lambda) or path is None or len(path) >= self.depth:
+            return ()
+        return list(definitions(place.node.body))
+
+    def claim(self, place: NamedScope, path: tuple[str, ...] | None) -> None:
+        """Give a scope the requests that name it."""
+        for request in (*self.anywhere, *(self.by_path.get(path, ()) if path is not None else ())):
+            if not (isinstance(place.node, ast.ClassDef) and request.variable in CALL_POINTS):
+                place.requests.append(request)
+        if place.requests:
+            self.places.append(place)
+
+    def inside(self, outer: NamedScope, name: str | None, node: ScopeNode) -> NamedScope:
+        between = ".<locals>." if isinstance(outer.node, FUNCTIONS) else "."
+        prefix = outer.function + between if outer.function else ""
+        own = name if isinstance(node, ast.Lambda) and name else getattr(node, "name", "<lambda>")
+        owner = node.name if isinstance(node, ast.ClassDef) else outer.owner
+        place = NamedScope(node, prefix + own, owner)
+        if isinstance(node, ast.Lambda) and self.anywhere:
+            place.cramped = outer.cramped or id(node) in outer.facts.cramped
+        return place
+
+
+def find(tree: ast.Module, requests: Sequence[Request]) -> list[NamedScope]:
+    """The scopes that ``requests`` name, each with its requests, outer ones first."""
+    return _ScopeFinder(requests).run(tree)
+
+
+def definitions(body: Sequence[ast.stmt]) -> Iterator[Child]:
+    """What a scope's statements define: functions, classes and lambdas that get a name.
+
+    Conditional definitions and those inside loops, ``with`` and ``try`` belong to the scope as well.
+    """
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name, node
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            yield from _named_lambda(node)
+        else:
+            for field in ("finalbody", "orelse", "handlers", "cases", "body"):
+                inside = getattr(node, field, None)
+                if isinstance(inside, list):
+                    stack.extend(reversed(inside))
+
+
+def imports(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that import statements of a scope bind."""
+    found: set[str] = set()
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found.update(name for alias in node.names if (name := imported(alias, node)))
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for field in ("finalbody", "orelse", "handlers", "cases", "body"):
+                inside = getattr(node, field, None)
+                if isinstance(inside, list):
+                    stack.extend(inside)
+    return found
+
+
+def _named_lambda(node: ast.Assign | ast.AnnAssign) -> Iterator[Child]:
+    if isinstance(node.value, ast.Lambda):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, ast.Name):
+                yield target.id, node.value
+
+
+WILD_POINTS = ("#enter", "#receive", "#yield", "#exit")
+"""The events of a function that count among its variables, for who asks for all of them."""
+
+
+class Hook:
+    """One request as it acts in one scope."""
+
+    __slots__ = ("kind", "name", "override", "request", "wild")
+
+    def __init__(self, request: Request, suffix: str = "", kind: str | None = None) -> None:
+        self.request = request
+        self.name = request.hook + suffix
+        self.override = request.override or suffix == "&"
+        self.wild = request.variable is None and not suffix
+        self.kind = kind
+
+
+class ScopeHooks:
+    """The hooks of one scope."""
+
+    def __init__(
+        self, place: NamedScope, bindings: Iterable[Hook] = (), imports: Iterable[Hook] = ()
+    ) -> None:
+        self.place = place
+        self.variables: dict[str, list[Hook]] = {}
+        self.wild: list[Hook] = []
+        self.points: dict[str, list[Hook]] = {}
+        self.methods: dict[str, Hook] = {}
+        """By name of a method the hook on its calls: all probes share it."""
+        self.captures = False
+        self._merged: dict[str, list[Hook]] = {}
+        for request in place.requests:
+            self._sort(Hook(request))
+        for hook in bindings:
+            self.variables.setdefault(hook.request.path[0], []).append(hook)
+        self.imports: dict[str, list[Hook]] = {}
+        for hook in imports:
+            self.imports.setdefault(hook.request.path[0], []).append(hook)
+        self.dotted = any("." in variable for variable in self.variables)
+
+    def _sort(self, hook: Hook) -> None:
+        variable = hook.request.variable
+        self.captures = self.captures or bool(hook.request.captures)
+        if variable is None:
+            self.wild.append(hook)
+            if hook.request.category is None and isinstance(self.place.node, FUNCTIONS):
+                for point in WILD_POINTS:
+                    self.points.setdefault(point, []).append(hook)
+        elif is_method(variable):
+            self.methods[variable[1:]] = hook
+        elif variable.startswith("#"):
+            self.points.setdefault(variable, []).append(hook)
+        else:
+            self.variables.setdefault(variable, []).append(hook)
+
+    def variable(self, key: str) -> list[Hook]:
+        """The hooks for a variable as it is written, the one that acts first first."""
+        found = self._merged.get(key)
+        if found is None:
+            found = self._merged[key] = self._collect(key)
+        return found
+
+    def _collect(self, key: str) -> list[Hook]:
+        named = list(self.variables.get(key, ()))
+        private = self.mangled(key)
+        if private != key:
+            named += self.variables.get(private, ())
+        if "." not in key:
+            named += self.wild
+        order = {id(request): n for n, request in enumerate(self.place.requests)}
+        tags = self.place.facts.tags.get(key, ()) if any(h.request.category for h in named) else ()
+        kept = [h for h in named if h.kind or not h.request.category or h.request.category in tags]
+        return ordered(kept, order)
+
+    def mangled(self, key: str) -> str:
+        """The variable's name after the compiler has made its private parts the class's own."""
+        owner = (self.place.owner or "").lstrip("_")
+        if not owner or "__" not in key:
+            return key
+        return ".".join(
+            f"_{owner}{part}" if part.startswith("__") and not part.endswith("__") else part
+            for part in key.split(".")
+        )
+
+    def point(self, variable: str) -> list[Hook]:
+        """The hooks for ``#enter`` and the like, the one that acts first first."""
+        return ordered(self.points.get(variable, []), {})
+
+    def loops(self, prefix: str, names: Iterable[str]) -> list[Hook]:
+        """The hooks for a loop over ``names``: ``#loop_i`` and the bare ``#loop``."""
+        wanted = [prefix, *(f"{prefix}_{name}" for name in names)]
+        return [hook for variable in wanted for hook in self.points.get(variable, ())]
+
+
+def ordered(hooks: list[Hook], order: dict[int, int]) -> list[Hook]:
+    """Overriding hooks first, then in the order of registration."""
+    if len(hooks) < 2:
+        return hooks
+    return sorted(hooks, key=lambda hook: (not hook.override, order.get(id(hook.request), -1)))
+
+
+class MatchLog:
+    """What came of the requests on one module."""
+
+    def __init__(self, module: str, filename: str, source: str) -> None:
+        self.module = module
+        self.filename = filename
+        self.source = source
+        self.matches: list[Match] = []
+        self.matched: set[int] = set()
+        """Identities of the requests that were met."""
+        self.reasons: dict[int, str] = {}
+        self._lines: list[str] | None = None
+
+    def add_match(self, hook: Hook, function: str, line: int, kind: str) -> None:
+        """Note a place where a hook was put."""
+        self.matched.add(id(hook.request))
+        self.matches.append(
+            Match(
+                hook.request,
+                self.module,
+                function,
+                self.filename,
+                line,
+                self.line(line),
+                hook.kind or kind,
+            )
+        )
+
+    def refuse(self, request: Request, reason: str) -> None:
+        """Note why a hook could not be put somewhere."""
+        self.reasons.setdefault(id(request), reason)
+
+    def line(self, number: int) -> str:
+        """One line of the source, stripped."""
+        if self._lines is None:
+            # str.splitlines would also split at form feeds, which are no line ends in Python.
+            text = self.source.replace("\r\n", "\n").replace("\r", "\n")
+            self._lines = text.split("\n")
+        return self._lines[number - 1].strip() if 0 < number <= len(self._lines) else ""
