@@ -39,14 +39,14 @@ def nothing_way(folder, count, seconds, kill):
 
 def injector_way(folder, count, seconds, kill):
     """Rows are read from the mapped files, as the analysis does."""
-    from injector.live.follow import Follower, Spans
+    from injector.live.raw_files import Follower, NewSpans
 
     processes = [start("injector", folder, folder, n, seconds, kill) for n in range(count)]
     arrived, cpu, follower = 0, 0.0, Follower(folder)
     over = False
     while True:
         before = time.process_time()
-        new = sum(len(found.rows) for found in follower.poll() if isinstance(found, Spans))
+        new = sum(len(found.rows) for found in follower.poll() if isinstance(found, NewSpans))
         cpu += time.process_time() - before
         arrived += new
         if over and not new:

@@ -20,12 +20,12 @@ def nothing_way(where):
 
 
 def injector_way(where):
-    from injector.bus.spans import Spans
+    from injector.bus.spans import SpanFile
     from injector.bus.writer import Writer
     from injector.probe.room import Room
 
     writer = Writer(where)
-    room = Room(Spans(writer).grow, lambda records, error: None)
+    room = Room(SpanFile(writer).grow, lambda records, error: None)
     add = room.add
 
     def emit(at):
