@@ -154,6 +154,18 @@ def test_reports_are_made_of_a_summary_alone():
     assert not wrong, wrong
 
 
+def test_reports_of_suites_are_made_of_a_summary_alone():
+    """The one module that reads a suite's folder for them is the reader."""
+    reads = ("injector.store", "injector.live.state", "injector.suite.results.suite_reader")
+    wrong = [
+        f"{name}.py imports {module}"
+        for name in ("cells", "live_view", "scaling", "scores", "suite_report", "suite_summary")
+        for module in imported_modules(PACKAGE / "suite" / "results" / f"{name}.py")
+        if module.startswith((*reads, "injector.suite.results.run_record.read"))
+    ]
+    assert not wrong, wrong
+
+
 def name_of(path: Path) -> str:
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

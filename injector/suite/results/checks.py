@@ -11,7 +11,7 @@ from math import fsum
 from statistics import median
 from typing import Any
 
-from ...analysis.wording import signal_name
+from ...analysis.wording import count, signal_name
 from ..config.rules import NOTE, WARNING
 from ..run import tracebacks
 from ..run.journal import FINISHED
@@ -100,9 +100,9 @@ def check_rate(
     wanted = expected(settings, rules)
     rates = process.rates
     enough = len(rates) >= wanted
-    count = f"{len(rates)} rates came" if rates else "no rate came"
+    came = f"{count(len(rates), 'rate')} came" if rates else "no rate came"
     were = "was" if wanted == 1 else "were"
-    sentence = count if enough else f"{count}, at least {wanted} {were} expected"
+    sentence = came if enough else f"{came}, at least {wanted} {were} expected"
     yield Finding(RATE, enough, rules["severity"], sentence)
     if rates and not any(rate > 0 for rate in rates):
         yield Finding(RATE, False, rules["severity"], "every rate is 0")
@@ -237,26 +237,32 @@ def check_planning(
         return
     severity, wanted = rules["severity"], rules["processes"]
     if wanted is not None:
-        yield _count_finding(record.ranks, int(wanted), "processes trained", severity)
+        yield _count_finding(record.ranks, int(wanted), "process", "trained", severity)
         return
     if record.world:
         # The ranks recorded their number: one that recorded nothing is missed.
-        yield _count_finding(record.ranks, record.world, "ranks trained", severity)
+        yield _count_finding(record.ranks, record.world, "rank", "trained", severity)
         if _one_job(settings) and process.devices:
-            yield _count_finding(record.world, len(process.devices), "ranks were started", severity)
+            yield _count_finding(
+                record.world, len(process.devices), "rank", "was started", severity
+            )
     elif _one_job(settings) and record.devices and process.devices:
         busy = sum(bool(device.peak_load) for device in record.devices)
-        yield _count_finding(
-            max(busy, record.ranks), len(process.devices), "devices were busy", severity
-        )
+        found = max(busy, record.ranks)
+        yield _count_finding(found, len(process.devices), "device", "was busy", severity)
 
 
 def _one_job(settings: Mapping[str, Any]) -> bool:
     return (settings.get("plan") or {}).get("method") == "njobs"
 
 
-def _count_finding(found: int, wanted: int, what: str, severity: str) -> Finding:
-    sentence = f"{found} {what}" + ("" if found == wanted else f", {wanted} were planned")
+def _count_finding(found: int, wanted: int, thing: str, did: str, severity: str) -> Finding:
+    """``2 ranks trained``; ``did``: of one ``thing``."""
+    if found != 1:
+        did = did.replace("was ", "were ")
+    sentence = f"{count(found, thing)} {did}"
+    if found != wanted:
+        sentence += f", {wanted} {'was' if wanted == 1 else 'were'} planned"
     return Finding(PLANNING, found == wanted, severity, sentence)
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ...analysis.wording import count
 from ..config.rules import FAILURE, RULES, rules_of
 from . import checks, run_record
 from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
@@ -122,7 +123,9 @@ def check_version(
     if wrong:
         yield Finding(VERSION, False, rules["severity"], "; ".join(wrong[:3]) + more)
     elif wanted:
-        yield Finding(VERSION, True, rules["severity"], f"{len(wanted)} packages are as required")
+        yield Finding(
+            VERSION, True, rules["severity"], f"{count(len(wanted), 'package')} as required"
+        )
     if rules["driver"] is not None:
         yield _driver(record.driver, str(rules["driver"]), rules["severity"])
 

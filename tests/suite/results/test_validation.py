@@ -208,7 +208,7 @@ def test_all_ranks_have_to_train():
     whole = RunRecord(rates=(1.0,), ranks=2, world=2)
     two = ("cuda:0", "cuda:1")
     assert check(whole, two) == []
-    assert check(replace(whole, ranks=1), two) == ["1 ranks trained, 2 were planned"]
+    assert check(replace(whole, ranks=1), two) == ["1 rank trained, 2 were planned"]
     assert check(whole, (*two, "cuda:2")) == ["2 ranks were started, 3 were planned"]
     assert check(whole, two, {"validation": {"planning": {"processes": 4}}}) == [
         "2 processes trained, 4 were planned"
@@ -222,7 +222,7 @@ def test_devices_that_one_process_should_have_used(tmp_path):
     settings = {"plan": {"method": "njobs"}}
     devices = [[state()] * 3, [state(load=0.0)] * 3]
     assert failing(tmp_path, planned=("cuda:0", "cuda:1"), devices=devices, settings=settings) == [
-        "planning: 1 devices were busy, 2 were planned"
+        "planning: 1 device was busy, 2 were planned"
     ]
 
 

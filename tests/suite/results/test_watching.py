@@ -22,6 +22,7 @@ from injector.report.web import Page
 from injector.store.folder import is_run, open_run
 from injector.suite.results import status
 from injector.suite.results.live_view import done, lines, one_line
+from injector.suite.results.suite_reader import summarise
 from injector.suite.results.timelines import combined, of_run
 
 STEPS, ITEMS = 40, 8
@@ -176,6 +177,25 @@ def test_what_happens_meanwhile_is_seen(made, held):
     assert [each.state for each in rows["runs"].processes] == ["ended", "failed"]
     assert rows["runs"].processes[1].reason == "killed by SIGKILL"
     assert rows["waits"].processes[0].state == "starting"
+
+
+def test_a_suite_that_is_followed_and_its_report_have_one_summary(made, tmp_path):
+    """Of a suite that is over; what has finished is read once, however often the suite is."""
+    over = SuiteFolder(tmp_path / "over.2026-01-01_00-00-00.000000")
+    over.process("good", [10.0, 20.0, 30.0])
+    over.journal[-1].update(ok=True)
+    over.process("few", [10.0], slot=0)
+    over.benchmark("few", voir={"options": {"stop": 50}})
+    over.write()
+    (over.path / "lock").touch()
+    state = Watched(over.path)
+    followed = state.reader.read(NOW)
+    assert followed == summarise(str(over.path)) and followed.state == "ended"
+    shown = {row.name: row for row in state.tick(NOW).benchmarks}
+    assert (shown["good"].state, shown["few"].state) == ("ended", "failed")
+    assert shown["few"].reason == "1 rate came, at least 50 were expected"
+    shutil.rmtree(over.path / "jobs")
+    assert state.reader.read(NOW).benchmarks == followed.benchmarks
 
 
 def test_any_beginning_of_a_journal_can_be_watched(made):
