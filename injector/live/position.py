@@ -114,10 +114,10 @@ class _Text:
         return self._around(max(loops, key=lambda node: node.col_offset)) if loops else None
 
     def _around(self, node: ast.AST, depth: int = 2) -> int | None:
-        """The number of turns of the loop over a range around ``node``, or around its function's call."""
+        """The iterations of the loop over a range around ``node``, or around its function's call."""
         for above in self._ancestors(node):
             if isinstance(above, (ast.For, ast.AsyncFor)):
-                return self._turns(above.iter)
+                return self._iterations(above.iter)
             if isinstance(above, ast.While):
                 return None
             if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -133,7 +133,7 @@ class _Text:
     def _calls(self) -> Iterator[ast.Call]:
         return (node for node in self._nodes if isinstance(node, ast.Call))
 
-    def _turns(self, iterable: ast.expr) -> int | None:
+    def _iterations(self, iterable: ast.expr) -> int | None:
         calls = [node for node in ast.walk(iterable) if isinstance(node, ast.Call)]
         ranges = [call for call in calls if _name(call.func) in RANGES]
         if len(ranges) != 1 or len(ranges[0].args) not in (1, 2):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
 from ..bus.endings import error_of
-from ..measure.pace import Lane
+from ..measure.pace import ThreadSteps
 from ..store.layout import ITEMS_MASK
 from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
 from .position import LoopPositions
@@ -52,7 +52,7 @@ class LiveProcess:
         """What that span was."""
         self.tasks: dict[str, TaskProgress] = {}
         self._kinds: dict[int, SiteKind] = {}
-        self._lanes: dict[int, Lane] = {}
+        self._by_thread: dict[int, ThreadSteps] = {}
         self._parts: dict[int, Parts] = {}
         self._trained: set[object] = set()
         """Models that were called in training."""
@@ -211,21 +211,21 @@ class LiveProcess:
 
     def _paced(self, kind: SiteKind, start: int, end: int) -> None:
         """Count training steps as they are kept apart while a program runs."""
-        lane = self._lanes.get(kind.thread)
-        if lane is None:
-            lane = self._lanes[kind.thread] = Lane()
+        thread = self._by_thread.get(kind.thread)
+        if thread is None:
+            thread = self._by_thread[kind.thread] = ThreadSteps()
         if kind.region == "step":
-            lane.step()
+            thread.step()
         elif kind.region == "io.end":
-            lane.end(kind.source)
+            thread.end(kind.source)
             self.positions.end(kind.source)
         elif kind.region == "io":
             self.positions.fetch(kind.source, kind.site.get("place"))
-            if lane.fetch(kind.source):
+            if thread.fetch(kind.source):
                 self._parts[kind.thread].fetched(start, kind.source)
-        elif lane.update(kind.source):
+        elif thread.update(kind.source):
             self._parts[kind.thread].updated(end)
-        steps = max(lane.steps for lane in self._lanes.values())
+        steps = max(thread.steps for thread in self._by_thread.values())
         progress = self._progress(TRAIN)
         if steps != progress.steps:
             if self._stepped:

@@ -82,7 +82,7 @@ def _records(name: str, lines: list[bytes]) -> Iterator[NewRecord]:
             record = json.loads(line)
             event, t = record["event"], record.get("t")
         except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
-            continue  # torn; the collector counts it
+            continue  # truncated; the collector counts it
         if isinstance(event, str):
             yield NewRecord(
                 _process(name), event, record.get("data"), t if type(t) is int else 0, monitor
@@ -95,7 +95,7 @@ class _File:
     def __init__(self, path: str, start: int) -> None:
         self._path = path
         self._at = start
-        self._holes = 0
+        self._unwritten = 0
 
     def _read(self) -> bytes:
         try:
@@ -126,14 +126,14 @@ class _File:
             if row[3]:
                 rows.append(row)
                 taken = at + 1
-        holes = taken - len(rows)
+        unwritten = taken - len(rows)
         # A row before others that is not there yet belongs to a thread that is just writing it: it is
         # waited for once, and given up then.
-        if holes and holes != self._holes:
-            self._holes = holes
+        if unwritten and unwritten != self._unwritten:
+            self._unwritten = unwritten
             first = next(at for at, row in enumerate(ROW.iter_unpack(content)) if not row[3])
             rows, taken = rows[:first], first
         else:
-            self._holes = 0
+            self._unwritten = 0
         self._at += taken * ROW.size
         return rows

@@ -95,7 +95,7 @@ class Cycle:
         return 4 * self._longest if self._returns > 1 else FEW
 
 
-class Lane:
+class ThreadSteps:
     """The steps of one thread."""
 
     __slots__ = (
@@ -206,48 +206,48 @@ class Pace:
         """``stop`` or ``max-duration``, once it is over."""
         self._limit = None if stop is None else skip + stop
         self._deadline = deadline
-        self._lanes: dict[int, Lane] = {}
+        self._by_thread: dict[int, ThreadSteps] = {}
 
     @property
     def steps(self) -> int:
         """Steps of the thread that made the most; those that were skipped count."""
-        return max((lane.steps for lane in self._lanes.values()), default=0)
+        return max((thread.steps for thread in self._by_thread.values()), default=0)
 
     def fetch(self, loader: Hashable) -> bool:
         """A fetch from ``loader`` begins; whether to stop before it."""
-        lane = self._lane()
-        return lane.fetch(loader) and self._over(lane.steps)
+        thread = self._this_thread()
+        return thread.fetch(loader) and self._over(thread.steps)
 
     def end(self, loader: Hashable) -> bool:
         """A fetch finds ``loader`` exhausted; whether to stop."""
         over = self.fetch(loader)
-        self._lane().end(loader)
+        self._this_thread().end(loader)
         return over
 
     def update(self, optimizer: Hashable, place: Hashable = None) -> bool:
         """An update of ``optimizer``, made at ``place``, has ended; whether to stop now."""
-        lane = self._lane()
-        return lane.update((optimizer, place)) and self._over(lane.steps)
+        thread = self._this_thread()
+        return thread.update((optimizer, place)) and self._over(thread.steps)
 
     def step(self, task: str = "train") -> bool:
         """An explicit step of ``task`` has ended; whether to stop now. Only training is counted."""
         if task != "train":
             return False
-        lane = self._lane()
-        lane.step()
-        return self._over(lane.steps)
+        thread = self._this_thread()
+        thread.step()
+        return self._over(thread.steps)
 
     def renew(self) -> None:
         """Count from zero: this is the child of a fork."""
-        self._lanes = {}
+        self._by_thread = {}
         self.why = ""
 
-    def _lane(self) -> Lane:
+    def _this_thread(self) -> ThreadSteps:
         me = get_ident()
-        lane = self._lanes.get(me)
-        if lane is None:
-            lane = self._lanes[me] = Lane()
-        return lane
+        thread = self._by_thread.get(me)
+        if thread is None:
+            thread = self._by_thread[me] = ThreadSteps()
+        return thread
 
     def _over(self, steps: int) -> bool:
         """Whether the program ends with this step: asked once a step, and true once."""

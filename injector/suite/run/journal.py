@@ -68,20 +68,20 @@ class Journal:
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         self.problem: str | None = None
         """Why something could not be written, if it could not."""
-        self._torn = _is_torn(self._file)
+        self._truncated = _is_truncated(self._file)
         self._next = read_lines(folder).next
 
     def write(self, event: str, **facts: Any) -> None:
         """Add a line; when this returns it will survive a loss of power."""
         record = {"event": event, "time": time.time(), "line": self._next, **facts}
         record["checksum"] = checksum_of(record)
-        line = ("\n" if self._torn else "") + json.dumps(record) + "\n"
+        line = ("\n" if self._truncated else "") + json.dumps(record) + "\n"
         try:
             data = line.encode()
-            self._torn = True  # until all of it is there
+            self._truncated = True  # until all of it is there
             while data:
                 data = data[os.write(self._file, data) :]
-            self._torn = False
+            self._truncated = False
             self._next += 1
             os.fsync(self._file)
         except OSError as error:
@@ -96,7 +96,7 @@ class Journal:
         os.close(self._file)
 
 
-def _is_torn(file: int) -> bool:
+def _is_truncated(file: int) -> bool:
     """Whether the last line was not written to its end."""
     size = os.fstat(file).st_size
     return size > 0 and os.pread(file, 1, size - 1) != b"\n"
