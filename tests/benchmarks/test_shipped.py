@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from injector.rewrite import selector
-from injector.suite import config, shipped
+from injector.suite import config
+from injector.suite.config import definitions
 
-DEFINITIONS = shipped.benchmarks()
-SUITES = shipped.suites()
+DEFINITIONS = definitions.shipped_benchmarks()
+SUITES = definitions.shipped_suites()
 NAMES = sorted(DEFINITIONS)
 WITH_VOIRFILE = [name for name in NAMES if (DEFINITIONS[name] / "voirfile.py").is_file()]
 OURS = {"collectives", "flops", "memory"}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.suite import benchfile, shipped
-from injector.suite.config import definitions
+from injector.suite.config import benchfile, definitions
 from injector.suite.config.model import Benchmark
 from injector.suite.config.problems import SuiteError, Where
 
@@ -223,7 +222,7 @@ def test_what_is_named_lies_beside_the_file_that_names_it(tmp_path):
 
 
 def test_every_shipped_definition_is_one():
-    found = shipped.benchmarks()
+    found = definitions.shipped_benchmarks()
     assert len(found) >= 5
     assert "overhead" not in found
     for place in found.values():

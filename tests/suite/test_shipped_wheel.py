@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from injector import voirfiles
-from injector.suite import shipped
+from injector.suite.config import definitions
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -23,14 +23,15 @@ ASK = """\
 import json, sys
 from pathlib import Path
 from injector import origin, voirfiles
-from injector.suite import shipped
+from injector.suite.config import definitions
 from injector.suite.environments.own_package import find_own_package
 base = Path(sys.argv[1])
 own = find_own_package(base)
 own.provide()
-told = {"checkout": origin.checkout(), "benchmarks": list(shipped.benchmarks()), "wheel": own.requirement}
+told = {"checkout": origin.checkout(), "wheel": own.requirement}
+told["benchmarks"] = list(definitions.shipped_benchmarks())
 told["voirfiles"] = voirfiles.shipped()
-told["suites"] = list(shipped.suites())
+told["suites"] = list(definitions.shipped_suites())
 print(json.dumps(told))
 """
 
@@ -70,8 +71,8 @@ def test_an_installed_wheel_has_them_and_gives_the_same_wheel_on(wheel, site, tm
     done = asked(site, "-S", "-c", ASK, tmp_path / "base")
     told = json.loads(done)
     assert told["checkout"] is None
-    assert told["benchmarks"] == list(shipped.benchmarks())
-    assert told["suites"] == list(shipped.suites())
+    assert told["benchmarks"] == list(definitions.shipped_benchmarks())
+    assert told["suites"] == list(definitions.shipped_suites())
     ours = {Path(one.path).name: one for one in voirfiles.shipped()}
     assert len(told["voirfiles"]) == len(ours)
     for name, path, *rest in told["voirfiles"]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..words import kind
-from .problems import Mistake, Path
+from .problems import Mistake, Path, kind
 
 Note = Callable[[Path, str], None]
 """Is called with the place of a mistake, and what it is."""

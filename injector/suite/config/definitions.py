@@ -1,4 +1,4 @@
-"""A benchmark's definition: the folder that says where its program is from and how it is run.
+"""Definitions of benchmarks: folders that say where a program is from and how it is run.
 
 Two layouts are read: ours (``benchmark.yaml``) and milabench's (``benchfile.py``, see
 :mod:`.benchfile`). Both come to a mapping with the keys of a suite's entry, over which the suite's
@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import benchfile, shipped
-from .problems import Problem, SuiteError, Where
+from ... import origin
+from . import benchfile
+from .problems import Problem, SuiteError, Where, meant
 
 if TYPE_CHECKING:
     from .model import Benchmark
 
-YAML, BENCHFILE = shipped.DEFINITION_FILES
+DEFINITION_FILES = YAML, BENCHFILE = ("benchmark.yaml", "benchfile.py")
+"""A folder with one of these defines a benchmark: ours, or milabench's layout."""
 
 
 class Definition(NamedTuple):
@@ -35,6 +37,22 @@ class Definition(NamedTuple):
     """What of a ``benchfile.py`` is computed by its own code, and was therefore not read."""
 
 
+def shipped_suites() -> dict[str, Path]:
+    """The suites that come with this package, by name."""
+    return {file.stem: file for file in sorted(Path(origin.shipped("suites")).glob("*.yaml"))}
+
+
+def shipped_benchmarks() -> dict[str, Path]:
+    """The folders of the definitions that come with this package, by name."""
+    folders = sorted(Path(origin.shipped("benchmarks")).glob("*"))
+    return {folder.name: folder for folder in folders if is_definition(folder)}
+
+
+def is_definition(folder: Path) -> bool:
+    """Whether ``folder`` says how a benchmark is made."""
+    return any((folder / name).is_file() for name in DEFINITION_FILES)
+
+
 def find(written: str, beside: Path) -> Path:
     """The folder that ``definition: WRITTEN`` means in a file in the folder ``beside``.
 
@@ -44,16 +62,16 @@ def find(written: str, beside: Path) -> Path:
         LookupError: there is none; the text says what would be right.
     """
     folder = (beside / Path(written).expanduser()).absolute()
-    if shipped.is_definition(folder):
+    if is_definition(folder):
         return folder.resolve()
-    known = shipped.benchmarks()
+    known = shipped_benchmarks()
     if written in known:
         return known[written]
     if folder.is_dir():
         raise LookupError(f"{folder} holds neither {YAML} nor {BENCHFILE}")
     raise LookupError(
         f"no definition {written!r}: there is no folder {folder}, and none of that name is shipped"
-        f"{shipped.nearest(written, known)}"
+        f"{meant(written, known)}"
     )
 
 

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from ..words import kind, meant
-from .problems import Mistake
+from .problems import Mistake, kind, meant
 
 LONGEST_TEXT, DEEPEST, MOST_STEPS = 1000, 40, 100
 LARGEST, LARGEST_POWER = 1e300, 1024

@@ -27,8 +27,8 @@ from pydantic import (
     model_validator,
 )
 
-from ..words import kind, meant
 from .expressions import Expression, compiled, read_number
+from .problems import kind, meant
 from .templates import template
 
 T = TypeVar("T")

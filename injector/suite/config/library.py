@@ -8,12 +8,21 @@ from os.path import expanduser, isdir, isfile, normpath
 from pathlib import Path as FilePath
 from typing import Any
 
-from .. import shipped
-from ..words import kind, meant, nearest
 from . import definitions
 from .keys import TOP, DefinitionKeys, TopKeys, problems
 from .layers import EMPTY, Layer, laid, listed
-from .problems import Mistake, Path, Problem, ProblemList, SuiteError, Where, nearest_place
+from .problems import (
+    Mistake,
+    Path,
+    Problem,
+    ProblemList,
+    SuiteError,
+    Where,
+    kind,
+    meant,
+    nearest,
+    nearest_place,
+)
 from .reading import Document, read
 from .variants import NAME, no_name
 
@@ -162,7 +171,7 @@ def read_library(file: str | FilePath, wrong: ProblemList) -> Library:
     """
     found = _find(str(file), FilePath())
     if found is None:
-        hint = meant(str(file), [*shipped.suites(), *_beside(FilePath(file))])
+        hint = meant(str(file), [*definitions.shipped_suites(), *_beside(FilePath(file))])
         is_folder = isdir(expanduser(file))
         text = (
             f"{file} is a folder, and a suite is a YAML file{hint}"
@@ -177,7 +186,7 @@ def read_library(file: str | FilePath, wrong: ProblemList) -> Library:
 
 def _find(written: str, beside: FilePath) -> FilePath | None:
     path = beside / expanduser(written)
-    return path if isfile(path) else shipped.suites().get(written)
+    return path if isfile(path) else definitions.shipped_suites().get(written)
 
 
 def _beside(path: FilePath) -> list[str]:
@@ -215,7 +224,9 @@ class _Files:
         found = _find(written, folder)
         if found is None:
             beside = (str(FilePath(each).name) for each in _beside(folder / written))
-            hint = meant(written, [*shipped.suites(), *(each for each in beside if each != own)])
+            hint = meant(
+                written, [*definitions.shipped_suites(), *(each for each in beside if each != own)]
+            )
             self.problems.add(where, f"there is no file {written} to include{hint}")
             self.library.whole = False
         elif found.resolve() in chain:

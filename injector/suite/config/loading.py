@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..words import meant
 from .expansion import Expansion, Inputs
 from .layers import merged
 from .library import Library, read_library
 from .model import Benchmark, Suite
 from .overriding import Override, flat, overrides, variables
-from .problems import ProblemList, Where, nearest_place
+from .problems import ProblemList, Where, meant, nearest_place
 
 _ARCH = "{arch}"
 """``system.arch`` where nothing sets it."""

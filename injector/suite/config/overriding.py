@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from ..words import meant
 from .keys import problems as problems_of
 from .layers import Layer
-from .problems import Mistake, Path, Problem, SuiteError, Where
+from .problems import Mistake, Path, Problem, SuiteError, Where, meant
 from .reading import parse
 from .templates import template
 

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..words import meant
 from .expressions import Reference, limited, number
 from .placeholders import NAMES
-from .problems import Mistake, Path
+from .problems import Mistake, Path, meant
 from .templates import NotKnownYet, template
 
 NOTHING: Any = object()

@@ -10,10 +10,9 @@ from itertools import product
 from typing import Any
 
 from ...analysis.wording import count
-from ..words import meant
 from .expressions import compiled, number, read_number
 from .placeholders import Context
-from .problems import Mistake
+from .problems import Mistake, meant
 from .scope import Scope
 from .templates import NotKnownYet
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..benchfile import ARCHITECTURES
+from ..config.benchfile import ARCHITECTURES
 from ..config.definitions import path_of
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..config.definitions import path_of
+from ..config.definitions import DEFINITION_FILES, path_of
 from ..config.model import Benchmark
-from ..config.problems import Problem, SuiteError
-from ..shipped import DEFINITION_FILES
-from ..words import meant, nearest
+from ..config.problems import Problem, SuiteError, meant, nearest
 
 VOIRFILE = "voirfile.py"
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from ...store.place import clean_name
 from ..config.model import Benchmark, Suite
-from ..config.problems import Problem, SuiteError
+from ..config.problems import Problem, SuiteError, meant
 from ..environments.resources import Resources
-from ..words import meant
 from . import command_lines
 from .jobs import Job, LeftOut, Plan, PlannedProcess
 from .machine import Device, Machine

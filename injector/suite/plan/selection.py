@@ -13,8 +13,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from ..config.model import Benchmark, Suite
-from ..config.problems import Problem, SuiteError, Where
-from ..words import meant
+from ..config.problems import Problem, SuiteError, Where, meant
 
 _TOKEN = re.compile(r"\s*(?:(?P<sign>[(),])|(?P<word>[^\s(),]+))")
 _KINDS: dict[str, Callable[[Benchmark], Sequence[str]]] = {

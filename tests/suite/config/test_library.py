@@ -95,11 +95,11 @@ def test_a_file_included_twice_holds_each_time(suites):
 
 
 def test_a_shipped_suite_is_included_by_its_name(suites, monkeypatch):
-    from injector.suite import shipped
+    from injector.suite.config import definitions
 
     suites.write(hidden__there="one: {run: x.py}\n")
     monkeypatch.setattr(
-        shipped, "suites", lambda: {"there": suites.folder / "hidden" / "there.yaml"}
+        definitions, "shipped_suites", lambda: {"there": suites.folder / "hidden" / "there.yaml"}
     )
     made = suites.load("include: there\ntwo: {run: y.py}\n").benchmarks
     assert [each.name for each in made] == ["one", "two"]

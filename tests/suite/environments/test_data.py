@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from suite_ground import benchmark, definition
 
-from injector.suite import config, shipped
+from injector.suite import config
 from injector.suite.config import definitions
 from injector.suite.config.problems import SuiteError
 from injector.suite.environments import context, data
@@ -89,7 +89,9 @@ def test_settings_that_only_a_job_can_fill_are_no_hindrance(tmp_path, base, told
     assert plan(asked, base).environ["WHERE"] == f"{base}/extra/bench/x"
 
 
-@pytest.mark.parametrize("place", shipped.benchmarks().values(), ids=lambda place: place.name)
+@pytest.mark.parametrize(
+    "place", definitions.shipped_benchmarks().values(), ids=lambda place: place.name
+)
 def test_the_step_of_every_shipped_benchmark_can_be_planned(place, tmp_path, base):
     (tmp_path / "suite.yaml").write_text(f"one: {{definition: {place}}}\n")
     (found,) = config.load(tmp_path / "suite.yaml", FACTS).benchmarks

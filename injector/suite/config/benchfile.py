@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .config.problems import Problem, SuiteError, Where
+from .problems import Problem, SuiteError, Where
 
 ARCHITECTURES = ("cuda", "rocm", "xpu", "hpu", "cpu")
 CODE = "{milabench_code}"
