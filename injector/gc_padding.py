@@ -6,8 +6,9 @@ for PyTorch, and finalizers run at another moment than under ``python``. So obje
 beginning, before the program has any, and for each that we allocate and keep later on one of them is
 freed: the program's collections come when they would come without us.
 
-Without it nothing fails, but programs that print from finalizers or watch ``gc.callbacks`` differ:
-``tests/test_gc_padding.py``, ``tests/launch/test_parity.py``. On a Python that counts in another way (the
+Without it nothing fails, but a program that watches ``gc.callbacks`` or prints from finalizers sees other
+collections as soon as a library is probed (``tests/test_gc_padding.py``, which compares them with those
+under ``python``; no other test notices). On a Python that counts in another way (the
 free-threaded builds) the padding is freed to no effect.
 
 Source of how it counts: https://github.com/python/cpython/blob/3.12/Modules/gcmodule.c (``gc_alloc``,

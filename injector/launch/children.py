@@ -6,9 +6,10 @@ place would stand as a frame of ours in the traceback of every ``FileNotFoundErr
 *arguments, metaclass=step)`` it makes, one after the other, ``step.__prepare__(name, arguments)``,
 which is Python and has returned, its frame gone, when ``step(name, arguments, namespace)`` follows.
 
-Without it the traceback of a program that starts what does not exist has a line of ours, and debuggers
-stop in it (``tests/launch/test_children.py``, ``tests/launch/test_parity.py``). The order of the two
-calls is that of the language reference, "Metaclasses", for any Python; that nothing runs in between is
+Without it the traceback of a program that starts what does not exist has lines of ours
+(``child_failures.py`` and ``runner.py`` of ``tests/programs``), and our variables outlast a call that
+fails, since the traceback holds on to our frame (``test_others_see_nothing`` of
+``tests/launch/test_children.py``). The order of the two calls is that of the language reference, "Metaclasses", for any Python; that nothing runs in between is
 CPython's, and another interpreter is not woken in at all (``sitecustomize`` asks).
 """
 

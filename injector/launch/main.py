@@ -42,10 +42,13 @@ class Main:
     to call it from C, the one that counts least towards the recursion limit.
 
     Without these properties a function of ours would call the script: it would stand in every traceback
-    and in ``sys._getframe``, and take of the recursion limit (``tests/launch/test_parity.py`` compares
-    all three with ``python``). The chain leans on two things: ``type.__call__`` looks ``__call__`` up as a
-    descriptor, and ``runpy`` is imported by name when CPython starts. Where the second is gone, ``hook``
-    is never asked for a script, and CPython runs the program without us.
+    (``raise_uncaught.py`` of ``tests/programs``), in ``sys._getframe`` (``stack.py``), and take of the
+    recursion limit (``recursion_limit.py``); ``tests/launch/test_parity.py`` compares each with ``python``.
+
+    It leans on three habits of CPython. A call looks ``__call__`` up as a descriptor. A script's path is
+    shown to ``sys.path_hooks`` first: a CPython that does not do so runs the program without us, and there
+    is no run to report on. What a hook accepts is run by ``runpy``, imported by that name: a CPython that
+    does otherwise would end with an error of its own, in every test of a script.
     """
 
     __call__ = property(attrgetter("both.__init__"))

@@ -10,9 +10,11 @@ lock of that one module.
 
 A finder on ``sys.meta_path`` would be simpler, and seen: programs that look at ``__loader__``, at
 ``sys.meta_path`` or that put a finder of their own in front behave otherwise then
-(``tests/rewrite/test_importing.py``, ``tests/launch/test_parity.py``). Where a Python has one of the two
-functions no more, ``install`` raises AttributeError: the process says that it is not probed, and the
-program runs as it was written.
+(``finders.py`` of ``tests/programs``, ``tests/rewrite/test_importing.py``). Without the same name, file and
+line the import system would leave our frame in the traceback of every import that fails
+(``test_a_failing_import_looks_the_same``). Where a Python has one of the two functions no more,
+importing this raises AttributeError: the process says that it is not probed, and the program runs as it
+was written.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ class ImportHook:
         self._armed: set[str] = set()
 
     def install(self) -> None:
-        """Begin. Raises AttributeError where the import system lacks the two places."""
+        """Begin."""
         if not _installed:
             _take_places()
         _installed.append(self)
