@@ -9,8 +9,9 @@ which is Python and has returned, its frame gone, when ``step(name, arguments, n
 Without it the traceback of a program that starts what does not exist has lines of ours
 (``child_failures.py`` and ``runner.py`` of ``tests/programs``), and our variables outlast a call that
 fails, since the traceback holds on to our frame (``test_others_see_nothing`` of
-``tests/launch/test_children.py``). The order of the two calls is that of the language reference, "Metaclasses", for any Python; that nothing runs in between is
-CPython's, and another interpreter is not woken in at all (``sitecustomize`` asks).
+``tests/launch/test_children.py``). The order of the two calls is that of the language reference,
+"Metaclasses", for any Python; that nothing runs in between is CPython's, and another interpreter is not
+woken in at all (``sitecustomize`` looks).
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ class CallHooks:
     gives: str | None = None
     """What is recorded: ``region:forward``, ``value:train/loss``."""
     gate: str | None = None
-    """What nested calls ask that are not to be seen (:class:`injector.probe.gates.Gate`)."""
+    """What nested calls ask that are not to be seen (:class:`injector.probe.calls.ReentrancyGuard`)."""
 
     def captures(self, variable: str) -> tuple[str, ...]:
         """Variables of the function that the hook on ``variable`` wants besides."""
@@ -300,7 +300,7 @@ class RegionHooks(CallHooks):
     ) -> tuple[Point, dict[str, Function]]:
         point = Point(names["#enter"])
         if self.region.outermost:
-            self.gate = self._spans.calls.gate(self.region.level).name
+            self.gate = self._spans.calls.guard(self.region.level).name
         call = self.region.call(self._spans, asked, library)
         return point, self._spans.calls.hooks(point, call).by_variable
 

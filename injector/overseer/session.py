@@ -159,7 +159,7 @@ class Session:
         overseer = self.overseer
         phases = overseer.phases
         if stop.stopped_by is not None:
-            exception = stop.told(stop.stopped_by)
+            exception = stop.as_both_stops(stop.stopped_by)
         elif exception is not None:
             self._record.emit("error", _described(exception))
         self._end_phase(phases.run_script, exception)
@@ -180,7 +180,7 @@ class Session:
             return False
         stop.stopped_by = error
         self._stopping()
-        self.overseer.stop_instruments(stop.told(error))
+        self.overseer.stop_instruments(stop.as_both_stops(error))
         return True
 
     def _stopping(self) -> None:

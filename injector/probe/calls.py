@@ -10,15 +10,16 @@ What runs at every call is in ``compiled``: here is what happens at the first of
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
+from _contextvars import ContextVar
 from itertools import count
 from time import perf_counter_ns
 
 from . import compiled, points
 from .compiled import Stacks
 from .frames import hooked, is_generator, is_ours
-from .gates import Gate
 from .points import MISSING, Point, failed
 from .room import OPEN
 
@@ -38,7 +39,7 @@ _MOST_PLACES = 10_000
 
 
 class Call:
-    """What is asked about each call of a region, and who answers."""
+    """What is recorded of each call of a region, and the functions that find it."""
 
     def __init__(self, region: str, find: Function, near: Function) -> None:
         self.region = region
@@ -52,11 +53,11 @@ class Call:
         self.payload: Function | None = None
         """These are called with the captured variables. A payload is a number, or None."""
         self.late_payload: Function | None = None
-        """Called with the result and the variables, where that is all the result is asked for."""
+        """Called with the result and the variables, where the result gives nothing but the payload."""
         self.late: Function | None = None
         """``late(result, variables)``: whether it counts, of, phase, payload; MISSING: as it was."""
         self.counts: Function | None = None
-        """Called with the result of a method and the variables, before anything else is asked."""
+        """Called with the result of a method and the variables, before any other of these."""
         self.raised: Callable[[int], int] | None = None
         """The site, in place of this one, of a call that ends with an exception."""
         self.device: Any = None
@@ -68,7 +69,33 @@ class Call:
         self.most = (1 << 63) - 1
         """The largest payload."""
         self.watched = False
-        """Whether somebody else can see that such a call is open."""
+        """Whether the site of such a call can be seen from other processes while it is open."""
+
+
+class ReentrancyGuard:
+    """Whether a thread is inside of an outermost call of one level; so is each task of an event loop.
+
+    The modules of a model call each other some hundred times a step, and only the outermost call is of
+    interest. Rewritten code calls the guard, in C, for 10 ns a call: inside, a function runs as it was
+    written.
+    """
+
+    def __init__(self, level: str) -> None:
+        self.name = f"injector:({level})"
+        """Under which builtins have what rewritten code calls: no legal identifier."""
+        inside: ContextVar[bool] = ContextVar(self.name, default=False)
+        self._get = inside.get
+        self.set: Callable[[bool], object] = inside.set
+        """Of the present task: for calls that lie on no stack."""
+
+    def follow(self, stacks: Stacks) -> None:
+        """A call is open where there is one on the stack of the present thread."""
+        self._stacks = stacks
+        vars(builtins)[self.name] = stacks.inside
+
+    def include_tasks(self) -> None:
+        """There are calls that lie on no stack, since each task has its own."""
+        self._stacks.apart = self._get
 
 
 class Calls:
@@ -77,16 +104,16 @@ class Calls:
     def __init__(self, room: Room) -> None:
         self.room = room
         self._stacks: dict[str, Stacks] = {}
-        self._gates: dict[str, Gate] = {}
+        self._guards: dict[str, ReentrancyGuard] = {}
         self._forget: list[Callable[[], None]] = []
         self._slots = count(1)
         self._pid = os.getpid()
 
-    def gate(self, level: str) -> Gate:
-        """The gate that all regions of this level share."""
-        known = self._gates.get(level)
+    def guard(self, level: str) -> ReentrancyGuard:
+        """The guard that all regions of this level share."""
+        known = self._guards.get(level)
         if known is None:
-            known = self._gates[level] = Gate(level)
+            known = self._guards[level] = ReentrancyGuard(level)
             known.follow(self.stacks(level))
         return known
 
@@ -112,9 +139,9 @@ class Calls:
             self._pid = os.getpid()
             self._stacks = {}
             self._slots = count(1)
-            for level, gate in self._gates.items():
-                gate.set(False)
-                gate.follow(self.stacks(level))
+            for level, guard in self._guards.items():
+                guard.set(False)
+                guard.follow(self.stacks(level))
             self.room.renew()
 
     def hooks(self, point: Point, call: Call) -> Hooks:
@@ -147,8 +174,8 @@ class Hooks(compiled.Hooks):
             call.watched,
         )
         self._calls, self._point, self._call = calls, point, call
-        self._gate = calls.gate(call.level) if call.outermost else None
-        self._told = False
+        self._guard = calls.guard(call.level) if call.outermost else None
+        self._fired = False
         self._walks = False
         """Frames of ours lie between the hook and the function: its caller is searched for."""
         self._running: dict[int, Entry] = {}
@@ -196,13 +223,13 @@ class Hooks(compiled.Hooks):
         if is_ours(here):
             self._walks = True
             self.forget()
-        if not self._told:
-            self._told = True
+        if not self._fired:
+            self._fired = True
             points.on_first(self._point)
         site = self._look(caller, stack, of, phase, rest)
         apart = is_generator(function)
-        if self._gate is not None and apart and site >= 0:
-            self._gate.set(True)
+        if self._guard is not None and apart and site >= 0:
+            self._guard.set(True)
         mark = self._call.device.mark() if self._call.device is not None else None
         entry = (self._call, site, perf_counter_ns(), payload, mark)
         if apart:
@@ -217,8 +244,8 @@ class Hooks(compiled.Hooks):
         """The function is a generator: its spans do not nest."""
         self.apart = self._walks = True
         self.forget()
-        if self._gate is not None:
-            self._gate.ask_tasks()
+        if self._guard is not None:
+            self._guard.include_tasks()
 
     def _look(self, caller: FrameType | None, stack: Any, of: Any, phase: Any, rest: Any) -> int:
         call = self._call
@@ -244,7 +271,7 @@ class Hooks(compiled.Hooks):
             stack.append((self._call, INSIDE if within else OUTSIDE, 0, 0, None))
 
     def refused(self, error: BaseException, here: FrameType, stack: Any, rest: Any) -> None:
-        """One of the functions that were asked raised: record what can be known all the same."""
+        """One of the call's functions raised: record what the others give."""
         failed(self._point, error, here)
         try:
             self.push(here, stack, *self._answers(here, rest), rest)
@@ -270,8 +297,8 @@ class Hooks(compiled.Hooks):
         """A call has ended that is a generator's, or not on top of the stack."""
         call = self._call
         site, start, payload, mark = self._taken(here, stack)[1:]
-        if self._gate is not None and self.apart and not (stack and stack[-1][1] >= 0):
-            self._gate.set(False)
+        if self._guard is not None and self.apart and not (stack and stack[-1][1] >= 0):
+            self._guard.set(False)
         if site > 0:
             self._calls.room.add(start, end, payload, site)
             if call.watched:
@@ -325,5 +352,5 @@ class Hooks(compiled.Hooks):
 
     def _otherwise(self, entry: Entry) -> Entry:
         _, site, start, payload, mark = entry
-        told = self._call.raised
-        return self._call, site if told is None else told(site), start, payload, mark
+        exchange = self._call.raised
+        return self._call, site if exchange is None else exchange(site), start, payload, mark

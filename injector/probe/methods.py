@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .calls import Call, Calls
+    from .compiled import Stacks
 
     Hook = Callable[[Any], Any]
 
@@ -98,21 +99,17 @@ def method_hooks(
 ) -> MethodHooks:
     """The hooks of one region.
 
-    What needs no result is asked of the subject if ``early``, else of nobody; what does, of the result,
-    and if ``late`` of the subject as well. ``keeps`` says that anything but ``call.when`` asks of it.
+    What needs no result is called with the subject if ``early``, else without arguments; what needs it,
+    with the result, and if ``late`` the subject as well. ``keeps`` says that anything but ``call.when``
+    is called with the subject. These are closures, since they run at every call.
     """
-    near, find, answer, outermost = call.near, call.find, call.late, call.outermost
-    get_of, get_phase, get_payload = call.of, call.phase, call.payload
-    when = call.when if early or call.when is None else _of_nobody(call.when)
+    record = _Recorder(calls, point, call, early, late)
+    outermost, device, clock, getframe = call.outermost, call.device, perf_counter_ns, sys._getframe
+    when = call.when if early or call.when is None else _without_subject(call.when)
     counts = call.counts if late or call.counts is None else _of_result(call.counts)
-    device, most = call.device, call.most
-    add = calls.room.add
-    clock, getframe = perf_counter_ns, sys._getframe
     local, opened = calls.stacks(call.level), _Open()
     fired = 0
-    told = False
     begun = ended = 0  # as long as they are equal, no thread has a call open
-    places: dict[tuple[object, ...], tuple[int, CodeType]] = {}
 
     def about(method: Any) -> Any:
         nonlocal fired, ended
@@ -166,65 +163,79 @@ def method_hooks(
         __slots__ = ()
         __call__ = property(begin)
 
-    # What follows is called for calls that count only.
-
-    def record(
-        start: int, mark: Any, subject: Any, end: int, result: Any, frame: FrameType
-    ) -> None:
-        first: tuple[Any, ...] = (subject,) if early else ()
-        try:
-            of, phase, payload, asked = answers(first, (subject,) if late else (), result)
-        except BaseException as error:  # it costs its answer, not the span
-            failed(point, error, frame)
-            of, phase, payload, asked = None, None, 0, first
-        site = look(frame, of, phase, asked)
-        add(start, end, payload, site)
-        if mark is not None:
-            device.span(mark, payload, site)
-
-    def answers(
-        first: tuple[Any, ...], then: tuple[Any, ...], result: Any
-    ) -> tuple[Any, Any, int, tuple[Any, ...]]:
-        """Of, phase, payload, and what the site is to be asked with."""
-        of = None if get_of is None else get_of(*first)
-        phase = None if get_phase is None else get_phase(*first)
-        payload = 0 if get_payload is None else get_payload(*first)
-        asked = first
-        if answer is not None:
-            _, late_of, late_phase, late_load = answer(result, then)
-            if late_of is not points.MISSING:
-                of, phase, asked = late_of, late_phase, (result, *then)
-            if late_load is not points.MISSING:
-                payload = late_load
-        return of, phase, min(max(int(payload or 0), 0), most), asked
-
-    def look(caller: FrameType, of: Any, phase: Any, values: Any) -> int:
-        nonlocal told
-        if not told:
-            told = True
-            points.on_first(point)
-        frame = near(caller) or caller
-        key = (id(frame.f_code), frame.f_lasti, id(of), phase, local.number)
-        known = places.get(key)
-        if known is None:
-            if len(places) >= _MOST_PLACES:
-                places.clear()
-            known = places[key] = (find(frame, of, phase, values), frame.f_code)
-        return known[0]
-
     def renew() -> None:
         nonlocal local, opened, begun, ended
         calls.renew()
         local, opened = calls.stacks(call.level), _Open()
         begun = ended = 0
-        places.clear()
+        record.renew(local)
 
     point.read = lambda: fired
     point.renew = renew
     return MethodHooks(about, given)
 
 
-def _of_nobody(function: Any) -> Any:
+class _Recorder:
+    """Records the calls that count, once they have returned."""
+
+    def __init__(self, calls: Calls, point: Point, call: Call, early: bool, late: bool) -> None:
+        self._point, self._call, self._early, self._late = point, call, early, late
+        self._add = calls.room.add
+        self._fired = False
+        self.renew(calls.stacks(call.level))
+
+    def renew(self, stacks: Stacks) -> None:
+        """Forget every site: also in the child of a fork, whose stacks are others."""
+        self._stacks = stacks
+        self._places: dict[tuple[object, ...], tuple[int, CodeType]] = {}
+
+    def __call__(
+        self, start: int, mark: Any, subject: Any, end: int, result: Any, frame: FrameType
+    ) -> None:
+        first: tuple[Any, ...] = (subject,) if self._early else ()
+        try:
+            of, phase, payload, values = self._answers(first, subject, result)
+        except BaseException as error:  # it costs its answer, not the span
+            failed(self._point, error, frame)
+            of, phase, payload, values = None, None, 0, first
+        site = self._site(frame, of, phase, values)
+        self._add(start, end, payload, site)
+        if mark is not None:
+            self._call.device.span(mark, payload, site)
+
+    def _answers(
+        self, first: tuple[Any, ...], subject: Any, result: Any
+    ) -> tuple[Any, Any, int, tuple[Any, ...]]:
+        """Of, phase, payload, and the values that the site is found by."""
+        call, values = self._call, first
+        of = None if call.of is None else call.of(*first)
+        phase = None if call.phase is None else call.phase(*first)
+        payload = 0 if call.payload is None else call.payload(*first)
+        if call.late is not None:
+            then = (subject,) if self._late else ()
+            _, late_of, late_phase, late_load = call.late(result, then)
+            if late_of is not points.MISSING:
+                of, phase, values = late_of, late_phase, (result, *then)
+            if late_load is not points.MISSING:
+                payload = late_load
+        return of, phase, min(max(int(payload or 0), 0), call.most), values
+
+    def _site(self, caller: FrameType, of: Any, phase: Any, values: Any) -> int:
+        if not self._fired:
+            self._fired = True
+            points.on_first(self._point)
+        frame = self._call.near(caller) or caller
+        key = (id(frame.f_code), frame.f_lasti, id(of), phase, self._stacks.number)
+        known = self._places.get(key)
+        if known is None:
+            if len(self._places) >= _MOST_PLACES:
+                self._places.clear()
+            site = self._call.find(frame, of, phase, values)
+            known = self._places[key] = (site, frame.f_code)
+        return known[0]
+
+
+def _without_subject(function: Any) -> Any:
     return lambda _: function()
 
 

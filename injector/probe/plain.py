@@ -1,4 +1,4 @@
-"""What runs between two steps of somebody's training, in Python: for where ``_native`` is not compiled.
+"""What runs between two steps of a training program, in Python: for where ``_native`` is not compiled.
 
 Each class has its twin of the same name in ``native/``, which says why; both pass the same tests.
 """
@@ -27,7 +27,7 @@ _numbers = count(1)
 
 
 class Rows:
-    """Rows of four integers in memory that is given to it; ``full(…)`` is told of one that has no room."""
+    """Rows of four integers in memory that is given to it; ``full(…)`` gets one that has no room."""
 
     def __init__(self, full: Callable[[int, int, int, int], None]) -> None:
         self._full = full
@@ -51,7 +51,7 @@ class Rows:
         return True
 
     def add(self, start: int, end: int, payload: int, site: int) -> None:
-        """Store a row; ``full`` is told of one that cannot be."""
+        """Store a row; call ``full`` with one that cannot be."""
         try:
             stored = self.put(start, end, payload, site)
         except OverflowError:
@@ -131,7 +131,9 @@ class Hooks:
 
     def enter(self, value: Any, *rest: Any) -> Any:
         """The hook where the function is entered."""
-        start = perf_counter_ns()  # what is asked is a part of the region, as whoever calls sees it
+        start = (
+            perf_counter_ns()
+        )  # the functions below are a part of the region, as its caller sees it
         self.fired += 1
         stack = self.stacks.stack
         if self.outermost and stack and stack[-1][1] >= 0:
@@ -199,7 +201,7 @@ class Hooks:
             elif stack[-1][1] > 0:
                 depth = len(stack)
                 payload = min(max(int(self.late(result, *rest) or 0), 0), self.most)
-                if len(stack) == depth:  # what was asked may have left the stack behind
+                if len(stack) == depth:  # `late` may have exchanged the stack
                     owner, site, start, _, mark = stack[-1]
                     stack[-1] = owner, site, start, payload, mark
         except BaseException as problem:
@@ -297,25 +299,25 @@ class Turns:
         raise NotImplementedError
 
     def stopped(self, problem: BaseException, frame: FrameType) -> None:
-        """Something was raised by whoever hears of rows."""
+        """``add`` raised."""
         raise NotImplementedError
 
 
-def Timed(iterator: Iterator[Any], told: Any) -> Iterator[Any]:
+def Timed(iterator: Iterator[Any], listener: Any) -> Iterator[Any]:
     """Yield from ``iterator``; tell of each fetch and of the loop body that it fed."""
     while True:
         start = perf_counter_ns()
         try:
             batch = next(iterator)
         except BaseException as problem:
-            told.ended(start, perf_counter_ns(), sys._getframe(1))
+            listener.ended(start, perf_counter_ns(), sys._getframe(1))
             if isinstance(problem, StopIteration):
                 return
             raise
-        told.fetched(start, perf_counter_ns(), batch, sys._getframe(1))
-        # A body that is left early (break, an exception) was no whole step and is not told.
+        listener.fetched(start, perf_counter_ns(), batch, sys._getframe(1))
+        # A body that is left early (break, an exception) was no whole step and is left out.
         yield batch
-        told.stepped(start, perf_counter_ns())
+        listener.stepped(start, perf_counter_ns())
 
 
 class Stored:
@@ -438,7 +440,7 @@ def Nearest(judge: Callable[[FrameType], bool], most: int) -> Function:
 
 
 def time_calls(function: object, kind: int) -> bool:
-    """Measure the calls of a C function, whoever makes them: that cannot be done in Python."""
+    """Measure the calls of a C function, from wherever: that cannot be done in Python."""
     return False
 
 

@@ -9,8 +9,7 @@ from _functools import partial  # type: ignore[import-not-found]
 from ..variables import MISSING as MISSING
 from ..variables import follow, read_variable
 from .compiled import Delegate
-from .interrupts import is_programs
-from .stop import is_stop, request_stop
+from .stop import is_programs, is_stop, request_stop
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -111,10 +110,10 @@ def publish(
 def _publish_delegates(name: str, hook: Hook) -> None:
     """What ``yield from`` delegates to for a wildcard, whose hook is given the event's name as well."""
     for suffix, variable in (("@", "#yield"), ("@>", "#receive")):
-        told = f"{name}{suffix}:"
-        _publish_plain(told, lambda value, variable=variable: hook(value, variable))
+        named = f"{name}{suffix}:"
+        _publish_plain(named, lambda value, variable=variable: hook(value, variable))
         receives = variable == "#receive"
-        _publish_plain(name + suffix, partial(Delegate, _namespace, told, receives))
+        _publish_plain(name + suffix, partial(Delegate, _namespace, named, receives))
 
 
 def publish_calls(
@@ -251,7 +250,7 @@ def _general(override: bool) -> Callable[[Handler, Point], tuple[Hook, Callable[
 def failed(point: Point, error: BaseException, frame: FrameType | None = None) -> None:
     """Let a stop through, and what is the program's own; keep the rest from it, and say it once.
 
-    ``frame`` is where the program is stopped; by default, that of whoever called who calls this.
+    ``frame`` is where the program is stopped; by default, that of the caller's caller.
     """
     if is_stop(error):
         request_stop(error, frame or sys._getframe(2))

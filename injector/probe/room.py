@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     """``add(start_ns, end_ns, payload, site)``."""
 
 OPEN = 64
-"""How many stacks of calls can be told apart; the first place is that of all others."""
+"""How many stacks of calls have a place of their own; the first place is that of all others."""
 
 
 class Room:
     """The rows of one process. ``grow()`` gives the next piece of memory, and raises OSError or
-    ValueError when there is none: then ``lose(1, error)`` is told of each row.
+    ValueError when there is none: then ``lose(1, error)`` is called for each row.
 
     ``head()`` gives the :data:`OPEN` integers at the head of that memory, None as long as there is
     none. They tell who watches from outside which calls have begun and not ended.
@@ -39,13 +39,13 @@ class Room:
         self.renew()
 
     def renew(self) -> None:
-        """In the child of a fork: what is there is the parent's, and so is whoever was in here."""
+        """In the child of a fork: what is there is the parent's, and so is a thread that was in here."""
         self._busy = False
         # A destructor or a signal handler may come by while its own thread is in here.
         self._lock = RLock()
         self.rows.age += 1
         self.rows.use(None)
-        self._open(memoryview(bytearray(8 * OPEN)).cast("q"))  # for nobody to see
+        self._open(memoryview(bytearray(8 * OPEN)).cast("q"))  # seen by no other process
 
     def full(self, start: int, end: int, payload: int, site: int) -> None:
         """Every thread that came too late for the old room comes through here, one by one."""

@@ -1,4 +1,4 @@
-"""Ending the program from inside a hook: as if it had reached its end.
+"""Ending the program from inside a hook: as if it had reached its end. And what else passes a hook.
 
 What a program sees is a plain ``SystemExit``: ``finally`` blocks run, ``atexit`` runs, the exit
 code is 0. A program may swallow it in a bare ``except:``; so the program's frames that are alive when
@@ -11,11 +11,15 @@ from __future__ import annotations
 import os
 import sys
 
+from ..variables import read_local
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
     from typing import Any, NoReturn
+
+_VARARGS = 0x04
 
 _PATIENCE = 1000
 """How often a stop is raised again before the process is ended without asking the program."""
@@ -43,7 +47,7 @@ stopped_by: BaseException | None = None
 def is_stop(error: BaseException) -> bool:
     """Whether ``error`` asks for the end of the program: ours, or voir's (found only if loaded).
 
-    A handler within a handler may have asked: what passes the outer one is what the program shall see.
+    A handler within a handler may have raised it: what passes the outer one is what the program shall see.
     """
     if stopped_by is not None and isinstance(error, SystemExit):
         return True
@@ -78,7 +82,37 @@ def request_stop(error: BaseException, frame: FrameType) -> NoReturn:
     raise SystemExit from None
 
 
-def told(error: BaseException) -> BaseException:
+def is_programs(error: BaseException) -> bool:
+    """Whether the program shall see ``error``, which was raised while a hook was running.
+
+    A signal's handler runs wherever the main thread happens to be, in the middle of a hook too; what it
+    raises (``SystemExit`` for SIGTERM, an alarm's ``TimeoutError``, PyTorch's word that a worker died)
+    is meant for the program. So is the end that we ourselves requested.
+    """
+    if isinstance(error, SystemExit) and stopped_by is not None:
+        return True
+    trace = error.__traceback__
+    while trace is not None:
+        if _handles_signal(trace.tb_frame):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _handles_signal(frame: FrameType) -> bool:
+    """Whether ``frame`` was called as a signal's handler: with a number and a frame, last of all."""
+    if (frame.f_globals.get("__name__") or "").startswith("injector."):
+        return False
+    code = frame.f_code
+    count = code.co_argcount
+    given: list[Any] = [read_local(frame, name) for name in code.co_varnames[:count]]
+    if code.co_flags & _VARARGS:
+        given += read_local(frame, code.co_varnames[count + code.co_kwonlyargcount]) or ()
+    kind = type(frame)
+    return len(given) > 1 and isinstance(given[-1], kind) and isinstance(given[-2], int)
+
+
+def as_both_stops(error: BaseException) -> BaseException:
     """``error`` as instruments shall see it: whichever ``StopProgram`` they catch, ours or voir's."""
     phase = sys.modules.get("voir.phase")
     if phase is None or not isinstance(error, (StopProgram, phase.StopProgram)):
@@ -109,7 +143,7 @@ class _Watch:
     """The trace function of a thread that is being stopped.
 
     Only frames that were alive when the stop began are watched: a finalizer or an ``atexit``
-    callback is new, and raising into those would help nobody. The standard library's frames are left
+    callback is new, and raising into those would end nothing. The standard library's frames are left
     alone: what ``threading``, ``multiprocessing`` or ``asyncio`` do after it is cleaning up.
     """
 

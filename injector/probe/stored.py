@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Stored(compiled.Stored):
     """Stores numbers where ``grow()`` says, which gives views of times and values, both float64.
 
-    It raises OSError or ValueError when there is no room: then ``keep(value)`` is told.
+    It raises OSError or ValueError when there is no room: then ``keep(value)`` is called.
     ``number(value)`` makes a number of what is no float, or ``None`` when there is nothing to store.
     """
 

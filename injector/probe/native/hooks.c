@@ -9,8 +9,8 @@ typedef struct {
     Stacks *stacks;
     Rows *rows;
     PyObject *add;            /* NULL: that of rows */
-    PyObject *when, *of, *phase, *payload, *near; /* asked about a call; NULL: not asked */
-    PyObject *late;           /* asked for the payload with the result; NULL: not asked */
+    PyObject *when, *of, *phase, *payload, *near; /* called with a call's variables; NULL: not given */
+    PyObject *late;           /* gives the payload of a result; NULL: not given */
     PyObject *device;         /* mark(), span(begin, payload, site); NULL: nothing to mark */
     PyObject *clocks;         /* a list: [None] once it is known that there is no device */
     long long most;
@@ -31,7 +31,7 @@ static PyObject *word_push, *word_skip, *word_refused, *word_left, *word_mistake
 static PyObject *
 hook_failed(Hooks *self, PyObject *here)
 {
-    /* What is the program's own is raised again; the rest is said and kept from it. */
+    /* What is the program's own is raised again; the rest is reported and kept from it. */
     PyObject *error = taken_error();
     PyObject *args[] = {(PyObject *)self, error, here};
     PyObject *done = PyObject_VectorcallMethod(word_mistaken, args, 3, NULL);
@@ -238,7 +238,7 @@ ask_again(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *value
 static PyObject *
 hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
 {
-    int64_t start = clock_ns(); /* what is asked is a part of the region, as whoever calls sees it */
+    int64_t start = clock_ns(); /* the functions below are a part of the region, as its caller sees it */
     PyFrameObject *here = PyEval_GetFrame();
     if (count < 1) {
         PyErr_SetString(PyExc_TypeError, "enter() takes a value");
@@ -256,7 +256,7 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
     if (top != NULL && top->site >= 0) {
         return stack_push(stack, self->call, 0, 0, 0, NULL) < 0 ? NULL : Py_NewRef(args[0]);
     }
-    Py_INCREF(stack); /* what is asked may run anything, threads and forks too */
+    Py_INCREF(stack); /* those functions may run anything, threads and forks too */
     int failed = ask(self, here, stack, start, args + 1, count - 1);
     if (failed) {
         failed = ask_again(self, here, stack, args + 1, count - 1);
@@ -376,7 +376,7 @@ hooks_given(Hooks *self, PyObject *const *args, Py_ssize_t count)
         Py_ssize_t depth = stack->depth;
         PyObject *found = PyObject_Vectorcall(self->late, args, count, NULL);
         long long payload = found == NULL ? -1 : cleaned(found, self->most);
-        if (payload >= 0 && stack->depth == depth) { /* what was asked may have left the stack behind */
+        if (payload >= 0 && stack->depth == depth) { /* `late` may have exchanged the stack */
             stack->entries[depth - 1].payload = payload;
         }
         Py_XDECREF(found);

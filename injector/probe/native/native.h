@@ -1,4 +1,4 @@
-/* What runs between two steps of somebody's training, compiled: module injector.probe._native.
+/* What runs between two steps of a training program, compiled: module injector.probe._native.
 
    A hook in Python touches some thirty objects, which a training step has pushed out of the processor's
    caches in the meantime; that, not its instructions, is what it costs. Here it touches a few lines of
@@ -25,7 +25,7 @@
 
 /* About the garbage collector, for all types here.
 
-   tp_clear empties objects that nobody can reach any more; but what such an object lets go of may run
+   tp_clear empties objects that cannot be reached any more; but what such an object lets go of may run
    code of a program, which may call the object once more. So a cleared object works: as one that has
    nothing to ask and nowhere to write. What a tp_clear leaves alone, it says, with the reason; a cycle
    through such a field is broken at another of its objects.
@@ -67,7 +67,7 @@ typedef struct {
     uint64_t thread;      /* whose stack `last` is */
     Stack *last;
     PyObject *slot;       /* slot() gives the next stack its place in Rows.opened */
-    PyObject *apart;      /* get() of the gate's variable, once calls are open that lie on no stack */
+    PyObject *apart;      /* get() of the guard's variable, once calls are open that lie on no stack */
 } Stacks;
 
 extern PyTypeObject Rows_Type, Stack_Type, Stacks_Type, Hooks_Type, Turns_Type, Timed_Type,

@@ -1,11 +1,11 @@
-/* The nearest frame whose code is of interest: it is asked at every call that a library makes. */
+/* The nearest frame whose code is of interest: it is looked for at every call that a library makes. */
 
 #include "native.h"
 
 typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
-    PyObject *judge;          /* judge(frame): whether its code is; asked once for each code */
+    PyObject *judge;          /* judge(frame): whether its code is; called once for each code */
     PyObject *known;          /* dict of code to True or False: what is known stays alive */
     Py_ssize_t most;
 } Nearest;

@@ -1,4 +1,4 @@
-/* Two functions that are asked for a number each, as one number. */
+/* The numbers that two functions give, as one number. */
 
 #include "native.h"
 
@@ -12,7 +12,7 @@ typedef struct {
 
 /* What a function says, 0 for None, at least 0 and at most `most`; -1 with an exception set. */
 static long long
-asked(PyObject *function, PyObject *const *args, size_t count, long long most)
+number_of(PyObject *function, PyObject *const *args, size_t count, long long most)
 {
     PyObject *found = PyObject_Vectorcall(function, args, count, NULL);
     if (found == NULL) {
@@ -41,8 +41,8 @@ pair_call(Pair *self, PyObject *const *args, size_t flags, PyObject *keywords)
     if (self->low == NULL || self->high == NULL) { /* cleared */
         return PyLong_FromLong(0);
     }
-    long long low = asked(self->low, args, count, self->most_low);
-    long long high = low < 0 ? -1 : asked(self->high, args, count, self->most_high);
+    long long low = number_of(self->low, args, count, self->most_low);
+    long long high = low < 0 ? -1 : number_of(self->high, args, count, self->most_high);
     return high < 0 ? NULL : PyLong_FromLongLong(low | high << self->shift);
 }
 
@@ -101,7 +101,7 @@ pair_dealloc(Pair *self)
 PyTypeObject Pair_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "injector.probe._native.Pair",
-    .tp_doc = "Pair(low, most_low, high, most_high): called, it asks both, and gives low | high << bits.",
+    .tp_doc = "Pair(low, most_low, high, most_high): called, it calls both, and gives low | high << bits.",
     .tp_basicsize = sizeof(Pair),
     .tp_vectorcall_offset = offsetof(Pair, call),
     .tp_call = PyVectorcall_Call,

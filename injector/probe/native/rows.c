@@ -157,7 +157,7 @@ static PyMethodDef rows_methods[] = {
     {"put", (PyCFunction)(void (*)(void))rows_put_method, METH_FASTCALL,
      "put(start, end, payload, site): store a row; whether there was room. Raises OverflowError."},
     {"add", (PyCFunction)(void (*)(void))rows_add_method, METH_FASTCALL,
-     "add(start, end, payload, site): store a row; full(…) is told of one that cannot be."},
+     "add(start, end, payload, site): store a row; full(…) is called with one that cannot be."},
     {"use", (PyCFunction)rows_use, METH_O, "use(view): store rows there; nowhere with None."},
     {"watch", (PyCFunction)rows_watch, METH_O,
      "watch(view): note the sites of open calls there, int64 for each slot."},

@@ -56,7 +56,7 @@ is_number(PyObject *value)
     return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value);
 }
 
-/* What is raised in the meantime is said, and kept from the program; -1 where it is the program's. */
+/* What was raised is reported, and kept from the program; -1 where it is the program's. */
 static int
 failed(Stored *self)
 {

@@ -7,7 +7,7 @@ typedef struct {
     Rows *rows;
     PyObject *add;            /* NULL: that of rows */
     PyObject *load;           /* load(batch): its payload */
-    char plain;               /* whether load is asked only where the shape of a batch says nothing */
+    char plain;               /* whether load is called only where a batch has no shape */
     long long most;
     PyObject *code;           /* where the loop is, that drew last; NULL: to be found */
     int lasti;
@@ -63,7 +63,7 @@ turns_load(Turns *self, PyObject *batch)
     return payload < 0 && !PyErr_Occurred() ? 0 : payload;
 }
 
-/* A row; whoever counts may have the program end with it: -1 with that set. */
+/* A row; `add` may end the program: -1 with that set. */
 static int
 turns_add(Turns *self, int64_t start, int64_t end, long long site, PyFrameObject *frame)
 {
@@ -217,8 +217,8 @@ PyTypeObject Turns_Type = {
 typedef struct {
     PyObject_HEAD
     PyObject *iterator;
-    PyObject *told;
-    int64_t fed;              /* when it asked for the batch that the loop works on; 0: it has none */
+    PyObject *listener;
+    int64_t fed;              /* when it began to draw the batch that the loop works on; 0: it has none */
 } Timed;
 
 static int
@@ -226,10 +226,10 @@ tell_stepped(Timed *self, int64_t end)
 {
     int64_t start = self->fed;
     self->fed = 0;
-    if (PyObject_TypeCheck(self->told, &Turns_Type)) {
-        return turns_stepped((Turns *)self->told, start, end, PyEval_GetFrame());
+    if (PyObject_TypeCheck(self->listener, &Turns_Type)) {
+        return turns_stepped((Turns *)self->listener, start, end, PyEval_GetFrame());
     }
-    PyObject *done = PyObject_CallMethod(self->told, "stepped", "LL", (long long)start, (long long)end);
+    PyObject *done = PyObject_CallMethod(self->listener, "stepped", "LL", (long long)start, (long long)end);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
@@ -241,10 +241,10 @@ tell_fetched(Timed *self, int64_t start, int64_t end, PyObject *batch)
     if (frame == NULL) {
         return 0;
     }
-    if (PyObject_TypeCheck(self->told, &Turns_Type)) {
-        return turns_fetched((Turns *)self->told, start, end, batch, frame);
+    if (PyObject_TypeCheck(self->listener, &Turns_Type)) {
+        return turns_fetched((Turns *)self->listener, start, end, batch, frame);
     }
-    PyObject *done = PyObject_CallMethod(self->told, "fetched", "LLOO", (long long)start,
+    PyObject *done = PyObject_CallMethod(self->listener, "fetched", "LLOO", (long long)start,
                                          (long long)end, batch, (PyObject *)frame);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
@@ -258,7 +258,7 @@ tell_ended(Timed *self, int64_t start, int64_t end)
         return 0;
     }
     PyErr_Fetch(&type, &error, &trace);
-    PyObject *done = PyObject_CallMethod(self->told, "ended", "LLO", (long long)start, (long long)end,
+    PyObject *done = PyObject_CallMethod(self->listener, "ended", "LLO", (long long)start, (long long)end,
                                          frame);
     if (done == NULL) {
         Py_XDECREF(type);
@@ -298,8 +298,8 @@ timed_next(Timed *self)
 static PyObject *
 timed_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    PyObject *iterator, *told;
-    if (!PyArg_ParseTuple(args, "OO:Timed", &iterator, &told)) {
+    PyObject *iterator, *listener;
+    if (!PyArg_ParseTuple(args, "OO:Timed", &iterator, &listener)) {
         return NULL;
     }
     if (!PyIter_Check(iterator)) {
@@ -308,7 +308,7 @@ timed_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     Timed *self = (Timed *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->iterator = Py_NewRef(iterator);
-        self->told = Py_NewRef(told);
+        self->listener = Py_NewRef(listener);
     }
     return (PyObject *)self;
 }
@@ -339,15 +339,15 @@ static int
 timed_traverse(Timed *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->iterator);
-    Py_VISIT(self->told);
+    Py_VISIT(self->listener);
     return 0;
 }
 
 static int
 timed_clear(Timed *self)
 {
-    Py_CLEAR(self->iterator); /* first: from then on `told` is not needed */
-    Py_CLEAR(self->told);
+    Py_CLEAR(self->iterator); /* first: from then on `listener` is not needed */
+    Py_CLEAR(self->listener);
     return 0;
 }
 
@@ -362,7 +362,7 @@ timed_dealloc(Timed *self)
 PyTypeObject Timed_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "injector.probe._native.Timed",
-    .tp_doc = "Timed(iterator, told): tells of each fetch and of the loop body that it fed.",
+    .tp_doc = "Timed(iterator, listener): calls it for each fetch and for the loop body that it fed.",
     .tp_basicsize = sizeof(Timed),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = timed_new,

@@ -1,4 +1,4 @@
-/* Calls of C functions that may block: those that take long are recorded, by everybody's own objects.
+/* Calls of C functions that may block: those that take long are recorded.
 
    A lock, a socket, time.sleep are written in C, and everything in the standard library that waits ends
    in one of a few such functions. Python calls one through its PyMethodDef: this exchanges the address
@@ -351,7 +351,7 @@ record_waits(PyObject *module, PyObject *args)
 
 PyMethodDef waits_methods[] = {
     {"time_calls", time_calls, METH_VARARGS,
-     "time_calls(function, kind): measure the calls of a C function or method, whoever makes them;\n"
+     "time_calls(function, kind): measure the calls of a C function or method, from wherever;\n"
      "whether that can be done. Kinds: 0, 1 a lock, 2 self is a file, 3 its first argument is one."},
     {"record_waits", record_waits, METH_VARARGS,
      "record_waits(rows, near, find, failed, least): record calls of at least so many nanoseconds there.\n"
