@@ -131,7 +131,7 @@ class Measures:
         self.late = Late(self._write_late, recorder.lose, failed)
         self._regions = user.Recorder(self.spans)
         user.record(self._regions)
-        points.on_silence = lambda: user.record(None)
+        points.listen(silence=lambda: user.record(None))
 
     def value(
         self, where: Any, name: str | None, task: str | None, get: Callable[..., Any] | None = None

@@ -4,77 +4,40 @@ from __future__ import annotations
 
 from types import MethodType
 
-from ..errors import UserError
 from ..probe import MISSING, define, define_stored, defined
 from ..rewrite import selector as language
 from ..rewrite.method_calls import hook_of, is_method
 from ..rewrite.request import Request
 from ..rewrite.selector import Call, Element
-from .activations import Scope, calling_frame, chains
-from .context import EVENTS_OF_TAG, READ, Event, LastSet, Totals, comes_with, is_recorded
+from .activations import Scope, calling_frame
+from .context import Event, Totals
+from .hook_requests import EnclosingFunctions, HookRequests
 from .targets import (
     Target,
     chain_to_focus,
-    is_module_level,
     named,
     one_focus_each,
     own_name,
     parsed,
-    recurses,
     request_for,
-    resolved,
     shown,
 )
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..measure.measures import Store
     from ..measure.regions import CallHooks
-    from .activations import Activation
-    from .context import Deliver, Source, Test
+    from .context import Deliver
 
 
 EVERYWHERE = "*"
 """As the module of a request: all that are the program's own."""
 
 
-class EnclosingFunctions:
-    """The functions around a place that fires: whose activations they are, and what they give."""
-
-    def __init__(self, recursive: bool = False) -> None:
-        self.scopes: list[Scope] = []
-        """From the outermost on, without that of the function that fires."""
-        self.own: Scope | None = None
-        """That of the function that fires, where it is needed."""
-        self.captured: list[tuple[int, Source, Element]] = []
-        """By the number of the scope, -1 for its own, who knows the value of an element."""
-        self.late: list[tuple[Element, Callable[..., None]]] = []
-        """What is recorded at ``#exit`` of the function that fires: the hook defined last is called first."""
-        self.recursive = recursive
-
-    @property
-    def active(self) -> Callable[[], Any] | None:
-        """Whether the place is inside of all of them now."""
-        return self.scopes[-1].active if self.scopes else None
-
-    def chains(self) -> Iterator[list[Activation]]:
-        """The activations to give an event for: several of a recursive function, if they show."""
-        several = self.recursive or any(number >= 0 for number, _, _ in self.captured)
-        if not several and self.own is None:
-            yield []
-            return
-        own = [] if self.own is None else [next(self.own.activations(), (None, 0))]
-        if not several:
-            yield own
-            return
-        for outer in chains(self.scopes, calling_frame()):
-            yield [*outer, *own]
-
-
-class Probe:
+class Probe(HookRequests):
     """One selector of a voirfile: what it asks for, and what it gives when it fires.
 
     ``calls`` defines hooks of its own around the calls of ``where``, which is a function then.
@@ -99,24 +62,19 @@ class Probe:
         raw: bool = False,
         total: bool = False,
     ) -> None:
-        self.selector = shown(where, variable) if calls is None else named(where)
-        self.place = place
-        self.override = override
+        selector = shown(where, variable) if calls is None else named(where)
+        super().__init__(selector, place, env, number, override)
         self.gives = getattr(calls if calls is not None else store, "gives", None)
         """What it records, if it records by itself: ``region:forward``, ``value:train/loss``."""
-        self.targets: list[Target] = []
         self.counted: list[str] = []
         """Hooks each of whose calls is an event."""
         self.on_first: Callable[[], None] = _nothing
         """Called when it gives its first event, unless a counted hook tells so itself."""
         self._events = 0
-        self._optional: set[str] = set()
         self._direct = store.put if store is not None else direct
         self._store = store
         self._deliver = deliver
-        self._env = env
         self._raw = raw
-        self._number = number
         self._count = self._event
         if isinstance(where, str) and is_method(where):
             self._ask_method(where, calls)
@@ -250,90 +208,6 @@ class Probe:
         for element, add in around.late:
             self._ask_collected(inner, element, add)
 
-    def _ask_around(self, chain: list[Call]) -> EnclosingFunctions:
-        """Ask for what the functions around the last one give, and for what that one has recorded."""
-        around = EnclosingFunctions(recurses(chain))
-        scope: Scope | None = None
-        for number, (call, below) in enumerate(zip(chain, [*chain[1:], None], strict=True)):
-            beside = [child for child in call.children if child is not below]
-            last = below is None
-            recorded = _recorded(call) if last else [e for e in call.captures if is_recorded(e)]
-            if last and not (beside or recorded):
-                break
-            scope = self._ask_scope(call, scope)
-            number = -1 if last else number
-            if last:
-                around.own = scope
-            else:
-                around.scopes.append(scope)
-                plain = [e for e in call.captures if e not in recorded]
-                around.captured += [(number, READ, element) for element in plain]
-            if beside or recorded:
-                late = [e for e in recorded if last and e.name == "#exit"]
-                early = [e for e in recorded if e not in late]
-                known = self._ask_recorded(call, early, beside, scope)
-                around.late += [(element, known.add) for element in late]
-                around.captured += [(number, known, element) for element in recorded]
-                inside = [
-                    e for child in beside for each in language.calls(child) for e in each.captures
-                ]
-                around.captured += [(number, known, element) for element in inside]
-        return around
-
-    def _ask_scope(self, call: Call, outer: Scope | None) -> Scope:
-        """Ask when a function begins and ends."""
-        if is_module_level(call):
-            return Scope(outer, call.module)
-        scope, hook = Scope(outer), self._hook()
-        scope.publish(hook)
-        self._target(call, hook, "#scope")
-        return scope
-
-    def _ask_recorded(
-        self, call: Call, elements: list[Element], beside: list[Call], scope: Scope
-    ) -> LastSet:
-        """Ask for what happens in a function before another thing fires, and in functions beside."""
-        known = LastSet(scope)
-        if not is_module_level(call):
-            end = self._hook()
-            define(end, known.end)
-            self._target(call, end, "#exit")
-        for element in elements:
-            self._ask_collected(call, element, known.add)
-        for child in beside:
-            self._ask_below(child, known.add_below, scope)
-        return known
-
-    def _ask_below(self, call: Call, add: Callable[..., None], scope: Scope) -> None:
-        """Ask for all that a function has, and those in it, where it is not around what fires."""
-        if any(element.focus for element in call.captures):
-            raise self._error("write a probe for each variable that fires")
-        for element in call.captures:
-            self._ask_collected(call, element, add, scope.active)
-        inside = self._ask_scope(call, scope) if call.children else scope
-        for child in call.children:
-            self._ask_below(child, add, inside)
-
-    def _ask_collected(
-        self,
-        call: Call,
-        element: Element,
-        add: Callable[..., None],
-        active: Callable[[], Any] | None = None,
-    ) -> None:
-        """Ask for each value of an element, that is to be remembered and does not fire."""
-
-        for hook, variable in self._hooks_for(element):
-
-            def collect(value: Any, name: str | None = variable) -> None:
-                add(element, value, name)
-
-            wild, receives = variable is None, variable == "#receive"
-            define(hook, collect, wildcard=wild, receives=receives, active=active)
-            self._target(
-                call, hook, variable, (), element.tag if variable == element.name else None
-            )
-
     def _ask(
         self,
         call: Call,
@@ -466,79 +340,6 @@ class Probe:
                 if child not in chain:
                     self._ask_below(child, totals.adder_below(number), scopes[number])
 
-    # --- helpers -----------------------------------------------------------------------------------
-
-    def _hook(self) -> str:
-        return f"injector:{self._number()}"
-
-    def _hooks_for(self, element: Element) -> Iterator[tuple[str, str | None]]:
-        """A hook for each variable or event that an element is about; only the first must be there."""
-        for number, variable in enumerate(_variables(element)):
-            hook = self._hook()
-            if number:
-                self._optional.add(hook)
-            yield hook, variable
-
-    def _target(
-        self,
-        call: Call,
-        hook: str,
-        variable: str | None,
-        captures: tuple[str, ...] = (),
-        category: str | None = None,
-    ) -> None:
-        if call.target == "*":
-            raise self._error(
-                "name a function: any function would be every function of the process"
-            )
-        if call.module is not None:
-            request = Request(
-                hook,
-                call.module,
-                call.path,
-                variable,
-                captures,
-                self.override,
-                category,
-                returns=call.tag,
-            )
-            self.targets.append(Target(request))
-        else:
-            found = self._resolve(call.target)
-            request = request_for(found, call.target, hook, variable, self.override)
-            request = request._replace(captures=captures, category=category, returns=call.tag)
-            self.targets.append(Target(request, found))
-
-    def _resolve(self, dotted: str) -> Any:
-        return resolved(dotted, self._env, self._error)
-
-    def _test(self, element: Element) -> Test:
-        if element.value is None:
-            return lambda _: True
-        return language.matcher(element.value, self._resolve)
-
-    def _error(self, message: str) -> UserError:
-        file, line = self.place
-        return UserError(f"{file}:{line}: selector {self.selector!r}: {message}")
-
 
 def _nothing() -> None:
     return None
-
-
-def _variables(element: Element) -> tuple[str | None, ...]:
-    """The variables that an element needs hooks for: its own, all of them, the events of a tag."""
-    if element.name is None and element.category in EVENTS_OF_TAG:
-        return EVENTS_OF_TAG[element.category]
-    return (element.name,)
-
-
-def _recorded(call: Call) -> list[Element]:
-    """The elements of the function that fires that are recorded before it does."""
-    focuses = [element for element in call.captures if element.focus]
-    return [
-        element
-        for element in call.captures
-        if is_recorded(element)
-        and any(focus is not element and not comes_with(element, focus) for focus in focuses)
-    ]

@@ -52,13 +52,12 @@ class Session:
         self.overseer.end_job = self._end_job
         methods = config.get("methods", ())
         self._automatic = Automatic(self.overseer, engine, record, methods, self._together)
-        points.on_failure = self._hook_failed
-        points.on_first = self._first_fire
-        points.on_define = engine.on_hook_defined
-        stop.on_stop = self._stopping
+        points.listen(
+            failure=self._hook_failed, first=self._first_fire, define=engine.on_hook_defined
+        )
+        stop.listen(stop=self._stopping, give_up=lambda: self.finish(None))
         if config.get("pace"):
             self.overseer.pace(config["pace"], config.get("run"))
-        stop.on_give_up = lambda: self.finish(None)
 
     def begin(self) -> None:
         """Load the voirfiles; phases ``init`` and ``parse_args``.

@@ -38,6 +38,20 @@ on_silence: Callable[[], None] = lambda: None
 on_undefine: dict[str, Callable[[], None]] = {}
 """By the name of a point that is not found under that name, what takes its hooks away."""
 
+
+def listen(
+    *,
+    failure: Callable[[Point, BaseException], None] | None = None,
+    first: Callable[[Point], None] | None = None,
+    define: Callable[[Hook], None] | None = None,
+    silence: Callable[[], None] | None = None,
+) -> None:
+    """Have these called from now on, each in place of the one before; None changes nothing."""
+    global on_failure, on_first, on_define, on_silence
+    on_failure, on_first = failure or on_failure, first or on_first
+    on_define, on_silence = define or on_define, silence or on_silence
+
+
 defined: dict[str, Point] = {}
 """Every point of this process by its name."""
 

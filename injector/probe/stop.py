@@ -40,6 +40,13 @@ on_give_up: Callable[[], None] = lambda: None
 on_stop: Callable[[], None] = lambda: None
 """Called when the first stop of this process begins."""
 
+
+def listen(*, stop: Callable[[], None], give_up: Callable[[], None]) -> None:
+    """Have these called from now on, in place of those before."""
+    global on_stop, on_give_up
+    on_stop, on_give_up = stop, give_up
+
+
 stopped_by: BaseException | None = None
 """What ended the program, once something of ours did."""
 
