@@ -27,6 +27,7 @@ _AROUND = re.compile(
 _ONLY_SOME = "Not every iteration of it is a step: gradients are accumulated, or batches skipped."
 _LEFT = "A `break` may leave it in the middle of an iteration, which would then be no step."
 _NO_VARIABLE = "No variable stands for what drives it, and for nothing else."
+_NO_OWN_LOOP = "No loop of the program's own stands around this line."
 _NOT_OBSERVED = "It was not seen in a run: `inject new`, where the program can run, names it."
 _NO_LOOP = "No training loop was found."
 
@@ -104,7 +105,7 @@ def propose(fetched: Fetched, seen: Observation) -> Proposal:
         if selector:
             lines.setdefault(selector, Line("loader", selector, "", place, _steps_at(loop)))
         else:
-            remarks.append(Remark(f"{why} {who}".strip(), place))
+            remarks.append(Remark(f"{why} {who}", place))
         losses |= dict.fromkeys(_losses(fetched, loop))
     for selector in losses:
         lines.setdefault(selector, Line("value", selector, _value_name(selector, list(losses))))
@@ -167,12 +168,13 @@ def _loop(fetched: Fetched, loop: TrainingLoop) -> tuple[str, str, str]:
             return place, "", _LEFT
         return place, _driver(source, node) or "", _NO_VARIABLE
     if loop.place is None:
-        return "", "", _NO_VARIABLE
+        return "", "", _NO_OWN_LOOP
     at = loop.place
     source = reading.read(Path(at.file), fetched.roots, fetched.main)
-    if source is not None:
-        return source.show(at.line), "", _NO_VARIABLE
-    return f"{Path(at.file).name}:{at.line}  {at.text}", "", ""
+    shown = (
+        source.show(at.line) if source is not None else f"{Path(at.file).name}:{at.line}  {at.text}"
+    )
+    return shown, "", _NO_OWN_LOOP
 
 
 def _is_generator(scope: Scope) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import UserError
@@ -59,7 +59,7 @@ def make(request: Request, say: Say) -> NewBenchmark:
         fetched = _fetch(request, folder, Path(scratch), say)
         reading.check(fetched.main)
         files, imported = reading.own_files(fetched.main, fetched.roots)
-        proposal = _propose(request, fetched, say)
+        proposal = _propose(request, fetched, imported, say)
         if proposal is None:
             known = observing.shipped_libraries()
             proposal = proposals.unobserved(files, tuple(sorted(known & imported)))
@@ -94,13 +94,16 @@ def _fetch(request: Request, folder: Path, scratch: Path, say: Say) -> Fetched:
     return fetching.script(request.script, run, folder)
 
 
-def _propose(request: Request, fetched: Fetched, say: Say) -> Proposal | None:
+def _propose(request: Request, fetched: Fetched, imported: set[str], say: Say) -> Proposal | None:
     """What a run of the program shows, confirmed by a second run; None if it does not run."""
     if request.seconds is None:
         return None
     say(f"running {fetched.target.run} for at most {request.seconds} s, to see its training loops")
     try:
         seen = observing.observe(fetched, request.seconds)
+        direct = tuple(name for name in seen.libraries if name in imported)
+        if direct:  # without those that only its libraries import
+            seen = replace(seen, libraries=direct)
         proposal = proposals.propose(fetched, seen)
         if proposal.lines:
             say("running it again with the voirfile, to see that each line does what it should")

@@ -183,6 +183,7 @@ def test_a_loop_of_a_library_is_only_shown(tmp_path):
     found = proposals.propose(fetched(file), Observation((paced,), ("torch",)))
     assert found.lines == () and found.places == ("where.py:7  for x in y:",)
     assert found.remarks[0].place == "where.py:7  for x in y:"
+    assert found.remarks[0].text.startswith("No loop of the program's own")
 
 
 def test_no_loop_and_nothing_shipped(tmp_path):
