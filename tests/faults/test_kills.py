@@ -14,7 +14,7 @@ from injector.analysis import monitored
 
 from .faulty import until_sampled
 
-KILLS = int(os.environ.get("INJECT_KILLS", "50"))
+KILLS = int(os.environ.get("INJECT_KILLS", "20"))
 """How many processes are killed at a random moment. A thousand take some minutes."""
 
 ENDLESS = """

@@ -39,7 +39,7 @@ ADDRESS = r"0x[0-9a-f]{6,}"
 C_STACK = r"(?:  Binary file .*\n)+"
 PID = r"(?<=pid=)\d+|(?<=process )\d+"
 
-CASES = [
+STARTED = [
     # what the program is told
     case("argv.py"),
     case("argv.py a --b=c -- -d --help"),
@@ -53,28 +53,6 @@ CASES = [
     case("argparse_usage.py --size 3 train --lr 0.1"),
     case("main_guard_args.py 1 2 3"),
     case("no_ending -x y"),
-    # the text, run whole
-    case("guard_before_def.py"),
-    case("def_in_if.py"),
-    case("future_annotations.py"),
-    case("annotations_evaluated.py"),
-    case("globals_scan.py"),
-    case("language.py"),
-    case("code_objects.py"),
-    case("empty.py"),
-    case("only_comment.py"),
-    case("no_newline_at_end.py"),
-    case("encoding_cookie.py"),
-    case("encoding_missing.py"),
-    case("encoding_unknown.py"),
-    case("null_byte.py"),
-    case("bom.py"),
-    case("crlf.py"),
-    case("exec_eval.py"),
-    case("generators.py"),
-    case("context_managers.py"),
-    case("dataclass_program.py"),
-    case("asyncio_program.py"),
     # __main__ and its surroundings
     case("module_attributes.py"),
     case("main_identity.py", mask=(ADDRESS,)),
@@ -88,26 +66,6 @@ CASES = [
     case("recursion_limit.py", probed=False, mask=(r"\d+(?= more times)",)),
     case("getsource.py", mask=(ADDRESS,)),
     case("file_after_end.py"),
-    # imports
-    case("neighbour_import.py"),
-    case("../programs/neighbour_import.py"),
-    case("folder/../neighbour_import.py"),
-    case("link_to_script.py"),
-    case("../neighbour_import.py", cwd="folder"),
-    case("import_missing.py"),
-    case("reload_module.py"),
-    case("lazy_import.py"),
-    case("zip_import.py"),
-    case("finders.py"),
-    case("run_others.py"),
-    *(case(f"runner.py {how} module_attributes.py") for how in ("module", "dict", "here", "other")),
-    *(case(f"runner.py {how} raise_uncaught.py") for how in ("module", "here")),
-    case("runner.py module exits.py 3"),
-    case("-m pdb neighbour_import.py", stdin="c\nq\n"),
-    case("-m cProfile -o prof neighbour_import.py", mask=(r"(?s).+",)),
-    case("shadow/main.py"),
-    case("raise_in_import.py"),
-    case("import_error_main.py"),
     # forms of main
     case("-m module_attributes_other a b"),
     case("-m neighbour_package.runnable a"),
@@ -192,6 +150,52 @@ CASES = [
     case("locale_encoding.py x", environ=(("LC_ALL", "C"), ("PYTHONCOERCECLOCALE", "0"))),
     case("locale_encoding.py x", environ=(("PYTHONIOENCODING", "latin-1:replace"),)),
     case("files.py"),
+]
+"""What starting a program by another could change: its words, its streams, how it ends."""
+
+WRITTEN = [
+    # the text, run whole
+    case("guard_before_def.py"),
+    case("def_in_if.py"),
+    case("future_annotations.py"),
+    case("annotations_evaluated.py"),
+    case("globals_scan.py"),
+    case("language.py"),
+    case("code_objects.py"),
+    case("empty.py"),
+    case("only_comment.py"),
+    case("no_newline_at_end.py"),
+    case("encoding_cookie.py"),
+    case("encoding_missing.py"),
+    case("encoding_unknown.py"),
+    case("null_byte.py"),
+    case("bom.py"),
+    case("crlf.py"),
+    case("exec_eval.py"),
+    case("generators.py"),
+    case("context_managers.py"),
+    case("dataclass_program.py"),
+    case("asyncio_program.py"),
+    # imports
+    case("neighbour_import.py"),
+    case("../programs/neighbour_import.py"),
+    case("folder/../neighbour_import.py"),
+    case("link_to_script.py"),
+    case("../neighbour_import.py", cwd="folder"),
+    case("import_missing.py"),
+    case("reload_module.py"),
+    case("lazy_import.py"),
+    case("zip_import.py"),
+    case("finders.py"),
+    case("run_others.py"),
+    *(case(f"runner.py {how} module_attributes.py") for how in ("module", "dict", "here", "other")),
+    *(case(f"runner.py {how} raise_uncaught.py") for how in ("module", "here")),
+    case("runner.py module exits.py 3"),
+    case("-m pdb neighbour_import.py", stdin="c\nq\n"),
+    case("-m cProfile -o prof neighbour_import.py", mask=(r"(?s).+",)),
+    case("shadow/main.py"),
+    case("raise_in_import.py"),
+    case("import_error_main.py"),
     # processes
     case("pickling.py"),
     *(case(f"processes.py {how}") for how in ("fork", "spawn", "forkserver")),
@@ -228,3 +232,6 @@ CASES = [
     case("torch_loader.py fork", needs=("torch",)),
     case("torch_loader.py spawn", needs=("torch",)),
 ]
+"""What rewriting its functions could change."""
+
+CASES = [*STARTED, *WRITTEN]

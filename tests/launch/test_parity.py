@@ -8,23 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from .cases import CASES, Case
+from .cases import CASES, STARTED, WRITTEN, Case
 from .parity import observe
 
 EVERYTHING = str(Path(__file__).with_name("everything.py"))
 WAYS = {"plain": [], "probed": ["--voirfile", EVERYTHING]}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_parity(case: Case, inject, environ, tmp_path):
+def check(case: Case, ways: list[str], inject, environ, folder: Path) -> None:
     missing = [name for name in case.needs if importlib.util.find_spec(name) is None]
     assert not missing, f"install the extra 'test': {missing}"
-    folder = tmp_path / "p"
     expected = observe(case, [sys.executable, *case.flags], folder, environ)
-    for way, options in WAYS.items():
-        if way == "probed" and not case.probed:
-            continue
-        command = [inject[0], *case.flags, *inject[1:], "run", "--quiet", *options]
+    for way in ways:
+        command = [inject[0], *case.flags, *inject[1:], "run", "--quiet", *WAYS[way]]
         seen = observe(case, command, folder, environ)
         for what, value in expected.items():
             assert (way, what, seen[what]) == (way, what, value)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_parity(case: Case, inject, environ, tmp_path):
+    """With a probe everywhere; where how it is started counts, or no probe can be, also without one."""
+    alone = case in STARTED or not case.probed
+    ways = [*(["plain"] if alone else []), *(["probed"] if case.probed else [])]
+    check(case, ways, inject, environ, tmp_path / "p")
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("case", WRITTEN, ids=lambda case: case.name)
+def test_parity_without_a_probe(case: Case, inject, environ, tmp_path):
+    check(case, ["plain"], inject, environ, tmp_path / "p")
