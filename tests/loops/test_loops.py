@@ -11,6 +11,24 @@ from .truth import Ran, problems, run
 
 pytest.importorskip("torch")
 
+OFTEN = """
+loader_for loader_next loader_workers loader_zip loader_iterable prefetcher no_loader accumulate two_optimizers
+gan_loader closure_lbfgs grad_by_hand by_hand rl_reinforce two_threads eval_epoch eval_no_loader teacher
+trainer_fit compiled language graphs crash trains_nothing before_first ddp
+""".split()
+"""One program of each shape, run by every `make test`: a start of PyTorch each. `make test-all` runs all of
+them; how their spans are read is tested on synthetic ones in tests/analysis."""
+
+
+def each(cases: list[Case]):
+    """``cases`` as parameters: those that repeat a shape are for a release."""
+    seen = set()
+    for case in cases:
+        program = next(word for word in case.words.split() if word.endswith(".py"))[:-3]
+        repeats = program not in OFTEN or program in seen
+        seen.add(program)
+        yield pytest.param(case, id=case.name, marks=[pytest.mark.release] if repeats else [])
+
 
 def check(case: Case, inject, environ, tmp_path) -> Ran:
     ran = run(case, inject, environ, tmp_path)
@@ -19,17 +37,17 @@ def check(case: Case, inject, environ, tmp_path) -> Ran:
     return ran
 
 
-@pytest.mark.parametrize("case", LOADERS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*each(LOADERS)])
 def test_what_paces_a_loop_that_fetches(case, inject, environ, tmp_path):
     check(case, inject, environ, tmp_path)
 
 
-@pytest.mark.parametrize("case", UPDATES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*each(UPDATES)])
 def test_what_an_update_is(case, inject, environ, tmp_path):
     check(case, inject, environ, tmp_path)
 
 
-@pytest.mark.parametrize("fetches", [1, 4])
+@pytest.mark.parametrize("fetches", [1, pytest.param(4, marks=pytest.mark.release)])
 def test_batches_made_by_hand_are_io_once_the_advice_is_followed(
     fetches, inject, environ, tmp_path
 ):
@@ -49,22 +67,22 @@ def test_batches_made_by_hand_are_io_once_the_advice_is_followed(
     assert "makes the batch" not in (ran.profile.loops[0].tree.children[-1].what or "")
 
 
-@pytest.mark.parametrize("case", EVALUATIONS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*each(EVALUATIONS)])
 def test_evaluation_is_kept_apart(case, inject, environ, tmp_path):
     check(case, inject, environ, tmp_path)
 
 
-@pytest.mark.parametrize("case", STEPS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*each(STEPS)])
 def test_what_steps_hold(case, inject, environ, tmp_path):
     check(case, inject, environ, tmp_path)
 
 
-@pytest.mark.parametrize("case", RANKS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*each(RANKS)])
 def test_every_rank_is_recorded_and_the_slow_one_named(case, inject, environ, tmp_path):
     check(case, inject, environ, tmp_path)
 
 
-@pytest.mark.parametrize("case", ENDS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*each(ENDS)])
 def test_a_program_that_ends_early_or_never_trains(case, inject, environ, tmp_path):
     ran = check(case, inject, environ, tmp_path)
     if ran.profile is not None and not ran.profile.loops:

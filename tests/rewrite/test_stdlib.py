@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -75,12 +75,18 @@ def texts(paths: list[str]) -> Iterator[tuple[str, str]]:
         yield path, text
 
 
+def often(values: Iterable[object], every: int) -> Iterator[object]:
+    """``values`` as parameters: one of ``every`` in each `make test`, the others for a release."""
+    for number, value in enumerate(values):
+        yield pytest.param(value, marks=[pytest.mark.release] if number % every else [])
+
+
 def test_there_is_a_library() -> None:
     assert len(modules()) > LEAST
     assert LEAST / 2 < len(chosen()) <= len(modules())
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize("shard", [*often(range(SHARDS), 4)])
 def test_every_module_compiles_and_keeps_its_lines(shard: int) -> None:
     wrong, count = [], 0
     for number, (path, text) in enumerate(texts(chosen()[shard::SHARDS])):
@@ -114,7 +120,7 @@ def outcomes(test: str, flags: list[str], folder: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("test", [*often(TESTS, 4)])
 def test_cpythons_own_tests_go_as_they_do_without_hooks(test: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(f"test.{test}") is None:
         pytest.skip("this Python has no such test")
