@@ -11,11 +11,34 @@ from .truth import Ran, problems, run
 
 pytest.importorskip("torch")
 
-OFTEN = """
-loader_for loader_next loader_workers loader_zip loader_iterable prefetcher no_loader accumulate two_optimizers
-gan_loader closure_lbfgs grad_by_hand by_hand rl_reinforce two_threads eval_epoch eval_no_loader teacher
-trainer_fit compiled language graphs crash trains_nothing before_first ddp
-""".split()
+OFTEN = [
+    "loader_for",
+    "loader_next",
+    "loader_workers",
+    "loader_zip",
+    "loader_iterable",
+    "prefetcher",
+    "no_loader",
+    "accumulate",
+    "two_optimizers",
+    "gan_loader",
+    "closure_lbfgs",
+    "grad_by_hand",
+    "by_hand",
+    "rl_reinforce",
+    "two_threads",
+    "eval_epoch",
+    "eval_no_loader",
+    "teacher",
+    "trainer_fit",
+    "compiled",
+    "language",
+    "graphs",
+    "crash",
+    "trains_nothing",
+    "before_first",
+    "ddp",
+]
 """One program of each shape, run by every `make test`: a start of PyTorch each. `make test-all` runs all of
 them; how their spans are read is tested on synthetic ones in tests/analysis."""
 
