@@ -1,7 +1,7 @@
 """Gymnasium and Gym: `env` is the time in environments that a library steps and resets.
 
 The outermost call counts: of an environment in wrappers, or of several that run side by side, it is the
-one that whoever trains makes. Calls in the program's own files are recorded with torch
+one that the training makes. Calls in the program's own files are recorded with torch
 (`torch_functions.py`), whatever kind of environment it is.
 """
 

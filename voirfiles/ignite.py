@@ -28,7 +28,7 @@ def instrument_engines(ov: Any) -> None:
         known = evaluators[id(engine)] = is_inner() or is_called_evaluation(engine)
         return known
 
-    def told(engine: Any, event: Any, wanted: str, evaluating: bool) -> bool:
+    def fires(engine: Any, event: Any, wanted: str, evaluating: bool) -> bool:
         name = getattr(event, "name", None)
         return name == wanted and evaluators.get(id(engine), False) is evaluating
 
@@ -45,7 +45,7 @@ def instrument_engines(ov: Any) -> None:
         "epoch",
         task="train",
         get=lambda self, event_name: (
-            self.state.epoch if told(self, event_name, begun, False) else None
+            self.state.epoch if fires(self, event_name, begun, False) else None
         ),
     )
     ov.value(
@@ -53,7 +53,7 @@ def instrument_engines(ov: Any) -> None:
         "global_step",
         task="train",
         get=lambda self, event_name: (
-            self.state.iteration if told(self, event_name, done, False) else None
+            self.state.iteration if fires(self, event_name, done, False) else None
         ),
     )
     # Metrics are computed by handlers of the event: they are there when all have been called.
@@ -62,7 +62,7 @@ def instrument_engines(ov: Any) -> None:
             fire,
             task=task,
             get=lambda self, event_name, result, evaluating=evaluating: (
-                self.state.metrics if told(self, event_name, ended, evaluating) else None
+                self.state.metrics if fires(self, event_name, ended, evaluating) else None
             ),
         )
 

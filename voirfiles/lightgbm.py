@@ -1,6 +1,6 @@
 """LightGBM: each boosting round is a step; evaluation, predictions and the binning of data beside it.
 
-A step is one call of ``Booster.update``, whoever makes it: ``train``, ``cv`` (one a fold and round),
+A step is one call of ``Booster.update``, from wherever: ``train``, ``cv`` (one a fold and round),
 the scikit-learn classes, or a loop by hand. Its items are the rows of the training set. Inside of it is
 `boost`, what LightGBM does itself in compiled code, and in that the program's own `objective`.
 """
@@ -16,7 +16,7 @@ TESTED = ("4.0", "4.7")
 
 
 def instrument_rounds(ov: Any) -> None:
-    # The rows are asked for when the round is over: the first one may have to build the data set.
+    # The rows are counted when the round is over: the first one may have to build the data set.
     ov.step("/lightgbm.basic/Booster/update", items=lambda self, result: self.train_set.num_data())
     ov.region("/lightgbm.basic/Booster/update", "boost", outermost=True)
 

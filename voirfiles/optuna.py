@@ -17,7 +17,7 @@ def instrument_trials(ov: Any) -> None:
     ov.value(
         "/optuna.study._tell/_tell_with_warning",
         task="trial",
-        get=lambda trial, result: told(trial, result),
+        get=lambda trial, result: results(trial, result),
     )
 
 
@@ -25,7 +25,7 @@ def instrument_reports(ov: Any) -> None:
     ov.value("/optuna.trial._trial/Trial/report", "reported", task="trial", get=lambda value: value)
 
 
-def told(trial: Any, result: Any) -> dict[str, Any]:
+def results(trial: Any, result: Any) -> dict[str, Any]:
     """Number of a trial, whether it was pruned or failed, its value; several are `value_0`, …
 
     ``result`` is ``(state, values, …)``, of older versions an object that has them.

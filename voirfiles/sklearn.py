@@ -1,6 +1,6 @@
-"""scikit-learn: what is fitted and what is asked of it, with its samples; `partial_fit` in steps.
+"""scikit-learn: fits and predictions, with their samples; `partial_fit` in steps.
 
-The outermost estimator counts: what a pipeline or a search fits and asks inside is a part of it, except
+The outermost estimator counts: what a pipeline or a search fits and predicts inside is a part of it, except
 that the scoring of a search's candidates is evaluation. The rounds of gradient boosting and of AdaBoost
 are steps, and so are the trees of HistGradientBoosting and the updates of a neural network. `grow` is a tree,
 `candidate` one of a search on one fold. What one call of compiled code does is not seen.

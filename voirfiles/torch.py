@@ -263,7 +263,7 @@ def _moved(result: Any) -> int:
 
 
 def _is_cpu(tensor: Any) -> bool:
-    """Asked so that nobody hears of it who listens to torch's functions."""
+    """Read so that no mode or subclass that listens to torch's functions sees it."""
     if type(tensor) is _Tensor and not _modes():
         return bool(tensor.is_cpu)
     with _C.DisableTorchFunction():

@@ -100,7 +100,7 @@ _kinds: dict[type, bool] = {}
 
 
 def _is_environment(self: Any) -> bool:
-    """Whether its class has both methods. Nothing of the object is asked, which may answer by itself."""
+    """Whether its class has both methods. No attribute of the object is read: that may run its own code."""
     kind = type(self)
     known = _kinds.get(kind)
     if known is None:

@@ -1,6 +1,6 @@
 """XGBoost: each boosting round is a step; evaluation, predictions and matrices beside it.
 
-A step is one call of ``Booster.update``, or of ``Booster.boost`` outside of it, whoever makes it:
+A step is one call of ``Booster.update``, or of ``Booster.boost`` outside of it, from wherever:
 ``train``, ``cv`` (one a fold and round), the scikit-learn classes, or a loop by hand. Its items are
 the rows of the training matrix: under distributed training, the rows that this process holds. Inside of
 it is `boost`, what XGBoost does itself in compiled code, and in that the program's own `objective`.

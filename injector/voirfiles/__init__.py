@@ -87,8 +87,8 @@ def _described(name: str, path: str, text: str) -> Shipped:
     libraries = _words(_constant(text, "LIBRARY"))
     oldest, *_, newest = [*_words(_constant(text, "TESTED")), "", ""][:2]
     about = text.partition('"""')[2].partition('"""')[0].strip().partition("\n\n")[0]
-    asked = [_words(_constant(text, name)) for name in _METHODS]
-    return Shipped(name, path, libraries, (oldest, newest), " ".join(about.split()), *asked)
+    sought = [_words(_constant(text, name)) for name in _METHODS]
+    return Shipped(name, path, libraries, (oldest, newest), " ".join(about.split()), *sought)
 
 
 def _constant(text: str, name: str) -> str:

@@ -2,7 +2,7 @@
 
 The first dimension is that of the batch where nothing speaks against it. It is time where recurrent
 modules and attention have their batch second, nodes where several graphs are one, features where a single
-observation is no batch at all. 0 stands for a number that cannot be told.
+observation is no batch at all. 0 stands for a number that is not known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES = ("num_graphs", "batch_size")
 
 _Tensor = torch.Tensor
 _INTEGERS = (torch.int64, torch.int32)
-# In C; without it (nobody knows such a version) it is torch.jit's own, in Python.
+# In C; without it (no such version is known) it is torch.jit's own, in Python.
 _jit: Any = torch.jit
 is_traced: Any = getattr(torch._C, "_is_tracing", None) or _jit.is_tracing
 
@@ -106,9 +106,9 @@ def fetched(result: Any, self: Any) -> int:
 
 
 def _held(batch: Any, most: int) -> int:
-    """The items of a batch of a stream: it is asked for ``most`` as ever, and gives fewer at its end."""
+    """The items of a batch of a stream: ``most`` are drawn each time, fewer at its end."""
     tensor = _search(batch, DEPTH)
-    found = {said(batch), len(batch) if type(batch) is list else 0}
+    found = {stated_items(batch), len(batch) if type(batch) is list else 0}
     found.add(0 if tensor is None else tensor.shape[0])
     fewer = {number for number in found if 0 < number < most}
     return most if most in found or len(fewer) != 1 else fewer.pop()
@@ -117,7 +117,7 @@ def _held(batch: Any, most: int) -> int:
 # --- what a batch says ----------------------------------------------------------------------------
 
 
-def said(batch: Any) -> int:
+def stated_items(batch: Any) -> int:
     """The items that a batch says to hold: of graphs, of sequences that are packed, of a TensorDict."""
     kind = type(batch)
     if kind.__module__ == "builtins" or issubclass(kind, _Tensor):
@@ -221,7 +221,7 @@ def _layout(model: Any) -> Layout:
     return known[1]
 
 
-# The functions that are asked at every call have all of its variables as parameters, in one order:
+# The functions that are called at every call have all of its variables as parameters, in one order:
 # then nothing needs to be sorted out for each of them.
 
 
@@ -230,7 +230,7 @@ def items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
     first = args[0] if args else None
     if type(first) is not _Tensor:
         batch = first if args else next(iter(kwargs.values()), None)
-        if batch is not None and (found := said(batch)):
+        if batch is not None and (found := stated_items(batch)):
             return found
         first = _search((args, kwargs), DEPTH)
     if first is None or is_traced():  # looking at a shape would stand in the graph
@@ -277,7 +277,7 @@ def _is_graph(nodes: Any, edges: Any) -> bool:
 
 
 def _fits(size: int, result: Any) -> bool:
-    """Whether what a model made of a batch may be as many items: those of a part of it, or nothing said."""
+    """Whether what a model made of a batch may be as many items: those of a part of it, or not known."""
     shapes = [tensor.shape for tensor in tensors(result, 3)][:8]
     shapes = [shape for shape in shapes if shape]
     return not shapes or any(
