@@ -46,7 +46,7 @@ class Binding:
             _attach_place(engine, place, request)
             return vars(holder)[request.path[0]]
         except Exception as error:
-            engine.say(Unmatched(request, f"could not be attached: {error!r}"))
+            engine.report(Unmatched(request, f"could not be attached: {error!r}"))
             return value
 
 
@@ -84,7 +84,7 @@ def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Requ
             return
         place = find(holder, name)
         if place is None:
-            engine.say(_nothing_there(holder, name, request))
+            engine.report(_nothing_there(holder, name, request))
             return
         holder = place.raw
     assert place is not None
@@ -150,7 +150,7 @@ def _attach_function(
     if place is None:
         place = _home(function)
     if place is None or test is not None:
-        engine.say(
+        engine.report(
             Unmatched(request, f"{function.__qualname__} has no source that can be rewritten")
         )
         return
@@ -170,7 +170,7 @@ def _attach_class(engine: Engine, cls: type, request: Request, place: Attribute 
     elif place is None or place == _home(cls):
         # Under its own name it must stay itself, or its instances could not be pickled.
         reason = f"{cls.__qualname__} is no Python class: name the module that calls it instead"
-        engine.say(Unmatched(request, reason))
+        engine.report(Unmatched(request, reason))
     else:
         _wrap_at(engine, place, request)
 
@@ -183,7 +183,7 @@ def _wrap_at(engine: Engine, place: Attribute, request: Request) -> None:
     """Put a stand-in where ``place`` is; reports what came of it."""
     reason = _unwrappable(place, request)
     if reason is not None:
-        engine.say(Unmatched(request, reason))
+        engine.report(Unmatched(request, reason))
         return
     raw = place.raw
     try:
@@ -194,9 +194,9 @@ def _wrap_at(engine: Engine, place: Attribute, request: Request) -> None:
             if made is not raw or place.owner is not place.holder:
                 place.put(made)
     except (TypeError, AttributeError) as error:
-        engine.say(Unmatched(request, f"{_called(place)} cannot be replaced: {error}"))
+        engine.report(Unmatched(request, f"{_called(place)} cannot be replaced: {error}"))
         return
-    engine.say(_wrapped(place, request))
+    engine.report(_wrapped(place, request))
 
 
 def _unwrappable(place: Attribute, request: Request) -> str | None:
@@ -219,7 +219,7 @@ def _wrap_everywhere(engine: Engine, target: Any, request: Request) -> None:
     """Put one stand-in for ``target`` wherever a module has it under a name."""
     places = list(_uses(target))
     if not places:
-        engine.say(Unmatched(request, f"no module has {target!r} under a name"))
+        engine.report(Unmatched(request, f"no module has {target!r} under a name"))
     shared = None
     for place in places:
         if wrapping.is_stand_in(place.raw) or shared is None:
@@ -227,7 +227,7 @@ def _wrap_everywhere(engine: Engine, target: Any, request: Request) -> None:
             shared = shared or vars(place.holder)[place.name]
         else:
             place.put(shared)
-            engine.say(_wrapped(place, request))
+            engine.report(_wrapped(place, request))
 
 
 def _uses(target: Any) -> Iterator[Attribute]:

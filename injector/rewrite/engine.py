@@ -13,8 +13,9 @@ import builtins
 import sys
 
 from .importing import ImportHook, is_lazy
+from .known_code import KnownCode
 from .method_calls import MethodCalls, hook_of, is_method
-from .request import MAIN, Match, Request, Unmatched
+from .request import MAIN, Match, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,50 +23,39 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
+    from .known_code import Report
     from .module_source import ModuleSource
 
-    Report = Callable[[Match | Unmatched], None]
     Callback = Callable[[ModuleType], None]
-    Traced = Callable[..., Any]
 
 
-class Engine:
+class Engine(KnownCode):
     """Puts requested hooks into the program. One per process.
 
-    ``report`` hears of each place where a request matched and of each request that found none; it may
-    be called from any thread that imports. ``main_names`` are module names whose execution by
+    ``report`` is that of :class:`KnownCode`. ``main_names`` are module names whose execution by
     ``runpy`` is the program's; ``main_met`` is true from when the program's code was handed out
     (a caller that runs it without ``main_code`` sets it): before, requests for it just wait.
     ``method_calls`` says of which methods the calls in the program's own files are hooked.
     """
 
     def __init__(self, report: Report, method_calls: MethodCalls | None = None) -> None:
+        super().__init__(report)
         self.method_calls = method_calls or MethodCalls()
         self.asks = self.method_calls.asks
         self.main_names: set[str] = set()
         self.names: set[str] = set()
         self.endings: set[str] = set()
-        self._report = report
-        self._lock = _thread.RLock()
         self._requests: dict[str, list[Request]] = {}
         self._done: dict[str, set[Request]] = {}
         self._pending: dict[str, list[Request]] = {}
         self._late: dict[str, list[Request]] = {}
-        self._sources: dict[str, ModuleSource] = {}
         self._callbacks: dict[str, list[Callback]] = {}
         self.derived: dict[object, Request] = {}
-        self._said: set[Match | Unmatched] = set()
-        self._hooks: list[tuple[Callable[..., Any], Traced | None]] = []
-        self._on_hook: list[Callable[[Callable[..., Any], Traced | None], None]] = []
         self._import_hook = ImportHook(self)
-        self._main_text = (b"", "")
         self._tooled = self._tooled_late = False
         self._tool_error = ""
         self._tooling: dict[int, list[str]] = {}
         self.main_met = False
-        self.compiled: set[tuple[str, str]] = set()
-        """File and qualified name of each function that a compiler was given without hooks."""
-        self._held: list[Unmatched] | None = None
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -213,7 +203,7 @@ class Engine:
 
         ``plain`` is what it was compiled to already.
         """
-        requests = self.wanted(MAIN) if plain is None else self._asked(MAIN, plain)
+        requests = self.wanted(MAIN) if plain is None else self._all_requests(MAIN, plain)
         self.main_met = True
         self._main_text = (source, filename)
         code = None
@@ -227,76 +217,12 @@ class Engine:
                 self.unmatched(requests, f"the program could not be rewritten: {error!r}")
         return code or compile(source, filename, "exec", dont_inherit=True)
 
-    def await_main(self) -> None:
-        """Hold back requests that the program does not match: it may run another one (a debugger does)."""
-        self._held = []
-
-    def settle_main(self) -> None:
-        """No other program will come: say what none of them had."""
-        held, self._held = self._held or [], None
-        matched = {found.request for found in self._said if isinstance(found, Match)}
-        for failed in held:
-            if failed.request not in matched:
-                self.say(failed)
-
-    def original(self, code: CodeType) -> CodeType | None:
-        """The code as written of which ``code`` is the rewritten form; None when it is not ours."""
-        for source in self._sources_of(code):
-            found = source.original(code)
-            if found is not None:
-                return found
-        return None
-
-    def traced(self, code: CodeType) -> CodeType | None:
-        """The code as written, with what overrides values: what a compiler shall see of ``code``."""
-        for source in self._sources_of(code):
-            found = source.overriding(code)
-            if found is not None:
-                self.note_compiled(code)
-                return found
-        return None
-
-    def note_compiled(self, code: CodeType) -> None:
-        """Remember that a compiler was given the code as written: no hook of it will be called."""
-        for source in self._sources_of(code):
-            name = source.name_of(code)
-            if name is not None:
-                self.compiled.add((source.filename, name))
-
-    def _sources_of(self, code: CodeType) -> list[ModuleSource]:
-        with self._lock:
-            sources = list(self._sources.values())
-        return [
-            s for s in sources if (s.versions or s.functions) and s.filename == code.co_filename
-        ]
-
-    # -- hooks -----------------------------------------------------------------------------------
-
-    def on_hook_defined(self, hook: Callable[..., Any], traced: Traced | None = None) -> None:
-        """Hear of a callable that rewritten code will call, so that ``torch.compile`` looks through it.
-
-        ``traced`` is what shall be traced in its place; by default it gives back its argument.
-        """
-        with self._lock:
-            self._hooks.append((hook, traced))
-            listeners = list(self._on_hook)
-        for listener in listeners:
-            listener(hook, traced)
-
-    def each_hook(self, listener: Callable[[Callable[..., Any], Traced | None], None]) -> None:
-        """Call ``listener`` with every hook defined so far and with every later one."""
-        with self._lock:
-            self._on_hook.append(listener)
-            known = list(self._hooks)
-        for hook, traced in known:
-            listener(hook, traced)
-
-    # -- what the import hook asks ---------------------------------------------------------------
+    # -- for the import hook ---------------------------------------------------------------------
 
     def code_for(self, code: CodeType, namespace: dict[str, Any]) -> CodeType:
         """The code to execute for a module that is being imported."""
         name = namespace["__name__"]
-        requests = self._asked(name, code)
+        requests = self._all_requests(name, code)
         if not requests or not self._tools():
             return code
         try:
@@ -321,7 +247,11 @@ class Engine:
         requests = self.wanted(name) if name else []
         if namespace.get("__name__") in (MAIN, "__mp_main__") or name in self.main_names:
             self.main_met = True
-            own = self._asked(MAIN, code) if self.asks(code, name or MAIN) else self.wanted(MAIN)
+            own = (
+                self._all_requests(MAIN, code)
+                if self.asks(code, name or MAIN)
+                else self.wanted(MAIN)
+            )
             requests = list(dict.fromkeys([*own, *requests]))
         if not requests or not self._tools():
             return code
@@ -396,7 +326,7 @@ class Engine:
         with self._lock:
             return list(self._requests.get(name, ()))
 
-    def _asked(self, name: str, code: CodeType) -> list[Request]:
+    def _all_requests(self, name: str, code: CodeType) -> list[Request]:
         """The requests for a module that is about to be executed: with those for what it holds.
 
         They are kept: the next rewriting of the module puts them in as well.
@@ -433,7 +363,7 @@ class Engine:
 
                 builtins.__dict__[match.request.hook + "&"] = Binding(self, match.request)
             else:
-                self.say(match)
+                self.report(match)
 
     def _await_star_imports(self, source: ModuleSource) -> None:
         """Define what the code will call after each ``import *``."""
@@ -441,30 +371,6 @@ class Engine:
             from .attaching import StarBinding
 
             builtins.__dict__[request.hook + "*"] = StarBinding(self, request, line)
-
-    def source_of(
-        self, name: str, code: CodeType | None, namespace: dict[str, Any]
-    ) -> ModuleSource | None:
-        """The text of a module about to be executed with ``code``, or of a loaded one (None)."""
-        from .source_text import read_source
-
-        if name == MAIN and code is None and name not in self._sources and self._main_text[1]:
-            return self._main_source()
-        with self._lock:
-            known = self._sources.get(name)
-        source = read_source(name, code, namespace, known)
-        if source is not None:
-            with self._lock:
-                self._sources[name] = source
-        return source
-
-    def _main_source(self) -> ModuleSource:
-        from .module_source import ModuleSource
-        from .source_text import decode
-
-        text, filename = self._main_text
-        source = self._sources[MAIN] = ModuleSource(MAIN, filename, decode(text))
-        return source
 
     # -- what is already loaded ------------------------------------------------------------------
 
@@ -484,46 +390,6 @@ class Engine:
             done = self._done.get(name, ())
             self._done[name] = set(requests)
         return requests, [request for request in requests if request not in done]
-
-    # -- saying ----------------------------------------------------------------------------------
-
-    def guarded(self, request: Request, act: Callable[[], None]) -> None:
-        """Run ``act``; what it raises becomes a Unmatched."""
-        try:
-            act()
-        except Exception as error:
-            self.unmatched([request], f"could not be attached: {error!r}")
-
-    def not_found(
-        self, request: Request, reason: str = "", source: ModuleSource | None = None
-    ) -> None:
-        """Report that a text holds nothing that ``request`` names."""
-        from .source_text import missing
-
-        self.say(missing(source or self._sources.get(request.module), request, reason))
-
-    def unmatched(self, requests: Iterable[Request], reason: str) -> None:
-        """Report that ``requests`` cannot be met."""
-        for request in requests:
-            self.say(Unmatched(request, reason))
-
-    def say(self, what: Match | Unmatched) -> None:
-        """Report ``what``, the first time that it is so."""
-        with self._lock:
-            if what in self._said:
-                return
-            if (
-                self._held is not None
-                and what.request.module == MAIN
-                and isinstance(what, Unmatched)
-            ):
-                self._held.append(what)
-                return
-            self._said.add(what)
-        try:
-            self._report(what)
-        except Exception:
-            pass  # the record is lost, the program is not
 
 
 def _only_bound(matches: list[Match]) -> list[Request]:

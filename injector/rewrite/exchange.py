@@ -202,7 +202,7 @@ def instrument_function(
     job.add(source, namespace, code, matches)
     for match, obstacle in job.apply(function if source.stands_alone(path) else None):
         own = match._replace(request=request)
-        engine.say(own if obstacle is None else Unmatched(request, obstacle))
+        engine.report(own if obstacle is None else Unmatched(request, obstacle))
     return True
 
 

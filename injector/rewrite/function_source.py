@@ -111,7 +111,7 @@ def instrument_alone(
     matched = {match.request for match in matches}
     for match in matches:
         if match.request in aimed:
-            engine.say(match._replace(request=aimed[match.request]))
+            engine.report(match._replace(request=aimed[match.request]))
     return [request for aim_, request in aimed.items() if aim_ not in matched]
 
 

@@ -34,7 +34,7 @@ def exchange(engine: Engine, names: Sequence[str]) -> None:
         except Exception as error:
             engine.unmatched(fresh, f"the module could not be rewritten: {error!r}")
     for match, obstacle in job.apply():
-        engine.say(match if obstacle is None else Unmatched(match.request, obstacle))
+        engine.report(match if obstacle is None else Unmatched(match.request, obstacle))
     for name, rest in unmet.items():
         find_on(engine, sys.modules[name], rest)
 

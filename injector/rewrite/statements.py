@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from .expressions import ExpressionRewriter
 from .nodes import (
     NOWHERE,
-    Spot,
     always,
     block_start,
     captured,
     constant,
     dotted,
     first,
+    guarded,
     imported,
     is_lazy,
     leaves,
     name,
     put,
     spot,
+    tested,
 )
 from .scopes import Hook
 
@@ -327,51 +327,6 @@ class StatementRewriter(ExpressionRewriter):
 
 
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-
-
-def tested(test: ast.expr) -> list[str]:
-    """The names and constants in a loop's condition, by which ``#loop_…`` finds it."""
-    found: list[str] = []
-    for node in ast.walk(test):
-        if isinstance(node, ast.Constant):
-            found.append(str(node.value))
-        elif isinstance(node, (ast.Name, ast.Attribute)):
-            key = dotted(node)
-            if key is not None:
-                found.append(key)
-    return list(dict.fromkeys(found))
-
-
-def guarded(
-    body: list[ast.stmt], error: list[ast.stmt], final: list[ast.stmt], where: Spot = NOWHERE
-) -> ast.stmt:
-    """``try: body``, ``except: error; raise``, ``finally: final``."""
-    handlers: list[ast.ExceptHandler] = []
-    if error:
-        again = put(ast.Raise(exc=None, cause=None), NOWHERE)
-        handlers = [put(ast.ExceptHandler(type=None, name=None, body=[*error, again]), NOWHERE)]
-    return put(ast.Try(body=body, handlers=handlers, orelse=[], finalbody=final), where)
-
-
-def around(
-    body: list[ast.stmt], error: list[ast.stmt], final: list[ast.stmt], where: Spot
-) -> list[ast.stmt]:
-    """A body between its hooks; Python 3.15's lazy imports, which may stand in no ``try``, outside.
-
-    What comes before such an import ends the scope only if it raises. An ``if`` with one in it stays
-    outside as a whole: what is raised there passes the hooks by.
-    """
-    done: list[ast.stmt] = []
-    rest = body
-    while sys.version_info >= (3, 15):
-        lazy = next((n for n, node in enumerate(rest) if any(map(is_lazy, ast.walk(node)))), None)
-        if lazy is None:
-            break
-        if lazy:
-            done.append(guarded(rest[:lazy], [*error, *final], [], where))
-        done.append(rest[lazy])
-        rest = rest[lazy + 1 :]
-    return [*done, guarded(rest or [put(ast.Pass(), where)], error, final, where)]
 
 
 _Visitor = Callable[["StatementRewriter", "ast.stmt", "list[ast.stmt]"], None]

@@ -36,6 +36,7 @@ from .nodes import (
     FUNCTIONS,
     NOWHERE,
     Spot,
+    around,
     call,
     constant,
     docstring_end,
@@ -47,7 +48,7 @@ from .nodes import (
 )
 from .request import ANYWHERE, Match, Request
 from .scopes import Hook, MatchLog, NamedScope, ScopeHooks, find, imports
-from .statements import StatementRewriter, around
+from .statements import StatementRewriter
 
 MOST_BLOCKS = 20
 """So many blocks may be nested in one function, says the compiler."""
