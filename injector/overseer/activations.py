@@ -25,7 +25,7 @@ _entries = count()
 _LATEST = sys.maxsize
 
 
-class Scope:
+class Activations:
     """The live activations of one function, per thread and per task.
 
     ``outer`` is the scope that an activation must lie in to count. A ``module`` is a scope that is
@@ -34,7 +34,7 @@ class Scope:
 
     __slots__ = ("_module", "_outer", "_stack", "_suspends")
 
-    def __init__(self, outer: Scope | None, module: str | None = None) -> None:
+    def __init__(self, outer: Activations | None, module: str | None = None) -> None:
         self._outer = outer
         self._module = module
         self._suspends = False
@@ -66,7 +66,7 @@ class Scope:
 
     @property
     def active(self) -> Callable[[], Any]:
-        """What :meth:`current` does, by the shortest way: it is asked at each event inside."""
+        """What :meth:`current` does, by the shortest way: it runs at each event inside."""
         if self._module is not None:
             return self.current
         get = self._stack.get
@@ -96,7 +96,7 @@ class Scope:
 
 
 def chains(
-    scopes: Sequence[Scope], inside: Any, before: int = _LATEST
+    scopes: Sequence[Activations], inside: Any, before: int = _LATEST
 ) -> Iterator[list[Activation]]:
     """Each choice of one activation per scope, the outermost first, that lie inside of each other.
 
@@ -122,7 +122,7 @@ def _holds(node: _Node | None, frame: FrameType) -> bool:
 
 
 def _without(node: _Node, frame: FrameType) -> _Node | None:
-    """``node`` without ``frame``: a generator may be closed by whoever happens to be running."""
+    """``node`` without ``frame``: a generator may be closed from any frame."""
     above = []
     rest: _Node | None = node
     while rest is not None and rest[0] is not frame:

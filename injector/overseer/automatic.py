@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from .neighbours import EventWriter, Rewriter
     from .overseer import Overseer
     from .phases import Instrument
     from .probes import Probe
-    from .rooms import Record, Rewriter
 
 
 class Automatic:
@@ -35,7 +35,7 @@ class Automatic:
         self,
         overseer: Overseer,
         engine: Rewriter,
-        record: Record,
+        record: EventWriter,
         methods: Iterable[str],
         together: Callable[[Callable[[], None]], None],
     ) -> None:
@@ -67,18 +67,18 @@ class Automatic:
             return
         name = self._names[path] = os.path.splitext(os.path.basename(path))[0]
         version = getattr(library, "__version__", None)
-        told: dict[str, Any] = {"name": name, "library": library.__name__, "tested": None}
-        told["version"] = None if version is None else str(version)
+        about: dict[str, Any] = {"name": name, "library": library.__name__, "tested": None}
+        about["version"] = None if version is None else str(version)
         try:
             with UncountedAllocations():
                 module = _run(f"__voir_{name}__", path)
-                told["tested"] = list(getattr(module, "TESTED", ())) or None
+                about["tested"] = list(getattr(module, "TESTED", ())) or None
                 found = voirfile.instruments(vars(module))
                 instruments = [(path, self._guarded(path, each)) for each in found]
                 self._together(lambda: self._overseer.start(instruments))
         except Exception as error:
             self.missed(path, name, f"{type(error).__name__}: {error}")
-        self._record.emit("voirfile", told)
+        self._record.emit("voirfile", about)
 
     def _guarded(self, path: str, instrument: Instrument) -> Instrument:
         """``instrument``, whose mistakes are the library's being another than it knows."""
@@ -97,8 +97,8 @@ class Automatic:
         """Whether ``probe`` is to be installed: a user's always, and then ours gives way to it."""
         kinds = _kinds(probe)
         if probe.place[0] in self._names:
-            asked = {target.request.variable for target in probe.targets}
-            methods = {variable for variable in asked if is_method(variable)}
+            variables = {target.request.variable for target in probe.targets}
+            methods = {variable for variable in variables if is_method(variable)}
             if self._claimed.isdisjoint(kinds) and methods <= self._methods:
                 self._ours.append(probe)
                 return True

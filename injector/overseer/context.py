@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..probe import MISSING
 from ..variables import follow, read_name, read_variable
-from .activations import Scope, calling_frame, chains
+from .activations import Activations, calling_frame, chains
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ READ = Read()
 class LastSet:
     """What was last set, in each activation of a function: in itself, or in functions it calls."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Activations) -> None:
         self._scope = scope
         self._seen: dict[int, dict[str | None, Found]] = {}
 
@@ -178,7 +178,7 @@ class Totals:
     """
 
     def __init__(
-        self, scopes: Sequence[Scope], elements: Sequence[Element], deliver: Deliver, raw: bool,
+        self, scopes: Sequence[Activations], elements: Sequence[Element], deliver: Deliver, raw: bool,
         test: Callable[[Element], Test],
     ) -> None:  # fmt: skip
         self._scopes = scopes

@@ -7,9 +7,9 @@ from ..probe import define
 from ..rewrite import selector as language
 from ..rewrite.request import Request
 from ..rewrite.selector import Call, Element
-from .activations import Scope, calling_frame, chains
+from .activations import Activations, calling_frame, chains
 from .context import EVENTS_OF_TAG, READ, LastSet, comes_with, is_recorded
-from .targets import Target, is_module_level, recurses, request_for, resolved
+from .targets import ProbeTarget, is_module_level, recurses, request_for, resolved
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ class EnclosingFunctions:
     """The functions around a place that fires: whose activations they are, and what they give."""
 
     def __init__(self, recursive: bool = False) -> None:
-        self.scopes: list[Scope] = []
+        self.scopes: list[Activations] = []
         """From the outermost on, without that of the function that fires."""
-        self.own: Scope | None = None
+        self.own: Activations | None = None
         """That of the function that fires, where it is needed."""
         self.captured: list[tuple[int, Source, Element]] = []
         """By the number of the scope, -1 for its own, who knows the value of an element."""
@@ -67,22 +67,22 @@ class HookRequests:
         self.selector = selector
         self.place = place
         self.override = override
-        self.targets: list[Target] = []
+        self.targets: list[ProbeTarget] = []
         self._optional: set[str] = set()
         self._env = env
         self._number = number
 
-    def _ask_around(self, chain: list[Call]) -> EnclosingFunctions:
+    def _request_around(self, chain: list[Call]) -> EnclosingFunctions:
         """Ask for what the functions around the last one give, and for what that one has recorded."""
         around = EnclosingFunctions(recurses(chain))
-        scope: Scope | None = None
+        scope: Activations | None = None
         for number, (call, below) in enumerate(zip(chain, [*chain[1:], None], strict=True)):
             beside = [child for child in call.children if child is not below]
             last = below is None
             recorded = _recorded(call) if last else [e for e in call.captures if is_recorded(e)]
             if last and not (beside or recorded):
                 break
-            scope = self._ask_scope(call, scope)
+            scope = self._request_scope(call, scope)
             number = -1 if last else number
             if last:
                 around.own = scope
@@ -93,7 +93,7 @@ class HookRequests:
             if beside or recorded:
                 late = [e for e in recorded if last and e.name == "#exit"]
                 early = [e for e in recorded if e not in late]
-                known = self._ask_recorded(call, early, beside, scope)
+                known = self._request_recorded(call, early, beside, scope)
                 around.late += [(element, known.add) for element in late]
                 around.captured += [(number, known, element) for element in recorded]
                 inside = [
@@ -102,17 +102,17 @@ class HookRequests:
                 around.captured += [(number, known, element) for element in inside]
         return around
 
-    def _ask_scope(self, call: Call, outer: Scope | None) -> Scope:
+    def _request_scope(self, call: Call, outer: Activations | None) -> Activations:
         """Ask when a function begins and ends."""
         if is_module_level(call):
-            return Scope(outer, call.module)
-        scope, hook = Scope(outer), self._hook()
+            return Activations(outer, call.module)
+        scope, hook = Activations(outer), self._hook()
         scope.publish(hook)
         self._target(call, hook, "#scope")
         return scope
 
-    def _ask_recorded(
-        self, call: Call, elements: list[Element], beside: list[Call], scope: Scope
+    def _request_recorded(
+        self, call: Call, elements: list[Element], beside: list[Call], scope: Activations
     ) -> LastSet:
         """Ask for what happens in a function before another thing fires, and in functions beside."""
         known = LastSet(scope)
@@ -121,22 +121,22 @@ class HookRequests:
             define(end, known.end)
             self._target(call, end, "#exit")
         for element in elements:
-            self._ask_collected(call, element, known.add)
+            self._request_collected(call, element, known.add)
         for child in beside:
-            self._ask_below(child, known.add_below, scope)
+            self._request_below(child, known.add_below, scope)
         return known
 
-    def _ask_below(self, call: Call, add: Callable[..., None], scope: Scope) -> None:
+    def _request_below(self, call: Call, add: Callable[..., None], scope: Activations) -> None:
         """Ask for all that a function has, and those in it, where it is not around what fires."""
         if any(element.focus for element in call.captures):
             raise self._error("write a probe for each variable that fires")
         for element in call.captures:
-            self._ask_collected(call, element, add, scope.active)
-        inside = self._ask_scope(call, scope) if call.children else scope
+            self._request_collected(call, element, add, scope.active)
+        inside = self._request_scope(call, scope) if call.children else scope
         for child in call.children:
-            self._ask_below(child, add, inside)
+            self._request_below(child, add, inside)
 
-    def _ask_collected(
+    def _request_collected(
         self,
         call: Call,
         element: Element,
@@ -192,12 +192,12 @@ class HookRequests:
                 category,
                 returns=call.tag,
             )
-            self.targets.append(Target(request))
+            self.targets.append(ProbeTarget(request))
         else:
             found = self._resolve(call.target)
             request = request_for(found, call.target, hook, variable, self.override)
             request = request._replace(captures=captures, category=category, returns=call.tag)
-            self.targets.append(Target(request, found))
+            self.targets.append(ProbeTarget(request, found))
 
     def _resolve(self, dotted: str) -> Any:
         return resolved(dotted, self._env, self._error)

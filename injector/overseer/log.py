@@ -63,7 +63,7 @@ class Log:
 def take_smuggled(module: ModuleType, log: Log) -> None:
     """Have what ``voir.smuggle`` would hide in standard output logged, and kept out of there.
 
-    Whoever has set ``DATA_FD`` to 1 reads standard output for that, and still finds it.
+    A process that set ``DATA_FD`` to 1 reads standard output for that, and still finds it.
     """
     writer = module.SmuggleWriter
     write = writer.write

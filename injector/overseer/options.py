@@ -181,10 +181,10 @@ class Options:
         for near in difflib.get_close_matches(str(name), named, n=1):
             [owner, *_] = [voirfile for voirfile, those in known.items() if near in those]
             raise UserError(f"{text}; did you mean {near!r} of {owner}?")
-        told = [
+        declared = [
             f"{voirfile}: {', '.join(sorted(those))}" for voirfile, those in known.items() if those
         ]
-        raise UserError(f"{text}; declared are, by {'; by '.join(told)}" if told else text)
+        raise UserError(f"{text}; declared are, by {'; by '.join(declared)}" if declared else text)
 
 
 def _names(action: argparse.Action) -> list[str]:

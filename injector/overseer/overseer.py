@@ -49,7 +49,7 @@ class Overseer:
         self.phases = Phases(*PHASES)
         self._values: dict[str | None, Any] = {}
         self.lenient = False
-        """Whether the program runs even if a voirfile is no good: nobody named it."""
+        """Whether the program runs even if a voirfile is no good: it was found, not named."""
         self.end_job: Callable[[], None] = lambda: None
         """Ends all processes of the program, as the event ``stop`` asks for."""
         self.log = Log(recorder.emit, lambda: self.end_job())
@@ -66,7 +66,7 @@ class Overseer:
         self._streams: list[Any] = []
         self._pacing: Pacing | None = None
         self._measures = Measures(
-            self._ask, recorder, lambda error: self._stream_failed("ov.loader", error)
+            self._request, recorder, lambda error: self._stream_failed("ov.loader", error)
         )
         self._waits = Waits(self._measures.spans, after_import)
 
@@ -189,7 +189,7 @@ class Overseer:
         task: str | None = None,
         get: Callable[..., Any] | None = None,
     ) -> None:
-        """Record each value that ``where`` takes, as ``name``; device values are read late.
+        """EventWriter each value that ``where`` takes, as ``name``; device values are read late.
 
         With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
         parameters are named like variables of ``where``, ``result`` is what it returns. None is no
@@ -215,7 +215,7 @@ class Overseer:
         when: Any = None,
         outermost: bool | str = False,
     ) -> None:
-        """Record each call of the function ``where`` as a span of the region ``name``.
+        """EventWriter each call of the function ``where`` as a span of the region ``name``.
 
         ``items``, ``tokens``, ``nbytes``, ``phase`` (``"train"`` or ``"eval"``), ``of`` (the object that
         the call works on), ``what`` (its name) and ``when`` (whether the call counts) are constants, or
@@ -223,7 +223,7 @@ class Overseer:
         returns. ``outermost`` leaves out calls inside of another call of a region of that name,
         or, where it is a word, of any region that says the same word;
         ``device`` asks for the time of the device as well. ``when`` may be a list of conditions, each
-        asked as soon as what it names is known.
+        checked as soon as what it names is known.
 
         ``where`` may be ``".to"``: then it is the calls of every method ``to`` that stand in the
         program's own files, and functions may name ``self``, whose method it is, and ``result``.
@@ -260,8 +260,8 @@ class Overseer:
 
         ``items``, ``phase``, ``when`` and ``outermost`` are as in :meth:`region`.
         """
-        said = {"items": items, "phase": phase, "when": when, "outermost": outermost}
-        self._measures.step(where, task, device=device, **said)
+        about = {"items": items, "phase": phase, "when": when, "outermost": outermost}
+        self._measures.step(where, task, device=device, **about)
 
     def loader(
         self, where: Any, *, task: str = "train", items: Any = None, phase: str | None = None
@@ -281,7 +281,7 @@ class Overseer:
         nbytes: int | None = None,
         what: str | None = None,
     ) -> None:
-        """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
+        """EventWriter a span of the region ``name`` that is no call, but was timed by the voirfile.
 
         Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it.
         """
@@ -292,26 +292,26 @@ class Overseer:
     ) -> Callable[[], None]:
         """Begin a span of the region ``name`` that is no call; what is returned, called, ends it.
 
-        As long as it is open, whoever watches the run sees the process in it.
+        As long as it is open, a live view shows the process in it.
         """
         return self._measures.begin(name, nbytes, what)
 
     def rank(self, rank: int, world: int, local: int | None = None) -> None:
-        """Record which process of how many this one has turned out to be."""
+        """EventWriter which process of how many this one has turned out to be."""
         self._emit("rank", {"rank": rank, "world": world, "local": local})
         self.world = world
         if self._pacing is not None:
             self._pacing.ranked(world)
 
     def exited(self, pid: int, code: int) -> None:
-        """Record how another process of this host ended: its exit code, or minus the deadly signal.
+        """EventWriter how another process of this host ended: its exit code, or minus the deadly signal.
 
-        For who starts processes and waits for them: nobody else can know.
+        For a process that starts others and waits for them: no other can know.
         """
         self._emit("exited", {"pid": pid, "code": code})
 
     def ahead(self, of: Any, batches: int) -> None:
-        """Record that a pass over the loader of ``of`` (as in :meth:`region`) has so many batches."""
+        """EventWriter that a pass over the loader of ``of`` (as in :meth:`region`) has so many batches."""
         number = self._measures.spans.sites.objects.number(of)
         self._emit("ahead", {"of": number, "batches": batches})
 
@@ -333,7 +333,7 @@ class Overseer:
             raise UserError(
                 f"ov.override: what replaces a value is a function, not {function!r:.60}"
             )
-        self._ask(where, None, function, override=True)
+        self._request(where, None, function, override=True)
 
     def __getattr__(self, name: str) -> Any:
         from difflib import get_close_matches
@@ -346,7 +346,7 @@ class Overseer:
 
     # --- internals ---------------------------------------------------------------------------------
 
-    def _ask(
+    def _request(
         self,
         where: Any,
         variable: str | None = None,
@@ -426,11 +426,11 @@ class Overseer:
         if self._pacing is not None:
             self._pacing.renew()
 
-    def pace(self, asked: Mapping[str, Any], folder: str | None) -> None:
+    def pace(self, limits: Mapping[str, Any], folder: str | None) -> None:
         """Stop the program after so many steps; before any voirfile asks for some."""
         from ..measure.pacing import Pacing
 
-        self._pacing = Pacing(self._measures.spans, asked, folder)
+        self._pacing = Pacing(self._measures.spans, limits, folder)
 
     def close(self) -> None:
         """Complete the streams: reductions give their result."""
@@ -441,7 +441,7 @@ class Overseer:
         self.close_measures()
 
     def close_measures(self) -> None:
-        """Record what devices still hold, as far as they are done with it, and no more waits."""
+        """EventWriter what devices still hold, as far as they are done with it, and no more waits."""
         self._waits.end()
         self._guarded("the end of measuring", self._measures.close)
 

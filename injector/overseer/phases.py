@@ -84,7 +84,7 @@ class Phases:
 class Schedule:
     """Calls instruments and resumes those that wait when a phase ends.
 
-    ``on_error(instrument, error)`` is told of each mistake of an instrument; it never propagates.
+    ``on_error(instrument, error)`` is called with each mistake of an instrument; it never propagates.
     A stop (``StopProgram``) and an abort do propagate: they are meant.
     """
 

@@ -9,11 +9,11 @@ from ..rewrite import selector as language
 from ..rewrite.method_calls import hook_of, is_method
 from ..rewrite.request import Request
 from ..rewrite.selector import Call, Element
-from .activations import Scope, calling_frame
+from .activations import Activations, calling_frame
 from .context import Event, Totals
 from .hook_requests import EnclosingFunctions, HookRequests
 from .targets import (
-    Target,
+    ProbeTarget,
     chain_to_focus,
     named,
     one_focus_each,
@@ -77,16 +77,16 @@ class Probe(HookRequests):
         self._raw = raw
         self._count = self._event
         if isinstance(where, str) and is_method(where):
-            self._ask_method(where, calls)
+            self._request_method(where, calls)
         elif calls is None:
-            self._ask_for(where, variable, total)
+            self._request_for(where, variable, total)
         else:
-            self._ask_calls(where, calls)
+            self._request_calls(where, calls)
             for target in self.targets:
                 if target.request.variable != "#scope":
                     target.request = target.request._replace(gate=calls.gate)
 
-    def _ask_method(self, where: str, calls: CallHooks | None) -> None:
+    def _request_method(self, where: str, calls: CallHooks | None) -> None:
         """Ask for the calls of every method of a name in the program's own files."""
         method = where[1:]
         if not method.isidentifier():
@@ -98,14 +98,14 @@ class Probe(HookRequests):
         hook = self._hook()
         calls.define_method(method, hook_of(method), hook, self.selector)
         self.counted.append(hook)
-        self.targets.append(Target(Request(hook, EVERYWHERE, (where,), where)))
+        self.targets.append(ProbeTarget(Request(hook, EVERYWHERE, (where,), where)))
 
-    def _ask_calls(self, where: Any, calls: CallHooks) -> None:
+    def _request_calls(self, where: Any, calls: CallHooks) -> None:
         """Ask for the begins and ends of calls."""
         names = {variable: self._hook() for variable in calls.variables}
         self.counted.append(names[calls.variables[0]])
         if isinstance(where, str):
-            self._ask_calls_of(where, calls, names)
+            self._request_calls_of(where, calls, names)
             return
         calls.check(where)
         module = getattr(where, "__module__", None) or ""
@@ -113,11 +113,11 @@ class Probe(HookRequests):
         for variable, hook in names.items():
             request = request_for(where, self.selector, hook, variable, False)
             captures = calls.captures(variable)
-            self.targets.append(Target(request._replace(captures=captures), where))
+            self.targets.append(ProbeTarget(request._replace(captures=captures), where))
 
-    def _ask_calls_of(self, selector: str, calls: CallHooks, names: dict[str, str]) -> None:
+    def _request_calls_of(self, selector: str, calls: CallHooks, names: dict[str, str]) -> None:
         chain = chain_to_focus(parsed(shown(selector, "#enter"), self.place), self.selector)
-        around = self._ask_around(chain)
+        around = self._request_around(chain)
         inner = chain[-1]
         [focus] = [element for element in inner.captures if element.focus]
         others = [element for element in inner.captures if not element.focus]
@@ -141,13 +141,13 @@ class Probe(HookRequests):
         for variable, hook in names.items():
             self._target(inner, hook, variable, beside + calls.captures(variable))
 
-    def _ask_for(self, where: Any, variable: str | None, total: bool) -> None:
+    def _request_for(self, where: Any, variable: str | None, total: bool) -> None:
         if isinstance(where, str):
-            self._ask_selector(shown(where, variable), total)
+            self._request_selector(shown(where, variable), total)
         else:
-            self._ask_object(where, variable or "#value")
+            self._request_object(where, variable or "#value")
 
-    def _ask_selector(self, selector: str, total: bool) -> None:
+    def _request_selector(self, selector: str, total: bool) -> None:
         tree = parsed(selector, self.place)
         mode = language.mode(tree)
         if mode == "total" and language.focus(tree, language.END):
@@ -155,12 +155,12 @@ class Probe(HookRequests):
         if mode == "wrap" and total:
             raise self._error("what fires at a begin and an end ('!!') has no total")
         if mode == "total" or total:
-            self._ask_total(tree)
+            self._request_total(tree)
             return
         for each in [tree] if mode == "wrap" else one_focus_each(tree):
-            self._ask_focus(each, mode == "wrap")
+            self._request_focus(each, mode == "wrap")
 
-    def _ask_object(self, found: Any, variable: str) -> None:
+    def _request_object(self, found: Any, variable: str) -> None:
         call = Call(self.selector)
         element = Element(variable, variable, focus=language.BEGIN)
         hook = self._hook()
@@ -171,7 +171,7 @@ class Probe(HookRequests):
         else:
             define(hook, self._handler(event, EnclosingFunctions(), None), override=self.override)
         self.targets.append(
-            Target(request_for(found, call.target, hook, variable, self.override), found)
+            ProbeTarget(request_for(found, call.target, hook, variable, self.override), found)
         )
 
     @property
@@ -195,20 +195,20 @@ class Probe(HookRequests):
 
     # --- one event each time the focus variable is set ---------------------------------------------
 
-    def _ask_focus(self, tree: Call, wrap: bool) -> None:
+    def _request_focus(self, tree: Call, wrap: bool) -> None:
         chain = chain_to_focus(tree, self.selector)
-        around = self._ask_around(chain)
+        around = self._request_around(chain)
         inner = chain[-1]
         for element in inner.captures:
             if element.focus:
                 # Of two focuses each comes with what the other has at that time.
                 others = [e for e in inner.captures if e is not element]
                 step = None if not wrap else "begin" if element.focus & language.BEGIN else "end"
-                self._ask(inner, element, others, around, step)
+                self._request(inner, element, others, around, step)
         for element, add in around.late:
-            self._ask_collected(inner, element, add)
+            self._request_collected(inner, element, add)
 
-    def _ask(
+    def _request(
         self,
         call: Call,
         element: Element,
@@ -225,9 +225,9 @@ class Probe(HookRequests):
                 fired = element.replace(
                     name=variable, capture=element.capture or "*", category=None
                 )
-            self._ask_place(call, hook, fired, others, around, step)
+            self._request_place(call, hook, fired, others, around, step)
 
-    def _ask_place(
+    def _request_place(
         self,
         call: Call,
         hook: str,
@@ -320,14 +320,14 @@ class Probe(HookRequests):
 
     # --- one event when the outermost function ends ------------------------------------------------
 
-    def _ask_total(self, tree: Call) -> None:
+    def _request_total(self, tree: Call) -> None:
         if self.override:
             raise self._error("a selector without a focus has no variable to override")
         chain = chain_to_focus(tree, self.selector) if language.focus(tree) else [tree]
         elements = language.all_elements(tree)
-        scopes: list[Scope] = []
+        scopes: list[Activations] = []
         for call in chain:
-            scopes.append(self._ask_scope(call, scopes[-1] if scopes else None))
+            scopes.append(self._request_scope(call, scopes[-1] if scopes else None))
         first = next((e.capture for e in elements if e.capture), "")
         totals = Totals(scopes, elements, self._counting(first), self._raw, self._test)
         end = self._hook()
@@ -335,10 +335,10 @@ class Probe(HookRequests):
         self._target(tree, end, "#exit")
         for number, call in enumerate(chain):
             for element in call.captures:
-                self._ask_collected(call, element, totals.adder(number))
+                self._request_collected(call, element, totals.adder(number))
             for child in call.children:
                 if child not in chain:
-                    self._ask_below(child, totals.adder_below(number), scopes[number])
+                    self._request_below(child, totals.adder_below(number), scopes[number])
 
 
 def _nothing() -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..rewrite.request import Match, Request
+    from .neighbours import EventWriter, Rewriter
     from .phases import Phase
-    from .rooms import Record, Rewriter
 
 
 _NO_REASON = {"task": None, "steps": None, "why": None}
@@ -33,7 +33,7 @@ _NO_REASON = {"task": None, "steps": None, "why": None}
 class Session:
     """Drives the phases of one process; ``begin``, ``load``, then ``finish``."""
 
-    def __init__(self, config: Mapping[str, Any], engine: Rewriter, record: Record) -> None:
+    def __init__(self, config: Mapping[str, Any], engine: Rewriter, record: EventWriter) -> None:
         self._config = config
         self._engine = engine
         self._record = record
@@ -79,7 +79,7 @@ class Session:
                 overseer.parse(self._config["options"])
             except UserError as error:
                 if any(overseer.declared.takers(name) for name, *_ in self._config["options"]):
-                    raise  # somebody meant that voirfile
+                    raise  # an option of that voirfile was given
                 self._do_without(error)
 
     def _do_without(self, error: UserError) -> None:
@@ -113,9 +113,9 @@ class Session:
         self._finished = True
         try:
             self._end_phases(exception)
-            self._say_unmet()
+            self._report_uncalled()
             self.count()
-            self._say_end(code)
+            self._emit_end(code)
         except BaseException as error:
             self._failure("the end of the run", error)
 
@@ -131,14 +131,14 @@ class Session:
         """The forked child ends, with this exit code if it is known: what it saw."""
         self.overseer.close_measures()
         self.count()
-        self._say_end(code)
+        self._emit_end(code)
 
-    def _say_end(self, code: int | None) -> None:
+    def _emit_end(self, code: int | None) -> None:
         self._record.emit("end", {} if code is None else {"code": code})
         self._record.close()
 
     def count(self, *, always: bool = True) -> None:
-        """Record how often each probe has fired here; not ``always``, if any has."""
+        """EventWriter how often each probe has fired here; not ``always``, if any has."""
         fired = self._fired()
         if always or any(fired.values()):
             self._record.emit("fired", fired)
@@ -184,9 +184,9 @@ class Session:
 
     def _stopping(self) -> None:
         """The program is being stopped, on purpose."""
-        said = getattr(stop.stopped_by, "value", None)  # of a pace; anything of ov.stop
-        paced = isinstance(said, dict) and "why" in said
-        self._record.emit("stop", said if paced else _NO_REASON)
+        value = getattr(stop.stopped_by, "value", None)  # of a pace; anything of ov.stop
+        paced = isinstance(value, dict) and "why" in value
+        self._record.emit("stop", value if paced else _NO_REASON)
         if not paced and self._is_child() and self.overseer.world > 1:
             inbox.tell(self._config.get("inbox"), os.getpid())  # other ranks may wait for this one
 
@@ -257,8 +257,8 @@ class Session:
             file, line = probe.place
             automatic = self._automatic.owner(file) is not None
             if not automatic:
-                told = {"selector": self._labels[probe], "file": file, "line": line}
-                self._record.emit("asked", told)
+                about = {"selector": self._labels[probe], "file": file, "line": line}
+                self._record.emit("asked", about)
             for target in probe.targets:
                 if is_method(target.request.variable):
                     method = str(target.request.variable)[1:]
@@ -310,8 +310,8 @@ class Session:
             "probe", {"selector": selector, "hook": found.request.hook, "landing": landing}
         )
 
-    def _say_unmet(self) -> None:
-        """Of a method that somebody asked for no file of the program had a call."""
+    def _report_uncalled(self) -> None:
+        """Report requested methods of which no file of the program had a call."""
         for probe in {probe: None for probes in self._methods.values() for probe in probes}:
             if self._met.isdisjoint(probe.hooks) and self._automatic.owner(probe.place[0]) is None:
                 reason = f"no call of a method {probe.selector} in the program's own files"
@@ -342,7 +342,7 @@ class Session:
         self._failure(f"probe {probe.selector!r}" if probe else point.name, error)
 
     def _failure(self, where: str, error: BaseException) -> None:
-        """Record a mistake of ours or of a voirfile: once for each place and kind."""
+        """EventWriter a mistake of ours or of a voirfile: once for each place and kind."""
         if (where, type(error)) in self._failed:
             return
         self._failed.add((where, type(error)))

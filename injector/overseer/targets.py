@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..rewrite.selector import Call
 
 
-class Target:
+class ProbeTarget:
     """A request, and the object it is for when the selector named one through the voirfile."""
 
     __slots__ = ("found", "request")

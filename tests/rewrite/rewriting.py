@@ -108,7 +108,8 @@ def docstring(code: CodeType) -> str | None:
 
 def names(code: CodeType) -> set[str]:
     """The names that code reads, with what it passes on to comprehensions and functions inside."""
-    return {*code.co_names, *(name for inner in distinct(code) for name in names(inner))}
+    inside = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return {*code.co_names, *(name for inner in inside for name in names(inner))}
 
 
 def differences(plain: CodeType, woven: CodeType, path: str = "") -> Iterator[str]:

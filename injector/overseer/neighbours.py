@@ -26,7 +26,7 @@ class Rewriter(Protocol):
     def on_hook_defined(self, hook: Callable[..., Any]) -> None: ...
 
 
-class Record(Protocol):
+class EventWriter(Protocol):
     """What a session needs of the writer of this process."""
 
     path: str | None
