@@ -175,14 +175,19 @@ class Layout:
         todo = [model]
         while todo:
             module = todo.pop()
+            compiled = _compiled_class(module)
+            if compiled in _SEQUENCE_CLASSES:
+                self.timed = True  # its batch_first is gone, or a constant: the gradients tell
             if isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention)):
                 self.timed = True
                 self.kind += (module.batch_first,)
                 if _is_torchs(model):
                     self.itself, self.axis = True, 0 if module.batch_first else 1
-            self.bag = self.bag or isinstance(module, torch.nn.EmbeddingBag)
-            if self.width is None and isinstance(module, torch.nn.Linear):
-                self.width = module.in_features
+            self.bag = (
+                self.bag or isinstance(module, torch.nn.EmbeddingBag) or compiled == "EmbeddingBag"
+            )
+            if self.width is None and (isinstance(module, torch.nn.Linear) or compiled == "Linear"):
+                self.width = module.weight.shape[1]
             todo += [each for each in reversed(module._modules.values()) if each is not None]
         if not type(model).__module__.startswith("torch."):
             own = [
@@ -191,6 +196,14 @@ class Layout:
             own = [each for each in own if each[0] != "training"]
             self.kind = (type(model).__module__, type(model).__qualname__, *own, *self.kind)
             self.axis = _axes.get(self.kind) if self.axis is None else self.axis
+
+
+_SEQUENCE_CLASSES = frozenset(("RNN", "LSTM", "GRU", "MultiheadAttention"))
+
+
+def _compiled_class(module: Any) -> str:
+    """The class that torch.jit has scripted or traced ``module`` from; "" for any other module."""
+    return str(module.original_name) if isinstance(module, torch.jit.ScriptModule) else ""
 
 
 def _wrapped(model: Any) -> Any:
@@ -306,7 +319,7 @@ def _of_sequences(layout: Layout, first: Any, shape: Any, result: Any) -> int:
         if len(shape) < 4 and layout.tries and found.requires_grad:
             layout.tries -= 1
             layout.axis = _axis_by_graph(found, shape[0], shape[1])
-            if layout.axis is not None and isinstance(layout.kind[0], str):
+            if layout.axis is not None and layout.kind and isinstance(layout.kind[0], str):
                 _axes[layout.kind] = layout.axis
         if layout.axis is None and (len(shape) > 2 or first.dtype in _INTEGERS):
             return _by_result(shape[0], shape[1], found.shape)

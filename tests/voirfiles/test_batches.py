@@ -63,6 +63,39 @@ def test_the_batch_of_sequences_is_found_whatever_comes_first(inner, embeds):
             assert ask(model, x) == batch, (inner_first, before, after, taken, batch, time)
 
 
+class Recurrent(nn.Module):
+    """Tokens through an LSTM or an encoder, as torch.jit.script reads it."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.embed, self.inner, self.head = nn.Embedding(50, 16), inner, nn.Linear(16, 50)
+
+    def forward(self, x):
+        return self.head(self.inner(self.embed(x))[0])
+
+
+class Encoded(Recurrent):
+    def forward(self, x):
+        return self.head(self.inner(self.embed(x)))
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("compiler", ["trace", "script"])
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+def test_the_batch_of_sequences_is_found_in_compiled_models(inner, batch_first, compiler):
+    x = torch.randint(0, 50, (16, 35) if batch_first else (35, 16))
+    plain = (Encoded if inner == "encoder" else Recurrent)(INNER[inner](batch_first))
+    for layer in plain.modules():
+        for name in ("dropout", "p"):  # or torch.jit.trace finds two different results
+            if isinstance(getattr(layer, name, None), float):
+                setattr(layer, name, 0.0)
+    model = torch.jit.script(plain) if compiler == "script" else torch.jit.trace(plain, x)
+    assert ask(model, x) == 16
+    with torch.no_grad():
+        assert ask(model, x) == 16  # what training has shown
+
+
 def test_torchs_own_sequence_modules_say_where_their_batch_is():
     for first in (False, True):
         x = torch.randn(16, 50, 16) if first else torch.randn(50, 16, 16)
