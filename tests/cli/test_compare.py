@@ -22,6 +22,7 @@ def home(tmp_path_factory):
     for number in range(3):
         folder(made / "fast" / f"r{number}", number)
         folder(made / "slow" / f"r{number}", 10 + number, io=2.0)
+    (made / "nothing").mkdir()
     (made / "empty" / "raw").mkdir(parents=True)
     (made / "empty" / "run.json").write_text('{"schema": 1, "name": "train", "exit": {"code": 0}}')
     return made
@@ -92,7 +93,7 @@ def test_nothing_in_common(home, capsys):
     [
         (["fast"], "one run alone"),
         (["fast", "absent"], "absent"),
-        (["fast", ".."], "neither a run, a suite nor a folder of runs"),
+        (["fast", "nothing"], "neither a run, a suite nor a folder of runs"),
         (["fast", "slow", "--fail-on", "step_time"], "no threshold"),
         (["fast", "slow", "--fail-on", "auc>5%"], "neither side has auc"),
         (["fast", "slow", "-o", "out.pdf"], "no format of that suffix"),

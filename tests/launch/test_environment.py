@@ -68,10 +68,10 @@ def test_the_command_of_a_package_is_a_part_of_it(monkeypatch, file, packages):
     )
     text = "import re, sys, torch\nfrom trainer.cli import main\nsys.exit(main())"
     process.belongs(compile(text, file, "exec"))
-    assert process.sought.packages - {"exit"} == packages
-    assert process.sought.methods == {"to"} and process.config["methods"] == ["to"]
+    assert process.method_calls.packages - {"exit"} == packages
+    assert process.method_calls.methods == {"to"} and process.config["methods"] == ["to"]
 
 
 def test_the_package_of_a_module_that_is_run(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "-u", "-m", "trainer.cli", "-m", "x"])
-    assert Process({}, Children("")).sought.packages == {"trainer"}
+    assert Process({}, Children("")).method_calls.packages == {"trainer"}

@@ -73,7 +73,7 @@ def test_while_we_are_frozen_the_program_goes_on(start):
     assert process.stdout.readline() == "got SIGUSR1\n"
     os.kill(process.pid, signal.SIGTERM)  # waits until we go on
     os.kill(process.pid, signal.SIGCONT)
-    assert process.wait(PATIENCE) == 7
+    assert process.wait(PATIENCE) == 7, process.stderr.read()
 
 
 @pytest.mark.parametrize("handled", [False, True])
