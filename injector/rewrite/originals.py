@@ -12,7 +12,10 @@ Nothing is imported or costs anything here until the program imports one of them
 
 from __future__ import annotations
 
+import os
 import sys
+
+from ..origin import shipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +104,7 @@ def _watch_compilers(engine: Engine) -> None:
         if not listening and _complete():
             listening = True
             _quietly(trace_originals, engine.traced)
+            _quietly(leave_alone, own_folders())
             engine.each_hook(transparent)
 
     def numba_imported(module: ModuleType) -> None:
@@ -140,6 +144,29 @@ def trace_originals(lookup: Lookup) -> None:
         return lookup(code) or code
 
     frames._compile, function.get_code = _compile, own_code  # type: ignore[attr-defined]
+
+
+def own_folders() -> list[str]:
+    """Where code of ours lies that programs call into, each with a separator at its end.
+
+    Not all of the package: an installed one holds the programs of the shipped benchmarks.
+    """
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    rooms = [each.path for each in os.scandir(package) if each.is_dir()]
+    found = [path for path in rooms if os.path.basename(path) != "shipped"]
+    return [os.path.join(path, "") for path in (*found, shipped("voirfiles"))]
+
+
+def leave_alone(folders: list[str]) -> None:
+    """Let Dynamo run code in ``folders`` as it runs its own: not compiled when a compiled region calls it.
+
+    Where a graph breaks (in ``backward``, which hooks are in), Dynamo compiles whatever Python function is
+    called next. It would break ours into graphs, and warn the program of what they do. Raises
+    AttributeError where this Dynamo has other parts than those from 2.4 to 2.13.
+    """
+    rules = sys.modules["torch._dynamo.trace_rules"]
+    rules.SKIP_DIRS.extend(folders)
+    rules._recompile_re()
 
 
 def transparent(hook: Callable[..., Any], traced: Traced | None = None) -> None:

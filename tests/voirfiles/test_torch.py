@@ -338,6 +338,54 @@ def test_compiled_models_have_the_same_graphs(run):
     assert not with_us.info["failures"]
 
 
+WHOLE_STEPS = """
+import torch, torch._dynamo.utils
+from torch import nn
+
+graphs = []
+def backend(module, inputs):
+    graphs.append([node.op + node.name for node in module.graph.nodes])
+    return module.forward
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+x, y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
+
+def whole(x, y):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    optimizer.step()
+    return loss
+
+def gradients(x, y):
+    loss = nn.CrossEntropyLoss()(net(x), y)
+    return torch.autograd.grad(loss, list(net.parameters()))
+
+def update():
+    optimizer.step()
+
+for function, given in ((whole, (x, y)), (gradients, (x, y)), (update, ())):
+    compiled = torch.compile(function, backend=backend)
+    for _ in range(3):
+        compiled(*given)
+breaks = torch._dynamo.utils.counters["graph_break"]
+print(len(graphs), graphs, sorted(breaks.values()))
+"""
+
+
+def test_compiled_steps_break_into_the_same_graphs(run):
+    """What a broken graph calls uncompiled is left alone: our hooks in it too."""
+    with_us = run(WHOLE_STEPS)
+    without = run(WHOLE_STEPS, "--no-auto")
+    assert with_us.out == without.out
+    assert "Tensor.item()" not in with_us.err
+    assert len(with_us.only.named("backward")) >= 3
+    assert not with_us.info["failures"]
+
+
 def test_one_number_beside_a_model_tells_no_items(run):
     text = """
     import torch
