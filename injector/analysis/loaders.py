@@ -1,6 +1,6 @@
 """Which loaders pace a track's training, and the iterations of the loops that they drive.
 
-A iteration begins with a fetch and ends with the loader's next one, or where it has no more to give. The
+An iteration begins with a fetch and ends with the loader's next one, or where it has no more to give. The
 iterations that hold updates of an optimizer become steps.
 """
 
@@ -16,7 +16,7 @@ from .columns import CallSite, Flags, Ints
 from .tracks import Landmarks, Track
 
 OPEN = np.iinfo(np.int64).max
-"""The end of a iteration that nothing ended."""
+"""The end of an iteration that nothing ended."""
 MANY = 32
 """Loaders beyond which those at one line count as one: made anew for each epoch, or fold."""
 
@@ -181,7 +181,7 @@ def share_out(streams: list[Stream], track: Track, updates: Ints) -> tuple[Ints,
 
 
 def _surplus(iteration: Ints, mine: Flags, site: Ints, stream: Stream) -> Ints:
-    """Those of a stream's updates that a iteration holds only because nothing ended it."""
+    """Those of a stream's updates that an iteration holds only because nothing ended it."""
     held = np.flatnonzero(mine)
     if not len(held):
         return held
@@ -206,7 +206,7 @@ def _surplus(iteration: Ints, mine: Flags, site: Ints, stream: Stream) -> Ints:
 def take_ahead(
     stream: Stream, marks: Landmarks, best: Ints, number: int, iteration: Ints, fetches: Ints
 ) -> Ints:
-    """Give ``stream`` a iteration without a fetch for what it trained after it had run dry.
+    """Give ``stream`` an iteration without a fetch for what it trained after it had run dry.
 
     ``best`` says to which stream each update belongs (-1: none), ``number`` which one this is,
     ``iteration`` in which of its iterations each update lies, ``fetches`` when any training loader fetched.
@@ -237,7 +237,7 @@ def _updated(
     free, last = free[after], last[after]
     if not len(free):
         return iteration
-    # As many as a iteration has: what else is updated later is paced by something else.
+    # As many as an iteration has: what else is updated later is paced by something else.
     held = np.bincount(iteration[mine])
     fresh = np.concatenate(([True], last[1:] != last[:-1]))
     first = np.flatnonzero(fresh)
@@ -292,7 +292,7 @@ def _spare(stream: Stream, marks: Landmarks) -> Flags:
 def _insert(
     stream: Stream, iteration: Ints, at: Ints, end: Ints, held: tuple[Ints, Ints] | None = None
 ) -> Ints:
-    """A iteration after each of the iterations ``at``, from where that one closed to ``end``.
+    """An iteration after each of the iterations ``at``, from where that one closed to ``end``.
 
     ``held`` are the updates that lie in the new ones, and behind which iteration each of them does.
     """
