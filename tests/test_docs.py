@@ -102,6 +102,27 @@ def test_every_link_between_pages_leads_somewhere():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_glossary_is_short_sorted_and_of_words_that_are_used():
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    entries = re.findall(r"^- \*\*(.+?)\*\*: (.+)$", text, re.M)
+    assert len(entries) == text.count("\n- ") > 0, "an entry is one line: - **term**: meaning."
+    terms = [term for term, _ in entries]
+    assert len(terms) <= 40
+    assert terms == sorted(set(terms), key=str.casefold)
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    modules = (ROOT / "injector").rglob("*.py")
+    used = "\n".join(path.read_text() for path in (*pages, *modules) if path.name != "glossary.md")
+    # `CallSite` and `call_site` are uses of "call site".
+    used = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", used).casefold()
+    unused = [term for term in terms if not re.search(rf"\b{re.escape(term)}s?\b", used)]
+    assert unused == []
+    for term, meaning in entries:
+        assert meaning.endswith("."), term
+        assert len(re.findall(r"[.?!](?= [A-Z]|$)", meaning)) <= 2, (
+            f"{term}: more than two sentences"
+        )
+
+
 # --- the report of README.md ----------------------------------------------------------------------
 
 
