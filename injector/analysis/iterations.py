@@ -26,7 +26,7 @@ class LoaderIterations:
         self.pacing: Ints = marks.fetches[:0]
         """The fetches of the loaders that pace."""
         self.tried: list[tuple[Ints, Ints]] = []
-        """LoaderIterations of such loaders in which something was evaluated: starts and ends."""
+        """Iterations of such loaders in which something was evaluated: starts and ends."""
         if len(marks.fetches) and len(marks.updates):
             self._find(Loaders(marks))
 

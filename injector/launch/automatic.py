@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Watch:
     """Calls ``act()`` when the first of some libraries is about to be executed; once.
 
-    Or the first module of the program with a call of one of the methods that are ``method_calls``: who
+    Or the first module of the program with a call of one of ``method_calls``: who
     comes with ``act()`` is asked next what is to be executed.
     """
 
@@ -29,7 +29,7 @@ class Watch:
     ) -> None:
         self.names = set(libraries)
         self.endings: set[str] = set()
-        self._sought = method_calls
+        self._method_calls = method_calls
         self._act = act
         self._hook = ImportHook(self)
 
@@ -42,7 +42,7 @@ class Watch:
 
     def asks(self, code: CodeType, name: str) -> bool:
         """Whether the module is the program's and calls one of the methods."""
-        return bool(self.names) and self._sought.asks(code, name)
+        return bool(self.names) and self._method_calls.asks(code, name)
 
     def _now(self) -> None:
         if self.names:

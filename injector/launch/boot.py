@@ -110,7 +110,7 @@ class Process:
 
         Where only libraries are to be probed that wait until the program imports one; but not if a
         neighbour of the program in ``folder`` could then be taken for what we need, nor if the program
-        itself (``code``, where it is known) calls methods that are method_calls.
+        itself (``code``, where it is known) calls one of the methods that wait.
         """
         if self.session is not None:
             return

@@ -189,7 +189,7 @@ class Overseer:
         task: str | None = None,
         get: Callable[..., Any] | None = None,
     ) -> None:
-        """EventWriter each value that ``where`` takes, as ``name``; device values are read late.
+        """Record each value that ``where`` takes, as ``name``; device values are read late.
 
         With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
         parameters are named like variables of ``where``, ``result`` is what it returns. None is no
@@ -215,7 +215,7 @@ class Overseer:
         when: Any = None,
         outermost: bool | str = False,
     ) -> None:
-        """EventWriter each call of the function ``where`` as a span of the region ``name``.
+        """Record each call of the function ``where`` as a span of the region ``name``.
 
         ``items``, ``tokens``, ``nbytes``, ``phase`` (``"train"`` or ``"eval"``), ``of`` (the object that
         the call works on), ``what`` (its name) and ``when`` (whether the call counts) are constants, or
@@ -281,7 +281,7 @@ class Overseer:
         nbytes: int | None = None,
         what: str | None = None,
     ) -> None:
-        """EventWriter a span of the region ``name`` that is no call, but was timed by the voirfile.
+        """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
 
         Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it.
         """
@@ -304,14 +304,14 @@ class Overseer:
             self._pacing.ranked(world)
 
     def exited(self, pid: int, code: int) -> None:
-        """EventWriter how another process of this host ended: its exit code, or minus the deadly signal.
+        """Record how another process of this host ended: its exit code, or minus the deadly signal.
 
         For a process that starts others and waits for them: no other can know.
         """
         self._emit("exited", {"pid": pid, "code": code})
 
     def ahead(self, of: Any, batches: int) -> None:
-        """EventWriter that a pass over the loader of ``of`` (as in :meth:`region`) has so many batches."""
+        """Record that a pass over the loader of ``of`` (as in :meth:`region`) has so many batches."""
         number = self._measures.spans.sites.objects.number(of)
         self._emit("ahead", {"of": number, "batches": batches})
 
@@ -441,7 +441,7 @@ class Overseer:
         self.close_measures()
 
     def close_measures(self) -> None:
-        """EventWriter what devices still hold, as far as they are done with it, and no more waits."""
+        """Record what devices still hold, as far as they are done with it, and no more waits."""
         self._waits.end()
         self._guarded("the end of measuring", self._measures.close)
 

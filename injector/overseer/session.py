@@ -138,7 +138,7 @@ class Session:
         self._record.close()
 
     def count(self, *, always: bool = True) -> None:
-        """EventWriter how often each probe has fired here; not ``always``, if any has."""
+        """Record how often each probe has fired here; not ``always``, if any has."""
         fired = self._fired()
         if always or any(fired.values()):
             self._record.emit("fired", fired)
@@ -342,7 +342,7 @@ class Session:
         self._failure(f"probe {probe.selector!r}" if probe else point.name, error)
 
     def _failure(self, where: str, error: BaseException) -> None:
-        """EventWriter a mistake of ours or of a voirfile: once for each place and kind."""
+        """Record a mistake of ours or of a voirfile: once for each place and kind."""
         if (where, type(error)) in self._failed:
             return
         self._failed.add((where, type(error)))

@@ -70,7 +70,7 @@ class StarBinding:
 
 
 def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Request) -> None:
-    """Attach to what ``path`` leads to from ``start``; reports a Unmatched where it leads nowhere."""
+    """Attach to what ``path`` leads to from ``start``; reports an Unmatched where it leads nowhere."""
     if not path:
         engine.not_found(request)
         return

@@ -3,7 +3,7 @@
 Code is met in four ways: a module is about to be executed (import hook), a program is about to be
 executed (``main_code``, ``runpy``), a module is already there when it is requested (exchange of code
 objects), and an object is given instead of a name (``attach``). Everything here fails open: what
-cannot be done is reported as a :class:`Unmatched`, and the program runs its own code.
+cannot be done is reported as an :class:`Unmatched`, and the program runs its own code.
 """
 
 from __future__ import annotations
