@@ -42,7 +42,7 @@ class Summary:
     ended: float | None
     duration: float | None
     exit: Mapping[str, Any] | None
-    """``{"code": …, "signal": …}``, one of both None."""
+    """``{"code": …, "signal": …}``, one of both None; ``stopped_by`` where one rank's voirfile did it."""
     stopped: bool | None
     """Whether it was ended on purpose, after so many steps or so much time."""
     host: str | None

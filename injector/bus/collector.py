@@ -148,8 +148,11 @@ def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
     main: dict[str, Any] = tally.logs[0].process if tally.logs else {}
     machine = surroundings.machine()
     system = machine["os"]
+    asker = tally.stopped_by()
+    if asker is not None:
+        info["exit"]["stopped_by"] = asker
     info.update(
-        stopped=info["stopped"] or tally.stopped,
+        stopped=info["stopped"] or bool(tally.stops),
         host=system["nodename"],
         python=main.get("python") or sys.version.split()[0],
         platform=" ".join(system[key] for key in ("sysname", "release", "machine")),

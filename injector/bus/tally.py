@@ -24,7 +24,8 @@ class Tally:
         self.asked: dict[str, str] = {}
         self.owners: dict[str, set[int]] = {}
         self.began: dict[str, set[int]] = {}
-        self.stopped = False
+        self.stops: dict[int, dict[str, Any]] = {}
+        """What was recorded of its stop, by process."""
         self.fired: dict[str, dict[int, int]] = {}
         self.compiled: set[str] = set()
         self.places: dict[str, dict[tuple[Any, ...], set[int]]] = {}
@@ -39,7 +40,8 @@ class Tally:
         note = _NOTES.get(record.event)
         data = record.data if isinstance(record.data, dict) else {}
         if note is None:
-            self.stopped = self.stopped or record.event == "stop"
+            if record.event == "stop":
+                self.stops[record.process] = data
             if record.event == "error":
                 self.errors.setdefault(record.process, error_of(data))
             return False
@@ -130,6 +132,25 @@ class Tally:
             }
             for index, log in enumerate(self.logs)
         ]
+
+    def stopped_by(self) -> dict[str, int | None] | None:
+        """The rank whose voirfile stopped the job, and in which of its steps, as far as that is known.
+
+        None where the clock, a number of steps or all ranks did.
+        """
+        for data in self.stops.values():
+            if isinstance(data.get("rank"), int):
+                return {"rank": data["rank"], "step": data.get("step")}
+        ranks = {index: self._rank_of(index) for index in range(len(self.logs))}
+        known = {rank for rank in ranks.values() if rank is not None}
+        own = [ranks[index] for index, data in self.stops.items() if data.get("why") is None]
+        if len(known) > 1 and len(own) == 1 and own[0] is not None:
+            return {"rank": own[0], "step": None}
+        return None
+
+    def _rank_of(self, index: int) -> int | None:
+        rank = {**self.logs[index].process, **self._learned(index)}.get("rank")
+        return rank if isinstance(rank, int) else None
 
     def _learned(self, index: int) -> dict[str, Any]:
         """The rank that a process learned after its start."""

@@ -1,12 +1,13 @@
-"""Ranks of a job that agree on the step at which all of them stop, through a mapped file.
+"""Ranks of a job that agree on where all of them stop, through a mapped file.
 
-To look costs a read of memory. Who proposes is settled by the file system: only one can make the
-file ``NAME.by``, and only that one writes the number.
+To look costs a read of memory. Who decides is settled by the file system: only one can make the file
+``NAME.by``, and only that one writes the decision.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from struct import Struct
 
 from ..bus.window import Window, allocate
@@ -14,11 +15,19 @@ from ..bus.window import Window, allocate
 SIZE = 4096
 PATIENCE = 3
 """Steps that a proposal of another rank may take to be seen."""
+AT_ONCE = -1
+"""The decision that each rank stops where it is: all of them want to."""
+TOGETHER = 0.5
+"""Seconds in which ranks that all want to stop at the same place get there."""
 _NUMBER = Struct("q")
+_ASKER = Struct("2q")
+_RANKS = 64
+"""Where the ranks have a byte each."""
+_HERE, _WANTS = 1, 2
 
 
 class SharedStep:
-    """The step, in the file ``path`` that the ranks of one job on one host share.
+    """The decision, in the file ``path`` that the ranks of one job on one host share.
 
     Where the file cannot be had, ranks stop each for itself: ``look`` sees only the own proposal.
     """
@@ -33,19 +42,61 @@ class SharedStep:
             pass
 
     def look(self) -> int:
-        """The number of the step, 0 as long as nobody has proposed one."""
+        """The number of the step, 0 as long as nobody has proposed one, or :data:`AT_ONCE`."""
         if self._window is None:
             return self._own
         found: int = _NUMBER.unpack_from(self._window.map)[0]
         return found
 
-    def propose(self, step: int) -> None:
-        """Ask all ranks to stop at ``step``; whoever asks first is heard."""
+    def propose(self, step: int, asker: tuple[int, int] | None = None) -> None:
+        """Ask all ranks to stop at ``step``; whoever asks first is heard.
+
+        ``asker`` is the rank whose voirfile wants to stop, and in which step it does.
+        """
         self._own = step
         self._asked += 1
         # Whoever was first and is killed before writing never will.
         if self._window is not None and (self._first() or self._asked > PATIENCE):
+            if asker is not None:
+                _ASKER.pack_into(self._window.map, _NUMBER.size, asker[0] + 1, asker[1])
             _NUMBER.pack_into(self._window.map, 0, step)
+
+    @property
+    def asker(self) -> tuple[int, int] | None:
+        """The rank whose voirfile wanted the stop, and in which step; None of a stop by the clock."""
+        if self._window is None:
+            return None
+        rank, step = _ASKER.unpack_from(self._window.map, _NUMBER.size)
+        return (rank - 1, step) if rank else None
+
+    def join(self, rank: int) -> None:
+        """This process is that rank: others that want to stop wait for what it wants."""
+        self._mark(rank, _HERE)
+
+    def want(self, rank: int, step: int, ahead: int) -> int:
+        """A voirfile wants to stop ``rank`` in its ``step``; the decision, which it may bring about.
+
+        All stop where they are if all want to; else all do ``ahead`` steps later.
+        """
+        if self._window is None:
+            return AT_ONCE
+        self._mark(rank, _WANTS)
+        began = last = time.monotonic()
+        while not self.look():
+            now = time.monotonic()
+            all_want = _HERE not in self._window.map[_RANKS:SIZE]
+            # Whoever was first may only just have been: it is given time to write.
+            if now >= last + TOGETHER or (all_want and last == began):
+                last = now
+                at = AT_ONCE if all_want else step - 1 + ahead
+                self.propose(at, None if all_want else (rank, step))
+            else:
+                time.sleep(0.002)
+        return self.look()
+
+    def _mark(self, rank: int, state: int) -> None:
+        if self._window is not None and 0 <= rank < SIZE - _RANKS:
+            self._window.map[_RANKS + rank] = state
 
     def _first(self) -> bool:
         try:

@@ -22,11 +22,18 @@ if TYPE_CHECKING:
     class Agreement(Protocol):
         """At which step all ranks of a job stop."""
 
+        @property
+        def asker(self) -> tuple[int, int] | None:
+            """The rank whose voirfile wanted the stop, and in which step; None of a stop by the clock."""
+
         def look(self) -> int:
             """The number of the step, 0 as long as nobody has proposed one."""
 
         def propose(self, step: int) -> None:
             """Ask all ranks to stop at ``step``; whoever asks first is heard."""
+
+        def want(self, rank: int, step: int, ahead: int) -> int:
+            """A voirfile wants to stop ``rank`` in its ``step``; where all ranks stop, -1 for here."""
 
 
 AHEAD = 2
@@ -203,7 +210,7 @@ class Pace:
     ) -> None:
         self.agree = agree
         self.why = ""
-        """``stop`` or ``max-duration``, once it is over."""
+        """``stop``, ``max-duration`` or ``rank`` (the voirfile of one wanted it), once it is over."""
         self._limit = None if stop is None else skip + stop
         self._deadline = deadline
         self._by_thread: dict[int, ThreadSteps] = {}
@@ -237,6 +244,12 @@ class Pace:
         thread.step()
         return self._over(thread.steps)
 
+    def goes_on(self, rank: int) -> bool:
+        """Whether ``rank``, which a voirfile wants to stop here, goes on to where all ranks stop."""
+        if self.agree is None or self.why or not self._by_thread:
+            return False  # nothing is trained: no step is to come
+        return self.agree.want(rank, self.steps + 1, AHEAD) > 0
+
     def renew(self) -> None:
         """Count from zero: this is the child of a fork."""
         self._by_thread = {}
@@ -255,17 +268,18 @@ class Pace:
             return False  # it is on its way out, and may train on that
         if self._limit is not None and steps >= self._limit:
             self.why = "stop"
-        elif self._deadline is not None and self._late(steps, self._deadline):
-            self.why = "max-duration"
+        elif self._late(steps):
+            asker = None if self.agree is None else self.agree.asker
+            self.why = "max-duration" if asker is None else "rank"
         return bool(self.why)
 
-    def _late(self, steps: int, deadline: int) -> bool:
-        agree = self.agree
-        if agree is None:
-            return monotonic_ns() >= deadline
-        agreed = agree.look()
-        if not agreed:
-            if monotonic_ns() >= deadline:
-                agree.propose(steps + AHEAD)
+    def _late(self, steps: int) -> bool:
+        agree, deadline = self.agree, self._deadline
+        agreed = 0 if agree is None else agree.look()
+        if agreed:
+            return steps >= agreed
+        if deadline is None or monotonic_ns() < deadline:
             return False
-        return steps >= agreed
+        if agree is not None:
+            agree.propose(steps + AHEAD)
+        return agree is None

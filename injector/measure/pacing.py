@@ -7,6 +7,8 @@ record too, and whoever reads that finds as many steps as were counted here.
 from __future__ import annotations
 
 import os
+import time
+from _thread import start_new_thread
 
 from ..bus.spans import is_loaders
 from ..probe import StopProgram
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     """Tells of one span that has ended; whether to stop."""
 
 UPDATE, STEP = "optimizer", "step"
+PATIENCE, USUAL = 10.0, 5
+"""Seconds, and steps of the usual length, after which a rank that wants to stop, and in which no other
+step has ended, will not get to where all ranks do."""
 
 
 class EnoughSteps(StopProgram):
@@ -39,26 +44,69 @@ class Pacing:
         self._folder = folder
         self._tells: dict[int, Tell] = {}
         self._pace = Pace(asked["skip"], asked["stop"], asked["until"])
+        self._agree: SharedStep | None = None
+        self._rank = -1
+        self._began = time.monotonic()
+        self._wanted = False
         self._add = spans.room.add
         spans.room.add = self.add
-        self.ranked(_number(os.environ.get("WORLD_SIZE")))
+        rank = os.environ.get("RANK")
+        self.ranked(_number(rank) if rank else -1, _number(os.environ.get("WORLD_SIZE")))
 
     def add(self, start: int, end: int, payload: int, site: int) -> None:
-        """Store a span, which has ended. Raises EnoughSteps when that was the last."""
-        self._add(start, end, payload, site)
+        """Store a span, which has ended. Raises EnoughSteps when that was the last.
+
+        None is stored once a rank wants to stop: what the others wait for it then is not the program's.
+        """
+        if self._agree is None or self._agree.asker is None:
+            self._add(start, end, payload, site)
         tell = self._tells.get(site)
         if tell is None:
             tell = self._tells[site] = self._tell(self._spans.sites.data(site))
         if tell():
             pace = self._pace
-            raise EnoughSteps({"task": "train", "steps": pace.steps, "why": pace.why})
+            said: dict[str, Any] = {"task": "train", "steps": pace.steps, "why": pace.why}
+            if pace.why == "rank" and self._agree is not None and self._agree.asker is not None:
+                said["rank"], said["step"] = self._agree.asker
+                said["steps"] = said["step"] - 1
+            raise EnoughSteps(said)
 
-    def ranked(self, world: int) -> None:
+    def ranked(self, rank: int, world: int) -> None:
         """This process is one of ``world`` that train together: they have to stop together."""
-        if world > 1 and self._folder is not None and self._pace.agree is None:
+        if world <= 1 or self._folder is None:
+            return
+        if self._agree is None:
             # Jobs of the same program, one beside the other, meet at different ports.
             job = _number(os.environ.get("MASTER_PORT"))
-            self._pace.agree = SharedStep(os.path.join(self._folder, "raw", f"pace.{job}"))
+            self._agree = SharedStep(os.path.join(self._folder, "raw", f"pace.{job}"))
+            self._pace.agree = self._agree
+        self._agree.join(rank)
+        self._rank = rank
+
+    def goes_on(self, give_up: Callable[[], None]) -> bool:
+        """Whether this rank, which a voirfile wants to stop here, goes on to where all ranks stop.
+
+        The others may wait for it in a collective: they would end with an error. Where it never gets
+        there, ``give_up`` is called, from another thread.
+        """
+        if self._wanted:
+            return not self._pace.why
+        self._wanted = self._rank >= 0 and self._pace.goes_on(self._rank)
+        if self._wanted:
+            start_new_thread(self._watch, (give_up,))
+        return self._wanted
+
+    def _watch(self, give_up: Callable[[], None]) -> None:
+        """Wait for the end of the last step, as long as others end before it."""
+        steps, since = self._pace.steps, time.monotonic()
+        patience = max(PATIENCE, USUAL * (since - self._began) / max(steps, 1))
+        while not self._pace.why:
+            time.sleep(PATIENCE / 50)
+            if self._pace.steps != steps:
+                steps, since = self._pace.steps, time.monotonic()
+            if time.monotonic() > since + patience:
+                give_up()
+                return
 
     def renew(self) -> None:
         """In the child of a fork."""

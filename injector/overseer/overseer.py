@@ -301,7 +301,7 @@ class Overseer:
         self._emit("rank", {"rank": rank, "world": world, "local": local})
         self.world = world
         if self._pacing is not None:
-            self._pacing.ranked(world)
+            self._pacing.ranked(rank, world)
 
     def exited(self, pid: int, code: int) -> None:
         """Record how another process of this host ended: its exit code, or minus the deadly signal.
@@ -394,10 +394,12 @@ class Overseer:
 
     def _given_failed(self, error: BaseException) -> None:
         """A subscriber raised: the program gave, and is stopped there if it is to be."""
-        from ..probe.stop import is_stop, request_stop
+        from ..probe.stop import goes_on, is_stop, request_stop
 
         if is_stop(error):
-            request_stop(error, sys._getframe())
+            if not goes_on(error):
+                request_stop(error, sys._getframe())
+            return
         self._on_error("ov.given", error)
 
     def start(self, instruments: Iterable[tuple[str, Instrument]]) -> None:
@@ -427,10 +429,14 @@ class Overseer:
             self._pacing.renew()
 
     def pace(self, limits: Mapping[str, Any], folder: str | None) -> None:
-        """Stop the program after so many steps; before any voirfile asks for some."""
+        """Stop the program after so many steps, or ranks together; before any voirfile asks for some."""
         from ..measure.pacing import Pacing
 
         self._pacing = Pacing(self._measures.spans, limits, folder)
+
+    def goes_on(self) -> bool:
+        """Whether this process, which a voirfile wants to stop here, goes on to where all ranks stop."""
+        return self._pacing is not None and self._pacing.goes_on(self.end_job)
 
     def close(self) -> None:
         """Complete the streams: reductions give their result."""

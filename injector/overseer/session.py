@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .phases import Phase
 
 
+_NO_LIMITS = {"skip": 0, "stop": None, "until": None}
 _NO_REASON = {"task": None, "steps": None, "why": None}
 
 
@@ -55,9 +56,15 @@ class Session:
         points.listen(
             failure=self._hook_failed, first=self._first_fire, define=engine.on_hook_defined
         )
-        stop.listen(stop=self._stopping, give_up=lambda: self.finish(None))
-        if config.get("pace"):
-            self.overseer.pace(config["pace"], config.get("run"))
+        stop.listen(
+            stop=self._stopping,
+            give_up=lambda: self.finish(None),
+            later=self.overseer.goes_on,
+        )
+        # Whose voirfile may stop one rank has to have all stop with it.
+        may_stop = bool(config["voirfiles"]) and (self.overseer.world > 1 or self._is_child())
+        if config.get("pace") or may_stop:
+            self.overseer.pace(config.get("pace") or _NO_LIMITS, config.get("run"))
 
     def begin(self) -> None:
         """Load the voirfiles; phases ``init`` and ``parse_args``.

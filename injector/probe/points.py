@@ -9,7 +9,7 @@ from _functools import partial  # type: ignore[import-not-found]
 from ..variables import MISSING as MISSING
 from ..variables import follow, read_variable
 from .compiled import Delegate
-from .stop import is_programs, is_stop, request_stop
+from .stop import goes_on, is_programs, is_stop, request_stop
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -267,7 +267,9 @@ def failed(point: Point, error: BaseException, frame: FrameType | None = None) -
     ``frame`` is where the program is stopped; by default, that of the caller's caller.
     """
     if is_stop(error):
-        request_stop(error, frame or sys._getframe(2))
+        if not goes_on(error):
+            request_stop(error, frame or sys._getframe(2))
+        return
     if is_programs(error):
         raise error
     if type(error) in point.failures:

@@ -41,10 +41,16 @@ on_stop: Callable[[], None] = lambda: None
 """Called when the first stop of this process begins."""
 
 
-def listen(*, stop: Callable[[], None], give_up: Callable[[], None]) -> None:
+_later: Callable[[], bool] = lambda: False
+"""Whether a process that is to be stopped here goes on to where all ranks of its job stop."""
+
+
+def listen(
+    *, stop: Callable[[], None], give_up: Callable[[], None], later: Callable[[], bool]
+) -> None:
     """Have these called from now on, in place of those before."""
-    global on_stop, on_give_up
-    on_stop, on_give_up = stop, give_up
+    global on_stop, on_give_up, _later
+    on_stop, on_give_up, _later = stop, give_up, later
 
 
 stopped_by: BaseException | None = None
@@ -64,6 +70,21 @@ def is_stop(error: BaseException) -> bool:
 def _foreign() -> tuple[type[BaseException], ...]:
     phase = sys.modules.get("voir.phase")
     return (phase.StopProgram, phase.OverseerAbort) if phase is not None else ()
+
+
+def goes_on(error: BaseException) -> bool:
+    """Whether the program, which ``error`` is to end here, goes on to where all ranks of its job stop.
+
+    An error that says at which step has been agreed on.
+    """
+    if stopped_by is not None or not _is_plain_stop(error):
+        return False
+    return _later()
+
+
+def _is_plain_stop(error: BaseException) -> bool:
+    phase = sys.modules.get("voir.phase")
+    return type(error) is StopProgram or (phase is not None and type(error) is phase.StopProgram)
 
 
 def request_stop(error: BaseException, frame: FrameType) -> NoReturn:

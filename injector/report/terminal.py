@@ -158,8 +158,16 @@ def _exit(summary: Summary) -> str:
         return exit_code(-int(ended["signal"]))
     if ended.get("code") is None:
         return "exit not known"
-    stopped = "stopped on request, " if summary.stopped else ""
+    stopped = f"stopped on request{_asker(summary)}, " if summary.stopped else ""
     return stopped + exit_code(int(ended["code"]))
+
+
+def _asker(summary: Summary) -> str:
+    """Which rank wanted the stop that all made, and when."""
+    by = _mapping(_mapping(summary.exit).get("stopped_by"))
+    if by.get("rank") is None:
+        return ""
+    return f" of rank {by['rank']}" + ("" if by.get("step") is None else f" in step {by['step']}")
 
 
 def exit_code(code: int) -> str:

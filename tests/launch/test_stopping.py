@@ -84,6 +84,17 @@ if __name__ == "__main__":
 """
 
 
+ONE_RANK = """
+def instrument_one_rank(ov):
+    yield ov.phases.load_script
+    ov.probe("//train(rank) > x").where(rank=1).skip(4).subscribe(lambda _: ov.stop())
+"""
+
+
+def exit_of(folder):
+    return json.loads((folder / "run.json").read_text())["exit"]
+
+
 @pytest.fixture
 def run(tmp_path):
     def go(program, *words):
@@ -144,12 +155,19 @@ LAUNCHERS = {
 
 @pytest.mark.parametrize(
     ("launcher", "limit"),
-    [*((each, ("--stop", "6")) for each in LAUNCHERS), ("torchrun", ("--max-duration", "100ms"))],
+    [
+        *((each, ("--stop", "6")) for each in LAUNCHERS),
+        ("torchrun", ("--max-duration", "100ms")),
+        ("torchrun", ("--voirfile", "one.py")),
+        ("mp.spawn", ("--voirfile", "one.py")),
+    ],
 )
-def test_all_ranks_stop_at_the_same_step(launcher, limit, run):
+def test_all_ranks_stop_at_the_same_step(launcher, limit, run, tmp_path):
     words = LAUNCHERS[launcher]
     words = (*words, port()) if "spawn" in words else words
-    done, stops, _ = run(RANKS, *limit, *words)
+    if "--voirfile" in limit:
+        (tmp_path / "one.py").write_text(ONE_RANK)
+    done, stops, folder = run(RANKS, *limit, *words)
     assert done.returncode == 0, done.stderr
     # Two processes write the ends of their lines as they come.
     for word in ("finally", "closed"):  # the group is closed by the program, or else for it
@@ -158,7 +176,12 @@ def test_all_ranks_stop_at_the_same_step(launcher, limit, run):
     assert "failed" not in done.stderr.lower(), done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     assert len(stops) == 2 and stops[0] == stops[1], stops
-    if limit[0] == "--stop":
+    if "--voirfile" in limit:
+        # The steps that the others were let go on for are not recorded.
+        assert stops[0] == (4, "rank")
+        assert exit_of(folder) == {"code": 0, "signal": None, "stopped_by": {"rank": 1, "step": 5}}
+        assert "stopped on request of rank 1 in step 5, exit 0" in done.stderr
+    elif limit[0] == "--stop":
         assert stops[0] == (6, "stop")
     else:
         assert stops[0] == (3, "max-duration")  # late after the first: two steps later

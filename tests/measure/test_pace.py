@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.measure.agree import SharedStep
+from injector.measure.agree import AT_ONCE, SharedStep
 from injector.measure.pace import MANY, Pace
 
 # A capital letter is a fetch from that loader, a small one an update of that optimizer, "." a fetch
@@ -224,6 +226,44 @@ def test_without_a_folder_each_stops_for_itself(tmp_path):
     (tmp_path / "file").touch()
     [pace] = ranks(tmp_path / "file" / "pace", [0])
     assert play(pace, "o" * 20) == 3
+
+
+def wanting(path, when):
+    """What each rank that wants to stop in step 5, so many seconds later, is told."""
+    shared = [SharedStep(path) for _ in when]
+    for rank, each in enumerate(shared):
+        each.join(rank)
+
+    def want(rank):
+        if when[rank] is None:
+            return 0
+        time.sleep(when[rank])
+        return shared[rank].want(rank, 5, 2)
+
+    with ThreadPoolExecutor(len(when)) as pool:
+        return list(pool.map(want, range(len(when)))), shared[0].asker
+
+
+def test_ranks_that_all_want_to_stop_do_so_where_they_are(tmp_path):
+    assert wanting(str(tmp_path / "pace"), [0, 0.05, 0.1]) == ([AT_ONCE] * 3, None)
+
+
+def test_a_rank_that_alone_wants_to_stop_goes_on_to_where_all_do(tmp_path):
+    assert wanting(str(tmp_path / "pace"), [None, 0]) == ([0, 6], (1, 5))
+
+
+def test_a_rank_that_wants_to_stop_late_does_what_was_decided(tmp_path):
+    assert wanting(str(tmp_path / "pace"), [1.0, 0]) == ([6, 6], (1, 5))
+
+
+def test_who_trains_nothing_stops_where_it_is(tmp_path):
+    shared = SharedStep(str(tmp_path / "pace"))
+    shared.join(1)
+    pace = Pace(agree=shared)
+    assert not pace.goes_on(0)
+    pace.update("o")
+    assert pace.goes_on(0)
+    assert [pace.update("o"), pace.update("o"), pace.why] == [False, True, "rank"]
 
 
 def run_rank(path, barrier, deadline, results):
