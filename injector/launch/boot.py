@@ -160,6 +160,7 @@ class Process:
 
         # Nothing is reported before there is a session: nothing has been requested.
         engine = self.engine = Engine(lambda found: session.report(found), self.method_calls)
+        engine.handler_files.update(self.config["voirfiles"])
         writer = Writer(self.config["run"], {"argv": list(sys.orig_argv)})
         session = self.session = Session(self.config, engine, writer)
         engine.install()

@@ -56,6 +56,8 @@ class Engine(KnownCode):
         self._tool_error = ""
         self._tooling: dict[int, list[str]] = {}
         self.main_met = False
+        self.handler_files: set[str] = set()
+        """Voirfiles: what hooks call in them is no part of the program, and no compiler's business."""
 
     # -- requests -------------------------------------------------------------------------------
 

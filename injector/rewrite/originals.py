@@ -19,7 +19,7 @@ from ..origin import shipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from types import CodeType, FunctionType, ModuleType
     from typing import Any
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
     Traced = Callable[..., Any]
     Lookup = Callable[[CodeType], CodeType | None]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_STREAMS = ("giving", "reactivex", "rx")
+"""Packages by way of which we call what voirfiles subscribe; a program may use them too."""
 
 _Function: Any = type(lambda: None)
 _Code: Any = type((lambda: None).__code__)
@@ -104,7 +108,7 @@ def _watch_compilers(engine: Engine) -> None:
         if not listening and _complete():
             listening = True
             _quietly(trace_originals, engine.traced)
-            _quietly(leave_alone, own_folders())
+            _quietly(leave_alone, own_folders(), engine.handler_files)
             engine.each_hook(transparent)
 
     def numba_imported(module: ModuleType) -> None:
@@ -146,27 +150,45 @@ def trace_originals(lookup: Lookup) -> None:
     frames._compile, function.get_code = _compile, own_code  # type: ignore[attr-defined]
 
 
-def own_folders() -> list[str]:
+def own_folders() -> tuple[str, ...]:
     """Where code of ours lies that programs call into, each with a separator at its end.
 
     Not all of the package: an installed one holds the programs of the shipped benchmarks.
     """
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    rooms = [each.path for each in os.scandir(package) if each.is_dir()]
+    from importlib.util import find_spec  # torch has it loaded by now
+
+    rooms = [each.path for each in os.scandir(_PACKAGE) if each.is_dir()]
     found = [path for path in rooms if os.path.basename(path) != "shipped"]
-    return [os.path.join(path, "") for path in (*found, shipped("voirfiles"))]
+    for name in _STREAMS:
+        spec = find_spec(name)
+        found += [] if spec is None else spec.submodule_search_locations or ()
+    return tuple(os.path.join(path, "") for path in (*found, shipped("voirfiles")))
 
 
-def leave_alone(folders: list[str]) -> None:
-    """Let Dynamo run code in ``folders`` as it runs its own: not compiled when a compiled region calls it.
+def leave_alone(folders: tuple[str, ...], files: Container[str]) -> None:
+    """Let Dynamo compile no function of ours, or of ``files``, that is called where a graph is broken.
 
-    Where a graph breaks (in ``backward``, which hooks are in), Dynamo compiles whatever Python function is
-    called next. It would break ours into graphs, and warn the program of what they do. Raises
+    Where that is (in ``backward``, which hooks are in), Dynamo compiles whatever Python function is called
+    next. It would break ours into graphs, and warn the program of what they do. What a compiled region calls
+    itself is inlined all the same, and so is compiled what a voirfile has compiled by itself. Raises
     AttributeError where this Dynamo has other parts than those from 2.4 to 2.13.
     """
-    rules = sys.modules["torch._dynamo.trace_rules"]
-    rules.SKIP_DIRS.extend(folders)
-    rules._recompile_re()
+    frames = sys.modules["torch._dynamo.convert_frame"]
+    asked_for, converter = frames.always_optimize_code_objects, frames.CatchErrorsWrapper
+    convert, outcome = converter.__call__, getattr(frames, "ConvertFrameReturn", None)
+
+    def convert_frame(self: Any, frame: Any, *state: Any, **named: Any) -> Any:
+        code = frame.f_code
+        ours = code.co_filename in files or code.co_filename.startswith(folders)
+        if ours and code not in asked_for and not code.co_name.startswith(_RESUMED):
+            return None if outcome is None else outcome()
+        return convert(self, frame, *state, **named)
+
+    converter.__call__ = convert_frame
+
+
+_RESUMED = "torch_dynamo_resume_in_"
+"""How the rest of a compiled function is called, after a break of its graph."""
 
 
 def transparent(hook: Callable[..., Any], traced: Traced | None = None) -> None:

@@ -386,6 +386,62 @@ def test_compiled_steps_break_into_the_same_graphs(run):
     assert not with_us.info["failures"]
 
 
+USERS = """
+import sys
+import torch
+
+seen = []
+
+def helper(x):
+    return (x * 7).sum()
+
+def instrument_calls(ov):
+    yield ov.phases.init
+    backward = "/torch._tensor/Tensor/backward"
+    ov.probe(f"{backward} > self").subscribe(lambda event: seen.append(helper(event["self"])))
+    ov.probe(f"{backward} > self")["self"].map(lambda loss: torch.tanh(loss) * 3).subscribe(seen.append)
+    ov.value(backward, "five", get=lambda self: (self * 5).sum())
+    ov.region(backward, "counted", items=lambda self: int((self * 11).sum()))
+    ov.override(f"{backward} > gradient", lambda gradient: gradient)
+    yield ov.phases.finalize
+    print("seen", len(seen), file=sys.stderr)
+"""
+
+
+def test_what_a_voirfile_does_inside_of_a_compiled_step_is_no_graph(run):
+    with_us = run(WHOLE_STEPS, "--voirfile", "x.py", files={"x.py": USERS})
+    assert with_us.out == run(WHOLE_STEPS, "--no-auto").out
+    assert "Tensor.item()" not in with_us.err
+    assert "seen 6\n" in with_us.err
+    assert len(with_us.only.named("counted")) == 3
+    assert not with_us.info["failures"]
+
+
+OVERRIDDEN = """
+import torch
+def last(x):
+    w = x - 9
+    return w
+print(torch.compile(last, backend="eager", fullgraph=True)(torch.ones(2)))
+"""
+
+OVERRIDES = """
+import sys
+import torch
+def instrument_value(ov):
+    yield ov.phases.init
+    ov.override("//last > w", lambda w: w)
+    own = torch.compile(lambda x: x * 2, backend="eager", fullgraph=True)
+    print("own", float(own(torch.ones(1))), file=sys.stderr)
+"""
+
+
+def test_an_override_breaks_no_graph_and_a_voirfile_may_compile(run):
+    with_us = run(OVERRIDDEN, "--voirfile", "x.py", files={"x.py": OVERRIDES})
+    assert with_us.out == run(OVERRIDDEN, "--no-auto").out
+    assert "own 2.0\n" in with_us.err
+
+
 def test_one_number_beside_a_model_tells_no_items(run):
     text = """
     import torch
