@@ -45,8 +45,16 @@ def instrument_values(ov: Any) -> None:
     # What `fit` tells its callbacks.
     tell = "/keras.src.callbacks.callback_list/CallbackList"
     ov.value(f"{tell}/on_epoch_begin", "epoch", task="train", get=lambda epoch: epoch)
+    ov.value(f"{tell}/on_epoch_begin", "epochs", get=lambda self, epoch: plan(ov, self, epoch))
     ov.value(f"{tell}/on_train_batch_end", task="train", get=lambda logs: trained(logs))
     ov.value(f"{tell}/on_epoch_end", task="eval", get=lambda logs: validated(logs))
+
+
+def plan(ov: Any, callbacks: Any, epoch: int) -> None:
+    """Say how many epochs are to come, that which begins included."""
+    epochs = (callbacks.params or {}).get("epochs")
+    if type(epochs) is int:
+        ov.ahead(epochs=epochs - epoch)
 
 
 def updates(optimizer: Any) -> bool:

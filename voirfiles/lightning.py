@@ -53,6 +53,8 @@ def follow_trainer(ov: Any, package: str) -> None:
     ov.region(epoch, "epoch")
     ov.value(epoch, "epoch", task="train", get=lambda self: self.trainer.current_epoch)
 
+    ov.value(f"{loops}.fit_loop/_FitLoop/on_run_start", "epochs", get=lambda self: plan(ov, self))
+
     # Several batches make one update where gradients are accumulated: the count is the trainer's own.
     turn = f"{loops}.training_epoch_loop/_TrainingEpochLoop/advance"
     ov.value(turn, "global_step", task="train", get=lambda self, result: self.global_step)
@@ -66,6 +68,19 @@ def follow_trainer(ov: Any, package: str) -> None:
                 named(metrics) if self.trainer.training is training else None
             ),
         )
+
+
+def plan(ov: Any, loop: Any) -> None:
+    """Say how long a fit that begins will be: epochs, updates, or what comes first of both."""
+    epochs, steps = loop.max_epochs, loop.max_steps
+    if type(epochs) is int and epochs >= 0:
+        epochs -= loop.trainer.current_epoch
+    else:
+        epochs = None
+    if type(steps) is not int or steps < 0:
+        ov.ahead(epochs=epochs)
+    elif len(loop.trainer.optimizers) == 1:  # else it counts an update of each
+        ov.ahead(epochs=epochs, steps=steps - loop.epoch_loop.global_step)
 
 
 def named(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,11 @@ def instrument_trainer(ov: Any) -> None:
     # What a Trainer tells its callbacks: these names have stayed the same while its loop has moved.
     handler = "/transformers.trainer_callback/CallbackHandler"
     ov.value(
+        f"{handler}/on_train_begin",
+        "steps",
+        get=lambda state: ov.ahead(steps=state.max_steps - state.global_step),
+    )
+    ov.value(
         f"{handler}/on_step_end", "global_step", task="train", get=lambda state: state.global_step
     )
     ov.value(f"{handler}/on_step_end", "epoch", task="train", get=lambda state: state.epoch)

@@ -72,11 +72,15 @@ class LiveProcess:
         self._lengths: deque[float] = deque(maxlen=LENGTHS)
         self.positions = LoopPositions()
         """Its loaders' passes."""
+        self.goal: int | None = None
+        """Steps after which its trainer ends, where that says so."""
+        self._planned: tuple[int, int] | None = None
+        """When a trainer said how many steps are to come, and how many."""
 
     # -- what comes
 
-    def record(self, event: str, data: Any) -> None:
-        """Take a record of its log."""
+    def record(self, event: str, data: Any, moment: int = 0) -> None:
+        """Take a record of its log, written at ``moment``."""
         if not isinstance(data, dict):
             return
         if event == "process":
@@ -90,6 +94,9 @@ class LiveProcess:
                 self._kinds[data.get("site", 0)] = SiteKind(data)
         elif event == "ahead":
             self.positions.announced(data.get("of"), data.get("batches"))
+            self.positions.planned(data.get("epochs"), moment)
+            if isinstance(data.get("steps"), int):
+                self._planned = moment, data["steps"]
         elif event == "error":
             self.error = error_of(data)
         elif event == "end":
@@ -130,6 +137,8 @@ class LiveProcess:
             elif payload and kind.region == "io":
                 self._fetched.setdefault(kind.source, []).append(payload & ITEMS_MASK)
         self._part(start, end, kind)
+        if kind.region == "io.start":
+            self.positions.begin(kind.source)
         if kind.paces:
             self._paced(kind, start, end)
 
@@ -218,15 +227,18 @@ class LiveProcess:
             thread.step()
         elif kind.region == "io.end":
             thread.end(kind.source)
-            self.positions.end(kind.source)
+            self.positions.end(kind.source, start)
         elif kind.region == "io":
-            self.positions.fetch(kind.source, kind.site.get("place"))
+            self.positions.fetch(kind.source, kind.site.get("place"), start, end)
             if thread.fetch(kind.source):
+                self.positions.trains(kind.source)
                 self._parts[kind.thread].fetched(start, kind.source)
         elif thread.update(kind.source):
             self._parts[kind.thread].updated(end)
         steps = max(thread.steps for thread in self._by_thread.values())
         progress = self._progress(TRAIN)
+        if self._planned is not None and end > self._planned[0]:
+            self.goal, self._planned = progress.steps + self._planned[1], None
         if steps != progress.steps:
             if self._stepped:
                 self._lengths.append((end - self._stepped) / 1e9)

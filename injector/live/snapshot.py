@@ -101,6 +101,9 @@ class HostRow:
     """Bytes of the program's processes."""
 
 
+EPOCH, TRAINING = "epoch", "training"
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The whole run."""
@@ -116,7 +119,8 @@ class Snapshot:
     goal: int | None
     """Steps after which the program is stopped, those that are skipped included."""
     left: float | None
-    """Seconds until the goal at the window's speed, else until the end of the loop, as far as it is known."""
+    """Seconds until the goal at the window's speed, else until the end of the loop, as far as it is known,
+    with the evaluation that is to come."""
     unit: str
     """``items/s`` or ``steps/s``."""
     rate: float | None
@@ -133,6 +137,9 @@ class Snapshot:
     devices: tuple[DeviceRow, ...]
     hosts: tuple[HostRow, ...]
     tasks: tuple[TaskRow, ...] = ()
+    left_of: str = ""
+    """Of what ``left`` is: ``epoch`` where the number of epochs is not known, ``training`` as long as no pass
+    is over that would tell how long evaluation takes, else nothing: of all."""
     position: str = ""
     """How far the loop has come, where its length is known: ``epoch 2 of 3, batch 312 of 1500``."""
     missing: tuple[str, ...] = ()

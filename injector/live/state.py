@@ -14,7 +14,7 @@ from .position import LoopPosition
 from .process import LiveProcess
 from .raw_files import Follower, NewRecord, NewSpans
 from .rows import BUSY, ProcessState, speeds, states_of, task_rows
-from .snapshot import DeviceRow, HostRow, RankRow, Snapshot
+from .snapshot import EPOCH, TRAINING, DeviceRow, HostRow, RankRow, Snapshot
 
 PATIENCE = 60.0
 """Seconds after which a view that is opened late in a long run shows what was read so far."""
@@ -78,7 +78,7 @@ class State:
     def _take(self, record: NewRecord) -> None:
         """A record of a process; a launcher also records the end of those that it has started."""
         process = self._process(record.process)
-        process.record(record.event, record.data)
+        process.record(record.event, record.data, record.t)
         if record.event == "exited" and isinstance(record.data, dict):
             code = record.data.get("code")
             if isinstance(code, int):
@@ -117,13 +117,16 @@ class State:
         tasks = task_rows([each for each in states if each.process.shown])
         main = tasks[0] if tasks else None
         position = self._position(states)
+        goal = self.goal or (states[0].process.goal if states else None)
+        left, left_of = self._left(states, there, position, goal)
         return Snapshot(
             name=os.path.basename(self.folder).rsplit(".", 2)[0],
             elapsed=max(now - self._began(now), 0.0),
             state=self._job_state(rows),
             steps=min((row.steps for row in there), default=0),
             goal=self.goal,
-            left=self._left(states, there, position),
+            left=left,
+            left_of=left_of,
             position=position.text if position else "",
             unit=main.unit if main else "steps/s",
             rate=main.rate if main else None,
@@ -138,21 +141,39 @@ class State:
         )
 
     def _left(
-        self, states: list[ProcessState], rows: list[RankRow], position: LoopPosition | None
-    ) -> float | None:
-        """Seconds at the window's speed, or where there is none yet, at that of the whole loop."""
+        self,
+        states: list[ProcessState],
+        rows: list[RankRow],
+        position: LoopPosition | None,
+        goal: int | None,
+    ) -> tuple[float | None, str]:
+        """Seconds at the present speed, and of what they are."""
         paces = [row.step for row in rows if row.step is not None]
         whole = states[0].process.main.overall() if states else None
         step = max(paces) if paces else whole.step if whole else None
         steps = min((row.steps for row in rows), default=0)
-        if step is None:
-            return None
-        if self.goal is not None:
-            return max(self.goal - steps, 0) * step
-        if position is None or position.left is None:
-            return None
-        # Several batches may make a step.
-        return position.left * step * steps / max(position.batches, 1)
+        if position is None:
+            if goal is None or step is None:
+                return None, ""
+            return max(goal - steps, 0) * step, TRAINING
+        of, ends = "", 0
+        if goal is not None and steps:
+            batches = max(goal - steps, 0) * position.batches / steps
+            if self.goal is None and position.left is not None:
+                batches = min(batches, position.left)  # a trainer ends with what comes first
+            # Steps are counted late by up to one; after its last one a trainer evaluates, a stop does not.
+            more = 1.5 if self.goal is None else -1.5
+            ends = max(int((position.batch + batches + more) / position.length), 0)
+        elif position.left is not None and position.passes is not None:
+            batches, ends = float(position.left), position.passes
+        else:
+            batches, of = float(position.length - position.batch), EPOCH
+        if not position.usual or (of and not position.batch):
+            return None, ""
+        beside = position.beside(batches, ends) if batches or position.paused else 0.0
+        return batches * position.usual + (beside or 0.0), of or (
+            TRAINING if beside is None else ""
+        )
 
     def _position(self, states: list[ProcessState]) -> LoopPosition | None:
         """Of the first rank: the others go with it."""
@@ -160,7 +181,7 @@ class State:
             return None
         process = states[0].process
         argv = process.facts.get("argv")
-        return process.positions.current(argv if isinstance(argv, list) else ())
+        return process.positions.current(argv if isinstance(argv, list) else (), process.latest)
 
     def _began(self, now: float) -> float:
         times = [p.facts.get("time") for p in self._processes.values()]

@@ -310,10 +310,23 @@ class Overseer:
         """
         self._emit("exited", {"pid": pid, "code": code})
 
-    def ahead(self, of: Any, batches: int) -> None:
-        """Record that a pass over the loader of ``of`` (as in :meth:`region`) has so many batches."""
-        number = self._measures.spans.sites.objects.number(of)
-        self._emit("ahead", {"of": number, "batches": batches})
+    def ahead(
+        self,
+        of: Any = None,
+        batches: int | None = None,
+        *,
+        epochs: int | None = None,
+        steps: int | None = None,
+    ) -> None:
+        """Record what is to come, for the live view: that a pass over the loader of ``of`` (as in
+        :meth:`region`) has so many ``batches``; or, at the beginning of an epoch or of the training, how
+        many ``epochs`` or ``steps`` a trainer still has to make.
+        """
+        if batches is not None:
+            number = self._measures.spans.sites.objects.number(of)
+            self._emit("ahead", {"of": number, "batches": batches})
+        if epochs is not None or steps is not None:
+            self._emit("ahead", {"epochs": epochs, "steps": steps})
 
     def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:
         """Call ``callback(module)`` once the module of that name has been imported."""

@@ -101,7 +101,8 @@ def _progress(snapshot: Snapshot) -> str:
         parts.append(clean(snapshot.position))
     if snapshot.left is not None and snapshot.state != "ended":
         about = "" if snapshot.goal is not None else "about "
-        parts.append(f"{about}{duration(snapshot.left)} left")
+        of = {"epoch": "left of the epoch", "training": "of training left"}
+        parts.append(f"{about}{duration(snapshot.left)} {of.get(snapshot.left_of, 'left')}")
     return " · ".join([*parts, duration(snapshot.elapsed)])
 
 

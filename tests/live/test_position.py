@@ -105,24 +105,28 @@ def test_the_course_of_a_loop(tmp_path: Path) -> None:
         for _ in range(count):
             ahead.fetch(whose, place)
 
+    def current() -> tuple[str, int | None, int] | None:
+        found = ahead.current(())
+        return None if found is None else (found.text, found.left, found.batches)
+
     fetch(train, 4)
-    assert ahead.current(()) is None  # nothing says how long it will be
+    assert current() is None  # nothing says how long it will be
     ahead.announced(1, 10)
-    assert ahead.current(()) == ("epoch 1 of 3, batch 4 of 10", 26, 4)
+    assert current() == ("epoch 1 of 3, batch 4 of 10", 26, 4)
     fetch(train, 6)
     ahead.end(train)
     fetch(test, 2)
-    assert ahead.current(()) == ("epoch 2 of 3, batch 0 of 10", 20, 10)
+    assert current() == ("epoch 2 of 3, batch 0 of 10", 20, 10)
     fetch(train, 5)
-    assert ahead.current(()) == ("epoch 2 of 3, batch 5 of 10", 15, 15)
+    assert current() == ("epoch 2 of 3, batch 5 of 10", 15, 15)
     fetch(train, 5)
     for _ in range(2):
         ahead.end(train)
-    assert ahead.current(()) == ("epoch 3 of 3, batch 0 of 10", 0, 20)
+    assert current() == ("epoch 3 of 3, batch 0 of 10", 0, 20)
     fetch(train, 1)  # more than the text promised
-    assert ahead.current(()) == ("batch 1 of 10", None, 21)
-    fetch(train, 10)
-    assert ahead.current(()) is None
+    assert current() == ("batch 1 of 10", None, 21)
+    fetch(train, 10)  # a pass that is as long as was announced ends without a look for more
+    assert current() == ("batch 1 of 10", None, 31)
 
 
 def test_a_pass_is_as_long_as_the_last_one_where_its_loader_says_nothing() -> None:
@@ -131,4 +135,31 @@ def test_a_pass_is_as_long_as_the_last_one_where_its_loader_says_nothing() -> No
         ahead.fetch((1, "x"), None)
     ahead.end((1, "x"))
     ahead.fetch((1, "x"), None)
-    assert ahead.current(()) == ("batch 1 of 7", None, 8)
+    found = ahead.current(())
+    assert found is not None
+    assert (found.text, found.left, found.batches) == ("batch 1 of 7", None, 8)
+
+
+def test_passes_that_are_left_early_or_only_looked_at() -> None:
+    ahead, loader = LoopPositions(), (1, "x")
+    ahead.announced(1, 100)
+    ahead.fetch(loader, None)  # as Keras builds a model
+    for turn in range(3):
+        ahead.begin(loader)
+        for _ in range(10):
+            ahead.fetch(loader, None)
+        found = ahead.current(())
+        assert found is not None
+        assert found.text == f"batch 10 of {100 if not turn else 10}"
+    assert found.batches == 30
+
+
+def test_the_loop_is_that_which_trains() -> None:
+    ahead = LoopPositions()
+    for loader, batches in ((1, 3), (2, 50)):
+        ahead.announced(loader, 60)
+        for _ in range(batches):
+            ahead.fetch((loader, "x"), None)
+    ahead.trains((1, "x"))
+    found = ahead.current(())
+    assert found is not None and found.text == "batch 3 of 60"

@@ -564,3 +564,60 @@ def test_the_end_of_a_loop_is_known_by_its_loader_and_the_programs_text(folder, 
     assert found.left == pytest.approx(500 * 0.01, rel=0.05)
     folder.log(1, "end", {"code": 0})
     assert State(str(folder.path)).tick(now=101.0).state == "ended"
+
+
+def watched_epochs(folder, tmp_path, loop="for epoch in range(3):", said=None, goal=None):
+    """A state whose program has three epochs of 100 steps of 10 ms, and 2 s of evaluation after each."""
+    (tmp_path / "train.py").write_text(loop + "\n" * 29 + "    for x in loader:\n        pass\n")
+    place = {"file": str(tmp_path / "train.py"), "line": 30}
+    folder.process(1, argv=["train.py"])
+    folder.log(1, "site", site(1, "io", of=1, place=place))
+    folder.log(1, "site", site(12, "io.end", of=1, place=place))
+    folder.log(1, "site", site(13, "io", of=5))
+    folder.log(1, "ahead", {"of": 1, "batches": 100})
+    if said:
+        folder.log(1, "ahead", said)
+    state = State(str(folder.path), goal=goal)
+
+    def at(epoch, part):
+        """The view in the midst of an epoch's batches, or of the evaluation after it."""
+        first = 300 * epoch
+        folder.steps(1, first, 50)
+        if part == "evaluation":
+            state.tick(101.0)
+            folder.steps(1, first + 50, 50)
+            over = (first + 100) * 10 * MS
+            folder.row(1, over, over, 12)
+            folder.row(1, over + 10 * MS, over + 1000 * MS, 13)
+        found = state.tick(102.0)
+        return found.left, found.left_of
+
+    return at
+
+
+def test_what_is_left_has_evaluation_as_it_was_so_far(folder, tmp_path):
+    at = watched_epochs(folder, tmp_path)
+    assert at(0, "evaluation") == (pytest.approx(2.0, rel=0.05), "training")
+    assert at(1, "evaluation") == (pytest.approx(1.0 + 1.0 + 2.0, rel=0.05), "")
+    left, of = at(2, "batches")
+    assert (left, of) == (pytest.approx(0.5 + 2.0, rel=0.05), "")
+
+
+def test_what_is_left_of_the_epoch_where_nobody_says_how_many_there_are(folder, tmp_path):
+    at = watched_epochs(folder, tmp_path, "while True:")
+    left, of = at(0, "batches")
+    assert (left, of) == (pytest.approx(0.5, rel=0.05), "epoch")
+
+
+@pytest.mark.parametrize("said", [{"epochs": 3}, {"steps": 300}])
+def test_a_trainer_says_how_much_is_to_come(folder, tmp_path, said):
+    at = watched_epochs(folder, tmp_path, "while True:", said)
+    assert at(0, "evaluation") == (pytest.approx(2.0, rel=0.05), "training")
+    left, of = at(1, "batches")
+    assert (left, of) == (pytest.approx(0.5 + 1.0 + 2 * 2.0, rel=0.05), "")
+
+
+def test_a_stop_comes_before_the_evaluation_that_follows(folder, tmp_path):
+    at = watched_epochs(folder, tmp_path, goal=200)
+    assert at(0, "evaluation") == (pytest.approx(1.0, rel=0.05), "training")
+    assert at(1, "batches") == (pytest.approx(0.5, rel=0.05), "")

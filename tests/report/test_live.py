@@ -59,6 +59,12 @@ def test_progress_and_estimate():
     position = "epoch 2 of 3, batch 4 of 9"
     first = panel.lines(snapshot(position=position, left=0.5, ranks=(rank(0),)))[0]
     assert first == f"train · training · step 50 · {position} · about 500 ms left · 12.0 s"
+    for of, words in (
+        ("epoch", "500 ms left of the epoch"),
+        ("training", "500 ms of training left"),
+    ):
+        first = panel.lines(snapshot(left=0.5, left_of=of, ranks=(rank(0),)))[0]
+        assert first == f"train · training · step 50 · about {words} · 12.0 s"
 
 
 def test_parts_and_what_is_left():

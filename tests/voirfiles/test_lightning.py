@@ -20,6 +20,7 @@ def test_a_fit(package, tmp_path):
     updates, backward = process.of("optimizer"), process.of("backward")
     forward = process.of("forward", "train")
     assert len(updates) == told["global_step"] == 20
+    assert process.plans() == [{"epochs": 2, "steps": None}]
     assert len(backward) == len(forward) == 20
     assert all(span.items == 4 for span in forward)
     assert ran.steps() == [[20]]

@@ -17,6 +17,7 @@ def test_accumulation_and_two_sets_to_evaluate(tmp_path):
 
     updates, forward = process.of("optimizer"), process.of("forward", "train")
     assert len(updates) == told["global_step"] == 10
+    assert process.plans() == [{"epochs": None, "steps": 10}]
     assert len(forward) == len(process.of("backward")) == 20
     assert all(span.items == 4 for span in forward)
     assert ran.steps() == [[10]]

@@ -45,6 +45,10 @@ class Process:
         self.spans = list(_spans(log.with_suffix(".spans"), sites))
         self.values = _values(log, self.events)
 
+    def plans(self) -> list[dict[str, int | None]]:
+        """What trainers said is to come: epochs, steps."""
+        return [data for name, data in self.events if name == "ahead" and "of" not in data]
+
     def of(self, region: str, phase: str | None = None) -> list[Span]:
         """The spans of a region, on the host's clock, in order of their ends."""
         return [

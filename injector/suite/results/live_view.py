@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.recorded import sum_of_known
-from ...live.snapshot import DeviceRow, HostRow, Snapshot, TaskRow
+from ...live.snapshot import EPOCH, DeviceRow, HostRow, Snapshot, TaskRow
 from ...report import panel
 from ...report.output import room
 from ...report.text import bar, clean, duration, figure, fit, left, wrap
@@ -248,8 +248,10 @@ def _left(jobs: Sequence[JobSummary], now: float) -> float:
         if each.record.state == journal.NEVER:
             waiting += expected
         elif each.record.state == journal.STARTED:
-            lefts = (process.live.left for process in each.processes if process.live)
-            by_steps = [left for left in lefts if left is not None]
+            running_now = (process.live for process in each.processes if process.live)
+            by_steps = [
+                view.left for view in running_now if view.left is not None and view.left_of != EPOCH
+            ]
             by_plan = max(expected - (now - each.record.time), 0.0)
             running.append(max(by_steps) if by_steps else by_plan)
     return seconds_left(running, waiting, len(running))
