@@ -78,6 +78,18 @@ PREDICTING = {
 }
 
 
+LOSSES = {
+    "BinomialDeviance": "negative_gradient",
+    "ExponentialLoss": "negative_gradient",
+    "HuberLossFunction": "negative_gradient",
+    "LeastAbsoluteError": "negative_gradient",
+    "LeastSquaresError": "negative_gradient update_terminal_regions",
+    "LossFunction": "update_terminal_regions",
+    "MultinomialDeviance": "negative_gradient",
+    "QuantileLossFunction": "negative_gradient",
+}
+
+
 def instrument_fit(ov: Any) -> None:
     # Every `fit`, `fit_transform` and `partial_fit` of scikit-learn is decorated by this wrapper.
     wrapper = "/sklearn.base/_fit_context/decorator/wrapper"
@@ -167,6 +179,11 @@ def instrument_rounds(ov: Any) -> None:
             ov.region("/sklearn.ensemble._gb/_update_terminal_regions", "leaves")
 
     ov.after_import("sklearn.ensemble._gb", loaded)
+    # Up to 1.3, boosting had losses of its own.
+    for loss, methods in LOSSES.items():
+        for method in methods.split():
+            name = "leaves" if method == "update_terminal_regions" else "gradients"
+            ov.region(f"/sklearn.ensemble._gb_losses/{loss}/{method}", name)
     for function in ("gradient", "gradient_hessian"):
         ov.region(f"/sklearn._loss.loss/BaseLoss/{function}", "gradients")
 
