@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any
 
+EVENT_LOOP = "asyncio"
+"""What is called where an event loop waits for whatever its tasks do."""
 _LARGEST = 1 << 23
 """Bytes of a source file that is still read for the text of a line."""
 _MOST_CODES = 10_000
@@ -23,7 +25,7 @@ class Finder:
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
-        self.program = compiled.Nearest(lambda frame: self._kind(frame) == PROGRAM, _MOST_CODES)
+        self.program = compiled.Nearest(self.is_program, _MOST_CODES)
         """``program(frame)``: the nearest frame of the program from there on; None if there is none."""
 
     def place(self, frame: FrameType | None, library: str = "") -> dict[str, Any] | None:
@@ -61,9 +63,13 @@ class Finder:
                 return None if kind == "ours" else name
             name = _name(frame.f_code)
             if name.endswith("_run_once"):  # whatever the tasks of an event loop wait for
-                return "asyncio"
+                return EVENT_LOOP
             frame = frame.f_back
         return name
+
+    def is_program(self, frame: FrameType) -> bool:
+        """Whether a frame is of the program's own code."""
+        return self._kind(frame) == PROGRAM
 
     def _kind(self, frame: FrameType) -> str:
         if _package(frame) == "injector" or _package(frame).startswith("__voir"):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from ..probe import Point, compiled
 from ..probe.points import failed
+from .awaits import Awaits
+from .places import EVENT_LOOP
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class Waits:
         self._after_import = after_import
         self._begun = False
         self._point = Point(REGION)
+        self._awaits = Awaits(spans.sites.is_program)
         spans.sites.on_thread = self._thread_came
 
     def _thread_came(self) -> None:
@@ -69,6 +72,7 @@ class Waits:
         compiled.record_waits(rows, sites.program, self._site, self._failed, LEAST_NS)
         if not self._begun:
             self._begun = True
+            sites.on_site = self._awaits.note
             for name, timed in _TIMED.items():
                 self._after_import(name, _timing(timed))
 
@@ -78,7 +82,7 @@ class Waits:
             compiled.record_waits(None, None, None, None, 0)
 
     def _site(self, inner: FrameType, near: FrameType, name: str) -> int | None:
-        """The site of a wait in the C function ``name`` that ``inner`` called."""
+        """The site of a wait in the C function ``name`` that ``inner`` called; minus it for this alone."""
         spans = self._spans
         if not spans.sites.knows_thread():
             return None
@@ -86,7 +90,16 @@ class Waits:
         place = spans.sites.place(near)  # None while the interpreter ends
         if called is None or place is None or self._is_known():
             return 0
+        if called == EVENT_LOOP:
+            return -self._awaited()
         return spans.sites.number(place=place, of=None, region=REGION, what=called, asked=called)
+
+    def _awaited(self) -> int:
+        """The site of what the event loop waits for this time."""
+        sites = self._spans.sites
+        frame, called = self._awaits.awaited() or (None, EVENT_LOOP)
+        place = None if frame is None else sites.place(frame)
+        return sites.number(place=place, of=None, region=REGION, what=called, asked=called)
 
     def _failed(self, error: BaseException) -> None:
         """What was raised while a wait was recorded; raises what is the program's own."""

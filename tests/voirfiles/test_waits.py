@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 PROGRAM = """
 import multiprocessing, os, queue, select, socket, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
@@ -136,3 +138,61 @@ def test_what_does_not_wait_is_no_span_and_a_loader_s_waits_are_its_own(run):
     found = run(program).only
     assert found.counts()["io"] == 16
     assert found.named("wait") == []
+
+
+ASYNC = """
+import asyncio, torch
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def step(x):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+
+async def feed(box):
+    while True:
+        await asyncio.sleep(0.02)
+        await box.put(torch.ones(2, 4))
+
+async def batches(box):
+    for turn in range(6):
+        yield await box.get()
+
+async def one(box):
+    for turn in range(6):
+        step(await box.get())
+
+async def other(box):
+    async for x in batches(box):
+        step(x)
+
+async def timed(box):
+    for turn in range(6):
+        step(await asyncio.wait_for(box.get(), 10))
+
+async def main(*trained):
+    box = asyncio.Queue(1)
+    feeding = asyncio.create_task(feed(box))
+    await asyncio.gather(*(train(box) for train in trained))
+    feeding.cancel()
+"""
+
+
+@pytest.mark.parametrize(
+    ("trained", "line", "called"),
+    [
+        ("one", "step(await box.get())", "Queue.get"),
+        ("timed", "step(await asyncio.wait_for(box.get(), 10))", "wait_for"),
+        ("other", "async for x in batches(box):", "asyncio"),
+        ("one, other", None, "asyncio"),  # either may be meant
+    ],
+)
+def test_an_event_loop_waits_where_the_task_that_trains_awaits(run, trained, line, called):
+    program = f"{ASYNC}\nasyncio.run(main({trained}))\n"
+    lines = dict(enumerate(map(str.strip, program.splitlines()), 1))
+    spans = run(program).only.named("wait")
+    found = [(lines.get(span.line), span.what) for span in spans]
+    assert found.count((line, called)) >= 4, found
+    assert "asyncio.run" not in str(found)

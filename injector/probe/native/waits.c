@@ -92,6 +92,10 @@ site_of(int slot, PyFrameObject *inner, PyFrameObject *outer)
     if (site == -1 && PyErr_Occurred()) {
         goto done;
     }
+    if (site < 0) { /* of this wait alone */
+        site = -site;
+        goto done;
+    }
     if (PyDict_GET_SIZE(known) >= LARGEST) {
         PyDict_Clear(known);
     }
@@ -356,7 +360,7 @@ PyMethodDef waits_methods[] = {
     {"record_waits", record_waits, METH_VARARGS,
      "record_waits(rows, near, find, failed, least): record calls of at least so many nanoseconds there.\n"
      "near(frame) gives the program's frame; find(frame, near, name) the site, 0 for one that does not\n"
-     "count, None for one that does not count now. What they raise is given to failed(error), which\n"
-     "raises what is the program's. With rows None nothing is recorded any more."},
+     "count, None for one that does not count now, minus a site for this wait alone. What they raise is\n"
+     "given to failed(error), which raises what is the program's. With rows None nothing is recorded any more."},
     {NULL},
 };

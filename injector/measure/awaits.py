@@ -1,0 +1,92 @@
+"""What an event loop of asyncio waits for: the ``await`` at which the task that trains is suspended."""
+
+from __future__ import annotations
+
+import sys
+
+from .places import EVENT_LOOP
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
+    from typing import Any
+
+MOST = 64
+"""Tasks that are looked at; of a loop with more, none is said to be waited for."""
+_TRAINS = ("forward", "backward", "optimizer", "step")
+
+
+class Awaits:
+    """The tasks of one process. Where it cannot be known which one a loop waits for, none is named."""
+
+    def __init__(self, is_program: Callable[[FrameType], bool]) -> None:
+        self._is_program = is_program
+        self._trains: set[CodeType] = set()
+        """Coroutines whose tasks have trained something."""
+        self._functions: set[str] = set()
+        """Names of the functions that do."""
+
+    def note(self, site: dict[str, Any]) -> None:
+        """The present task has a span of this site, its first."""
+        if site["region"] in _TRAINS and site["phase"] != "eval":
+            loop, tasks = _running()
+            task = None if loop is None else tasks.current_task(loop)
+            frames = [] if task is None else list(_suspended_at(task.get_coro()))
+            self._trains.update(frame.f_code for frame in frames[:1])
+            self._functions.add(str((site["place"] or {}).get("function")).rpartition(".")[2])
+
+    def awaited(self) -> tuple[FrameType, str] | None:
+        """The program's frame that awaits, and the name of the coroutine that it awaits.
+
+        It is that of the task that trains, or else of the only task in which the program awaits.
+        """
+        loop, tasks = _running()
+        found = () if loop is None else tasks.all_tasks(loop)
+        if len(found) > MOST:
+            return None
+        chains = [list(_suspended_at(task.get_coro())) for task in found]
+        chains = [chain for chain in chains if any(map(self._is_program, chain))]
+        training = [chain for chain in chains if self._may_train(chain)]
+        ends = [self._end(chain) for chain in training or chains]
+        lines = {(frame.f_code, frame.f_lineno) for frame, _ in ends}
+        return ends[0] if len(lines) == 1 else None
+
+    def _may_train(self, chain: list[FrameType]) -> bool:
+        """Whether a task has trained, or its coroutines call by name what does: a site names one task."""
+        names = (name for frame in chain for name in (frame.f_code.co_name, *frame.f_code.co_names))
+        return chain[0].f_code in self._trains or not self._functions.isdisjoint(names)
+
+    def _end(self, chain: list[FrameType]) -> tuple[FrameType, str]:
+        """The innermost frame of the program, and what it awaits."""
+        at = max(number for number, frame in enumerate(chain) if self._is_program(frame))
+        inner = chain[at + 1].f_code if at + 1 < len(chain) else None
+        return chain[at], EVENT_LOOP if inner is None else getattr(
+            inner, "co_qualname", inner.co_name
+        )
+
+
+def _running() -> tuple[Any, Any]:
+    """The event loop that runs in this thread, or None, and asyncio's module of tasks."""
+    events, tasks = sys.modules.get("asyncio.events"), sys.modules.get("asyncio.tasks")
+    if events is None or tasks is None:
+        return None, None
+    return events._get_running_loop(), tasks
+
+
+def _suspended_at(coroutine: Any) -> Iterator[FrameType]:
+    """The frames of a coroutine and of those that it awaits, the outermost first.
+
+    Only the interpreter's own types are asked: an attribute of another one may run the program's code.
+    """
+    while True:
+        kind = type(coroutine)
+        names = _ATTRIBUTES.get(kind.__name__) if kind.__module__ == "builtins" else None
+        frame = None if names is None else getattr(coroutine, names[0])
+        if names is None or frame is None:  # what is not awaited in Python, or has ended
+            return
+        yield frame
+        coroutine = getattr(coroutine, names[1])
+
+
+_ATTRIBUTES = {"coroutine": ("cr_frame", "cr_await"), "generator": ("gi_frame", "gi_yieldfrom")}
