@@ -243,7 +243,7 @@ class _Run:
             program={kinds.get(command.kind, "script"): command.target},
             voirfiles=self.voirfiles,
             problems=self.problems,
-            remarks=command.notes,
+            remarks=[*command.notes, *self.unnamed_loop(folder)],
             limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
             timed_out=ended.timed_out,
             stopped=ended.stopped,
@@ -255,6 +255,19 @@ class _Run:
         self.say(*self.about_its_end(ended))
         self.report(folder, info)
         return any(warning["kind"] not in HARMLESS for warning in info["warnings"])
+
+    def unnamed_loop(self, folder: str) -> list[str]:
+        """Of a script that nothing was recorded of: what a voirfile would have to name."""
+        if self.voirfiles or self.command.kind != "script":
+            return []
+        try:
+            if any(name.endswith(".spans") for name in os.listdir(os.path.join(folder, "raw"))):
+                return []
+        except FileNotFoundError:  # no process recorded anything
+            pass
+        from injector.rewrite.training_loop import how_to_measure
+
+        return how_to_measure(self.command.target)
 
     def about_its_end(self, ended: supervisor.Ended) -> list[str]:
         """What we did to end it."""

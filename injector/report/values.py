@@ -50,13 +50,19 @@ def _who(summary: Summary, index: int) -> str:
     return rank_name(process.get("rank"), process.get("pid", index))
 
 
+_NAMED = (
+    'to measure a loop, name in one what makes a step, ov.step("//FUNCTION"), or what the loop goes over, '
+    'ov.loader("//FUNCTION > VARIABLE"); `inject functions FILE` lists both'
+)
+
+
 def no_rates(summary: Summary) -> list[str]:
     """Why there are no rates, as far as it is known."""
     if summary.incomplete:
         return ["what was trained is not known: parts of the record are missing", ""]
     ours = not summary.foreign
     if ours and not summary.voirfiles:
-        return [*wrapped(f"{_not_trained(summary)} (see `inject functions`)", hang=2), ""]
+        return [*wrapped(f"{_not_trained(summary)}: {_NAMED}", hang=2), ""]
     if ours and not summary.processes:
         why = "no Python process of the program recorded anything"
     elif ours and not summary.probes and not summary.misses:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -267,3 +268,22 @@ def test_a_remark_is_no_failure(tmp_path):
     (tmp_path / "voirfile.py").write_text("1 / 0")
     assert called(tmp_path, "main.py").returncode == 0
     assert called(tmp_path, "--strict", "main.py").returncode == 70
+
+
+def test_a_loop_that_no_library_has_is_named_and_can_be_measured_so(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import numpy as np\n"
+        "def update(w, x):\n"
+        "    w -= 0.1 * x\n"
+        "w = np.zeros(4)\n"
+        "for turn in range(30):\n"
+        "    update(w, np.ones(4))\n"
+    )
+    first = called(tmp_path, "train.py")
+    said = " ".join(first.stderr.split())
+    found = re.search(r"the loop at train.py:5, save a voirfile FILE with `(.*?)` and run it", said)
+    assert found and first.returncode == 0, first.stderr
+    (tmp_path / "named.py").write_text(found[1])
+    again = called(tmp_path, "--voirfile", "named.py", "train.py")
+    assert "train: 30 steps" in again.stderr, again.stderr
+    assert "save a voirfile" not in again.stderr

@@ -1,0 +1,149 @@
+"""The loop of a source file that trains by hand, and what a voirfile names to measure its steps.
+
+It is found by how such loops are written: something that was there before the loop is changed in each
+iteration by a product or a quotient (``w -= rate * gradient``), in the loop or in a function that it calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LARGEST = 2_000_000
+"""Bytes of a file that is parsed."""
+_AROUND = ("enumerate", "tqdm", "track")
+_SCALING = (ast.Mult, ast.MatMult, ast.Div)
+
+
+class HandmadeLoop(NamedTuple):
+    """A loop, and the call of a voirfile that records its steps."""
+
+    line: int
+    call: str | None
+    """``ov.step("//update")``; None where no name stands for its steps."""
+
+
+def how_to_measure(file: str) -> list[str]:
+    """What to write so that the steps of the program in ``file`` are recorded, if it trains in a loop."""
+    try:
+        with open(file, "rb") as source:
+            found = handmade_loop(source.read(LARGEST))
+    except OSError:
+        return []
+    if found is None:
+        return []
+    loop = f"the loop at {os.path.basename(file)}:{found.line}"
+    if found.call is None:
+        return [
+            f"{loop} has nothing that ov.step or ov.loader could name: to measure its steps, "
+            'write `with injector.region("step"):` around its body'
+        ]
+    return [
+        f"to measure {loop}, save a voirfile FILE with `def instrument_loop(ov): {found.call}` "
+        "and run it with inject run --voirfile FILE"
+    ]
+
+
+def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
+    """The innermost loop of ``text`` that trains; None where there is none, or it does not parse."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not any(map(_imports_package, ast.walk(tree))):
+        return None  # no weights without arrays
+    functions = dict(_functions(tree))
+    updating = {name for name, body in functions.items() if any(map(_is_update, _own(body)))}
+    called: HandmadeLoop | None = None
+    for path, scope in [("", tree), *functions.items()]:
+        for loop in (node for node in _own(scope) if isinstance(node, LOOPS)):
+            inside = list(_own(loop))
+            if any(isinstance(node, LOOPS) for node in inside):
+                continue
+            names = [_name(node.func) for node in inside if isinstance(node, ast.Call)]
+            steps = [each for each in updating if each.rpartition("/")[2] in names]
+            if any(map(_is_update, inside)):
+                return HandmadeLoop(loop.lineno, _of_iterable(loop, path))
+            if len(steps) == 1:
+                called = called or HandmadeLoop(loop.lineno, f'ov.step("//{steps[0]}")')
+    return called
+
+
+def _imports_package(node: ast.AST) -> bool:
+    """Whether something is imported that does not come with Python."""
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        names = [node.module or ""]
+    return any(name.partition(".")[0] not in sys.stdlib_module_names for name in names)
+
+
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope or a loop, without those of functions and classes in it."""
+    for node in ast.iter_child_nodes(scope):
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            yield node
+            yield from _own(node)
+
+
+def _functions(node: ast.AST, above: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """The functions in ``node``, each with its path there, as a selector has it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
+            path = f"{above}{child.name}"
+            if not isinstance(child, ast.ClassDef):
+                yield path, child
+            yield from _functions(child, f"{path}/")
+        else:
+            yield from _functions(child, above)
+
+
+def _is_update(node: ast.AST) -> bool:
+    """``w -= rate * g``, ``w[:] += x.T @ y``, ``w = w - rate * g``, ``np.subtract(w, rate * g, out=w)``."""
+    if isinstance(node, ast.AugAssign):
+        return _changes(node.op, node.value)
+    if isinstance(node, ast.Call):
+        out = next((key.value for key in node.keywords if key.arg == "out"), None)
+        return out is not None and _scales(node, _SCALING) and any(map(_same(out), node.args))
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+        value = node.value
+        return _changes(value.op, value.right) and any(map(_same(value.left), node.targets))
+    return False
+
+
+def _changes(how: ast.operator, value: ast.AST) -> bool:
+    """Whether a weight may be changed so; a sum of products may be any (``total += price * count``)."""
+    if isinstance(how, ast.Sub):
+        return _scales(value, _SCALING)
+    return isinstance(how, ast.Add) and _scales(value, (ast.MatMult,))
+
+
+def _scales(value: ast.AST, operators: tuple[type[ast.operator], ...]) -> bool:
+    return any(
+        isinstance(node, ast.BinOp) and isinstance(node.op, operators) for node in ast.walk(value)
+    )
+
+
+def _same(left: ast.AST) -> Callable[[ast.AST], bool]:
+    """Whether a node names what ``left`` names."""
+    name = ast.unparse(left)
+    return lambda node: isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == name
+
+
+def _of_iterable(loop: ast.AST, path: str) -> str | None:
+    """For a loop over a variable, or over the one that ``enumerate`` and its like are given."""
+    if not isinstance(loop, (ast.For, ast.AsyncFor)):
+        return None
+    iterable: ast.AST = loop.iter
+    while isinstance(iterable, ast.Call) and _name(iterable.func) in _AROUND and iterable.args:
+        iterable = iterable.args[0]
+    place = f"//{path} >" if path else "// >"
+    return f'ov.loader("{place} {iterable.id}")' if isinstance(iterable, ast.Name) else None
+
+
+def _name(function: ast.AST) -> str:
+    return str(getattr(function, "attr", getattr(function, "id", "")))
