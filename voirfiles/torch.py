@@ -73,6 +73,7 @@ def instrument_models(ov: Any) -> None:
     ov.region(
         "/torch.nn.modules.module/Module/_wrapped_call_impl",
         "forward",
+        when=_is_models,
         of=_model,
         what=lambda self, args, kwargs: _name_of(self),
         phase=_phase,
@@ -87,7 +88,7 @@ def instrument_gradients(ov: Any) -> None:
     """``backward`` in its three forms, and the loss it starts from as ``train/loss``."""
     tensor = "/torch._tensor/Tensor/backward"
     for where in (tensor, "/torch.autograd/backward", "/torch.autograd/grad"):
-        ov.region(where, "backward", outermost=True, device=True)
+        ov.region(where, "backward", when=_is_run, outermost=True, device=True)
     ov.value(tensor, "loss", task="train", get=_loss)
 
 
@@ -197,6 +198,21 @@ def _phase(self: Any, args: Any, kwargs: Any) -> str | None:
 
 _Tensor = torch.Tensor
 _records_gradients = torch.is_grad_enabled
+
+
+# --- compilers ------------------------------------------------------------------------------------
+
+_tracing: Any = getattr(getattr(torch, "_guards", None), "TracingContext", None)
+
+
+def _is_run() -> bool:
+    """Whether no compiler is at work: one that derives a graph for backward trains nothing."""
+    return _tracing is None or _tracing.try_get() is None
+
+
+def _is_models(self: Any, args: Any, kwargs: Any) -> bool:
+    """Whether it is no graph that a compiler has derived: those run for what was compiled."""
+    return "shape_env" not in self.__dict__
 
 
 # --- losses ---------------------------------------------------------------------------------------

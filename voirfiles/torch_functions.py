@@ -3,12 +3,16 @@
 A loss that is a function belongs to `forward`, as one that is a module does; so do the probabilities of
 distributions. Clipping and unscaling of gradients have regions of their own. Over RPC, what a
 `DistributedOptimizer` does is `optimizer`, and calls of other processes are `comm`. What the program itself
-steps and resets, and is no optimizer, is an environment: `env`.
+steps and resets, and is no optimizer, is an environment: `env`. What the program has compiled, and is
+neither a model nor an update of an optimizer, is `compiled`: nobody sees what it does inside.
 """
 
 from __future__ import annotations
 
+import os
+from types import CodeType, FunctionType, MethodType
 from typing import Any
+from weakref import ref
 
 import torch
 
@@ -94,6 +98,76 @@ def instrument_environments(ov: Any) -> None:
     about = {"of": lambda self: type(self), "what": lambda self: type(self).__name__}
     for method, when in (("step", [_is_environment, _is_observed]), ("reset", [_is_environment])):
         ov.region(f".{method}", "env", when=when, outermost=True, **about)
+
+
+def instrument_compiled(ov: Any) -> None:
+    """``optimizer`` where the function that was compiled is an update, ``compiled`` for any other."""
+
+    def loaded(module: Any) -> None:
+        around = module._TorchDynamoContext.__call__.__code__
+        inner = [each.co_name for each in around.co_consts if isinstance(each, CodeType)]
+        # The name until torch 2.8, and the one since.
+        [name] = {"_fn", "compile_wrapper"}.intersection(inner)
+        where = f"/torch._dynamo.eval_frame/_TorchDynamoContext/__call__/{name}"
+        ov.region(
+            where,
+            "optimizer",
+            when=lambda fn: _updated(fn) is not None,
+            of=lambda fn: _updated(fn),
+            what=lambda fn: f"compiled {type(_updated(fn)).__name__}",
+            outermost=True,
+            device=True,
+        )
+        ov.region(
+            where,
+            "compiled",
+            when=lambda fn: _updated(fn) is None and not _is_models(fn),
+            what=lambda fn: getattr(fn, "__name__", None),
+            outermost=True,
+            device=True,
+        )
+
+    ov.after_import("torch._dynamo.eval_frame", loaded)
+
+
+def _is_models(fn: Any) -> bool:
+    """Whether a model was compiled, which is `forward`: a method of it, or what Dynamo puts around it."""
+    if type(fn) is MethodType:
+        return isinstance(fn.__self__, torch.nn.Module)
+    return type(fn) is FunctionType and fn.__code__.co_filename.endswith(_DYNAMOS)
+
+
+_DYNAMOS = os.path.join("torch", "_dynamo", "external_utils.py")
+_updates: dict[int, tuple[Any, Any]] = {}
+"""By identity of a compiled function, which is watched and not kept, the optimizer that it steps."""
+
+
+def _updated(fn: Any) -> Any:
+    """The optimizer of which ``fn`` makes an update and does nothing else; None for any other function."""
+    key = id(fn)
+    known = _updates.get(key)
+    if known is None:
+        if type(fn) not in (FunctionType, MethodType):
+            return None
+        found = fn.__self__ if type(fn) is MethodType else _only_stepped(fn)
+        found = ref(found) if isinstance(found, torch.optim.Optimizer) else None
+        known = _updates[key] = ref(fn, lambda _: _updates.pop(key, None)), found
+    return known[1] and known[1]()
+
+
+def _only_stepped(fn: Any) -> Any:
+    """The optimizer that a function of the program refers to, where it refers to no model and no gradient."""
+    names = fn.__code__.co_names
+    used = [fn.__globals__[name] for name in names if name in fn.__globals__]
+    for cell in fn.__closure__ or ():
+        try:
+            used.append(cell.cell_contents)
+        except ValueError:  # it is not set yet
+            pass
+    found = [each for each in used if issubclass(type(each), torch.optim.Optimizer)]
+    more = any(issubclass(type(each), torch.nn.Module) for each in used)
+    trains = not {"backward", "grad"}.isdisjoint(names)
+    return found[0] if len(found) == 1 and "step" in names and not (more or trains) else None
 
 
 _kinds: dict[type, bool] = {}

@@ -159,8 +159,10 @@ def heaviest(loop: TrainingLoop, *names: str) -> Node | None:
 
 
 def is_compiled(loop: TrainingLoop) -> bool:
-    """Whether the model that takes most of a step was compiled, as far as that is seen."""
+    """Whether the model that takes most of a step, or more than it, was compiled, as far as that is seen."""
     node = heaviest(loop, "forward")
+    if heaviest(loop, "compiled"):
+        return True
     return bool(node and node.what and any(mark in node.what for mark in COMPILED))
 
 

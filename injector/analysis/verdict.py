@@ -32,12 +32,15 @@ DWARFS = 0.2
 """Of the run, what beside training is worth a word where it is longer than that."""
 BOOSTING = ("boost", "grow", "leaves")
 """What LightGBM, XGBoost and scikit-learn compute in compiled code."""
-COMPUTING = ("forward", "backward", "optimizer", "zero_grad", "clip_grad", "unscale", *BOOSTING)
+COMPUTING = (
+    "forward", "backward", "optimizer", "zero_grad", "clip_grad", "unscale", "compiled", *BOOSTING
+)  # fmt: skip
 FITTING = ("fit", "grow", "candidate")
 """A region with those that lie in it, be it in other threads."""
 UNSEEN = (
     "nothing was recorded inside that fit: the inside of one call of compiled code is not recorded"
 )
+UNCOUNTED = "steps inside of a compiled function are not recorded: whether it trains is not known"
 NOTHING_TRAINED = "no training steps were recorded: injector recognised no training in this program"
 _THRESHOLD = (
     "the verdict names the largest possible saving: all of a region, or a third of computing; "
@@ -155,6 +158,8 @@ def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
     if largest in BOOSTING:
         does = f"{largest}: the inside of compiled code is not recorded"
         share = shares[largest]
+    elif largest == "compiled":
+        does = "compiled functions, forward, backward and optimizer"
     text = f"{_percent(share)} of a step is {does}"
     text_of = ", ".join(f"{n} {_percent(shares[n])}" for n in parts if shares[n] >= 0.005)
     facts = [f"{text_of} of a step, whose median is {_time(evidence.loop.step.median)}"]
@@ -276,6 +281,8 @@ def nothing_trained(others: Sequence[Node] = ()) -> Verdict:
     first, *rest = (_spent(node) for node in found[:4])
     if found[0].name == whole and not any(node.name in parts for node in others):
         rest.append(UNSEEN)
+    if found[0].name == "compiled":
+        return Verdict("none", "info", first, (*rest, UNCOUNTED), "", advice.UNNAMED)
     return Verdict("none", "info", first, tuple(rest), "", ())
 
 

@@ -47,13 +47,13 @@ class Run:
 def run(tmp_path):
     """Run a program (text) with options of ours before it, and give the finished :class:`Run`."""
 
-    def start(program, *options, before=(), files=None, env=None, check=True):
+    def start(program, *options, before=(), after=(), files=None, env=None, check=True):
         for name, text in {"main.py": program, **(files or {})}.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(textwrap.dedent(text))
         command = [sys.executable, "-m", "injector", "run", "--runs", str(tmp_path / "runs")]
         done = subprocess.run(
-            [*command, *options, *before, "main.py"],
+            [*command, *options, *before, "main.py", *after],
             cwd=tmp_path,
             capture_output=True,
             text=True,
