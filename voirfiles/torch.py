@@ -211,8 +211,8 @@ def _is_run() -> bool:
 
 
 def _is_models(self: Any, args: Any, kwargs: Any) -> bool:
-    """Whether it is no graph that a compiler has derived: those run for what was compiled."""
-    return "shape_env" not in self.__dict__
+    """Whether it is no graph without weights, as compilers derive and run for what was compiled."""
+    return "_graph" not in self.__dict__ or bool(self._modules or self._parameters)
 
 
 # --- losses ---------------------------------------------------------------------------------------

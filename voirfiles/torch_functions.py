@@ -106,8 +106,7 @@ def instrument_compiled(ov: Any) -> None:
     def loaded(module: Any) -> None:
         around = module._TorchDynamoContext.__call__.__code__
         inner = [each.co_name for each in around.co_consts if isinstance(each, CodeType)]
-        # The name until torch 2.8, and the one since.
-        [name] = {"_fn", "compile_wrapper"}.intersection(inner)
+        name = "compile_wrapper" if "compile_wrapper" in inner else "_fn"  # torches differ
         where = f"/torch._dynamo.eval_frame/_TorchDynamoContext/__call__/{name}"
         ov.region(
             where,
