@@ -76,13 +76,15 @@ class BenchmarkChange:
     """How many each side has."""
     work: tuple[tuple[str, str, str], ...]
     """What differs in what was run: name, before, after."""
-    damage: tuple[str, ...]
-    """What of either side is damaged, lost or failed."""
+    damage_before: tuple[str, ...]
+    """What is damaged, lost or failed, as sentences."""
+    damage_after: tuple[str, ...]
     crowded: tuple[int, int]
     """In how many runs of each side other programs had processors that it could have used."""
     loops: tuple[LoopChange, ...]
-    unpaired: tuple[str, ...]
-    """Loops that only one side has, as sentences."""
+    only_before: tuple[str, ...]
+    """Loops that only one side has, by name."""
+    only_after: tuple[str, ...]
     totals: tuple[Change, ...]
 
 
@@ -93,8 +95,9 @@ class Comparison:
     before: str
     after: str
     benchmarks: tuple[BenchmarkChange, ...]
-    unpaired: tuple[str, ...]
-    """Benchmarks that only one side has, as sentences."""
+    only_before: tuple[str, ...]
+    """Benchmarks that only one side has, by name."""
+    only_after: tuple[str, ...]
     problems: tuple[str, ...]
 
     @property
@@ -105,33 +108,34 @@ class Comparison:
 
 def compare(before: Side, after: Side) -> Comparison:
     """What is named alike is compared; a single program with a single one, whatever their names are."""
-    pairs, unpaired = _pairs(before, after)
+    pairs, only = _pairs(before, after)
     headlines = sum(len(_paired(*runs)[0]) for _, runs in pairs)
     return Comparison(
         before.label,
         after.label,
         tuple(_benchmark(name, *runs, max(headlines, 1)) for name, runs in pairs),
-        tuple(unpaired),
+        *only,
         (*before.problems, *after.problems),
     )
 
 
 Runs = Sequence[RunFigures]
+Only = tuple[tuple[str, ...], tuple[str, ...]]
+"""Names that only the side before has, and only the side after."""
 
 
-def _pairs(before: Side, after: Side) -> tuple[list[tuple[str, tuple[Runs, Runs]]], list[str]]:
+def _pairs(before: Side, after: Side) -> tuple[list[tuple[str, tuple[Runs, Runs]]], Only]:
     one, two = before.benchmarks, after.benchmarks
     if len(one) == len(two) == 1:
         (first, mine), (second, others) = *one.items(), *two.items()
         name = first if first == second else f"{first} → {second}"
-        return [(name, (mine, others))], []
-    alone = [f"{name} is only in {before.label}" for name in one if name not in two]
-    alone += [f"{name} is only in {after.label}" for name in two if name not in one]
-    return [(name, (one[name], two[name])) for name in one if name in two], alone
+        return [(name, (mine, others))], ((), ())
+    only = tuple(each for each in one if each not in two), tuple(e for e in two if e not in one)
+    return [(name, (one[name], two[name])) for name in one if name in two], only
 
 
 def _benchmark(name: str, before: Runs, after: Runs, headlines: int) -> BenchmarkChange:
-    loops, alone = _paired(before, after)
+    loops, only = _paired(before, after)
     judge = _Judge(
         headlines, not any(len(side) == 1 and side[0].crowded for side in (before, after))
     )
@@ -139,10 +143,12 @@ def _benchmark(name: str, before: Runs, after: Runs, headlines: int) -> Benchmar
         name=name,
         runs=(len(before), len(after)),
         work=tuple(differences([run.work for run in before], [run.work for run in after])),
-        damage=tuple(_damage(before, after)),
+        damage_before=tuple(_damage("before", before)),
+        damage_after=tuple(_damage("after", after)),
         crowded=(_crowded(before), _crowded(after)),
         loops=tuple(_loop(label, *both, judge) for label, both in loops),
-        unpaired=tuple(alone),
+        only_before=only[0],
+        only_after=only[1],
         totals=tuple(_totals(before, after, judge)),
     )
 
@@ -175,11 +181,10 @@ def _crowded(runs: Runs) -> int:
     return sum(bool(run.crowded) for run in runs)
 
 
-def _damage(before: Runs, after: Runs) -> Iterable[str]:
-    for which, runs in (("before", before), ("after", after)):
-        for number, run in enumerate(runs):
-            who = f"{which}, run {number + 1}" if len(runs) > 1 else which
-            yield from (f"{who}: {text}" for text in (run.failed, *run.missing) if text)
+def _damage(which: str, runs: Runs) -> Iterable[str]:
+    for number, run in enumerate(runs):
+        who = f"{which}, run {number + 1}" if len(runs) > 1 else which
+        yield from (f"{who}: {text}" for text in (run.failed, *run.missing) if text)
 
 
 # --- loops ------------------------------------------------------------------------------------------
@@ -187,8 +192,8 @@ def _damage(before: Runs, after: Runs) -> Iterable[str]:
 Loops = Sequence[LoopFigures]
 
 
-def _paired(before: Runs, after: Runs) -> tuple[list[tuple[str, tuple[Loops, Loops]]], list[str]]:
-    """The loops that both sides have, of all of their runs; and as sentences those that one has.
+def _paired(before: Runs, after: Runs) -> tuple[list[tuple[str, tuple[Loops, Loops]]], Only]:
+    """The loops that both sides have, of all of their runs; and the names of those that one has.
 
     Lines move between commits: loops of a function are paired in their order, and a single loop is paired
     with a single one.
@@ -197,9 +202,11 @@ def _paired(before: Runs, after: Runs) -> tuple[list[tuple[str, tuple[Loops, Loo
     if len(one) == len(two) == 1:
         two = {next(iter(one)): next(iter(two.values()))}
     found = [(key, (one[key], two[key])) for key in one if key in two]
-    alone = [f"the loop {_name(key, one)} is only there before" for key in one if key not in two]
-    alone += [f"the loop {_name(key, two)} is only there after" for key in two if key not in one]
-    return [(_name(key, one), both) for key, both in found], alone
+    only = (
+        tuple(_name(key, one) for key in one if key not in two),
+        tuple(_name(key, two) for key in two if key not in one),
+    )
+    return [(_name(key, one), both) for key, both in found], only
 
 
 Key = tuple[str, str, int]

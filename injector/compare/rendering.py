@@ -170,13 +170,23 @@ def _missing(found: Comparison) -> list[str]:
     told = [
         f"{each.name}, {text}" if len(found.benchmarks) > 1 else text
         for each in found.benchmarks
-        for text in each.damage
+        for text in (*each.damage_before, *each.damage_after)
     ]
     return [*found.problems, *told]
 
 
 def _alone(found: Comparison) -> list[str]:
-    return [*found.unpaired, *(text for each in found.benchmarks for text in each.unpaired)]
+    """What only one side has, as sentences."""
+    return [
+        *(f"{name} is only in {found.before} (before)" for name in found.only_before),
+        *(f"{name} is only in {found.after} (after)" for name in found.only_after),
+        *(
+            f"the loop {name} is only there {which}"
+            for each in found.benchmarks
+            for which, names in (("before", each.only_before), ("after", each.only_after))
+            for name in names
+        ),
+    ]
 
 
 # --- forms ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import UserError
-from .comparison import RATE, TIME, UNITS, BenchmarkChange, Change, Comparison
+from .comparison import RATE, TIME, UNITS, Change, Comparison
 
 HELD, UNSURE, BROKEN = 0, 3, 4
 """Exit codes: within the threshold, cannot tell, confidently worse."""
@@ -82,16 +82,11 @@ def figures(comparison: Comparison) -> Iterator[tuple[str, Change]]:
 
 def _gone(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """What cannot be judged, since the side after lacks it or is damaged."""
-    for text in comparison.unpaired:
-        if text.endswith(f" is only in {comparison.before}"):
-            yield text.removesuffix(f" is only in {comparison.before}"), "it has not run"
+    yield from ((name, "it has not run") for name in comparison.only_before)
     for benchmark in comparison.benchmarks:
-        yield from ((benchmark.name, text) for text in _reasons(benchmark))
-
-
-def _reasons(benchmark: BenchmarkChange) -> Iterator[str]:
-    yield from (text for text in benchmark.unpaired if text.endswith("before"))
-    yield from (text for text in benchmark.damage if text.startswith("after"))
+        for name in benchmark.only_before:
+            yield benchmark.name, f"the loop {name} is only there before"
+        yield from ((benchmark.name, text) for text in benchmark.damage_after)
 
 
 def _outcome(each: Threshold, where: str, change: Change, places: int) -> Outcome:

@@ -71,15 +71,28 @@ def test_one_value_of_one_run_cannot_tell(count):
     assert codes("memory>5%", changed(EQUAL, count[0]), changed(WORSE, count[1])) == [UNSURE]
 
 
-def test_what_did_not_run_or_is_damaged_does_not_pass():
+@pytest.mark.parametrize("label", ["a", "after", "is only in before"])
+def test_what_did_not_run_or_is_damaged_does_not_pass(label):
+    """Whatever the sides are called, both alike too."""
     limit = [threshold("step_time>5%")]
-    both = side("a", x=changed(1.0), y=changed(1.0))
-    gone = judged(compare(both, side("b", x=changed(1.0))), limit)
+    both = side(label, x=changed(1.0), y=changed(1.0))
+    gone = judged(compare(both, side(label, x=changed(1.0))), limit)
     assert [(each.where, each.code) for each in gone] == [("x", HELD), ("y", UNSURE)]
-    gone = judged(compare(both, side("b", x=changed(1.0), z=changed(1.0))), limit)
+    gone = judged(compare(both, side(label, x=changed(1.0), z=changed(1.0))), limit)
     assert [(each.where, each.code) for each in gone] == [("x", HELD), ("y", UNSURE)]
-    damaged = side("b", x=changed(1.0, missing=("raw/x.spans is cut",)), y=changed(1.0))
+    damaged = side(label, x=changed(1.0, missing=("raw/x.spans is cut",)), y=changed(1.0))
     assert UNSURE in [each.code for each in judged(compare(both, damaged), limit)]
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_loop_that_went_away_does_not_pass(where):
+    random = np.random.default_rng(3)
+    loops = [loop(blocks(steps(random)), function=f"{name}.py:fit") for name in "abc"]
+    sides = {"before": [run(*loops[:2])], "after": [run(*loops[:2])]}
+    sides[where] = [run(*loops)]
+    found = compare(side("s", x=sides["before"]), side("s", x=sides["after"]))
+    sentences = [each.sentence for each in judged(found, [threshold("step_time>50%")])]
+    assert ("the loop c.py:fit is only there before" in sentences) == (where == "before")
 
 
 def test_all_places_are_judged_together():
