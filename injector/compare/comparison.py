@@ -38,10 +38,17 @@ class Change:
         """As a part of what it was: 0.05 for 5 % more."""
         return self.after / self.before - 1 if self.before else inf
 
-    def worse(self) -> tuple[float, float]:
-        """The interval of the change for the worse, as a part: (0.03, 0.08) is surely worse by 3 to 8 %."""
-        low, high = self.interval
-        if self.name in HIGHER_IS_BETTER:
+    def worse(self, comparisons: int = 0, falls: bool = False) -> tuple[float, float]:
+        """The interval of the change for the worse, as a part: (0.03, 0.08) is surely worse by 3 to 8 %.
+
+        With ``comparisons`` the one that holds for so many together, else that of the whole comparison.
+        ``falls``: less of it is worse, as it is of throughput anyway. An end is infinite where nothing can
+        be told.
+        """
+        low, high = (
+            self.ratio.interval(comparisons) if self.ratio and comparisons else self.interval
+        )
+        if falls or self.name in HIGHER_IS_BETTER:
             return 1 - high, 1 - low
         return low - 1, high - 1
 

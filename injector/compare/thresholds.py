@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import UserError
-from .comparison import RATE, TIME, UNITS, Change, Comparison
+from .comparison import TIME, UNITS, Change, Comparison
 
 HELD, UNSURE, BROKEN = 0, 3, 4
 """Exit codes: within the threshold, cannot tell, confidently worse."""
+_WIDE = 10.0
+"""As a part: an interval that reaches further, or has no end, tells a reader nothing."""
 _FORM = re.compile(r"\s*(?P<name>[^<>%]+?)\s*(?P<sign>[<>])\s*(?P<limit>[-+]?\d+(\.\d+)?)\s*%\s*")
 
 
@@ -90,25 +92,18 @@ def _gone(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def _outcome(each: Threshold, where: str, change: Change, places: int) -> Outcome:
-    low, high = _worse(each, change, places)
+    if each.falls and (change.name in {TIME, *UNITS} or change.unit == "s"):
+        raise UserError(f"--fail-on {each.text}: less {change.name} is better, not worse: use >")
+    low, high = change.worse(places, each.falls)
     if low > each.limit:
         return Outcome(each, where, BROKEN, f"worse by {_between(low, high)}")
+    if change.ratio is None:
+        return Outcome(each, where, UNSURE, "it is 0 on one side")
     if high <= each.limit:
         return Outcome(each, where, HELD, f"at most {high * 100:+.1f} % worse")
-    if low == -1 or high > 1e6:
+    if max(abs(low), abs(high)) > _WIDE:
         return Outcome(each, where, UNSURE, "too few runs and steps to tell")
     return Outcome(each, where, UNSURE, f"worse by {_between(low, high)}: more runs would tell")
-
-
-def _worse(each: Threshold, change: Change, places: int) -> tuple[float, float]:
-    if change.ratio is None:
-        return -1.0, float("inf")
-    low, high = change.ratio.interval(places)
-    known = change.name in {TIME, *UNITS} or change.unit == "s"
-    falling = change.name == RATE or (each.falls and not known)
-    if each.falls and known:
-        raise UserError(f"--fail-on {each.text}: less {change.name} is better, not worse: use >")
-    return (1 - high, 1 - low) if falling else (low - 1, high - 1)
 
 
 def _between(low: float, high: float) -> str:

@@ -95,6 +95,16 @@ def test_a_loop_that_went_away_does_not_pass(where):
     assert ("the loop c.py:fit is only there before" in sentences) == (where == "before")
 
 
+@pytest.mark.parametrize("name", ["step_time", "throughput", "io"])
+@pytest.mark.parametrize("limit", [0, 5, 99])
+def test_too_little_to_tell_is_said_in_words(name, limit):
+    before, after = ([run(loop(blocks(np.ones(2), {"io": 1.0})))] for _ in range(2))
+    [found] = judged(
+        compare(side("a", x=before), side("b", x=after)), [threshold(f"{name}>{limit}%")]
+    )
+    assert (found.code, found.sentence) == (UNSURE, "too few runs and steps to tell")
+
+
 def test_all_places_are_judged_together():
     """A hundred benchmarks that are the same: one of them looks slower by chance, and none fails."""
     names = [f"b{number}" for number in range(40)]
