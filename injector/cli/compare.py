@@ -6,22 +6,18 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
-from ..analysis.summary import summarise
-from ..analysis.wording import count
 from ..compare import comparison, rendering, sides, thresholds
-from ..compare.sides import RunFigures, Side
+from ..compare.sides import Side
 from ..errors import UserError
 from ..report.output import WIDTH, laid_out, show
-from ..store.folder import is_run, open_run, replace_file
+from ..store.folder import is_run, replace_file
 from ..suite.results.status import damage_of
 from .ending import failed
 from .opened import (
     DAMAGED,
     add_base,
     add_runs,
-    collected,
     is_suite,
     located,
     runs_in,
@@ -105,41 +101,15 @@ def _side(which: str, options: argparse.Namespace) -> Side:
     if os.path.isfile(which) and not is_run(which):
         return sides.load(which)
     if os.path.isdir(which) and not is_run(which) and not is_suite(which):
-        return _of_folder(which)
+        return sides.of_folder(which)
     path = located(which, options)
     label = os.path.basename(os.path.abspath(path))
     found = runs_in(path)
     if not found:
         raise UserError(f"{path}: nothing of this suite has run yet")
     lost = [f"{label}: {text}" for text in damage_of(path)] if is_suite(path) else []
-    return _of_runs(label, [(labels.get("benchmark", ""), each) for labels, each in found], lost)
-
-
-def _of_folder(folder: str) -> Side:
-    """Every run in ``folder``: those of one name are repeats of one program."""
-    paths = sorted(os.path.join(folder, name) for name in os.listdir(folder))
-    found = [("", path) for path in paths if is_run(path)]
-    if not found:
-        raise UserError(f"{folder}: neither a run, a suite nor a folder of runs")
-    return _of_runs(
-        f"{os.path.basename(os.path.abspath(folder))} ({count(len(found), 'run')})", found
-    )
-
-
-def _of_runs(label: str, found: Sequence[tuple[str, str]], problems: Sequence[str] = ()) -> Side:
-    """``found``: the name of each benchmark, where it has one, and the folder of a run of it."""
-    with ThreadPoolExecutor(2) as pool:  # columns are worked on without the interpreter's lock
-        read = list(pool.map(lambda each: _run(*each), found))
-    benchmarks: dict[str, list[RunFigures]] = {}
-    for name, figures in read:
-        benchmarks.setdefault(name, []).append(figures)
-    return Side(label, {name: tuple(runs) for name, runs in benchmarks.items()}, tuple(problems))
-
-
-def _run(name: str, path: str) -> tuple[str, RunFigures]:
-    with collected(open_run(path)) as run:
-        summary = summarise(run)
-        return name or summary.title, sides.figures_of(run, summary)
+    named = [(labels.get("benchmark", ""), each) for labels, each in found]
+    return sides.of_runs(label, named, lost)
 
 
 def _format(options: argparse.Namespace) -> str:

@@ -6,13 +6,16 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..analysis.profile import Blocks, SourceLine, TrainingLoop
-from ..analysis.summary import Summary
+from ..analysis.summary import Summary, summarise
+from ..analysis.wording import count
+from ..bus.opening import collected
 from ..errors import UserError
-from ..store.folder import Run, replace_file
+from ..store.folder import Run, is_run, open_run, replace_file
 from .work import work_of
 
 SCHEMA = 1
@@ -61,6 +64,38 @@ class Side:
     benchmarks: Mapping[str, tuple[RunFigures, ...]]
     """By name, its runs."""
     problems: tuple[str, ...] = field(default=())
+
+
+def of_folder(folder: str) -> Side:
+    """Every run in ``folder``: those of one name are repeats of one program.
+
+    Raises UserError where there is none, OSError.
+    """
+    paths = sorted(os.path.join(folder, name) for name in os.listdir(folder))
+    found = [("", path) for path in paths if is_run(path)]
+    if not found:
+        raise UserError(f"{folder}: neither a run, a suite nor a folder of runs")
+    name = os.path.basename(os.path.abspath(folder))
+    return of_runs(f"{name} ({count(len(found), 'run')})", found)
+
+
+def of_runs(label: str, found: Sequence[tuple[str, str]], problems: Sequence[str] = ()) -> Side:
+    """``found``: the name of each benchmark, where it has one, and the folder of a run of it.
+
+    Raises UserError, OSError.
+    """
+    with ThreadPoolExecutor(2) as pool:  # columns are worked on without the interpreter's lock
+        read = list(pool.map(lambda each: _named_figures(*each), found))
+    benchmarks: dict[str, list[RunFigures]] = {}
+    for name, figures in read:
+        benchmarks.setdefault(name, []).append(figures)
+    return Side(label, {name: tuple(runs) for name, runs in benchmarks.items()}, tuple(problems))
+
+
+def _named_figures(name: str, path: str) -> tuple[str, RunFigures]:
+    with collected(open_run(path)) as run:
+        summary = summarise(run)
+        return name or summary.title, figures_of(run, summary)
 
 
 def figures_of(run: Run, summary: Summary) -> RunFigures:
