@@ -21,7 +21,7 @@ MAY_KNOW = {
     "probe": set(),
     "store": set(),
     "bus": {"store"},
-    "measure": {"probe", "bus"},
+    "measure": {"probe", "bus", "store"},
     "overseer": {"rewrite", "probe", "measure", "bus"},
     "reaper": set(),
     "launch": {"bus", "overseer", "reaper", "rewrite"},

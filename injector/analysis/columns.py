@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..store import packed
+from ..store import spans
 from ..store.folder import Damage, Run, check_schema, read_records
-from ..store.layout import SPANS_SUFFIX
 from .profile import SourceLine
 
 Ints = npt.NDArray[np.int64]
@@ -74,11 +73,11 @@ class RecordedProcess:
 
     @property
     def spans_path(self) -> str:
-        return self.path[: -len(".log")] + SPANS_SUFFIX
+        return self.path[: -len(".log")] + spans.SUFFIX
 
     def has_spans(self) -> bool:
         """Whether at least one row may have been written."""
-        return packed.count(self.spans_path) > 0
+        return spans.count(self.spans_path) > 0
 
 
 @dataclass
@@ -212,13 +211,13 @@ def _place(data: object) -> SourceLine | None:
 
 def read_rows(source: RecordedProcess) -> SpanColumns:
     """The spans of ``source``, without gaps, truncated ends and damaged rows. Raises OSError."""
-    room = packed.count(source.spans_path)
+    room = spans.count(source.spans_path)
     start, end, payload = (np.empty(room, np.int64) for _ in range(3))
     site = np.empty(room, np.int32)
     known = np.zeros(1 + max(source.sites, default=0), np.bool_)
     known[list(source.sites)] = True
     count = unknown = 0
-    for block in packed.blocks(source.spans_path):
+    for block in spans.arrays(source.spans_path):
         written = block[:, 3] != 0
         number = np.where((block[:, 3] > 0) & (block[:, 3] < len(known)), block[:, 3], 0)
         fine = known[number] & (block[:, 1] >= block[:, 0]) & (block[:, 0] > -(2**62))

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..store.spans import unpack
 from .arrays import ExcludedIntervals, counts, owners
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
 from .steps import TrackSteps
-from .tables import counted
 from .tracks import Landmarks
 
 _USUAL = 0.5
@@ -92,7 +92,7 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
     found = np.zeros(len(passes), np.bool_)
     if not (len(iterations.free) and len(passes) and len(marks.learnt)):
         return found
-    trained, _ = counted(track.payload[marks.learnt])
+    trained, _ = unpack(track.payload[marks.learnt])
     if not len(trained):
         return found
     usual = np.median(trained)
@@ -104,7 +104,7 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
             continue
         first, last = np.searchsorted(calls, (passes.start[mine], passes.end[mine]))
         seen = np.concatenate([marks.tried[a:b] for a, b in zip(first, last, strict=True)])
-        sizes, _ = counted(track.payload[seen])
+        sizes, _ = unpack(track.payload[seen])
         if len(sizes) and np.median(sizes) < usual:
             found[mine] = passes.start[mine] < moments[-1]
     return found

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..store.layout import gives
+from ..store.spans import gives
 from .arrays import exceptional, median_of
 from .machines import HostUsage
 from .making import LargestGap, Making

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..store.spans import unpack
 from .arrays import ExcludedIntervals, owners
 from .columns import Ints
 from .steps import TrackSteps
-from .tables import counted
 from .tracks import Landmarks
 
 _MOSTLY = 0.75
@@ -66,7 +66,7 @@ def _called(
         step = owners(steps.start, steps.end, track.start[rows])
         rows, step = rows[step >= 0], step[step >= 0]
         if len(rows):
-            items, tokens = counted(track.payload[rows])
+            items, tokens = unpack(track.payload[rows])
             return _items(_summed(marks, steps, rows, step, items),
                           _summed(marks, steps, rows, step, tokens)), rows  # fmt: skip
     return None, marks.learnt[:0]
@@ -142,7 +142,7 @@ def _drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> 
     loader = track.table(lambda site: -1 if site.of is None else site.of)[rows]
     first = np.searchsorted(step, np.arange(len(steps)))
     leading = np.bincount(loader[first[first < len(rows)]] + 1).argmax() - 1
-    items = counted(track.payload[rows])[0]
+    items = unpack(track.payload[rows])[0]
     mine = loader == leading
     number = np.bincount(step[mine], minlength=len(steps))
     if not items.all() or np.mean(number > 0) < 0.5:
@@ -227,7 +227,7 @@ def _of_steps(marks: Landmarks, steps: TrackSteps) -> Items | None:
     step = owners(steps.start, steps.end, track.start[rows])
     items, tokens = (
         np.bincount(step[step >= 0], each[step >= 0], len(steps)).astype(np.int64)
-        for each in counted(track.payload[rows])
+        for each in unpack(track.payload[rows])
     )
     if all(track.sites[site].payload == "counted" for site in np.unique(track.site[rows]).tolist()):
         # Counted by the shape of what a loader gave, which itself may say how many it drew.
@@ -235,7 +235,7 @@ def _of_steps(marks: Landmarks, steps: TrackSteps) -> Items | None:
             track.flags(lambda site: site.region == "io" and site.payload == "items")
         )
         owner = owners(steps.start, steps.end, track.start[inner])
-        drawn = counted(track.payload[inner[owner >= 0]])[0]
+        drawn = unpack(track.payload[inner[owner >= 0]])[0]
         sums = np.bincount(owner[owner >= 0], drawn, len(steps)).astype(np.int64)
         items = sums if (sums > 0).all() else items
     return _items(items, tokens) if items.any() or tokens.any() else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..store.layout import is_loaders
+from ..store.spans import is_loaders
 from .arrays import among, counts
 from .columns import CallSite, Flags, Ints
 from .tracks import Landmarks, Track

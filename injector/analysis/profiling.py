@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..store import packed
+from ..store import spans
 from ..store.folder import Run
 from .arrays import median_of
 from .columns import SECOND, CallSite, RecordedProcess, SpanColumns, read_rows, sources
@@ -170,7 +170,7 @@ def ranks_of(
     for each in found:
         source = sources[each.process]
         if each.last is not None:
-            opened = (source.sites.get(number) for number in packed.opened(source.spans_path))
+            opened = (source.sites.get(number) for number in spans.opened(source.spans_path))
             each.opened = tuple(_call(site) for site in opened if site is not None)
         mine = [trace for trace in traces if trace.source is source]
         if mine:

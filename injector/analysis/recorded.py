@@ -16,8 +16,8 @@ from itertools import pairwise
 from math import fsum, inf, isfinite, nan, sqrt
 from typing import Any
 
+from ..store import spans
 from ..store.folder import Damage, Run, read_events
-from ..store.layout import SPANS_SUFFIX
 from .profile import Statistics
 
 Origin = Callable[[int, float], str]
@@ -278,7 +278,7 @@ def _region(key: tuple[str, str], sample: _Sample) -> TimedRegion | None:
 def _origin(run: Run) -> Origin | None:
     """Which of several things a loss is of; None where there is but one."""
     raw = os.path.join(run.path, "raw")
-    if not (os.path.isdir(raw) and any(SPANS_SUFFIX in name for name in os.listdir(raw))):
+    if not (os.path.isdir(raw) and any(spans.SUFFIX in name for name in os.listdir(raw))):
         return None
     from .columns import SECOND, read_rows, sources  # numpy is only loaded for runs that need it
 

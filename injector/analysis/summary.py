@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from math import isfinite, isnan
 from typing import Any
 
-from ..store import packed
+from ..store import spans
 from ..store.folder import Run, write_info
-from ..store.layout import SPANS_SUFFIX
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
 from .profile import Profile, RankOutcome, SourceLine, TrainingLoop
@@ -143,7 +142,7 @@ def has_spans(folder: str) -> bool:
         names = os.listdir(os.path.join(folder, "raw"))
     except OSError:
         return False
-    return any(name.endswith((SPANS_SUFFIX, packed.SUFFIX)) for name in names)
+    return any(name.endswith((spans.SUFFIX, spans.PACKED)) for name in names)
 
 
 def _profile(

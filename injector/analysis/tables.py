@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ..store.layout import ITEMS_BITS, ITEMS_MASK, WAIT, gives
+from ..store.spans import WAIT, gives
 from .arrays import ExcludedIntervals
 from .columns import SECOND, CallSite, Flags, Ints
 from .profile import READING, SourceLine
@@ -356,8 +356,3 @@ def add_device(table: Table, track: Track, pieces: Pieces, device: Track, thread
 
 def _cause(site: CallSite) -> tuple[object, ...]:
     return site.region, site.place, site.of, site.phase, site.thread
-
-
-def counted(payload: Ints) -> tuple[Ints, Ints]:
-    """Items and tokens."""
-    return payload & ITEMS_MASK, payload >> ITEMS_BITS

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..store.spans import unpack
 from .arrays import ExcludedIntervals, among, counts, owners
 from .columns import SECOND, CallSite, Ints, RecordedProcess
 from .evaluation import Passes
 from .profile import SourceLine, TimeSegment
-from .tables import counted
 from .traces import LoopTrace, Thread
 from .wording import line_of
 
@@ -166,12 +166,12 @@ def _playing(thread: Thread) -> Ints:
     track, marks = thread.track, thread.marks
     found = [track.region("env")]
     trained = marks.trained if len(marks.trained) else marks.learnt
-    usual = np.median(counted(track.payload[trained])[0]) if len(trained) else 0
+    usual = np.median(unpack(track.payload[trained])[0]) if len(trained) else 0
     first = track.start[marks.updates[0]] if len(marks.updates) else 0
     for site in np.unique(track.site[marks.forward]).tolist():
         rows = marks.forward[track.site[marks.forward] == site]
         outside = owners(thread.steps.start, thread.steps.end, track.start[rows]) < 0
-        seen = np.median(counted(track.payload[rows])[0])
+        seen = np.median(unpack(track.payload[rows])[0])
         if track.start[rows[0]] < first and seen < usual and outside.mean() > 0.5:
             found.append(rows)
     return np.sort(np.concatenate(found))

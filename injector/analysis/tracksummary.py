@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..store.spans import unpack
 from .arrays import ExcludedIntervals, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .evaluation import Passes
 from .items import contradicts, evaluated, fits
 from .making import LargestGap, largest_gap
 from .profile import Evaluation, Node, SourceLine
-from .tables import Seconds, counted
+from .tables import Seconds
 from .timeline import Sum, between_them
 from .traces import LoopTrace, Thread
 from .tracks import STRUCTURE
@@ -120,7 +121,7 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     track, losses = thread.track, rows
     rows = evaluated(thread.marks, rows)
     losses = np.setdiff1d(losses, rows)
-    items = counted(track.payload[rows])[0]
+    items = unpack(track.payload[rows])[0]
     model = track.table(lambda site: -1 if site.of is None else site.of)[rows]
     # One of a loader that is a batch ahead comes after it ran dry.
     begun = np.sort(np.concatenate((thread.marks.fetches, thread.marks.ends)))
@@ -143,7 +144,7 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     before.append((best, calls))
     calls = sum(number for _, number in before)
     best = sum(found for found, _ in before) if all(found for found, _ in before) else 0
-    drawn = counted(track.payload[fetches])[0]
+    drawn = unpack(track.payload[fetches])[0]
     if len(drawn) and drawn.all():
         loader = track.table(lambda site: -1 if site.of is None else site.of)[fetches]
         used = np.isin(fetches, begun[batch[batch > 0] - 1])
@@ -159,7 +160,7 @@ def _is_contradicted(payload: Ints, calls: Ints, losses: Ints) -> bool:
     """Whether the losses after the ``calls`` of a model say another number of items."""
     after = np.searchsorted(losses, calls)
     known = after < len(losses)
-    model, loss = counted(payload[calls[known]])[0], counted(payload[losses[after[known]]])[0]
+    model, loss = unpack(payload[calls[known]])[0], unpack(payload[losses[after[known]]])[0]
     both = (model > 0) & (loss > 0)
     model, loss = model[both], loss[both]
     return not fits(model, loss) and contradicts(model, loss)

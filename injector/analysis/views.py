@@ -12,6 +12,7 @@ import numpy as np
 
 from ..store.folder import Damage, Run, read_events
 from ..store.place import default_runs
+from ..store.spans import unpack
 from . import monitored
 from .arrays import owners
 from .columns import SECOND, CallSite, Ints, RecordedProcess, SpanColumns, read_rows, sources
@@ -19,7 +20,6 @@ from .loops import grouped
 from .query import Columns, View, Words, joined, length
 from .recorded import CONTEXT, number
 from .runs import Listed, listed, one
-from .tables import counted
 from .traces import LoopTrace, threads_of, traces_of
 from .tracks import lookup
 
@@ -280,7 +280,7 @@ _REGIONS = ("process", "rank", "attempt", "host", *_TEXTS, *_NUMBERS)
 def _regions(source: RecordedProcess) -> dict[str, Any]:
     rows = read_rows(source)
     n = len(rows.start)
-    items, tokens = counted(rows.payload)
+    items, tokens = unpack(rows.payload)
     line = lookup(source.sites, lambda s: s.place.line if s.place else -1)[rows.site]
     kind = lookup(source.sites, lambda site: _PAYLOADS.get(site.payload or "", 0))[rows.site]
     return {

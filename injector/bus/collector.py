@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..schema import SCHEMA
+from ..store.event import line_of
 from ..store.folder import replace_file, write_info
 from ..store.place import clean_name
 from ..store.seal import seal
 from . import sampled, surroundings
 from .endings import Endings, Gone, seen
-from .event import line_of
 from .inbox import SUFFIX
 from .merge import Merged, Record
 from .tally import Tally, warnings

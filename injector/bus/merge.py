@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..store import series, spans
 from ..store.folder import Damage, check_schema, read_records
-from . import series, spans
 from .steps import Steps
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from json import loads
 from typing import Any, NamedTuple
 
-from . import spans
+from ..store import spans
 
 MOST = 4_096
 """Events for one task of one process."""
@@ -123,20 +123,13 @@ class Steps:
         return sorted(found, key=lambda step: step.end)
 
     def _read(self, path: str, wanted: set[int]) -> Iterator[tuple[int, int, int, int]]:
-        with open(path, "rb") as file:
-            file.seek(spans.HEADER)
-            while content := file.read(_BLOCK):
-                rows = array("q")
-                rows.frombytes(content[: len(content) // spans.ROW * spans.ROW])
-                sites = rows[3::4]
-                self.last = max(self.last, max(rows[1::4], default=0))
-                self.rows += len(sites) - sites.count(0)
-                if wanted.isdisjoint(sites):
-                    continue
-                for at, site in enumerate(sites):
-                    if site in wanted:
-                        start, end, payload = rows[4 * at : 4 * at + 3]
-                        yield start, end, payload, site
+        for content in spans.blocks(path, _BLOCK):
+            rows = array("q", content)
+            sites = rows[3::4]
+            self.last = max(self.last, max(rows[1::4], default=0))
+            self.rows += len(sites) - sites.count(0)
+            if not wanted.isdisjoint(sites):
+                yield from (row for row in spans.rows(content) if row[3] in wanted)
 
     def _take(self, start: int, end: int, payload: int, number: int) -> None:
         site = self._sites[number]

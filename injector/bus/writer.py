@@ -12,9 +12,9 @@ import os
 from _thread import RLock
 from time import monotonic_ns
 
-from .event import line as make_line
-from .event import lost_line, process_line, value_line
-from .window import Window, allocate
+from ..store.event import line as make_line
+from ..store.event import lost_line, process_line, value_line
+from ..store.window import Window, allocate
 
 TYPE_CHECKING = False  # typing itself is not imported: every process of every program pays for it
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..errors import UserError
 from ..report.segments import size
-from ..store.packed import pack
+from ..store.seal import pack
 from .ending import failed
 from .opened import add_base, add_run, located, runs_in
 

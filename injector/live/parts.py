@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..analysis.outcomes import RegionCall
 from ..analysis.profile import SourceLine
-from ..store.layout import WAIT, gives, is_loaders
+from ..store.spans import WAIT, gives, is_loaders
 
 TRAIN, EVALUATION = "train", "evaluation"
 FETCHING = ("io", "io.end")

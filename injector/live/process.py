@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
 from ..bus.endings import error_of
 from ..measure.pace import ThreadSteps
-from ..store.layout import ITEMS_MASK
+from ..store.spans import ITEMS
 from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
 from .position import LoopPositions
 
@@ -128,14 +128,14 @@ class LiveProcess:
 
     def _span(self, start: int, end: int, payload: int, kind: SiteKind) -> None:
         if kind.region == "step":
-            self._explicit_step(start, end, payload & ITEMS_MASK, kind.task)
+            self._explicit_step(start, end, payload & ITEMS, kind.task)
         else:
             progress = self._progress(kind.task)
             progress.went_on(start, end)
             if kind.region == "forward":
-                self._forward(progress, kind, payload & ITEMS_MASK)
+                self._forward(progress, kind, payload & ITEMS)
             elif payload and kind.region == "io":
-                self._fetched.setdefault(kind.source, []).append(payload & ITEMS_MASK)
+                self._fetched.setdefault(kind.source, []).append(payload & ITEMS)
         self._part(start, end, kind)
         if kind.region == "io.start":
             self.positions.begin(kind.source)

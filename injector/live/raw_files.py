@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..bus.mapped import HEADER
+from ..store import spans
+from ..store.mapped import HEADER
 
-ROW = struct.Struct("=4q")
 AT_ONCE = 1 << 22
 """Bytes read of one file in one turn: a follower that comes late catches up in several."""
 LOGS = (".log", ".monitor")
@@ -20,7 +19,7 @@ class NewSpans(NamedTuple):
     """New rows of a process: start, end (ns of the monotonic clock), payload, site."""
 
     process: str
-    rows: list[tuple[int, int, int, int]]
+    rows: list[spans.Row]
 
 
 class NewRecord(NamedTuple):
@@ -46,15 +45,15 @@ class Follower:
 
     def poll(self) -> Iterator[NewRecord | NewSpans]:
         """What was written since the last time."""
-        spans = {name: self._grown(name) for name in self._names() if name.endswith(".spans")}
+        grown = {name: self._grown(name) for name in self._names() if name.endswith(spans.SUFFIX)}
         for name in self._names():
             if name.endswith(LOGS):
                 yield from _records(name, self._file(name, 0).lines())
-        for name, rows in spans.items():
+        for name, rows in grown.items():
             if rows:
                 yield NewSpans(_process(name), rows)
 
-    def _grown(self, name: str) -> list[tuple[int, int, int, int]]:
+    def _grown(self, name: str) -> list[spans.Row]:
         # Before the logs are read: a site that these rows name is in the log by then.
         return self._file(name, HEADER).rows()
 
@@ -116,24 +115,20 @@ class _File:
         self._at += end
         return [line.strip(b"\0 ") for line in content[:end].split(b"\n") if line.strip(b"\0 ")]
 
-    def rows(self) -> list[tuple[int, int, int, int]]:
+    def rows(self) -> list[spans.Row]:
         """New whole rows, up to one that is still being written."""
-        content = self._read()
-        content = content[: len(content) // ROW.size * ROW.size]
-        rows: list[tuple[int, int, int, int]] = []
-        taken = 0
-        for at, row in enumerate(ROW.iter_unpack(content)):
-            if row[3]:
-                rows.append(row)
-                taken = at + 1
+        found = list(spans.rows(self._read()))
+        while found and not found[-1][3]:
+            found.pop()
+        rows, taken = [row for row in found if row[3]], len(found)
         unwritten = taken - len(rows)
         # A row before others that is not there yet belongs to a thread that is just writing it: it is
         # waited for once, and given up then.
         if unwritten and unwritten != self._unwritten:
             self._unwritten = unwritten
-            first = next(at for at, row in enumerate(ROW.iter_unpack(content)) if not row[3])
-            rows, taken = rows[:first], first
+            taken = next(at for at, row in enumerate(found) if not row[3])
+            rows = rows[:taken]
         else:
             self._unwritten = 0
-        self._at += taken * ROW.size
+        self._at += taken * spans.ROW
         return rows

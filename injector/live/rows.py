@@ -13,7 +13,7 @@ from ..analysis.outcomes import (
     own,
     predicate,
 )
-from ..bus import spans
+from ..store import spans
 from .parts import EVALUATION, TRAIN, TaskProgress
 from .process import LiveProcess
 from .snapshot import Speed, TaskRow

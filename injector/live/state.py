@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..bus import series
+from ..store import series
 from .parts import WINDOW
 from .position import LoopPosition
 from .process import LiveProcess

@@ -7,9 +7,9 @@ from _thread import get_ident
 from os import getpid
 from time import monotonic_ns, perf_counter_ns
 
-from ..bus.series import SeriesFile
 from ..errors import UserError
 from ..probe import Point, points, stored_call
+from ..store.series import SeriesFile
 from . import loader as loaders
 from . import user
 from .late import Late

@@ -10,8 +10,8 @@ import os
 import time
 from _thread import start_new_thread
 
-from ..bus.spans import is_loaders
 from ..probe import StopProgram
+from ..store.spans import is_loaders
 from .agree import SharedStep
 from .pace import Pace
 from .regions import EXHAUSTED, FETCH

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..bus.spans import ITEMS, TOKENS, SpanFile
 from ..errors import UserError
 from ..probe import (
     MISSING,
@@ -15,6 +14,7 @@ from ..probe import (
     publish_calls,
     publish_method,
 )
+from ..store.spans import ITEMS, TOKENS, SpanFile
 from .asked import RESULT, Answer, variables
 from .marks import Marks
 from .sites import Sites

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..bus.spans import ITEMS, pack
 from ..probe import StopProgram, compiled, request_stop
+from ..store.spans import ITEMS, pack
 from .items import count_items, counter
 from .regions import EXHAUSTED, FETCH
 

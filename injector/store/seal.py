@@ -12,13 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from ..errors import UserError
+from . import series, spans
+from .folder import read_info, write_info
+
 PIECE = 1024
 """Bytes of the smallest piece that has a checksum of its own."""
 PIECES = 256
 """A file has at most so many: pieces of larger files are larger."""
 LINES = (".log", ".monitor", ".sent")
 """Of files of JSON lines."""
-SUFFIXES = (*LINES, ".spans", ".spans.parquet", ".values")
+SUFFIXES = (*LINES, spans.SUFFIX, spans.PACKED, series.SUFFIX)
 """Of the files in ``raw/`` that readers look at."""
 _INDIVISIBLE = ".parquet"
 """A file of this kind cannot be read in part."""
@@ -152,3 +156,31 @@ def _salvage(path: str, size: int, bad: frozenset[int], target: str) -> None:
                 file.seek(number * piece_of(size))
                 file.write(piece)
         file.truncate(size)
+
+
+def pack(folder: str) -> tuple[int, int]:
+    """Pack every file of spans of the run in ``folder``; its size in bytes before and after.
+
+    Files are replaced when the packed form of all is whole. Raises UserError for a run that has not
+    ended, that is damaged, or that a later version wrote; OSError.
+    """
+    info = read_info(folder)
+    if not info:
+        raise UserError(
+            f"{folder}: this run still goes on, or was never collected: it cannot be packed"
+        )
+    found = flaws(folder, info.get("files") or {}) if "files" in info else []
+    if found:
+        said = "; ".join(flaw.sentence for flaw in found[:3])
+        raise UserError(f"{folder}: this run is damaged and cannot be packed: {said}")
+    paths = [os.path.join(folder, name) for name in names(folder) if name.endswith(spans.SUFFIX)]
+    for path in paths:
+        spans.pack_file(path)
+    if paths and "files" in info:
+        kept = {k: v for k, v in info["files"].items() if not k.endswith(spans.SUFFIX)}
+        new = [os.path.relpath(spans.packed_path(path), folder) for path in paths]
+        write_info(folder, {**info, "files": {**kept, **seal(folder, new)}})
+    before = sum(os.path.getsize(path) for path in paths)
+    for path in paths:
+        os.unlink(path)
+    return before, sum(os.path.getsize(spans.packed_path(path)) for path in paths)

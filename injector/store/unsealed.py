@@ -13,17 +13,9 @@ import shutil
 from typing import Any
 
 from ..errors import UserError
-from . import packed
+from . import series, spans
 from .folder import LONGEST
-from .layout import (
-    SPANS_COLUMNS,
-    SPANS_HEADER,
-    SPANS_ROW,
-    SPANS_SUFFIX,
-    SPANS_TITLE,
-    VALUES_SUFFIX,
-    ends,
-)
+from .mapped import HEADER, TITLE, ends
 from .seal import LINES, names
 from .shapes import HIGHEST, makes_sense
 
@@ -55,11 +47,11 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
                 flaw = _lines(path, target, told[name])
             elif stem + ".log" not in told:
                 flaw = f"the log of its process, {stem}.log, is missing"
-            elif name.endswith(SPANS_SUFFIX):
+            elif name.endswith(spans.SUFFIX):
                 flaw = _spans(path, target, told[stem + ".log"])
-            elif name.endswith(packed.SUFFIX):
+            elif name.endswith(spans.PACKED):
                 flaw = _packed_spans(path, target, told[stem + ".log"])
-            elif name.endswith(VALUES_SUFFIX):
+            elif name.endswith(series.SUFFIX):
                 flaw = _values(path, target)
             else:
                 flaw = ""
@@ -70,18 +62,18 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
         elif not os.path.exists(target):
             os.symlink(os.path.abspath(path), target)
     return said + [
-        f"{_stem(name)}{SPANS_SUFFIX} is missing"
+        f"{_stem(name)}{spans.SUFFIX} is missing"
         for name, log in told.items()
-        if log.sites and not any(each.startswith(_stem(name) + SPANS_SUFFIX) for each in raw)
+        if log.sites and not any(each.startswith(_stem(name) + spans.SUFFIX) for each in raw)
     ]
 
 
 def _stem(name: str) -> str:
     """Of ``raw/HOST.PID.log`` and what lies beside it the part before that."""
-    for suffix in (*LINES, SPANS_SUFFIX, packed.SUFFIX):
+    for suffix in (*LINES, spans.SUFFIX, spans.PACKED):
         if name.endswith(suffix):
             return name[: -len(suffix)]
-    return name[: -len(VALUES_SUFFIX)].rpartition(".")[0]
+    return name[: -len(series.SUFFIX)].rpartition(".")[0]
 
 
 class _Told:
@@ -164,17 +156,17 @@ def _spans(path: str, target: str, log: _Told) -> str:
     if not size:
         return "it is empty"
     used = _used(path)
-    with open(path, "rb") as file, open(target, "wb") as out:
-        header = file.read(SPANS_HEADER)
-        out.write(header.ljust(SPANS_HEADER, b"\0"))
-        while content := file.read(min(_AT_ONCE, used - file.tell())):
-            usable = content[: len(content) // SPANS_ROW * SPANS_ROW]
-            rows = np.frombuffer(usable, np.int64).reshape(-1, SPANS_COLUMNS).copy()
+    with open(path, "rb") as file:
+        header = file.read(HEADER)
+    with open(target, "wb") as out:
+        out.write(header.ljust(HEADER, b"\0"))
+        for content in spans.blocks(path, _AT_ONCE, used):
+            rows = np.frombuffer(content, np.int64).reshape(-1, len(spans.COLUMNS)).copy()
             strange = log.strange(rows)
             rows[strange] = 0
             odd += int(strange.sum())
             out.write(rows.tobytes())
-    problems = _of_mapped(header, "spans", SPANS_SUFFIX, size)
+    problems = _of_mapped(header, "spans", spans.LARGEST, size)
     if odd:
         problems.append(f"{odd} of its spans make no sense and are left out")
     return _judged(problems, target)
@@ -184,7 +176,7 @@ def _packed_spans(path: str, target: str, log: _Told) -> str:
     """Keep a packed file if all of it can be read and none of its spans is impossible."""
     try:
         odd = sum(
-            int(log.strange(block).sum()) for block in packed.blocks(_stem(path) + SPANS_SUFFIX)
+            int(log.strange(block).sum()) for block in spans.arrays(_stem(path) + spans.SUFFIX)
         )
     except UserError:  # without pyarrow nobody reads it
         return ""
@@ -197,13 +189,13 @@ def _values(path: str, target: str) -> str:
     """Keep the values whose times can be."""
     import numpy as np
 
-    size, odd, before, used = os.path.getsize(path), 0, SPANS_HEADER, _used(path)
+    size, odd, before, used = os.path.getsize(path), 0, HEADER, _used(path)
     if not size:
         return "it is empty"
     with open(path, "rb") as file, open(target, "wb") as out:
-        header = file.read(SPANS_HEADER)
+        header = file.read(HEADER)
         out.write(header)
-        for end in ends(VALUES_SUFFIX, size):
+        for end in ends(size, series.LARGEST):
             if before >= used:
                 break
             content = file.read(end - before)
@@ -214,7 +206,7 @@ def _values(path: str, target: str) -> str:
             odd += int(strange.sum())
             out.write(times.tobytes() + content[half:])
             before = end
-    problems = _of_mapped(header, "series", VALUES_SUFFIX, size)
+    problems = _of_mapped(header, "series", series.LARGEST, size)
     if odd:
         problems.append(f"{odd} of its values have times that cannot be and are left out")
     return _judged(problems, target)
@@ -233,12 +225,12 @@ def _used(path: str) -> int:
         os.close(fd)
 
 
-def _of_mapped(header: bytes, event: str, suffix: str, size: int) -> list[str]:
-    record = _record(header[:SPANS_TITLE].rstrip(b"\0 \n"))
+def _of_mapped(header: bytes, event: str, largest: int, size: int) -> list[str]:
+    record = _record(header[:TITLE].rstrip(b"\0 \n"))
     problems = []
     if record is None or record["event"] != event:
         problems.append("its first line does not say what it is")
-    if size not in ends(suffix, size):
+    if size not in ends(size, largest):
         problems.append(
             "it does not end where such a file ends: it was cut, or something was added"
         )

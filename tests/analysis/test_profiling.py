@@ -182,13 +182,6 @@ def test_a_regular_loop_is_found_exactly(
     assert loop.items_per_step == 8 * accumulate
 
 
-def test_writer_and_reader_agree_on_the_file() -> None:
-    layout = pytest.importorskip("injector.store.layout")
-    spans = pytest.importorskip("injector.bus.spans")
-    assert (spans.HEADER, spans.ROW) == (layout.SPANS_HEADER, layout.SPANS_ROW)
-    assert spans.SUFFIX == layout.SPANS_SUFFIX
-
-
 def test_a_process_that_ended_before_its_first_record_has_no_time(tmp_path: Path) -> None:
     """It leaves an empty log; the run did not begin in 1970 for that."""
     p = Program()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.bus.event import line, lost_line, plain, value_line
+from injector.store.event import line, lost_line, plain, value_line
 
 
 def read(record: bytes) -> Any:

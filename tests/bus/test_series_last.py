@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from injector.bus import series
 from injector.bus.writer import Writer
+from injector.store import series
 
 
 @pytest.fixture

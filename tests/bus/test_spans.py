@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.bus import spans
 from injector.bus.merge import Merged
 from injector.bus.steps import MOST, Steps, Task
 from injector.bus.writer import Writer
-from injector.probe import Room
+from injector.probe import Room, plain
+from injector.probe.compiled import Rows
+from injector.probe.room import OPEN
+from injector.store import mapped, spans
 
 ROOT = str(Path(__file__).parents[2])
 
@@ -42,11 +44,24 @@ def test_the_layout(tmp_path: Path) -> None:
     content = path.read_bytes()
     title = json.loads(content[: spans.HEADER].rstrip(b"\0"))
     assert (title["event"], title["data"]) == ("spans", {"version": 1, "row": 32})
-    assert len(content) == spans.FIRST
+    assert len(content) == mapped.FIRST
     found = memoryview(content)[spans.HEADER :].cast("q")
     assert found[:8].tolist() == [5, 9, 3, 1, 6, 8, 1 << 62, 2]
     assert not any(found[8:])
     assert writer.lost == 0
+
+
+@pytest.mark.parametrize("made", [Rows, plain.Rows])
+def test_hooks_store_rows_of_this_layout(made: Any) -> None:
+    """What C and its twin store, this module reads; of the memory, only room for whole rows is used."""
+    memory, refused = bytearray(2 * spans.ROW + spans.ROW - 1), []
+    stored = made(lambda *row: refused.append(row))
+    stored.use(memoryview(memory))
+    for row in ((5, 9, 3, 1), (6, 8, 1 << 62, 2), (7, 8, 0, 3)):
+        stored.add(*row)
+    assert list(spans.rows(bytes(memory))) == [(5, 9, 3, 1), (6, 8, 1 << 62, 2)]
+    assert refused == [(7, 8, 0, 3)]
+    assert spans.OPEN == OPEN  # what the hooks believe to be in the title
 
 
 def test_it_grows_in_whole_rows(tmp_path: Path) -> None:
@@ -113,7 +128,7 @@ def test_a_destructor_while_room_is_made() -> None:
 
 LIMITED = """
 import resource, sys
-from injector.bus import spans
+from injector.store import mapped, spans
 from injector.bus.writer import Writer
 from injector.probe import Room
 writer = Writer(sys.argv[1])
@@ -149,7 +164,7 @@ def test_a_limit_on_file_sizes(tmp_path: Path) -> None:
 
 ENDLESS = """
 import sys
-from injector.bus import spans
+from injector.store import mapped, spans
 from injector.bus.writer import Writer
 from injector.probe import Room
 made = Room(spans.SpanFile(Writer(sys.argv[1])).grow, None)

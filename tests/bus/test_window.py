@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from injector.bus.window import Window, allocate
+from injector.store.window import Window, allocate
 
 LENGTH = 4096
 

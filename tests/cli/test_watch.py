@@ -116,11 +116,11 @@ def test_a_port_that_is_taken(folder):
 
 
 def test_a_packed_run_is_shown_as_it_was(folder):
-    from injector.store import packed
+    from injector.store import seal
 
     finish(folder)
     before = watch(str(folder)).stdout
-    packed.pack(str(folder))
+    seal.pack(str(folder))
     assert not list(folder.glob("raw/*.spans"))
     done = watch(str(folder))
     assert (done.returncode, done.stdout) == (0, before)

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from injector.analysis import monitored
-from injector.bus import collector, series, spans
+from injector.bus import collector
+from injector.store import series, spans
 from injector.store.folder import Damage, read_records
 
 ROOT = Path(__file__).parents[2]

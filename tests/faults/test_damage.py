@@ -21,7 +21,7 @@ from pyarrow import parquet
 from injector.cli import pack, query, report, runs, watch
 from injector.cli.suite import report as suite_report
 from injector.store.folder import open_run
-from injector.store.packed import pack as pack_run
+from injector.store.seal import pack as pack_run
 from injector.suite.plan.jobs import Job, Plan, PlannedProcess
 from injector.suite.results.live_view import snapshot
 from injector.suite.results.suite_reader import SuiteReader

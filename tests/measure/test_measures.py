@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from injector.bus import spans
 from injector.errors import UserError
 from injector.measure import device, regions, user
 from injector.measure import measures as measured
 from injector.measure.measures import Measures
 from injector.probe import points
+from injector.store import spans
 
 
 class Recorder:

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from injector.bus.spans import unpack
 from injector.errors import UserError
 from injector.measure.regions import Region, RegionHooks
+from injector.store.spans import unpack
 
 PLAIN = """
 def work(x=None):

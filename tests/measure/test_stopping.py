@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from injector.analysis.profiling import profile
-from injector.bus import spans
+from injector.store import spans
 from injector.store.folder import open_run
 
 ROOT = Path(__file__).parents[2]

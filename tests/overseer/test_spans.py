@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from injector.bus import spans
-from injector.bus.spans import unpack
+from injector.store import spans
+from injector.store.spans import unpack
 
 PROGRAM = """
 import time

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from injector.bus import series
 from injector.bus.writer import Writer
 from injector.probe import define_stored, defined
+from injector.store import series
 
 _numbers = itertools.count(20_000_000)
 

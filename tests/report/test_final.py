@@ -10,7 +10,7 @@ import spans
 
 from injector.analysis.summary import summarise
 from injector.report import final, panel
-from injector.store import packed
+from injector.store import seal
 from injector.store.folder import open_run
 
 MS = 1_000_000
@@ -52,7 +52,7 @@ def test_the_figures_are_the_reports(tmp_path: Path) -> None:
 
 def test_packed_it_is_the_same(tmp_path: Path) -> None:
     before = shown(write(tmp_path, ranks=2))
-    packed.pack(str(tmp_path))
+    seal.pack(str(tmp_path))
     assert not list(tmp_path.glob("raw/*.spans"))
     assert shown(tmp_path) == before
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.errors import UserError
-from injector.store import packed
+from injector.store import spans
+from injector.store.seal import pack
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 
@@ -28,7 +29,7 @@ def write(folder, rows, finished=True):
 
 
 def read(path):
-    found = [row for block in packed.blocks(path) for row in block.tolist()]
+    found = [row for block in spans.arrays(path) for row in block.tolist()]
     return [tuple(row) for row in found if row[3]]
 
 
@@ -37,17 +38,17 @@ def test_every_row_that_was_written_is_there(rows):
     with tempfile.TemporaryDirectory() as name:
         path = write(Path(name), rows)
         before = read(path)
-        packed.pack(name)
+        pack(name)
         assert not Path(path).exists()
         assert read(path) == before == [row for row in rows if row[3]]
-        assert packed.count(path) == len(before)
+        assert spans.count(path) == len(before)
 
 
 def test_it_takes_less_room(tmp_path):
     start = np.arange(20_000) * 1_000_003
     rows = [(at, at + 500_000, 32, 1 + at % 4) for at in start.tolist()]
     write(tmp_path, rows)
-    before, after = packed.pack(str(tmp_path))
+    before, after = pack(str(tmp_path))
     assert before == 1024 + 32 * len(rows)
     assert after < before / 3
 
@@ -55,19 +56,19 @@ def test_it_takes_less_room(tmp_path):
 def test_a_run_that_goes_on_is_left_alone(tmp_path):
     path = write(tmp_path, [(1, 2, 3, 4)], finished=False)
     with pytest.raises(UserError, match="goes on"):
-        packed.pack(str(tmp_path))
+        pack(str(tmp_path))
     assert Path(path).exists()
 
 
 def test_packing_twice_is_harmless(tmp_path):
     path = write(tmp_path, [(1, 2, 3, 4)])
-    packed.pack(str(tmp_path))
-    assert packed.pack(str(tmp_path)) == (0, 0)
+    pack(str(tmp_path))
+    assert pack(str(tmp_path)) == (0, 0)
     assert read(path) == [(1, 2, 3, 4)]
 
 
 def test_nothing_is_nothing(tmp_path):
-    assert packed.count(str(tmp_path / "h.1.spans")) == 0
+    assert spans.count(str(tmp_path / "h.1.spans")) == 0
 
 
 def test_what_was_open_at_the_end_is_kept(tmp_path):
@@ -75,15 +76,15 @@ def test_what_was_open_at_the_end_is_kept(tmp_path):
     content = bytearray(Path(path).read_bytes())
     content[512:544] = struct.pack("=4q", 3, 0, 7, 2)  # the first place is everybody's
     Path(path).write_bytes(content)
-    assert packed.opened(path) == [7, 2]
-    packed.pack(str(tmp_path))
-    assert packed.opened(path) == [7, 2]
-    assert packed.opened(str(tmp_path / "none.spans")) == []
+    assert spans.opened(path) == [7, 2]
+    pack(str(tmp_path))
+    assert spans.opened(path) == [7, 2]
+    assert spans.opened(str(tmp_path / "none.spans")) == []
 
 
 def test_runs_of_before_had_nothing_open(tmp_path):
     path = write(tmp_path, [(1, 2, 3, 4)])
-    assert packed.opened(path) == []
+    assert spans.opened(path) == []
 
 
 @pytest.mark.parametrize(
@@ -93,5 +94,5 @@ def test_what_cannot_be_read_is_not_packed(tmp_path, text, said):
     path = write(tmp_path, [(1, 2, 3, 4)])
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(UserError, match=said):
-        packed.pack(str(tmp_path))
+        pack(str(tmp_path))
     assert Path(path).exists()

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from injector.bus import series, spans
 from injector.bus.steps import read_sites
+from injector.store import series, spans
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "programs" / "boosters"

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from injector.bus.series import read
+from injector.store.series import read
 
 torch = pytest.importorskip("torch")
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from injector.analysis.profiling import profile
-from injector.bus import series
+from injector.store import series
 from injector.store.folder import open_run
 
 ROOT = Path(__file__).parents[2]

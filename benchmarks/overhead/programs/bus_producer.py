@@ -20,9 +20,9 @@ def nothing_way(where):
 
 
 def injector_way(where):
-    from injector.bus.spans import SpanFile
     from injector.bus.writer import Writer
     from injector.probe.room import Room
+    from injector.store.spans import SpanFile
 
     writer = Writer(where)
     room = Room(SpanFile(writer).grow, lambda records, error: None)

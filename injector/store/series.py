@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from . import mapped
-from .mapped import FIRST, HEADER, RETRY_NS
+from .mapped import HEADER
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .mapped import Log
-
-__all__ = ["FIRST", "HEADER", "LARGEST", "RETRY_NS", "SUFFIX", "SeriesFile", "last", "read"]
 
 LARGEST = 1 << 23
 """Bytes of the largest chunk."""

@@ -118,3 +118,11 @@ def extent(chunk: int, largest: int) -> tuple[int, int]:
     for _ in range(chunk):
         start, length = start + length, min(2 * length, largest)
     return start, length
+
+
+def ends(size: int, largest: int) -> list[int]:
+    """Where the chunks end of a file that has ``size`` bytes; a whole file ends with the last."""
+    found: list[int] = []
+    while (end := sum(extent(len(found), largest))) <= size:
+        found.append(end)
+    return found
