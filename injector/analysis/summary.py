@@ -25,6 +25,19 @@ RANKS = "ranks"
 
 
 @dataclass(frozen=True)
+class Environment:
+    """What a run was run with, as its ``run.json`` has it; empty where it has none."""
+
+    platform: str
+    cpu: Mapping[str, Any]
+    """``count``, ``usable``, ``brand``."""
+    git: Mapping[str, Any]
+    """``root``, ``branch``, ``commit`` around the program."""
+    packages: Mapping[str, str]
+    """By name, the version of what the program could import."""
+
+
+@dataclass(frozen=True)
 class Summary:
     """One run. Seconds, bytes, fractions 0…1, items per second; moments are unix seconds.
 
@@ -72,6 +85,7 @@ class Summary:
     voirfiles: tuple[str, ...] = ()
     automatic: tuple[Mapping[str, Any], ...] | None = None
     """Libraries that shipped voirfiles watched; None where those were switched off."""
+    environment: Environment | None = field(default=None, metadata={"internal": True})
 
     @property
     def outcomes(self) -> list[str]:
@@ -133,6 +147,12 @@ def summarise(run: Run, keep: bool = False) -> Summary:
         misses=tuple(info.get("misses") or ()),
         voirfiles=tuple(info.get("voirfiles") or ()),
         automatic=None if automatic is None else tuple(automatic),
+        environment=Environment(
+            str(info.get("platform") or ""),
+            info.get("cpu") or {},
+            info.get("git") or {},
+            info.get("packages") or {},
+        ),
     )
 
 

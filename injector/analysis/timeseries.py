@@ -129,8 +129,12 @@ def time_series(run: Run) -> TimeSeries:
 
     Where the items of a step cannot be told, rates are in steps per second. Raises OSError.
     """
-    found = traces_of(run)
-    began = _began(run, found)
+    return series_of(run, traces_of(run))
+
+
+def series_of(run: Run, found: list[LoopTrace]) -> TimeSeries:
+    """:func:`time_series`, where the loops of ``run`` have been found before."""
+    began = began_at(run, found)
     made: TimeSeries = {"rate": {}, "step": {}}
     loops = grouped(found)
     for traces, job in zip(loops, labels(loops), strict=True):
@@ -146,7 +150,8 @@ def time_series(run: Run) -> TimeSeries:
     }
 
 
-def _began(run: Run, traces: Sequence[LoopTrace]) -> float:
+def began_at(run: Run, traces: Sequence[LoopTrace]) -> float:
+    """Unix seconds at which ``run`` began; where it does not say so, its first step did."""
     started = number(run.info.get("started"))
     if started is not None:
         return started
@@ -208,11 +213,14 @@ def _losses(run: Run, began: float) -> dict[str, Line]:
 
 
 def thinned(line: Line) -> Line:
-    """At most :data:`POINTS` of a line, spread evenly over its points."""
+    """At most :data:`POINTS` of a line: its ends, and the least and the largest of each part in between."""
     if len(line) <= POINTS:
         return line
-    kept = np.unique(np.linspace(0, len(line) - 1, POINTS).astype(int)).tolist()
-    return [line[at] for at in kept]
+    values = np.array([value for _, value in line])
+    kept = {0, len(line) - 1}
+    for part in np.array_split(np.arange(len(line)), POINTS // 2 - 1):
+        kept |= {int(part[values[part].argmin()]), int(part[values[part].argmax()])}
+    return [line[at] for at in sorted(kept)]
 
 
 def _monitored(made: TimeSeries, seen: monitored.Monitored, began: float) -> None:

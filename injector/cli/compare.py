@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..compare import comparison, rendering, sides, thresholds
 from ..compare.sides import Side
 from ..errors import UserError
-from ..report.output import WIDTH, laid_out, show
-from ..store.folder import is_run, replace_file
+from ..store.folder import is_run
 from ..suite.results.status import damage_of
 from .ending import failed
+from .forms import add_format, form_of, written
 from .opened import (
     DAMAGED,
     add_base,
@@ -58,13 +58,7 @@ def parser() -> argparse.ArgumentParser:
         help="exit with 4 if it is surely worse by more: step_time, throughput, memory, device_memory, "
         "energy, duration, a region, or a recorded value (f1<-1%%); may be repeated",
     )
-    made.add_argument("--format", choices=("terminal", "md", "json"))
-    made.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write there; its suffix says the format (.md, .json)",
-    )
+    add_format(made, ("terminal", "md", "json"))
     return made
 
 
@@ -73,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_args(argv)
     try:
         limits = [thresholds.threshold(text) for text in options.fail_on]
-        form = _format(options)
+        form = form_of(options)
         read = [sides.load(options.baseline)] if options.baseline is not None else []
         read += [_side(which, options) for which in options.sides]
         if options.save_baseline is not None:
@@ -84,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
             raise UserError("one run alone: name another to compare it with, or --baseline FILE")
         found = [comparison.compare(read[0], each) for each in read[1:]]
         outcomes = [each for one in found for each in thresholds.judged(one, limits)]
-        _write(lambda: rendering.render(found, outcomes, form), form, options.output)
+        written(lambda: rendering.render(found, outcomes, form), form, options.output)
         if not all(one.changes or any(each.totals for each in one.benchmarks) for one in found):
             print("inject: they have nothing in common to compare", file=sys.stderr)
             return NOTHING
@@ -110,26 +104,3 @@ def _side(which: str, options: argparse.Namespace) -> Side:
     lost = [f"{label}: {text}" for text in damage_of(path)] if is_suite(path) else []
     named = [(labels.get("benchmark", ""), each) for labels, each in found]
     return sides.of_runs(label, named, lost)
-
-
-def _format(options: argparse.Namespace) -> str:
-    """That of ``--format``, else of the suffix of ``--output``. Raises UserError."""
-    if options.format or options.output is None:
-        return options.format or "terminal"
-    suffix = os.path.splitext(options.output)[1].lower()
-    known = {".md": "md", ".markdown": "md", ".json": "json", ".txt": "terminal", "": "terminal"}
-    if suffix not in known:
-        raise UserError(f"--output {options.output}: no format of that suffix; --format names one")
-    return known[suffix]
-
-
-def _write(make: Callable[[], str], form: str, output: str | None) -> None:
-    if output is None:
-        show(make, sys.stdout, colors=form == "terminal")
-        return
-    with laid_out(WIDTH):
-        text = make().encode("utf-8", "surrogateescape")
-    try:
-        replace_file(os.path.realpath(output), [text])
-    except OSError as error:
-        raise UserError(f"--output {output}: {error.strerror or error}") from None

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ..analysis.summary import summarise
+from ..analysis.summary import Summary, summarise
 from ..errors import UserError
 from ..report import formats, terminal
-from ..report.output import show
-from ..store.folder import open_run
+from ..store.folder import Run, open_run
 from .ending import failed
+from .forms import REPORT, add_format, form_of, written
 from .opened import add_base, add_run, collected, exit_code, is_suite, located
 
 
@@ -23,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_run(result, "?")
     add_base(result)
-    result.add_argument("--json", action="store_true", help="print data, for other programs")
+    add_format(result, REPORT)
     return result
 
 
@@ -31,17 +30,37 @@ def main(argv: Sequence[str]) -> int:
     """Print the report of a run; exit code 2 when there is none, 1 where parts of its record are missing."""
     options = parser().parse_args(argv)
     try:
+        form = form_of(options)
         path = located(options.run, options)
         if is_suite(path):
             from .suite import report
 
-            return report.main([path, *(["--format", "json"] if options.json else [])])
+            output = [] if options.output is None else ["--output", options.output]
+            return report.main([path, "--format", form, *output])
         with collected(open_run(path)) as run:
             summary = summarise(run)
-            if options.json:
-                sys.stdout.write(formats.summary_as_json(summary))
-            else:
-                show(lambda: terminal.render(summary), sys.stdout)
+            written(_maker(run, summary, form), form, options.output)
             return exit_code(run)
     except (UserError, OSError) as error:
         return failed(error)
+
+
+def _maker(run: Run, summary: Summary, form: str) -> Callable[[], str]:
+    """What renders ``summary`` in the format ``form``."""
+    if form == "html":
+        from ..analysis.charts import charts_of  # numpy, which a report without spans does without
+        from ..report import page
+
+        page.libraries()
+        charts = charts_of(run, int(summary.limits.get("skip") or 0))
+        return lambda: page.render(summary, charts)
+    if form == "md":
+        from ..report import markdown
+
+        return lambda: markdown.render(summary)
+    renderers = {
+        "terminal": terminal.render,
+        "json": formats.summary_as_json,
+        "csv": formats.summary_as_csv,
+    }
+    return lambda: renderers[form](summary)

@@ -8,10 +8,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from ..analysis.profile import Node
 from ..analysis.runs import Listed
 from ..analysis.summary import Summary, plain
 from ..analysis.wording import signal_name
@@ -38,7 +39,7 @@ def write(columns: Mapping[str, Sequence[Any]], form: str, output: str | None = 
         show(lambda: make(columns), sys.stdout, colors=False)
         return
     with laid_out(ENDLESS):
-        _write_file(output, make(columns).encode("utf-8", "surrogateescape"))
+        write_file(output, make(columns).encode("utf-8", "surrogateescape"))
 
 
 def as_table(columns: Mapping[str, Sequence[Any]]) -> str:
@@ -106,10 +107,10 @@ def _write_parquet(columns: Mapping[str, Sequence[Any]], output: str | None) -> 
         raise UserError("Parquet needs pyarrow: pip install 'overlay-injector[query]'") from None
     sink = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(dict(columns)), sink)
-    _write_file(output, sink.getvalue())
+    write_file(output, sink.getvalue())
 
 
-def _write_file(path: str, content: bytes) -> None:
+def write_file(path: str, content: bytes) -> None:
     """Write a file whole or not at all; what is no plain file (``/dev/stdout``) is written to."""
     try:
         if not path or (os.path.exists(path) and not os.path.isfile(path)):
@@ -127,6 +128,29 @@ def summary_as_json(summary: Summary) -> str:
     What JSON has no number for is ``"NaN"``, ``"Infinity"`` or ``"-Infinity"``, as in ``.data`` files.
     """
     return json.dumps(plain(summary), indent=1) + "\n"
+
+
+def summary_as_csv(summary: Summary) -> str:
+    """The steps of ``summary`` and the regions in them, a row each; seconds, bytes, fractions."""
+    names = ("task", "job", "attempt", "depth", "region", "file", "line", "what", "median", "mean",
+             "p95", "std", "min", "max", "share", "calls", "device", "bytes")  # fmt: skip
+    rows = [
+        (loop.task, loop.job, loop.attempt, *row)
+        for loop in (summary.profile.loops if summary.profile else ())
+        for row in _nodes(loop.tree, 0)
+    ]
+    return as_csv({name: [row[at] for row in rows] for at, name in enumerate(names)})
+
+
+def _nodes(node: Node, depth: int) -> Iterator[tuple[Any, ...]]:
+    place, host = node.place, node.host
+    yield (
+        *(depth, node.name, place.file if place else None, place.line if place else None),
+        *(node.what, host.median, host.mean, host.p95, host.std, host.min, host.max, node.share),
+        *(node.calls, node.device.median if node.device else None, node.nbytes),
+    )
+    for child in node.children:
+        yield from _nodes(child, depth + 1)
 
 
 _FIGURES = 16

@@ -44,7 +44,7 @@ def wall(segments: Sequence[TimeSegment], total: float) -> list[str]:
     """The segments, those alike taken together, adding up to ``total`` seconds."""
     if not segments:
         return []
-    rows = _together(segments, total)
+    rows = joined_segments(segments, total)
     rest = total - sum(row.seconds for row in rows)
     unit = TimeUnit(total)
     if isfinite(rest) and abs(rest) * unit.scale >= 0.5 * 10**-unit.decimals:
@@ -75,7 +75,7 @@ def _where(row: TimeSegment) -> list[str]:
     return wrap(note if place in note else f"{note}, {place}", min(_NOTE, max(spare, 16)))
 
 
-def _together(segments: Sequence[TimeSegment], total: float) -> list[TimeSegment]:
+def joined_segments(segments: Sequence[TimeSegment], total: float) -> list[TimeSegment]:
     """One for each name, note and place, in the order of their first; the small ones joined."""
     sums: dict[tuple[str, str, SourceLine | None], float] = {}
     for each in segments:
@@ -139,6 +139,7 @@ def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:
     return limited(table("outside of steps", heads, rows[:LIMIT]), len(rows))
 
 
+DEVICE_HEADS = ("load", "peak", "memory", "of", "°C", "W", "kJ", "")
 PRESSED = 0.1
 """Fraction of the time from which a shortage is worth a word."""
 
@@ -151,11 +152,20 @@ def machines(summary: Summary) -> list[str]:
             continue
         found += _host(machine)
         found += _devices(machine)
-        found += _energy(machine, summary.profile)
+        found += energy(machine, summary.profile)
     return [*found, ""] if found else []
 
 
 def _host(machine: HostUsage) -> list[str]:
+    host, program = host_facts(machine)
+    return [
+        *joined(f"host {clean(machine.host)}  ", host),
+        *joined("  the program  ", program, indent=4),
+    ]
+
+
+def host_facts(machine: HostUsage) -> tuple[list[str], list[str]]:
+    """What was used of a host, and what the program used of it."""
     metrics = machine.metrics
     host = []
     if "cpu_avg_utilization_pct" in metrics:
@@ -181,10 +191,7 @@ def _host(machine: HostUsage) -> list[str]:
         sum(getattr(p, name) for p in machine.processes) for name in ("read", "written")
     )
     program += [f"read {size(read)}", f"wrote {size(written)}"]
-    return [
-        *joined(f"host {clean(machine.host)}  ", host),
-        *joined("  the program  ", program, indent=4),
-    ]
+    return host, program
 
 
 def size(count: float) -> str:
@@ -196,12 +203,11 @@ def size(count: float) -> str:
 
 
 def _devices(machine: HostUsage) -> list[str]:
-    rows = [_device(device, machine.ranks.get(device.number, ())) for device in machine.devices]
-    heads = ["load", "peak", "memory", "of", "°C", "W", "kJ", ""]
-    return table("devices", heads, rows)[:-1] if rows else []
+    rows = [device_row(device, machine.ranks.get(device.number, ())) for device in machine.devices]
+    return table("devices", DEVICE_HEADS, rows)[:-1] if rows else []
 
 
-def _device(device: DeviceUsage, ranks: tuple[int, ...]) -> list[str]:
+def device_row(device: DeviceUsage, ranks: tuple[int, ...]) -> list[str]:
     notes = [f"rank {', '.join(map(str, ranks))}"] if ranks else []
     notes += [f"{reason} {100 * part:.0f} %" for reason, part in device.throttled.items()]
     return [
@@ -221,7 +227,7 @@ def _load(part: float | None) -> str:
     return "" if part is None else f"{100 * part:.0f} %"
 
 
-def _energy(machine: HostUsage, profile: Profile | None) -> list[str]:
+def energy(machine: HostUsage, profile: Profile | None) -> list[str]:
     """Of the whole run, over the items that were trained on."""
     if machine.energy is None:
         return []

@@ -43,7 +43,7 @@ class _Row(NamedTuple):
     share: float
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """A region, or one of the lines that a region has."""
 
     name: str
@@ -51,6 +51,12 @@ class _Entry(NamedTuple):
     node: Node
     lines: tuple[Node, ...] = ()
     """Of a region at several lines."""
+
+    def inside(self) -> list[Entry]:
+        """What stands below it: its lines, else the regions within it."""
+        if self.lines:
+            return [Entry(_at(one), _text(one), one) for one in self.lines]
+        return entries_of(self.node)
 
 
 def lines(tree: Node, depth: int = _DEEP, left_out: str = "") -> list[str]:
@@ -75,10 +81,10 @@ def lines(tree: Node, depth: int = _DEEP, left_out: str = "") -> list[str]:
 
 def _rows(node: Node, before: str, depth: int) -> Iterator[_Row]:
     if depth > 0:
-        yield from _branches(_entries(node), before, depth)
+        yield from _branches(entries_of(node), before, depth)
 
 
-def _branches(entries: Sequence[_Entry], before: str, depth: int) -> Iterator[_Row]:
+def _branches(entries: Sequence[Entry], before: str, depth: int) -> Iterator[_Row]:
     kept = _largest(entries)
     for entry in kept:
         last = entry is kept[-1] and len(kept) == len(entries)
@@ -86,8 +92,7 @@ def _branches(entries: Sequence[_Entry], before: str, depth: int) -> Iterator[_R
         inner = before + ("   " if last else "│  ")
         yield _Row(stem + fit(entry.name, _NAME - 4), entry.note, entry.node, entry.node.share)
         if entry.lines:
-            found = [_Entry(_at(one), _text(one), one) for one in entry.lines]
-            yield from _branches(found, inner, depth)
+            yield from _branches(entry.inside(), inner, depth)
         else:
             yield from _rows(entry.node, inner, depth - 1)
     if len(kept) < len(entries):
@@ -95,7 +100,7 @@ def _branches(entries: Sequence[_Entry], before: str, depth: int) -> Iterator[_R
         yield _Row(f"{before}└─ {len(entries) - len(kept)} smaller ones", "", None, rest)
 
 
-def _largest(entries: Sequence[_Entry]) -> list[_Entry]:
+def _largest(entries: Sequence[Entry]) -> list[Entry]:
     """All, in order; of too many the largest."""
     if len(entries) <= _WIDE:
         return list(entries)
@@ -103,19 +108,19 @@ def _largest(entries: Sequence[_Entry]) -> list[_Entry]:
     return [entries[at] for at in sorted(order[: _WIDE - 1])]
 
 
-def _entries(node: Node) -> list[_Entry]:
+def entries_of(node: Node) -> list[Entry]:
     """The regions within ``node``, in the order of their first lines; what no region covers is last."""
     seen = (child for child in node.children if child.share or child.host.max)
     named: dict[str, list[Node]] = {}
     for child in sorted(seen, key=lambda child: child.name == OTHER):
         named.setdefault(child.name, []).append(child)
     sums = {one.name: one for one in node.together}
-    found: list[_Entry] = []
+    found: list[Entry] = []
     for name, nodes in named.items():
         if len(nodes) > 1 and name in sums:
-            found.append(_Entry(clean(name), f"{len(nodes)} lines", sums[name], tuple(nodes)))
+            found.append(Entry(clean(name), f"{len(nodes)} lines", sums[name], tuple(nodes)))
         else:
-            found += [_Entry(clean(name), _place(one), one) for one in nodes]
+            found += [Entry(clean(name), _place(one), one) for one in nodes]
     return found
 
 
@@ -150,18 +155,18 @@ def _cells(row: _Row, unit: TimeUnit, device: bool, moved: bool, bars: int) -> l
         unit(node.host.p95),
         *([on_device] if device else []),
         *share,
-        "" if node.name == OTHER else _calls(node.calls),
-        *([_bytes(node.nbytes)] if moved else []),
+        "" if node.name == OTHER else calls_text(node.calls),
+        *([bytes_text(node.nbytes)] if moved else []),
     ]
 
 
-def _calls(number: float) -> str:
+def calls_text(number: float) -> str:
     if not abs(number) < 1e7:
         return UNKNOWN
     return f"{number:.2f}".removesuffix(".00")
 
 
-def _bytes(number: float | None) -> str:
+def bytes_text(number: float | None) -> str:
     """``number`` of bytes as ``12.5 MB``."""
     if not number:
         return ""

@@ -82,7 +82,7 @@ def _header(summary: Summary) -> list[str]:
         _exit(summary),
         duration(number(summary.duration) or 0.0),
         count(processes, "process") if processes else "nothing recorded",
-        *(_machine(summary.host, summary.profile) if summary.profile else []),
+        *(machine(summary.host, summary.profile) if summary.profile else []),
         f"Python {summary.python}",
     ]
     words = [str(word) for word in summary.command or ()]
@@ -99,7 +99,8 @@ def ending(summary: Summary) -> list[str]:
     return [" · ".join(ended), *(line.strip() for line in _error(summary))]
 
 
-def _machine(host: str | None, found: Profile) -> list[str]:
+def machine(host: str | None, found: Profile) -> list[str]:
+    """How many ranks, on which hosts and devices."""
     tracks = [track for loop in found.loops for track in loop.ranks]
     ranks = {track.rank for track in tracks if track.rank is not None}
     hosts = _distinct(track.host for track in tracks) or _distinct([str(host or "")])
@@ -196,16 +197,21 @@ def _outcomes(summary: Summary) -> list[str]:
     return [*labelled("broken" if broken else "restarted", texts, indent=0, width=11), ""]
 
 
+def sentence(found: Verdict) -> str:
+    """The sentence of a verdict, with its kind and how severe it is."""
+    text = found.sentence.strip() or "nothing limits it"
+    known = found.kind not in ("", "none")
+    if known and not text.lower().startswith(found.kind.lower()):
+        text = f"{found.kind}: {text}"
+    if known and found.severity in ("critical", "warning"):
+        text += f"  ({found.severity})"
+    return text
+
+
 def _verdict(found: Verdict) -> list[str]:
     """The verdict: its sentence, what is larger, how sure it is and why, what to try."""
-    sentence = found.sentence.strip() or "nothing limits it"
-    known = found.kind not in ("", "none")
-    if known and not sentence.lower().startswith(found.kind.lower()):
-        sentence = f"{found.kind}: {sentence}"
-    if known and found.severity in ("critical", "warning"):
-        sentence += f"  ({found.severity})"
     return [
-        *labelled("verdict", [sentence], indent=0, width=9),
+        *labelled("verdict", [sentence(found)], indent=0, width=9),
         *labelled("besides", [each for each in found.besides if each not in found.sentence]),
         *labelled("certainty", [found.confidence]),
         *labelled("because", found.evidence),
@@ -216,7 +222,11 @@ def _verdict(found: Verdict) -> list[str]:
 
 
 def _unmeasured(summary: Summary) -> list[str]:
+    texts = unmeasured(summary)
+    return ["not measured", *bullets(texts), ""] if texts else []
+
+
+def unmeasured(summary: Summary) -> list[str]:
     """What could not be measured, and why."""
     texts = list(summary.profile.unmeasured if summary.profile else values.auto_missed(summary))
-    texts += [problem for each in summary.machines for problem in each.problems]
-    return ["not measured", *bullets(texts), ""] if texts else []
+    return texts + [problem for each in summary.machines for problem in each.problems]

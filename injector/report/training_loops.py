@@ -62,7 +62,7 @@ def whole(loop: TrainingLoop) -> list[str]:
         *_warmup(loop.warmup),
         "",
         *_spread(loop),
-        *step_tree.lines(loop.tree, left_out=_exceptional(loop)),
+        *step_tree.lines(loop.tree, left_out=exceptional(loop)),
         *rank_table(loop),
     ]
 
@@ -74,7 +74,7 @@ def brief(loop: TrainingLoop) -> list[str]:
         *_throughput(loop),
         *_warmup(loop.warmup),
         "",
-        *step_tree.lines(loop.tree, depth=1, left_out=_exceptional(loop)),
+        *step_tree.lines(loop.tree, depth=1, left_out=exceptional(loop)),
         *(rank_table(loop) if loop.straggler else []),
     ]
 
@@ -90,7 +90,7 @@ def _heading(loop: TrainingLoop) -> list[str]:
     task = crop(name(loop), 60)
     if loop.attempt is not None:
         task += f", attempt {loop.attempt}"
-    text = f"{task}: {count(loop.steps, 'step')}{each}, {_paced(loop)}"
+    text = f"{task}: {count(loop.steps, 'step')}{each}, {paced(loop)}"
     if loop.place is None:
         return wrapped(text)
     found, code = wrapped(f"{text} at {line_of(loop.place)}"), clean(loop.place.text).strip()
@@ -99,7 +99,7 @@ def _heading(loop: TrainingLoop) -> list[str]:
     return [*found[:-1], crop(f"{found[-1]}  {code}", room())]
 
 
-def _paced(loop: TrainingLoop) -> str:
+def paced(loop: TrainingLoop) -> str:
     """What a step is; of several updates or batches, how many."""
     updates = amount(round(loop.updates_per_step, 1))
     if loop.paced_by == "optimizer":
@@ -145,7 +145,7 @@ def _warmup(warmup: Warmup) -> list[str]:
     return labelled("warm-up", [text], width=12)
 
 
-def _exceptional(loop: TrainingLoop) -> str:
+def exceptional(loop: TrainingLoop) -> str:
     """Which steps the shares exclude."""
     found = loop.exceptional
     if found is None:
@@ -202,23 +202,23 @@ def rank_table(loop: TrainingLoop) -> list[str]:
     if len(tracks) < 2:
         return []
     shown = _chosen(loop)
-    columns = _rank_columns(loop)
+    columns = rank_columns(loop)
     heads = [*(head for head, _ in columns), "longer than the others in:"]
     rows = [
         [
             rank_name(track.rank, track.process),
             *(cell(track) for _, cell in columns),
-            _longest(track, tracks),
+            slow_region(track, tracks),
         ]
         for track in shown
     ]
     found = table("  ranks", heads, rows, indent=4)[:-1]
     if len(shown) < len(tracks):
         found.append(f"    … and {count(len(tracks) - len(shown), 'rank')} between these")
-    return [*found, *_named(loop.straggler), ""]
+    return [*found, *straggler_lines(loop.straggler), ""]
 
 
-def _rank_columns(loop: TrainingLoop) -> list[tuple[str, Callable[[LoopRank], str]]]:
+def rank_columns(loop: TrainingLoop) -> list[tuple[str, Callable[[LoopRank], str]]]:
     """Head and cell of the columns that say something."""
     tracks = loop.ranks
     unit = TimeUnit(loop.step.median)
@@ -257,7 +257,7 @@ def _chosen(loop: TrainingLoop) -> list[LoopRank]:
     return [tracks[at] for at in sorted(kept)]
 
 
-def _longest(track: LoopRank, tracks: Sequence[LoopRank]) -> str:
+def slow_region(track: LoopRank, tracks: Sequence[LoopRank]) -> str:
     """The region in which this rank exceeds the median of the others most."""
     most, where = 0.0, ""
     for region, seconds in track.regions.items():
@@ -269,7 +269,8 @@ def _longest(track: LoopRank, tracks: Sequence[LoopRank]) -> str:
     return f"{fit(clean(where), 20)} +{short(most)}" if where else ""
 
 
-def _named(straggler: Straggler | None) -> list[str]:
+def straggler_lines(straggler: Straggler | None) -> list[str]:
+    """Who waits for it and where it is slow, where it is worth a warning."""
     if straggler is None or not straggler.score >= _NAMED:
         return []
     text = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from ..analysis.profile import Statistics
@@ -30,21 +31,21 @@ def rates(summary: Summary) -> list[str]:
     rows: list[list[str]] = []
     for rate in summary.summary.rates:
         odd = f"  ({rate.odd} not finite)" if rate.odd else ""
-        rows.append([_named(rate), *_cells(rate.overall), rate.unit + odd])
+        rows.append([name_of(rate), *figures_of(rate.overall), rate.unit + odd])
         for index, each in rate.by_process.items():
-            rows.append([f"  {_who(summary, index)}", *_cells(each), rate.unit])
+            rows.append([f"  {process_name(summary, index)}", *figures_of(each), rate.unit])
     return table("rates", ["n", "mean", "median", "p95", "std", ""], rows)
 
 
-def _named(what: Rate | ValueSeries) -> str:
+def name_of(what: Rate | ValueSeries) -> str:
     return "  ".join(part for part in (what.bench, what.task) if part) or "(no task)"
 
 
-def _cells(found: Statistics) -> list[str]:
+def figures_of(found: Statistics) -> list[str]:
     return [str(found.n), *map(figure, (found.mean, found.median, found.p95, found.std))]
 
 
-def _who(summary: Summary, index: int) -> str:
+def process_name(summary: Summary, index: int) -> str:
     processes = summary.processes
     process = processes[index] if 0 <= index < len(processes) else {}
     return rank_name(process.get("rank"), process.get("pid", index))
@@ -95,8 +96,8 @@ def losses(summary: Recorded) -> list[str]:
             found = series.statistics
             least = figure(found.min) if found else ""
             note = f"{series.odd} not finite" if series.odd else ""
-            ends = (_value(series.first), _value(series.last))
-            rows.append([_label(series), str(series.n), *ends, least, note])
+            ends = (value_text(series.first), value_text(series.last))
+            rows.append([label_of(series), str(series.n), *ends, least, note])
     return limited(table("losses", ["n", "first", "last", "min", ""], rows[:LIMIT]), len(rows))
 
 
@@ -108,16 +109,16 @@ def values(summary: Recorded) -> list[str]:
             found = series.statistics
             middle = [figure(found.mean), figure(found.median)] if found else ["", ""]
             note = f"{series.odd} not finite" if series.odd else ""
-            rows.append([_label(series), str(series.n), *middle, _value(series.last), note])
+            rows.append([label_of(series), str(series.n), *middle, value_text(series.last), note])
     return limited(table("values", ["n", "mean", "median", "last", ""], rows[:LIMIT]), len(rows))
 
 
-def _label(series: ValueSeries) -> str:
-    task = "" if not (series.bench or series.task) else f"{_named(series)} "
+def label_of(series: ValueSeries) -> str:
+    task = "" if not (series.bench or series.task) else f"{name_of(series)} "
     return task + clean(series.name)
 
 
-def _value(value: object) -> str:
+def value_text(value: object) -> str:
     found = number(value)
     return fit(value, 16) if found is None or isinstance(value, str) else figure(found)
 
@@ -149,21 +150,26 @@ def probes(summary: Summary) -> list[str]:
         return []
     lines = ["probes"]
     for probe in found:
-        fired = f"fired {probe['fired']}" if probe["exact"] else f"fired at least {probe['fired']}"
-        if not probe["fired"] and not probe["places"]:
-            fired = "attached nowhere"
-        elif not probe["fired"] and not probe["exact"]:
-            fired = "fired: not known"
+        fired = fired_of(probe)
         lines.append(f"  {fit(probe['selector'], room() - 4 - len(fired))}  {fired}")
         # The two ends of a call are one line of the program.
-        places = list(dict.fromkeys(_probe_place(place) for place in probe["places"]))
+        places = list(dict.fromkeys(probe_place(place) for place in probe["places"]))
         lines += ["      " + fit(place, room() - 6) for place in places[:LIMIT]]
         if len(places) > LIMIT:
             lines.append(f"      … and {len(places) - LIMIT} more places")
     return [*lines, ""]
 
 
-def _probe_place(place: dict[str, Any]) -> str:
+def fired_of(probe: Mapping[str, Any]) -> str:
+    """How often a probe fired, in words."""
+    if not probe["fired"] and not probe["places"]:
+        return "attached nowhere"
+    if not probe["fired"] and not probe["exact"]:
+        return "fired: not known"
+    return f"fired {probe['fired']}" if probe["exact"] else f"fired at least {probe['fired']}"
+
+
+def probe_place(place: dict[str, Any]) -> str:
     where = place.get("function") or place.get("module") or ""
     file = os.path.basename(str(place.get("file") or ""))
     source = place.get("source") or place.get("kind") or ""
@@ -179,10 +185,16 @@ def auto_missed(summary: Summary) -> list[str]:
 
 def warnings(summary: Summary) -> list[str]:
     """What run.json warns of, and lines that could not be read."""
+    texts = warning_texts(summary)
+    if not texts:
+        return []
+    return [count(len(texts), "warning"), *bullets(texts), ""]
+
+
+def warning_texts(summary: Summary) -> list[str]:
+    """The same, as sentences."""
     found = summary.warnings
     texts = [str(each.get("text")) for each in found if each.get("kind") not in _ELSEWHERE]
     if summary.summary.torn:
         texts.append(f"{count(summary.summary.torn, 'unreadable line')} of .data files left out")
-    if not texts:
-        return []
-    return [count(len(texts), "warning"), *bullets(texts), ""]
+    return texts

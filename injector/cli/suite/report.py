@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from ...compat import milabench
 from ...errors import UserError
-from ...report.output import show
 from ...suite.config import load
 from ...suite.results.scaling import DLBS, EXACT
 from ...suite.results.scores import total
@@ -17,6 +16,7 @@ from ...suite.results.suite_report import FORMATS, render
 from ...suite.results.suite_summary import as_planned_by
 from ...suite.run.suite_folder import find_suite_run
 from ..ending import failed
+from ..forms import add_format, form_of, written
 from ..opened import DAMAGED
 from .options import add_base, base
 
@@ -39,8 +39,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SUITE.yaml",
         help="what should have run, and its weights: for folders that do not say it (milabench's)",
     )
-    made.add_argument("--format", choices=FORMATS, default="terminal")
-    made.add_argument("--output", metavar="FILE", help="write there instead of printing")
+    add_format(made, FORMATS)
     made.add_argument(
         "--rounding", choices=(EXACT, DLBS), default=EXACT, help="of the scaling tables"
     )
@@ -52,22 +51,16 @@ def main(argv: Sequence[str]) -> int:
     """Print the report; exit code 2 when there is nothing to report, 1 where records are damaged."""
     options = parser().parse_args(argv)
     try:
+        form = form_of(options)
         suite = summarise(find_suite_run(options.which, str(base(options.base))), [milabench])
         if options.suite:
             suite = as_planned_by(suite, load(options.suite))
 
-        if options.format == "csv":  # which has no place for sentences
+        if form == "csv":  # which has no place for sentences
             for sentence in suite.missing:
                 print(f"inject: {sentence}", file=sys.stderr)
 
-        def text() -> str:
-            return render(suite, options.format, options.rounding)
-
-        if options.output:
-            with open(options.output, "w", encoding="utf-8", newline="") as file:
-                file.write(text())
-        else:
-            show(text, sys.stdout, colors=options.format == "terminal")
+        written(lambda: render(suite, form, options.rounding), form, options.output)
     except (UserError, OSError) as error:
         return failed(error)
     return DAMAGED if suite.missing or (options.check and total(suite).fail) else 0

@@ -1,0 +1,65 @@
+"""In which form a verb gives what it has, and where to: ``--format`` and ``--output``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from ..errors import UserError
+from ..report.formats import write_file
+from ..report.output import WIDTH, laid_out, show
+
+REPORT = ("terminal", "json", "md", "csv", "html")
+"""What the reports of a run and of a suite can be had as."""
+SUFFIXES = {
+    "": "terminal",
+    ".txt": "terminal",
+    ".json": "json",
+    ".md": "md",
+    ".markdown": "md",
+    ".csv": "csv",
+    ".html": "html",
+    ".htm": "html",
+}
+
+
+def add_format(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
+    """``--format`` and ``--output``; ``--json`` is short for a format."""
+    parser.set_defaults(forms=forms)
+    parser.add_argument("--format", choices=forms, help="terminal, or what the suffix of -o says")
+    suffixes = ", ".join(f".{form}" for form in forms if form != "terminal")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=f"write there; its suffix says the format ({suffixes})",
+    )
+    parser.add_argument(
+        "--json",
+        dest="format",
+        action="store_const",
+        const="json",
+        help="the same as --format json",
+    )
+
+
+def form_of(options: argparse.Namespace) -> str:
+    """That of ``--format``, else of the suffix of ``--output``. Raises UserError."""
+    if options.format or options.output is None:
+        return options.format or "terminal"
+    found = SUFFIXES.get(os.path.splitext(options.output)[1].lower())
+    if found is None or found not in options.forms:
+        raise UserError(f"--output {options.output}: no format of that suffix; --format names one")
+    return found
+
+
+def written(make: Callable[[], str], form: str, output: str | None) -> None:
+    """Show what ``make()`` returns, or write it to the file ``output``. Raises UserError, OSError."""
+    if output is None:
+        show(make, sys.stdout, colors=form == "terminal")
+        return
+    with laid_out(WIDTH):
+        text = make()
+    write_file(output, text.encode("utf-8", "surrogateescape"))

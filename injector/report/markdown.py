@@ -1,0 +1,62 @@
+"""The report of one run as Markdown, for a pull request or an issue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..analysis.summary import Summary
+from .sections import (
+    NUMBER,
+    SHARE,
+    Table,
+    heading,
+    plain_cell,
+    sections,
+    shown_columns,
+    tiles,
+    verdict,
+)
+from .text import clean
+
+INDENT = "\u2003"
+"""Markdown takes blanks at the beginning of a cell away."""
+
+
+def render(summary: Summary) -> str:
+    """``summary`` as sections of a document."""
+    sentence, below = verdict(summary)
+    lines = [f"## {escaped(summary.title)}", ""]
+    lines += [f"> missing: {escaped(text)}\n" for text in summary.missing]
+    if summary.command:
+        lines += [f"`{' '.join(map(clean, summary.command)).replace('`', ' ')}`", ""]
+    lines += [escaped(" · ".join(heading(summary))), ""]
+    lines += [f"> {escaped(text)}\n" for text in summary.outcomes]
+    if sentence:
+        lines += [f"**{escaped(sentence)}**", ""]
+    lines += [f"- {label}: {escaped(text)}" for label, texts in below for text in texts]
+    figures = [f"{value} {label}" for label, value in tiles(summary)]
+    lines += ["", *([escaped(" · ".join(figures)), ""] if figures else [])]
+    for section in sections(summary):
+        lines += [f"### {escaped(section.title)}", ""]
+        lines += [line for text in section.texts for line in (f"- {escaped(text)}",)]
+        lines += [""] if section.texts else []
+        for each in section.tables:
+            lines += [*_table(each), ""] if each.rows else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(table: Table) -> Iterator[str]:
+    shown = shown_columns(table)
+    yield "| " + " | ".join(escaped(table.heads[at]) for at in shown) + " |"
+    right = [table.kinds[at] in (NUMBER, SHARE) for at in shown]
+    yield "|" + "|".join("---:" if each else "---" for each in right) + "|"
+    depths = table.depths or (0,) * len(table.rows)
+    for row, depth in zip(table.rows, depths, strict=True):
+        cells = [escaped(plain_cell(table.kinds[at], row[at])) for at in shown]
+        cells[0] = INDENT * depth + cells[0]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def escaped(text: str) -> str:
+    """``text`` without what Markdown would take for its own."""
+    return "".join(f"\\{c}" if c in "|`*_<>[]\\" else c for c in clean(text))
