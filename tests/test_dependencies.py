@@ -61,7 +61,8 @@ def named(requirements: list[str]) -> set[str]:
 
 CORE = named(PROJECT["dependencies"])
 EXTRAS = {
-    name: named(PROJECT["optional-dependencies"][name]) for name in ("compare", "page", "query", "suite")
+    name: named(PROJECT["optional-dependencies"][name])
+    for name in ("compare", "page", "query", "suite")
 }
 OPTIONAL = set().union(*EXTRAS.values())
 

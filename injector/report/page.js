@@ -38,10 +38,19 @@ function bytes(value) {
   return `${Math.round(value)} B`;
 }
 const percent = value => `${+(100 * value).toPrecision(3)} %`;
+// Hours, minutes and seconds as a clock has them: 1:02:03.
+function clock(value, step) {
+  const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(step) - 1e-9))), hours = Math.floor(value / 3600);
+  const minutes = Math.floor(value / 60) % 60, rest = (value % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
+  return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
+}
+// Distances between ticks: of seconds by tens, of minutes and hours as clocks have them.
+const STEPS = [...Array(7).keys()].flatMap(at => [1, 2, 5].map(each => each * 10 ** (at - 6))).concat([10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400, 604800]);
 // Ticks of one axis in one unit; `step` says how many digits tell them apart.
 function moments(ticks) {
   const step = ticks.length > 1 ? ticks[1] - ticks[0] : 1, largest = Math.max(...ticks.map(Math.abs));
-  const [unit, name] = largest >= 7200 ? [3600, "h"] : largest >= 240 ? [60, "min"] : largest >= 1 || step >= .1 ? [1, "s"] : [1e-3, "ms"];
+  if (largest >= 120) return ticks.map(each => clock(each, step));
+  const [unit, name] = largest >= 1 || step >= .1 ? [1, "s"] : [1e-3, "ms"];
   const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(step / unit) - 1e-9)));
   return ticks.map(each => `${(each / unit).toFixed(digits)} ${name}`);
 }
@@ -117,7 +126,7 @@ function plot(host, title, x, series, say, options = {}) {
     ...size(), legend: {show: false}, padding: [10, RIGHT, 0, 0],
     scales: {x: {time: false, ...(options.time ? {range: () => shown} : {})}, y: {distr: log ? 3 : 1,
       ...(log ? {} : {range: (u, low, high) => options.least !== undefined ? uPlot.rangeNum(Math.min(options.least, low ?? 0), high ?? 1, {min: {pad: 0, soft: options.least, mode: 1}, max: {pad: .08}}) : uPlot.rangeNum(low ?? 0, high ?? 1, .1, false)})}},
-    axes: [axis({values: (u, ticks) => options.time ? moments(ticks) : ticks.map(options.sayX), space: 76, size: 30}),
+    axes: [axis({values: (u, ticks) => options.time ? moments(ticks) : ticks.map(options.sayX), space: 76, size: 30, ...(options.time ? {incrs: STEPS} : {})}),
       axis({size: LEFT, space: log ? 22 : 34, values: (u, ticks) => ticks.map(each => each === null ? "" : say(each)), ...(log ? {filter: (u, ticks) => ticks.map(each => /^[125]/.test(each.toExponential()) ? each : null)} : {})})],
     series: lines, bands,
     cursor: {y: false, points: {size: 6}, ...(options.time ? {sync: {key: "run", scales: ["x", null]}} : {}),
@@ -324,8 +333,7 @@ function timeline(host) {
     context.textAlign = "left";
   }
   function spread(count) {
-    const rough = (shown[1] - shown[0]) / count, power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map(each => each * power).find(each => each >= rough);
+    const rough = (shown[1] - shown[0]) / count, step = STEPS.find(each => each >= rough) ?? rough;
     const ticks = [];
     for (let at = Math.ceil(shown[0] / step); at * step <= shown[1]; at++) ticks.push(at * step);
     return ticks.length ? ticks : [shown[0]];

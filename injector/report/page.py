@@ -71,7 +71,7 @@ def render(summary: Summary, charts: Charts) -> str:
         style=files(__package__).joinpath("page.css").read_text("utf-8"),
         script=drawn,
         text=sections,
-    )
+    ).lstrip()
 
 
 @cache

@@ -1,0 +1,259 @@
+"""The page of a run that is over: one file, in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from browser import Browser
+from large_run import SLOW, write_large_run
+
+from injector.analysis.charts import charts_of
+from injector.analysis.summary import summarise
+from injector.cli import main
+from injector.report import page
+from injector.store.folder import open_run
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+RANKS, STEPS = 8, 12_500
+UPLOT = "2d27e8ad3d228164525ce213f9dc716f39b4e3aee0cc773fb3491c96cf4921a2"
+"""Of dist/uPlot.iife.min.js in uPlot 1.6.31."""
+EVIL = "</script><script>window.owned = 1</script><img src=x onerror='window.owned = 1'>{{ 7 * 7 }}"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("large") / "run"
+    write_large_run(folder, STEPS, RANKS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    try:
+        made = Browser()
+    except LookupError as error:
+        pytest.fail(str(error), pytrace=False)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def written(large) -> Path:
+    target = large.parent / "run.html"
+    assert main(["report", str(large), "-o", str(target)]) == 0
+    return target
+
+
+def opened(browser, path):
+    browser.events.clear()
+    browser.open(path.as_uri())
+    browser.until(lambda: browser.ask("'drawn' in document.documentElement.dataset"))
+
+
+def test_a_hundred_thousand_steps_are_a_page_within_three_seconds(large):
+    target = large.parent / "timed.html"
+    words = [sys.executable, "-m", "injector", "report", str(large), "--format", "html"]
+    took = []
+    for _ in range(2):
+        began = time.monotonic()
+        subprocess.run([*words, "-o", str(target)], check=True)
+        took.append(time.monotonic() - began)
+    assert min(took) < 3 and target.stat().st_size < 3_000_000
+
+
+def test_no_slow_step_is_lost_however_few_points_are_drawn(large):
+    [loop] = charts_of(open_run(str(large))).loops
+    assert [each.step for each in loop.slowest] == [at * STEPS // 1000 for at, _ in SLOW]
+    assert {each.rank for each in loop.slowest} == {"rank 2"}
+    assert {each.region for each in loop.slowest} == {"io"}
+    for each in loop.slowest:
+        assert max(high or 0 for high in loop.ranks[2].high) >= each.seconds * 0.999
+        near = min(range(len(loop.times)), key=lambda at: abs(loop.times[at] - each.time))
+        assert any(
+            high == pytest.approx(each.seconds, rel=1e-3)
+            for high in loop.ranks[2].high[max(near - 3, 0) : near + 10]
+        )
+    assert sum(loop.distribution.counts) + loop.distribution.above == RANKS * (STEPS - 1)
+
+
+def test_it_is_drawn_and_fetches_nothing(browser, written):
+    opened(browser, written)
+    assert browser.ask("document.querySelector('.sentence').textContent").startswith(
+        "compute-bound"
+    )
+    assert browser.ask("document.querySelectorAll('.uplot canvas').length") >= 8
+    inks = """(() => { const c = document.querySelector('#timeline canvas');
+        const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        return new Set(new Uint32Array(d.buffer)).size })()"""
+    assert browser.ask(inks) > 6
+    asked = [each["request"]["url"] for each in browser.told("Network.requestWillBeSent")]
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert browser.told("Runtime.exceptionThrown") == []
+    assert [each["entry"]["text"] for each in browser.told("Log.entryAdded")] == []
+
+
+def test_all_plots_zoom_together_and_back(browser, written):
+    opened(browser, written)
+    shown = "document.getElementById('range').textContent"
+    before = browser.ask(shown)
+    assert before.startswith("the whole run")
+    browser.ask("document.querySelector('#tools [data-do=in]').click()")
+    assert browser.ask(shown) != before
+    browser.ask("document.querySelector('#tools [data-do=all]').click()")
+    assert browser.ask(shown) == before
+    box = browser.ask(
+        "(() => { const e = document.querySelector('#steps0 .u-over'); e.scrollIntoView({block: 'center'});"
+        " const b = e.getBoundingClientRect(); return [b.x, b.y, b.width, b.height] })()"
+    )
+    x, y, width, height = box
+    for kind, at in (
+        ("mousePressed", 0.4),
+        ("mouseMoved", 0.45),
+        ("mouseMoved", 0.5),
+        ("mouseReleased", 0.5),
+    ):
+        browser.send(
+            "Input.dispatchMouseEvent",
+            type=kind, x=x + at * width, y=y + height / 2, button="left", clickCount=1, buttons=1,
+        )  # fmt: skip
+    browser.until(lambda: " to " in browser.ask(shown))
+    browser.ask("document.querySelector('button.show').click()")
+    assert "0 s" not in browser.ask(shown).split(" to ")[0]
+    browser.ask("document.querySelector('#tools [data-do=all]').click()")
+
+
+def test_tables_are_sorted_by_what_is_clicked(browser, written):
+    opened(browser, written)
+    column = """(() => { const t = document.querySelector('#loop0-ranks table');
+        t.tHead.rows[0].cells[2].click();
+        return [...t.tBodies[0].rows].map(r => +r.cells[2].textContent) })()"""
+    down = browser.ask(column)
+    assert down == sorted(down, reverse=True) and len(down) == RANKS
+    assert browser.ask(column) == sorted(down)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1600])
+def test_it_fits_every_screen(browser, written, width, scheme):
+    browser.send(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
+    )
+    browser.send("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1,
+                 mobile=width < 600)  # fmt: skip
+    opened(browser, written)
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    colour = browser.ask("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, colour.strip("rgb()").split(","))) > 3 * 128) == (scheme == "light")
+    browser.send("Emulation.clearDeviceMetricsOverride")
+    browser.send("Emulation.setEmulatedMedia", features=[])
+
+
+def test_it_is_resized_and_printed(browser, written):
+    opened(browser, written)
+    for width in (1200, 400):
+        browser.send("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1,
+                     mobile=False)  # fmt: skip
+        browser.until(
+            lambda: (
+                browser.ask("document.documentElement.scrollWidth <= innerWidth")
+                and browser.ask(
+                    "document.querySelector('#steps0 .uplot').offsetWidth <= innerWidth"
+                )
+            )
+        )
+    browser.send("Emulation.clearDeviceMetricsOverride")
+    found = base64.b64decode(browser.send("Page.printToPDF")["data"])
+    assert found.startswith(b"%PDF") and len(found) > 20_000
+    assert browser.told("Runtime.exceptionThrown") == []
+
+
+def test_nothing_that_a_run_says_is_markup_or_code(browser, tmp_path):
+    folder = tmp_path / "run"
+    write_large_run(
+        folder, 40, 2, name=EVIL, command=["inject", "run", EVIL], host=EVIL, platform=EVIL,
+        packages={EVIL: EVIL}, git={"root": EVIL, "branch": EVIL, "commit": EVIL}, voirfiles=[EVIL],
+        warnings=[{"kind": "problem", "text": EVIL}], limits={EVIL: EVIL},
+        probes=[{"selector": EVIL, "fired": 1, "exact": True,
+                 "places": [{"module": EVIL, "function": EVIL, "file": EVIL, "line": 1, "source": EVIL}]}],
+    )  # fmt: skip
+    for log in (folder / "raw").glob("*.log"):
+        text = log.read_text()
+        for word in ("backward", "/x/train.py", "loss.backward()"):
+            text = text.replace(json.dumps(word), json.dumps(EVIL))
+        log.write_text(text)
+    data = folder / "large.D0.data"
+    data.write_text(data.read_text().replace('"loss"', json.dumps(f"loss {EVIL}")))
+    target = tmp_path / "x.html"
+    assert main(["report", str(folder), "-o", str(target)]) == 0
+    opened(browser, target)
+    assert browser.ask(
+        "window.owned === undefined && !document.querySelector('main img, main script')"
+    )
+    assert browser.ask("document.body.textContent").count("onerror") > 8
+    assert (
+        ">49<" not in target.read_text()
+        and browser.ask("document.querySelector('h1').textContent") == EVIL
+    )
+    assert browser.told("Runtime.exceptionThrown") == []
+
+
+def test_its_policy_allows_no_script_but_its_own(large):
+    run = open_run(str(large))
+    text = page.render(summarise(run), charts_of(run))
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    assert len(scripts) == 2 and "default-src &#39;none&#39;" in policy
+    for each in scripts:
+        assert base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() in policy
+
+
+def test_uplot_is_what_its_authors_released():
+    assert hashlib.sha256(page.libraries().script.encode()).hexdigest() == UPLOT
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.csv", "a.json", "a.txt", "a.html"])
+def test_the_suffix_says_the_format(large, tmp_path, name, capsys):
+    target = tmp_path / name
+    assert main(["report", str(large), "-o", str(target)]) == 0
+    text = target.read_text()
+    begins = {
+        "md": "## large",
+        "csv": "task,job,attempt",
+        "json": "{",
+        "txt": "inject run",
+        "html": "<!doctype",
+    }
+    assert text.startswith(begins[name.rpartition(".")[2]]) and capsys.readouterr().out == ""
+    if name == "a.md":
+        assert "| backward |" in text.replace("\u2003", "") and "**compute-bound" in text
+
+
+def test_what_cannot_be_written_is_said(large, tmp_path, capsys, monkeypatch):
+    assert main(["report", str(large), "-o", str(tmp_path / "a.pdf")]) == 2
+    assert "a.pdf: no format of that suffix" in capsys.readouterr().err
+    assert main(["report", str(large), "-o", str(tmp_path / "no" / "a.html")]) == 2
+    assert "No such file" in capsys.readouterr().err
+    monkeypatch.setattr(page, "CARRIER", "no-such-package")
+    page.libraries.cache_clear()
+    assert main(["report", str(large), "-o", str(tmp_path / "a.html")]) == 2
+    assert "pip install 'overlay-injector[page]'" in capsys.readouterr().err
+    page.libraries.cache_clear()
+    assert not (tmp_path / "a.html").exists()
+
+
+def test_a_run_without_anything_has_a_page(tmp_path):
+    folder = tmp_path / "run"
+    (folder / "raw").mkdir(parents=True)
+    (folder / "x.D0.data").write_text('{"event": "config", "data": {"name": "x"}, "pipe": null}\n')
+    target = tmp_path / "x.html"
+    assert main(["report", str(folder), "-o", str(target)]) == 0
+    assert "<h1>" in target.read_text()
