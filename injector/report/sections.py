@@ -241,9 +241,9 @@ def _ranks(loop: TrainingLoop) -> Table:
 
 
 def rank_regions(track: LoopRank) -> list[tuple[str, float]]:
-    """The regions of a rank's median step, the longest first: name, and seconds."""
+    """The regions of a rank's median step, in one order for all ranks: name, and seconds."""
     found = [(name, seconds) for name, seconds in track.regions.items() if seconds > 0]
-    return sorted(found, key=lambda each: (each[0] == step_tree.OTHER, -each[1]))
+    return sorted(found, key=lambda each: (each[0] == step_tree.OTHER, each[0]))
 
 
 def lines_of_program(found: Profile) -> Section:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from browser import Browser
 from large_run import SLOW, write_large_run
+from spans import write_run
 
 from injector.analysis.charts import charts_of
 from injector.analysis.summary import summarise
@@ -252,8 +253,7 @@ def test_what_cannot_be_written_is_said(large, tmp_path, capsys, monkeypatch):
 
 def test_a_run_without_anything_has_a_page(tmp_path):
     folder = tmp_path / "run"
-    (folder / "raw").mkdir(parents=True)
-    (folder / "x.D0.data").write_text('{"event": "config", "data": {"name": "x"}, "pipe": null}\n')
+    write_run(folder)
     target = tmp_path / "x.html"
     assert main(["report", str(folder), "-o", str(target)]) == 0
     assert "<h1>" in target.read_text()
