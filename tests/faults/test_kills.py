@@ -14,8 +14,11 @@ from injector.analysis import monitored
 
 from .faulty import until_sampled
 
-KILLS = int(os.environ.get("INJECT_KILLS", "20"))
-"""How many processes are killed at a random moment. A thousand take some minutes."""
+KILLS = 50
+"""How many processes of one run are killed at random moments."""
+
+RUNS = [0, *(pytest.param(number, marks=pytest.mark.release) for number in range(1, 20))]
+"""One run in each `make test`; a thousand processes are killed before a release."""
 
 ENDLESS = """
 say("ready", os.getpid())
@@ -35,7 +38,8 @@ def test_the_program_is_killed(launch, attempt):
     assert run.info["lost"] == 0
 
 
-def test_processes_are_killed_at_random_moments(launch):
+@pytest.mark.parametrize("attempt", RUNS)
+def test_processes_are_killed_at_random_moments(launch, attempt):
     """Many at little cost: the children of one program, which also tell how far each came."""
     run = launch(f"""
 import random
@@ -44,7 +48,7 @@ for who in range({KILLS}):
     child = os.fork()
     if child == 0:
         steps(1 << 60, who)
-    time.sleep(random.random() ** 3 / 20)
+    time.sleep(random.random() ** 2 / 120)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     say(child, counts[who])
