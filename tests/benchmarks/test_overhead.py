@@ -88,7 +88,7 @@ def test_rounds_begin_with_another_tool_each():
 
 def test_the_cost_of_a_process_is_its_time(tmp_path):
     slept = cost([sys.executable, "-c", "import time; time.sleep(0.2)"], tmp_path)
-    assert 0.2 <= slept.wall < 10
+    assert slept.wall >= 0.2
     assert slept.cpu < slept.wall
     with pytest.raises(ProgramFailed, match="exit code 3"):
         cost([sys.executable, "-c", "raise SystemExit(3)"], tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -167,12 +166,11 @@ SIGNAL = """
 @pytest.mark.parametrize("how", ["here", "subprocess", "fork", "spawn", "sent"])
 def test_the_event_stop_ends_the_job(inject, how):
     """Whichever process says so; milabench ends all processes of the job."""
-    begun = time.monotonic()
     run = inject(JOB, SIGNAL, args=(how,))
     assert (run.exit, run.record["stopped"]) == (0, True), run.err
     assert "never" not in run.out
     assert how != "here" or run.out == "cleaned\n"
-    assert time.monotonic() - begun < 120 and run.record["outlived"] == []
+    assert run.record["outlived"] == []
 
 
 RANKS = """
