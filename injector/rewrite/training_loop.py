@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -52,7 +53,10 @@ def how_to_measure(file: str) -> list[str]:
 def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
     """The innermost loop of ``text`` that trains; None where there is none, or it does not parse."""
     try:
-        tree = ast.parse(text)
+        # What the compiler warns of was said when the program was compiled.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if not any(map(_imports_package, ast.walk(tree))):
