@@ -23,6 +23,8 @@ class Case(NamedTuple):
     """Whether it can be the same with a probe, which needs a frame of its own, everywhere."""
     flags: tuple[str, ...] = ()
     """Options of the interpreter."""
+    heavy: bool = False
+    """Run before a release alone: each of its processes starts PyTorch."""
 
     @property
     def name(self) -> str:
@@ -228,9 +230,9 @@ WRITTEN = [
     case("cloudpickle_app.py", needs=("cloudpickle",)),
     case("numpy_app.py", needs=("numpy",)),
     case("torch_train.py", needs=("torch",)),
-    case("torch_spawn.py", needs=("torch",)),
+    case("torch_spawn.py", needs=("torch",), heavy=True),
     case("torch_loader.py fork", needs=("torch",)),
-    case("torch_loader.py spawn", needs=("torch",)),
+    case("torch_loader.py spawn", needs=("torch",), heavy=True),
 ]
 """What rewriting its functions could change."""
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,15 @@ SLOW = 120
 """Seconds after which a program hangs."""
 
 
-def prepare(folder: Path) -> Path:
-    """A fresh copy of the programs, with those that cannot lie in a repository."""
+def prepare(folder: Path, neighbours: Mapping[str, str]) -> Path:
+    """A fresh copy of the programs, with ``neighbours`` and those that cannot lie in a repository."""
     shutil.rmtree(folder, ignore_errors=True)
     programs = folder / "programs"
     shutil.copytree(
         PROGRAMS, programs, ignore=shutil.ignore_patterns("__pycache__", ".inject", "loops")
     )
+    for name, text in neighbours.items():
+        (programs / name).write_text(text)
     (programs / "link_to_script.py").symlink_to("neighbour_import.py")
     with zipfile.ZipFile(programs / "program.zip", "w") as archive:
         for file in sorted((programs / "folder").glob("*.py")):
@@ -33,9 +36,15 @@ def prepare(folder: Path) -> Path:
     return programs
 
 
-def observe(case: Case, before: list[str], folder: Path, environ: dict[str, str]) -> dict[str, Any]:
+def observe(
+    case: Case,
+    before: list[str],
+    folder: Path,
+    environ: dict[str, str],
+    neighbours: Mapping[str, str],
+) -> dict[str, Any]:
     """Run ``before + case.words`` in a fresh copy of the programs; all that it did."""
-    programs = prepare(folder)
+    programs = prepare(folder, neighbours)
     done = subprocess.run(
         [*before, *case.words],
         cwd=programs / case.cwd,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -15,18 +17,31 @@ EVERYTHING = str(Path(__file__).with_name("everything.py"))
 WAYS = {"plain": [], "probed": ["--voirfile", EVERYTHING]}
 
 
-def check(case: Case, ways: list[str], inject, environ, folder: Path) -> None:
+def check(
+    case: Case,
+    ways: list[str],
+    inject,
+    environ,
+    folder: Path,
+    neighbours: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     missing = [name for name in case.needs if importlib.util.find_spec(name) is None]
     assert not missing, f"install the extra 'test': {missing}"
-    expected = observe(case, [sys.executable, *case.flags], folder, environ)
+    expected = observe(case, [sys.executable, *case.flags], folder, environ, neighbours)
     for way in ways:
         command = [inject[0], *case.flags, *inject[1:], "run", "--quiet", *WAYS[way]]
-        seen = observe(case, command, folder, environ)
+        seen = observe(case, command, folder, environ, neighbours)
         for what, value in expected.items():
             assert (way, what, seen[what]) == (way, what, value)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+OFTEN = [
+    pytest.param(case, marks=[pytest.mark.release] if case.heavy else [], id=case.name)
+    for case in CASES
+]
+
+
+@pytest.mark.parametrize("case", OFTEN)
 def test_parity(case: Case, inject, environ, tmp_path):
     """With a probe everywhere; where how it is started counts, or no probe can be, also without one."""
     alone = case in STARTED or not case.probed
@@ -38,3 +53,12 @@ def test_parity(case: Case, inject, environ, tmp_path):
 @pytest.mark.parametrize("case", WRITTEN, ids=lambda case: case.name)
 def test_parity_without_a_probe(case: Case, inject, environ, tmp_path):
     check(case, ["plain"], inject, environ, tmp_path / "p")
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_parity_beside_a_module_of_the_standard_library_s_name(
+    case: Case, inject, environ, tmp_path
+):
+    """Without a probe nothing of ours is imported into the program, but for such a neighbour."""
+    check(case, ["plain"], inject, environ, tmp_path / "p", {"tty.py": ""})

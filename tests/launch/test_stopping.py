@@ -156,9 +156,16 @@ LAUNCHERS = {
 @pytest.mark.parametrize(
     ("launcher", "limit"),
     [
-        *((each, ("--stop", "6")) for each in LAUNCHERS),
-        ("torchrun", ("--max-duration", "100ms")),
-        ("torchrun", ("--voirfile", "one.py")),
+        ("torchrun", ("--stop", "6")),
+        *(
+            pytest.param(*each, marks=pytest.mark.release)
+            for each in (
+                ("torchrun, group destroyed", ("--stop", "6")),
+                ("mp.spawn", ("--stop", "6")),
+                ("torchrun", ("--max-duration", "100ms")),
+                ("torchrun", ("--voirfile", "one.py")),
+            )
+        ),
         ("mp.spawn", ("--voirfile", "one.py")),
     ],
 )

@@ -137,11 +137,11 @@ def in_terminal(words, keys, environ, cwd):
 
 
 TERMINAL = {
-    "typed": ("tty.py", [], b"somebody\n"),
+    "typed": ("terminal.py", [], b"somebody\n"),
     "control-c": ("wait.py", [], b"\x03"),
     "control-c handled": ("wait.py", ["SIGINT"], b"\x03"),
     "control-backslash": ("wait.py", [], b"\x1c"),
-    "end of input": ("tty.py", [], b"\x04"),
+    "end of input": ("terminal.py", [], b"\x04"),
 }
 
 
@@ -149,7 +149,7 @@ TERMINAL = {
 def test_in_a_terminal(what, inject, environ, tmp_path):
     program, arguments, keys = TERMINAL[what]
     programs = Path(__file__).parents[1] / "programs"
-    (tmp_path / "tty.py").write_text((programs / "tty.py").read_text())
+    (tmp_path / "terminal.py").write_text((programs / "terminal.py").read_text())
     (tmp_path / "wait.py").write_text(WAIT)
     environ = {**environ, "TERM": "dumb", "PYTHON_COLORS": "0"}
     plain = in_terminal([sys.executable, program, *arguments], keys, environ, tmp_path)

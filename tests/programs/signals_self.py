@@ -10,5 +10,5 @@ sys.stdout.write("unflushed")
 if sys.argv[2:] == ["abort"]:
     os.abort()
 os.kill(os.getpid(), number)
-time.sleep(5)
+time.sleep(1)
 print("survived")

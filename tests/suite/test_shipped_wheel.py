@@ -16,7 +16,7 @@ import yaml
 from injector import voirfiles
 from injector.suite.config import definitions
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.xdist_group("wheel")  # one wheel for all of these
 ROOT = Path(__file__).parents[2]
 
 ASK = """\

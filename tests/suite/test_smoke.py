@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_smoke(tmp_path):
     def suite(*words):
         command = [sys.executable, "-m", "injector", "suite", *words, "--base", str(tmp_path)]

@@ -8,6 +8,8 @@ import subprocess
 import pytest
 from suite_runs import PATIENCE, journal, last, nothing_left, plan
 
+pytestmark = pytest.mark.xdist_group("verdicts")  # one suite for most of these
+
 PROGRAMS = {
     "ends_well": "print('done')",
     "exits": "import sys; print('first', file=sys.stderr); print('last words', file=sys.stderr); sys.exit(3)",
