@@ -34,6 +34,7 @@ def test_two_ranks(tmp_path):
     assert ran.steps() == [[6, 6]]
 
 
+@pytest.mark.release
 def test_the_first_rank_reads_for_all(tmp_path):
     ran = run(tmp_path, *on_two(PROGRAM, "--dispatch"))
     assert (ran.exit, ran.wrong()) == (0, []), ran.err

@@ -72,8 +72,8 @@ PRODUCTS = (
     PARTS
     + """
 for kind in ("model", "optimizer", "update", "both", "whole", "functional"):
-    for fullgraph in (True, False):
-        for shapes in (1, 2):
+    for fullgraph in map(bool, map(int, sys.argv[2])):
+        for shapes in map(int, sys.argv[3]):
             with region(f"{kind}/{fullgraph}/{shapes}"):
                 try:
                     train(kind, fullgraph, shapes, sys.argv[1])
@@ -94,17 +94,21 @@ EXPECTED = {
 }
 
 
-def test_regions_of_all_that_can_be_compiled(run):
+@pytest.mark.parametrize(
+    ("fullgraph", "shapes"), [("0", "1"), pytest.param("10", "12", marks=pytest.mark.release)]
+)
+def test_regions_of_all_that_can_be_compiled(run, fullgraph, shapes):
     """Of every product of what is compiled, with and without breaks, for one shape and for two."""
-    with_us = run(PRODUCTS, after=["aot_eager"])
-    plain = run(PRODUCTS, "--no-auto", after=["aot_eager"])
+    words = ["aot_eager", fullgraph, shapes]
+    with_us = run(PRODUCTS, after=words)
+    plain = run(PRODUCTS, "--no-auto", after=words)
     assert with_us.out == plain.out
     assert not with_us.info["failures"]
     process = with_us.only
     cases = [span for span in process.spans if "/" in span.region]
-    assert len(cases) == 24
+    assert len(cases) == 6 * len(fullgraph) * len(shapes)
     lines = plain.out.splitlines()
-    assert len(lines) == 24
+    assert len(lines) == 6 * len(fullgraph) * len(shapes)
     for case, line in zip(sorted(cases, key=lambda span: span.start), lines, strict=True):
         if "[" not in line:
             continue  # this torch cannot compile it as one graph: with us or without

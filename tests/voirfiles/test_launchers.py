@@ -52,10 +52,21 @@ LAUNCHERS = {
     "deepspeed": (BIN / "deepspeed", "--num_gpus", "2", "launched/by_deepspeed.py", "--stage", "1"),
     "ray train": ("launched/by_ray.py",),
 }
+RELEASE = {
+    *("torchrun", "mp.spawn", "accelerate launch", "accelerate debug_launcher"),
+    *("lightning ddp_spawn", "lightning ddp_fork", "lightning fabric run"),
+}
+"""Those whose every process starts PyTorch once more; what they share with others is tested elsewhere."""
 LIBRARIES = {"accelerate", "lightning", "deepspeed", "ray"}
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        pytest.param(each, marks=[pytest.mark.release] if each in RELEASE else [])
+        for each in LAUNCHERS
+    ],
+)
 def test_each_rank_arrives_as_itself(launcher, tmp_path, monkeypatch):
     library, _, _ = launcher.partition(" ")
     if library in LIBRARIES and importlib.util.find_spec(library) is None:

@@ -11,7 +11,9 @@ FABRIC = "trainers/fabric_loop.py"
 needs("lightning", "pytorch_lightning")
 
 
-@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
+@pytest.mark.parametrize(
+    "package", ["lightning.pytorch", pytest.param("pytorch_lightning", marks=pytest.mark.release)]
+)
 def test_a_fit(package, tmp_path):
     ran = run(tmp_path, FIT, "--package", package)
     told, [process] = ran.told[0], ran.processes.values()
@@ -93,6 +95,7 @@ def test_fabric(tmp_path):
     assert ran.steps() == [[20]]
 
 
+@pytest.mark.release
 def test_fabric_on_two_ranks(tmp_path):
     ran = run(tmp_path, *on_two(FABRIC, "--devices", "2"))
     assert (ran.exit, ran.wrong()) == (0, []), ran.err

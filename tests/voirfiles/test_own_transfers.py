@@ -112,7 +112,7 @@ def test_transfers_of_the_programs_own(run, files):
 @pytest.mark.parametrize(
     ("options", "env"),
     [
-        (("--no-auto",), THERE),
+        pytest.param(("--no-auto",), THERE, marks=pytest.mark.release),
         ((), {"INJECT_ACCELERATOR": "0"}),
     ],
 )

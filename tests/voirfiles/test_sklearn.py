@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from boosted import inside, needs, run
 
 needs("sklearn")
@@ -17,37 +16,28 @@ def whole(found):
     return [(span.site["region"], span.site["what"], span.items) for span in spans]
 
 
-@pytest.mark.parametrize(
-    ("what", "expected"),
-    [
-        (
-            "fit",
-            [
-                ("fit", "LogisticRegression", 200),
-                ("predict", "LogisticRegression", 50),
-                ("predict", "LogisticRegression", 40),
-                ("score", "LogisticRegression", 200),
-            ],
-        ),
-        ("pipeline", [("fit", "Pipeline", 200), ("predict", "Pipeline", 30)]),
-        ("transform", [("fit", "StandardScaler", 200), ("transform", "StandardScaler", 70)]),
-        ("cluster", [("fit", "KMeans", 90)]),
-        ("boosted", [("step", None, 150), ("fit", "AdaBoostClassifier", 150)]),
-        ("partial", [("step", None, 40)] * 10),
-        ("scaled", [("fit", "StandardScaler", 200), ("fit", "StandardScaler", 30)]),
-        ("incremental", [("fit", "IncrementalPCA", 60)]),
-        (
-            "loaded",
-            [("fit", "DecisionTreeClassifier", 80), ("predict", "DecisionTreeClassifier", 80)],
-        ),
+OUTERMOST = {
+    "fit": [
+        ("fit", "LogisticRegression", 200),
+        ("predict", "LogisticRegression", 50),
+        ("predict", "LogisticRegression", 40),
+        ("score", "LogisticRegression", 200),
     ],
-)
-def test_the_outermost(tmp_path, what, expected):
-    assert whole(run(tmp_path, PROGRAM, what)) == expected
+    "pipeline": [("fit", "Pipeline", 200), ("predict", "Pipeline", 30)],
+    "transform": [("fit", "StandardScaler", 200), ("transform", "StandardScaler", 70)],
+    "cluster": [("fit", "KMeans", 90)],
+    "boosted": [("step", None, 150), ("fit", "AdaBoostClassifier", 150)],
+    "partial": [("step", None, 40)] * 10,
+    "scaled": [("fit", "StandardScaler", 200), ("fit", "StandardScaler", 30)],
+    "incremental": [("fit", "IncrementalPCA", 60)],
+    "loaded": [("fit", "DecisionTreeClassifier", 80), ("predict", "DecisionTreeClassifier", 80)],
+}
 
 
-def test_predictions_are_evaluation(tmp_path):
-    found = run(tmp_path, PROGRAM, "fit")
+def test_the_outermost(tmp_path):
+    """One after the other, in one program: the library starts once."""
+    found = run(tmp_path, PROGRAM, *OUTERMOST)
+    assert whole(found) == [span for spans in OUTERMOST.values() for span in spans]
     assert {span.site["phase"] for span in found.of("predict")} == {"eval"}
     assert {span.site["phase"] for span in found.of("fit")} == {None}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from textwrap import dedent
 
 import pytest
 
@@ -153,10 +152,6 @@ def test_models_gradients_and_optimizers(run):
     [loss] = list(done.folder.glob("raw/*.values"))
     assert loss.stat().st_size > 0
     assert not done.info["warnings"] and done.info["automatic"][0]["missed"] == []
-
-
-def test_what_is_inside_lies_inside(run):
-    process = run(LOOPS).only
     [lbfgs] = [span for span in process.named("optimizer") if span.what == "LBFGS"]
     inside = [s for s in process.spans if lbfgs.start <= s.start and s.end <= lbfgs.end]
     assert {span.region for span in inside} == {"optimizer", "zero_grad", "forward", "backward"}
@@ -200,18 +195,7 @@ print(json.dumps(losses))
 """
 
 
-def test_losses_are_those_before_scaling(run):
-    done = run(SCALED)
-    [path] = done.folder.glob("raw/*.values")
-    series, values = read(str(path))
-    assert series == "train/loss"
-    assert [value for _, value in values] == pytest.approx(json.loads(done.out), rel=1e-6)
-    assert not done.info["warnings"] and not done.info["failures"]
-
-
 SUBCLASS = """
-import json, torch
-
 class Labelled(torch.Tensor):
     pass
 
@@ -225,11 +209,25 @@ print(json.dumps(losses))
 """
 
 
-def test_a_loss_that_is_a_subclass_of_tensor_is_told_once(run):
-    done = run(SUBCLASS)
+def test_losses_are_those_before_scaling_and_a_subclass_of_tensor_is_told_once(run):
+    done = run(SCALED + SUBCLASS)
     [path] = done.folder.glob("raw/*.values")
-    assert [value for _, value in read(str(path))[1]] == json.loads(done.out)
+    series, values = read(str(path))
+    assert series == "train/loss"
+    scaled, subclass = map(json.loads, done.out.splitlines())
+    assert [value for _, value in values] == pytest.approx(scaled + subclass, rel=1e-6)
+    assert len(subclass) == 3
+    assert not done.info["warnings"] and not done.info["failures"]
 
+
+ONE_NUMBER = """
+import torch
+torch.nn.Softplus()(torch.zeros(1, 1))
+torch.nn.Softplus()(torch.zeros(3, 1))
+torch.nn.Linear(2, 1)(torch.zeros(1, 2))
+"""
+NO_ITEMS = [("Softplus", 0), ("Softplus", 3), ("Linear", 1)]
+"""One number beside a model tells no items."""
 
 ODD = """
 import copy, pickle, threading, torch
@@ -277,10 +275,11 @@ print(type(net).__call__ is nn.Module.__call__, "forward" in vars(net), sorted(v
 
 
 def test_odd_ways_to_call_a_model(run):
-    done = run(ODD)
+    done = run(ONE_NUMBER + ODD)
     process = done.only
     assert done.out.split()[:2] == ["True", "False"]
     seen = [(span.what, span.items) for span in process.named("forward")]
+    assert seen[:3] == NO_ITEMS
     threads = [s.thread for s in process.named("forward") if s.items == 8]
     assert len(threads) == 3 and 0 not in threads
     assert ("RecursiveScriptModule", 4) in seen and ("Nested", 5) in seen
@@ -376,16 +375,6 @@ print(len(graphs), graphs, sorted(breaks.values()))
 """
 
 
-def test_compiled_steps_break_into_the_same_graphs(run):
-    """What a broken graph calls uncompiled is left alone: our hooks in it too."""
-    with_us = run(WHOLE_STEPS)
-    without = run(WHOLE_STEPS, "--no-auto")
-    assert with_us.out == without.out
-    assert "Tensor.item()" not in with_us.err
-    assert len(with_us.only.named("backward")) >= 3
-    assert not with_us.info["failures"]
-
-
 USERS = """
 import sys
 import torch
@@ -408,13 +397,18 @@ def instrument_calls(ov):
 """
 
 
-def test_what_a_voirfile_does_inside_of_a_compiled_step_is_no_graph(run):
-    with_us = run(WHOLE_STEPS, "--voirfile", "x.py", files={"x.py": USERS})
-    assert with_us.out == run(WHOLE_STEPS, "--no-auto").out
-    assert "Tensor.item()" not in with_us.err
-    assert "seen 6\n" in with_us.err
-    assert len(with_us.only.named("counted")) == 3
-    assert not with_us.info["failures"]
+def test_compiled_steps_break_into_the_same_graphs(run):
+    """What a broken graph calls uncompiled is left alone: our hooks in it too, and a voirfile's."""
+    without = run(WHOLE_STEPS, "--no-auto")
+    with_us = run(WHOLE_STEPS)
+    asked = run(WHOLE_STEPS, "--voirfile", "x.py", files={"x.py": USERS})
+    for found in (with_us, asked):
+        assert found.out == without.out
+        assert "Tensor.item()" not in found.err
+        assert not found.info["failures"]
+    assert len(with_us.only.named("backward")) >= 3
+    assert "seen 6\n" in asked.err
+    assert len(asked.only.named("counted")) == 3
 
 
 OVERRIDDEN = """
@@ -440,15 +434,3 @@ def test_an_override_breaks_no_graph_and_a_voirfile_may_compile(run):
     with_us = run(OVERRIDDEN, "--voirfile", "x.py", files={"x.py": OVERRIDES})
     assert with_us.out == run(OVERRIDDEN, "--no-auto").out
     assert "own 2.0\n" in with_us.err
-
-
-def test_one_number_beside_a_model_tells_no_items(run):
-    text = """
-    import torch
-    torch.nn.Softplus()(torch.zeros(1, 1))
-    torch.nn.Softplus()(torch.zeros(3, 1))
-    torch.nn.Linear(2, 1)(torch.zeros(1, 2))
-    """
-    process = run(dedent(text)).only
-    seen = [(span.what, span.items) for span in process.named("forward")]
-    assert seen == [("Softplus", 0), ("Softplus", 3), ("Linear", 1)]

@@ -10,15 +10,22 @@ torch = pytest.importorskip("torch")
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
 
+START = """
+child = os.fork()
+main(0 if child else 1)
+assert not child or os.waitpid(child, 0)[1] == 0
+"""
+"""The program and its copy are the ranks: PyTorch starts once. Launchers are tested below and elsewhere."""
+
 REPLICAS = """
-import time
+import os, time
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-def main():
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
+def main(rank):
+    store = dist.FileStore(os.path.abspath("store"), 2)
+    dist.init_process_group("gloo", rank=rank, world_size=2, store=store)
     model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(6):
@@ -43,8 +50,6 @@ def main():
         dist.recv(numbers, 0)
     dist.barrier()
     dist.destroy_process_group()
-
-main()
 """
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -53,7 +58,7 @@ PARAMETERS = 4 * (8 * 8 + 8 + 8 + 1)
 
 
 def test_the_fast_rank_waits_for_the_slow_one(run):
-    done = run(REPLICAS, before=TORCHRUN)
+    done = run(REPLICAS + START)
     fast, slow = (process for process in done.processes if process.spans)
     assert (fast.rank, slow.rank) == (0, 1)
     for process in (fast, slow):
@@ -115,12 +120,13 @@ def test_spawned_ranks(run):
 
 
 SHARDED = """
-import torch
+import os, torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard, FullyShardedDataParallel
 
-def main():
-    dist.init_process_group("gloo")
+def main(rank):
+    store = dist.FileStore(os.path.abspath("store"), 2)
+    dist.init_process_group("gloo", rank=rank, world_size=2, store=store)
     from torch.distributed.device_mesh import init_device_mesh
     mesh = init_device_mesh("cpu", (2,))
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 2))
@@ -132,8 +138,6 @@ def main():
         model(torch.ones(4, 8)).sum().backward()
         optimizer.step()
     dist.destroy_process_group()
-
-main()
 """
 
 
@@ -141,7 +145,7 @@ def test_sharded_models_communicate_inside_of_forward_and_backward(run):
     pytest.importorskip("torch.distributed.fsdp", exc_type=ImportError)
     if not hasattr(sys.modules["torch.distributed.fsdp"], "fully_shard"):
         pytest.skip("this PyTorch has no fully_shard")
-    done = run(SHARDED, before=TORCHRUN, check=False)
+    done = run(SHARDED + START, check=False)
     if done.exit:
         pytest.skip("fully_shard does not work on the CPU here")
     for process in (process for process in done.processes if process.spans):

@@ -50,6 +50,7 @@ def test_the_loader_is_one_batch_ahead(tmp_path):
     assert ran.steps() == [[told["global_step"]]]
 
 
+@pytest.mark.release
 def test_two_ranks(tmp_path):
     ran = run(tmp_path, *on_two(PROGRAM))
     assert (ran.exit, ran.wrong()) == (0, []), ran.err

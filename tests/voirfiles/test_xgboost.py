@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from boosted import inside, needs, run
 
 needs("xgboost")
@@ -35,16 +34,17 @@ def test_early_stopping(tmp_path):
     assert len(found.values("eval/valid-logloss")) == rounds
 
 
-@pytest.mark.parametrize(
-    ("what", "rows", "rounds"), [("dart", 200, 5), ("custom", 150, 6), ("by_hand", 120, 3)]
-)
-def test_whoever_makes_the_rounds(tmp_path, what, rows, rounds):
-    found = run(tmp_path, PROGRAM, what)
-    assert int(found.out.split()[-1]) == rounds
-    assert found.items("step") == [rows] * rounds
+ROUNDS = {"dart": [200] * 5, "custom": [150] * 6, "by_hand": [120] * 3}
+"""Who makes them, and the rows of each; one after the other in one program."""
+
+
+def test_whoever_makes_the_rounds(tmp_path):
+    found = run(tmp_path, PROGRAM, *ROUNDS)
+    assert [int(line.split()[-1]) for line in found.out.splitlines()] == [5, 6, 3]
+    assert found.items("step") == [rows for made in ROUNDS.values() for rows in made]
     assert found.of("evaluation") == []  # there is nothing to evaluate
     # The margins that a custom objective needs belong to the round, unless the program asks itself.
-    assert found.items("predict") == [rows] * (rounds if what == "by_hand" else 0)
+    assert found.items("predict") == ROUNDS["by_hand"]
 
 
 def test_functions_of_the_program_within_a_round(tmp_path):

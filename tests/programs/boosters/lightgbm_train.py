@@ -94,4 +94,5 @@ def api():
     return search.best_estimator_.booster_.current_iteration()
 
 
-print(globals()[sys.argv[1]]())
+for name in sys.argv[1:]:
+    print(globals()[name]())

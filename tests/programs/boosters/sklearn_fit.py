@@ -140,4 +140,5 @@ def loaded():
     return pickle.loads(text).predict(x).shape
 
 
-print(globals()[sys.argv[1]]())
+for name in sys.argv[1:]:
+    print(globals()[name]())

@@ -95,4 +95,5 @@ def alone():
     return model.predict(x[:50]).shape
 
 
-print(globals()[sys.argv[1]]())
+for name in sys.argv[1:]:
+    print(globals()[name]())
