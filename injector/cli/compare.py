@@ -77,13 +77,18 @@ def main(argv: Sequence[str]) -> int:
                 return 0
             raise UserError("one run alone: name another to compare it with, or --baseline FILE")
         found = [comparison.compare(read[0], each) for each in read[1:]]
-        outcomes = [each for one in found for each in thresholds.judged(one, limits)]
+        nothing = list(dict.fromkeys(one.nothing for one in found if one.nothing))
+        outcomes = [
+            each for one in found if not one.nothing for each in thresholds.judged(one, limits)
+        ]
         written(lambda: rendering.render(found, outcomes, form), form, options.output)
-        if not all(one.changes or any(each.totals for each in one.benchmarks) for one in found):
-            print("inject: they have nothing in common to compare", file=sys.stderr)
-            return NOTHING
-        if outcomes or limits:
-            return max((each.code for each in outcomes), default=NOTHING)
+        if nothing:
+            why = "; ".join(nothing)
+            print(f"inject: they have nothing in common to compare: {why}", file=sys.stderr)
+        if nothing or limits:
+            return max((each.code for each in outcomes), default=NOTHING) or (
+                NOTHING if nothing else 0
+            )
         runs = [run for side in read for each in side.benchmarks.values() for run in each]
         return DAMAGED if any(run.missing for run in runs) else 0
     except (UserError, OSError) as error:

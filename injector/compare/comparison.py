@@ -10,7 +10,7 @@ import numpy as np
 
 from ..analysis.profile import Blocks
 from .sides import LoopFigures, RunFigures, Side
-from .statistics import Process, Ratio, ratio
+from .statistics import LEAST_BLOCKS, Process, Ratio, ratio
 from .work import differences
 
 SLOWER, FASTER, SAME, UNKNOWN = "slower", "faster", "same", "cannot tell"
@@ -32,6 +32,8 @@ class Change:
     """None where one of both is 0."""
     interval: tuple[float, float]
     """Of the ratio, for all step times of the comparison together; (0, inf) where nothing can be told."""
+    why: str = ""
+    """Why nothing can be told."""
 
     @property
     def change(self) -> float:
@@ -93,6 +95,20 @@ class BenchmarkChange:
     """Loops that only one side has, by name."""
     only_after: tuple[str, ...]
     totals: tuple[Change, ...]
+    totals_before: tuple[str, ...]
+    """Values that only one side has, by name."""
+    totals_after: tuple[str, ...]
+
+    @property
+    def nothing(self) -> str:
+        """Why nothing of both can be compared, if so: how long they take is no measure then."""
+        if self.loops or any(each.name not in UNITS for each in self.totals):
+            return ""
+        if self.only_before and self.only_after:
+            return "they train in other loops"
+        if self.only_before or self.only_after:
+            return f"there are steps only {'before' if self.only_before else 'after'}"
+        return "" if self.totals else "neither has steps or a value"
 
 
 @dataclass(frozen=True)
@@ -111,6 +127,15 @@ class Comparison:
     def changes(self) -> list[LoopChange]:
         """Of all benchmarks."""
         return [loop for each in self.benchmarks for loop in each.loops]
+
+    @property
+    def nothing(self) -> str:
+        """Why there is nothing to compare, if so."""
+        if not self.benchmarks:
+            return "no benchmark is in both"
+        if all(each.nothing for each in self.benchmarks):
+            return "; ".join(dict.fromkeys(each.nothing for each in self.benchmarks))
+        return ""
 
 
 def compare(before: Side, after: Side) -> Comparison:
@@ -143,9 +168,13 @@ def _pairs(before: Side, after: Side) -> tuple[list[tuple[str, tuple[Runs, Runs]
 
 def _benchmark(name: str, before: Runs, after: Runs, headlines: int) -> BenchmarkChange:
     loops, only = _paired(before, after)
-    judge = _Judge(
-        headlines, not any(len(side) == 1 and side[0].crowded for side in (before, after))
-    )
+    crowded = [
+        which
+        for which, side in (("before", before), ("after", after))
+        if len(side) == 1 and side[0].crowded
+    ]
+    judge = _Judge(headlines, " and ".join(crowded))
+    totals = tuple(_totals(before, after, judge))
     return BenchmarkChange(
         name=name,
         runs=(len(before), len(after)),
@@ -156,7 +185,9 @@ def _benchmark(name: str, before: Runs, after: Runs, headlines: int) -> Benchmar
         loops=tuple(_loop(label, *both, judge) for label, both in loops),
         only_before=only[0],
         only_after=only[1],
-        totals=tuple(_totals(before, after, judge)),
+        totals=totals,
+        totals_before=tuple(_total_names(before, totals)),
+        totals_after=tuple(_total_names(after, totals)),
     )
 
 
@@ -166,22 +197,37 @@ class _Judge:
 
     comparisons: int
     """Step times of the whole comparison, which its intervals hold for together."""
-    can_tell: bool
-    """Whether a single run is not all that a side has of a time when other programs were busy."""
+    crowded: str
+    """The sides that are a single run beside which other programs were busy."""
 
-    def ratio(self, sides: Sequence[Sequence[Process]]) -> Ratio | None:
-        found = ratio(*sides)
-        return found if found is None or self.can_tell else replace(found, error=inf)
+    def why(self, sides: Sequence[Sequence[Process]], single: str) -> str:
+        """Why ``sides`` can tell nothing, if so."""
+        if self.crowded:
+            return f"other programs were busy during the only run {self.crowded}"
+        for which, side in zip(("before", "after"), sides, strict=True):
+            blocks = len(side[0][0]) if len(side) == 1 else LEAST_BLOCKS
+            if blocks < LEAST_BLOCKS:
+                return f"there is {single} {which}"
+        return ""
 
-    def change(self, name: str, unit: str, sides: Sequence[Sequence[Process]]) -> Change:
-        """``sides``: sums by block of each process, before and after."""
+    def change(
+        self,
+        name: str,
+        unit: str,
+        sides: Sequence[Sequence[Process]],
+        single: str = "one run of too few steps",
+    ) -> Change:
+        """``sides``: sums by block of each process, before and after; ``single``: what one that is too
+        little to tell is called."""
         before, after = (
             sum(float(c.sum()) for c, _ in side) / (sum(float(by.sum()) for _, by in side) or 1.0)
             for side in sides
         )
-        found = self.ratio(sides)
+        found, why = ratio(*sides), self.why(sides, single)
+        if found and why:
+            found = replace(found, error=inf)
         interval = found.interval(self.comparisons) if found else (0.0, inf)
-        return Change(name, unit, before, after, found, interval)
+        return Change(name, unit, before, after, found, interval, why)
 
 
 def _crowded(runs: Runs) -> int:
@@ -292,5 +338,11 @@ def _totals(before: Runs, after: Runs, judge: _Judge) -> list[Change]:
             for side in (before, after)
         ]
         if all(sides):
-            found.append(judge.change(name, UNITS.get(name, ""), sides))
+            found.append(judge.change(name, UNITS.get(name, ""), sides, "one value"))
     return found
+
+
+def _total_names(runs: Runs, shared: Sequence[Change]) -> Iterable[str]:
+    """Those of ``runs`` that are not shared."""
+    found = dict.fromkeys(name for run in runs for name in run.totals)
+    return (name for name in found if all(name != each.name for each in shared))

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from ..analysis.wording import clean, count, figure, short
-from ..report.text import LIMIT, bullets, table, wrapped
+from ..report.text import LIMIT, bullets, escaped, table, wrapped
 from .comparison import (
     FASTER,
     SAME,
@@ -25,6 +25,8 @@ from .work import PACKAGE
 
 FORMATS = ("terminal", "md", "json")
 HEADS = ("before", "after", "change", "interval", "")
+RATIO_HEADS = ("before", "after", "ratio", "interval", "")
+UNKNOWN_RATIO = "–"
 _SHOWN = 4
 """Regions of a loop that are shown."""
 _WORDS = {SLOWER: "slower", FASTER: "faster", SAME: "no change", UNKNOWN: "cannot tell"}
@@ -49,9 +51,19 @@ def sentences(found: Comparison) -> Iterator[str]:
 
 
 def _nothing(found: Comparison) -> str:
+    if found.nothing:
+        return f"nothing can be compared: {found.nothing}"
     if not found.changes:
         return "there is no training loop that both have"
-    return f"of {count(len(found.changes), 'loop')} none is surely slower or faster"
+    if len(found.changes) > 1:
+        return f"of {count(len(found.changes), 'loop')} none is surely slower or faster"
+    [only] = found.changes
+    if only.step.verdict == SAME:
+        return "the loop is as fast as before"
+    why = (
+        only.step.why or "the interval is wide: more runs of each side, or longer ones, would tell"
+    )
+    return f"cannot tell whether the loop is slower or faster: {why}"
 
 
 def _by(step: Change) -> str:
@@ -101,19 +113,6 @@ def notes(found: Comparison) -> Iterator[str]:
         )
 
 
-def speed(found: Comparison) -> str:
-    """How fast one side is beside the other over all benchmarks; empty for a single one."""
-    ratios = [
-        loop.throughput.ratio.value
-        for loop in found.changes
-        if loop.throughput.ratio is not None and loop.throughput.ratio.value > 0
-    ]
-    if len(ratios) < 2:
-        return ""
-    mean = geometric_mean(ratios)
-    return f"throughput, geometric mean of {len(ratios)} loops: {mean:.3f} times that before"
-
-
 def differing(benchmark: BenchmarkChange) -> list[tuple[str, str, str]]:
     """What differs in the work; of the packages the first ones, and how many more."""
     packages = [each for each in benchmark.work if each[0].startswith(PACKAGE)]
@@ -151,19 +150,52 @@ def amount(value: float, unit: str) -> str:
     return f"{figure(value)} {unit}".rstrip()
 
 
-def _rows(found: Comparison) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Name and cells of each row."""
+def _ratio_cells(change: Change) -> tuple[str, ...]:
+    """Before, after, ratio, its interval and the verdict."""
+    low, high = change.interval
+    told = isfinite(high) and low > 0 and high < 10
+    return (
+        amount(change.before, change.unit),
+        amount(change.after, change.unit),
+        f"{change.ratio.value:.3f}x" if change.ratio else UNKNOWN_RATIO,
+        f"{low:.3f} to {high:.3f}" if told else UNKNOWN_RATIO,
+        _WORDS[change.verdict],
+    )
+
+
+def _tables(found: Comparison) -> Iterator[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
+    """Title, heads and rows: of one loop all its figures, of several the speed of each as a ratio."""
     many = len(found.changes) > 1
+    if many:
+        ratios = [
+            (_where(benchmark, loop), *_ratio_cells(loop.throughput))
+            for benchmark in found.benchmarks
+            for loop in benchmark.loops
+        ]
+        yield "throughput", RATIO_HEADS, [*ratios, *_mean_row(found)]
+    rows = []
     for benchmark in found.benchmarks:
         for loop in benchmark.loops:
-            name = _where(benchmark, loop)
-            yield name, cells(loop.step)
-            yield "  throughput", cells(loop.throughput)
             if not many or loop.step.verdict in (SLOWER, FASTER):
-                yield from ((f"  {each.name}", cells(each)) for each in loop.regions[:_SHOWN])
+                rows.append((_where(benchmark, loop), *cells(loop.step)))
+                rows += [("  throughput", *cells(loop.throughput))] if not many else []
+                rows += [(f"  {each.name}", *cells(each)) for each in loop.regions[:_SHOWN]]
         if not many or not benchmark.loops:
             name = "" if benchmark.loops else f"{benchmark.name} "
-            yield from ((f"{name}{each.name}", cells(each)) for each in benchmark.totals)
+            rows += [(f"{name}{each.name}", *cells(each)) for each in benchmark.totals]
+    yield "a step" if found.changes else "a run", HEADS, rows
+
+
+def _mean_row(found: Comparison) -> list[tuple[str, ...]]:
+    ratios = [
+        loop.throughput.ratio.value
+        for loop in found.changes
+        if loop.throughput.ratio is not None and loop.throughput.ratio.value > 0
+    ]
+    if len(ratios) < 2:
+        return []
+    name = f"geometric mean of {len(ratios)}"
+    return [(name, "", "", f"{geometric_mean(ratios):.3f}x", "", "")]
 
 
 def _missing(found: Comparison) -> list[str]:
@@ -186,6 +218,12 @@ def _alone(found: Comparison) -> list[str]:
             for which, names in (("before", each.only_before), ("after", each.only_after))
             for name in names
         ),
+        *(
+            f"{name} is only there {which}"
+            for each in found.benchmarks
+            for which, names in (("before", each.totals_before), ("after", each.totals_after))
+            for name in names
+        ),
     ]
 
 
@@ -205,8 +243,8 @@ def _terminal(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
             lines += table(title, ("before", "after"), [tuple(map(clean, row)) for row in work])
         lines += [line for text in [*sentences(each)] or [_nothing(each)] for line in wrapped(text)]
         lines.append("")
-        lines += table("a step", HEADS, [(name, *row) for name, row in _rows(each)], indent=0)
-        lines += [speed(each), ""] if speed(each) else []
+        for title, heads, found_rows in _tables(each):
+            lines += table(title, heads, found_rows, indent=0)
         alone = _alone(each)
         if alone:
             lines += ["not compared", *bullets(alone), ""]
@@ -240,33 +278,31 @@ def _works(found: Comparison) -> Iterator[tuple[str, list[tuple[str, str, str]]]
 def _markdown(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
     lines: list[str] = []
     for each in found:
-        lines += [f"## {_md(each.before)} → {_md(each.after)}", ""]
-        lines += [line for text in _missing(each) for line in (f"> missing: {_md(text)}", "")]
-        lines += [f"- {_md(text)}" for text in [*sentences(each)] or [_nothing(each)]]
+        lines += [f"## {escaped(each.before)} → {escaped(each.after)}", ""]
+        lines += [line for text in _missing(each) for line in (f"> missing: {escaped(text)}", "")]
+        lines += [f"- {escaped(text)}" for text in [*sentences(each)] or [_nothing(each)]]
         lines.append("")
-        rows = [(_md(name.replace("  ", "\u2003")), *row) for name, row in _rows(each)]
-        lines += _md_table(("", *HEADS[:-1], "verdict"), rows)
-        lines += [speed(each), ""] if speed(each) else []
+        for title, heads, found_rows in _tables(each):
+            rows = [(_indented(name), *row) for name, *row in found_rows]
+            lines += _md_table((title, *heads[:-1], "verdict"), rows)
         for benchmark, work in _works(each):
             lines += ["<details><summary>What differs in the work of "
-                      f"{_md(benchmark)}</summary>", "",
-                      *_md_table(("", "before", "after"), [tuple(map(_md, row)) for row in work]),
+                      f"{escaped(benchmark)}</summary>", "",
+                      *_md_table(("", "before", "after"), [tuple(map(escaped, row)) for row in work]),
                       "</details>", ""]  # fmt: skip
-        lines += [f"- not compared: {_md(text)}" for text in _alone(each)]
-        lines += ["", *(f"> {_md(text)}" for text in notes(each)), ""] if each.changes else [""]
-    rows = [(f"`{each.threshold.text}`", _md(each.where), _judged(each)) for each in outcomes]
+        lines += [f"- not compared: {escaped(text)}" for text in _alone(each)]
+        lines += ["", *(f"> {escaped(text)}" for text in notes(each)), ""] if each.changes else [""]
+    rows = [
+        tuple(map(escaped, (each.threshold.text, each.where, _judged(each)))) for each in outcomes
+    ]
     lines += _md_table(("fail on", "where", ""), rows)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _md(text: str) -> str:
-    """``text`` as Markdown shows it, whatever it holds."""
-    kept = clean(text) if not text.startswith("\u2003") else text
-    for sign in "\\`*_{}[]<>|#":
-        kept = kept.replace(
-            sign, f"\\{sign}" if sign not in "<>" else {"<": "&lt;", ">": "&gt;"}[sign]
-        )
-    return kept
+def _indented(name: str) -> str:
+    """Markdown takes blanks at the beginning of a cell away."""
+    bare = name.lstrip()
+    return "\u2003" * ((len(name) - len(bare)) // 2) + escaped(bare)
 
 
 def _md_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -298,6 +334,7 @@ def _as_data(found: Comparison) -> dict[str, Any]:
         "missing": _missing(found),
         "before": found.before,
         "after": found.after,
+        "nothing": found.nothing or None,
         "sentences": list(sentences(found)),
         "not_compared": _alone(found),
         "benchmarks": [
@@ -332,4 +369,5 @@ def _figures(change: Change) -> dict[str, Any]:
         "low": low if isfinite(high) else None,
         "high": high if isfinite(high) else None,
         "verdict": change.verdict,
+        "why": change.why or None,
     }

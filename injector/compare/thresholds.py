@@ -52,7 +52,10 @@ def threshold(text: str) -> Threshold:
 
 
 def judged(comparison: Comparison, thresholds: Sequence[Threshold]) -> list[Outcome]:
-    """Every threshold in every place that has its figure. Raises UserError for a figure that no side has."""
+    """Every threshold in every place that has its figure, and what keeps it from being judged.
+
+    Raises UserError for a figure that no side has.
+    """
     places = [
         (each, where, change)
         for each in thresholds
@@ -60,14 +63,20 @@ def judged(comparison: Comparison, thresholds: Sequence[Threshold]) -> list[Outc
         if change.name == each.name
     ]
     known = sorted({change.name for _, change in figures(comparison)})
+    alone = {
+        name for each in comparison.benchmarks for name in (*each.totals_before, *each.totals_after)
+    }
+    lost = any(each.only_before or each.only_after for each in comparison.benchmarks)
     for each in thresholds:
-        if known and each.name not in known:
+        if known and each.name not in known and each.name not in alone and not lost:
             raise UserError(
                 f"--fail-on {each.text}: neither side has {each.name}; there are {', '.join(known)}"
             )
     found = [_outcome(each, where, change, len(places)) for each, where, change in places]
     return found + [
-        Outcome(each, where, UNSURE, why) for each in thresholds for where, why in _gone(comparison)
+        Outcome(each, where, UNSURE, why)
+        for each in thresholds
+        for where, why in _gone(comparison, each.name)
     ]
 
 
@@ -82,13 +91,19 @@ def figures(comparison: Comparison) -> Iterator[tuple[str, Change]]:
             yield benchmark.name, change
 
 
-def _gone(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """What cannot be judged, since the side after lacks it or is damaged."""
-    yield from ((name, "it has not run") for name in comparison.only_before)
+def _gone(comparison: Comparison, name: str) -> Iterator[tuple[str, str]]:
+    """What keeps the figure ``name`` from being judged: the side after lacks it, or a record is damaged."""
+    yield from (("records", text) for text in comparison.problems)
+    yield from ((each, "it has not run") for each in comparison.only_before)
     for benchmark in comparison.benchmarks:
-        for name in benchmark.only_before:
-            yield benchmark.name, f"the loop {name} is only there before"
-        yield from ((benchmark.name, text) for text in benchmark.damage_after)
+        totals = {change.name for change in benchmark.totals}
+        if name in benchmark.totals_before:
+            yield benchmark.name, f"{name} is only there before"
+        elif name not in totals:
+            for loop in benchmark.only_before:
+                yield benchmark.name, f"the loop {loop} is only there before"
+        for text in (*benchmark.damage_before, *benchmark.damage_after):
+            yield benchmark.name, text
 
 
 def _outcome(each: Threshold, where: str, change: Change, places: int) -> Outcome:
@@ -101,8 +116,8 @@ def _outcome(each: Threshold, where: str, change: Change, places: int) -> Outcom
         return Outcome(each, where, UNSURE, "it is 0 on one side")
     if high <= each.limit:
         return Outcome(each, where, HELD, f"at most {high * 100:+.1f} % worse")
-    if max(abs(low), abs(high)) > _WIDE:
-        return Outcome(each, where, UNSURE, "too few runs and steps to tell")
+    if change.why or max(abs(low), abs(high)) > _WIDE:
+        return Outcome(each, where, UNSURE, change.why or "too few runs and steps to tell")
     return Outcome(each, where, UNSURE, f"worse by {_between(low, high)}: more runs would tell")
 
 

@@ -43,10 +43,18 @@ def _command(info: Mapping[str, Any]) -> str:
     processes = info.get("processes") or ()
     words = [str(word) for word in (processes[0].get("argv") if processes else None) or ()]
     if not words:
-        words = [str(word) for word in info.get("command") or ()]
+        words = _from_program(info)
     if len(words) > 1 and os.path.basename(words[0]).startswith("python"):
         words = words[1:]
     return " ".join([os.path.basename(words[0]), *words[1:]]) if words else ""
+
+
+def _from_program(info: Mapping[str, Any]) -> list[str]:
+    """The words of the command from the program on, without ours before it."""
+    words = [str(word) for word in info.get("command") or ()]
+    names = {os.path.basename(str(name)) for name in (info.get("program") or {}).values()}
+    starts = (at for at, word in enumerate(words) if at and os.path.basename(word) in names)
+    return words[next(starts, 0) :]
 
 
 def _data(summary: Summary) -> Iterator[str]:

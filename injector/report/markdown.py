@@ -16,7 +16,7 @@ from .sections import (
     tiles,
     verdict,
 )
-from .text import clean
+from .text import clean, escaped
 
 INDENT = "\u2003"
 """Markdown takes blanks at the beginning of a cell away."""
@@ -55,8 +55,3 @@ def _table(table: Table) -> Iterator[str]:
         cells = [escaped(plain_cell(table.kinds[at], row[at])) for at in shown]
         cells[0] = INDENT * depth + cells[0]
         yield "| " + " | ".join(cells) + " |"
-
-
-def escaped(text: str) -> str:
-    """``text`` without what Markdown would take for its own."""
-    return "".join(f"\\{c}" if c in "|`*_<>[]\\" else c for c in clean(text))

@@ -34,6 +34,7 @@ __all__ = [
     "count",
     "crop",
     "duration",
+    "escaped",
     "figure",
     "fit",
     "joined",
@@ -53,6 +54,7 @@ __all__ = [
 LIMIT = 12
 """Rows of a table or list beyond which only their number is shown."""
 
+_MARKDOWN = frozenset("\\`*_{}[]<>|#~$")
 _WIDE = frozenset("WF")
 _FULL = "█"
 _PARTS = " ▏▎▍▌▋▊▉"
@@ -266,3 +268,8 @@ def limited(lines: list[str], rows: int) -> list[str]:
     if rows <= LIMIT:
         return lines
     return [*lines[:-1], f"  … and {rows - LIMIT} more", ""]
+
+
+def escaped(text: str) -> str:
+    """``text`` as Markdown shows it, whatever it holds."""
+    return "".join(f"\\{sign}" if sign in _MARKDOWN else sign for sign in clean(text))

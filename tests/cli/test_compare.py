@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from injector.cli import compare
 
@@ -83,9 +87,48 @@ def test_a_baseline_kept_in_a_repository(home, tmp_path, capsys):
     assert "fast (3 runs) (before) with slow (3 runs) (after)" in capsys.readouterr().out
 
 
-def test_nothing_in_common(home, capsys):
-    assert compare.main([str(home / "fast"), str(home / "empty")]) == 3
-    assert "nothing in common" in capsys.readouterr().err
+@pytest.mark.parametrize("limit", [(), ("--fail-on", "step_time>5%"), ("--fail-on", "memory>5%")])
+@pytest.mark.parametrize(("one", "two"), [("fast", "empty"), ("empty", "fast"), ("fast", "short")])
+def test_nothing_in_common(home, tmp_path, capsys, one, two, limit):
+    """Both last some time, which is no measure of a program that trains beside one that does not."""
+    made = tmp_path / "short"
+    made.mkdir()
+    facts = {"schema": 1, "name": "train", "exit": {"code": 0}, "duration": 0.1, "peak_rss": 10**7}
+    (made / "run.json").write_text(json.dumps(facts))
+    sides = [str(made if each == "short" else home / each) for each in (one, two)]
+    assert compare.main([*sides, *limit]) == 3
+    out, err = capsys.readouterr()
+    which = "after" if one == "empty" else "before"
+    assert f"nothing in common to compare: there are steps only {which}" in err
+    assert f"nothing can be compared: there are steps only {which}" in out
+
+
+def test_programs_that_do_not_train_are_compared_by_how_long_they_take(tmp_path, capsys):
+    for name in "ab":
+        facts = {"schema": 1, "name": "x", "exit": {"code": 0}, "duration": 2.0, "peak_rss": 10**7}
+        facts |= {"command": ["inject", "run", "-q", f"/somewhere/{name}.py", "--lr", name]}
+        facts |= {"program": {"script": f"{name}.py"}}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(json.dumps(facts))
+    assert compare.main([str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    out = capsys.readouterr().out
+    assert "a.py --lr a" in out and "inject run" not in out and "duration" in out
+
+
+def test_a_value_that_only_one_side_recorded(home, tmp_path, capsys):
+    """Neither a mistake of whoever asked, nor held."""
+    known = {}
+    for name in ("before", "after"):
+        path = tmp_path / f"{name}.json"
+        assert compare.main([str(home / "fast"), "--save-baseline", str(path)]) == 0
+        known[name] = json.loads(path.read_text())
+    for run in known["before"]["benchmarks"]["train"]:
+        run["totals"]["f1"] = 0.9
+    (tmp_path / "before.json").write_text(json.dumps(known["before"]))
+    sides = [str(tmp_path / f"{name}.json") for name in ("before", "after")]
+    assert compare.main([*sides, "--fail-on", "f1<-1%"]) == 3
+    assert "f1 is only there before" in capsys.readouterr().out
+    assert compare.main([*sides, "--fail-on", "step_time>5%"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -121,3 +164,75 @@ def test_a_damaged_run_is_said_first(home, tmp_path, capsys):
     assert compare.main([str(home / "fast"), str(whole)]) == 1
     assert capsys.readouterr().out.startswith("missing\n  - after: 3 records")
     assert compare.main([str(home / "fast"), str(whole), "--fail-on", "step_time>50%"]) == 3
+    assert compare.main([str(whole), str(home / "fast"), "--fail-on", "step_time>50%"]) == 3
+
+
+KINDS = ("run", "runs", "baseline", "no steps", "lost", "failed")
+
+
+@pytest.mark.parametrize("form", ["terminal", "md", "json"])
+@pytest.mark.parametrize("limits", [(), ("step_time>50%",), ("throughput>50%", "io>50%")])
+@pytest.mark.parametrize("before", KINDS)
+@pytest.mark.parametrize("after", KINDS)
+def test_any_two_in_any_form(home, tmp_path, capsys, before, after, limits, form):
+    """What cannot be compared or judged is never within the thresholds, and always said."""
+
+    def made(kind: str, which: str) -> str:
+        if kind in ("run", "runs", "no steps"):
+            return str(home / {"run": "fast/r0", "runs": "fast", "no steps": "empty"}[kind])
+        path = folder(tmp_path / which, 1)
+        if kind == "lost":
+            facts = json.loads((path / "run.json").read_text())
+            facts["processes"] = [{"pid": 1, "host": "h", "lost": 3, "log": "h.1.log"}]
+            (path / "run.json").write_text(json.dumps(facts))
+        elif kind == "failed":
+            facts = json.loads((path / "run.json").read_text())
+            (path / "run.json").write_text(json.dumps({**facts, "exit": {"code": 7}}))
+        else:
+            saved = tmp_path / f"{which}.json"
+            assert compare.main([str(path), "--save-baseline", str(saved)]) == 0
+            return str(saved)
+        return str(path)
+
+    words = [made(before, "before"), made(after, "after"), "--format", form]
+    for each in limits:
+        words += ["--fail-on", each]
+    code = compare.main(words)
+    out, err = capsys.readouterr()
+    kinds, damaged = {before, after}, {before, after} & {"lost", "failed"}
+    if "no steps" in kinds:
+        assert (code, "nothing in common" in err) == (3, True)
+    elif damaged:
+        assert code == (3 if limits else 1 if "lost" in damaged else 0)
+        assert "missing" in out.partition("\n")[0] or form != "terminal"
+    else:
+        assert code == 0
+    if form == "json":
+        json.loads(out)
+    assert "Traceback" not in err
+
+
+STUB = """\
+#!/bin/sh
+test "$1" = compare || exit 0
+while [ "$1" != -o ]; do shift; done
+test {code} -eq 2 || echo the table > "$2"
+exit {code}
+"""
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 4])
+def test_the_workflow_of_the_docs_fails_where_the_gate_does(tmp_path, code):
+    """As GitHub runs it, ``bash -e``: with the table in the summary whatever the gate said."""
+    text = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()
+    [workflow] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    steps = yaml.safe_load(workflow)["jobs"]["speed"]["steps"]
+    *_, repeat, gate = [step["run"] for step in steps if "run" in step]
+    (tmp_path / "inject").write_text(STUB.format(code=code))
+    (tmp_path / "inject").chmod(0o755)
+    summary = tmp_path / "summary.md"
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(summary)}
+    for words in (repeat, gate):
+        done = subprocess.run(["bash", "-e", "-c", words], cwd=tmp_path, env=environ, check=False)
+    assert done.returncode == code
+    assert not summary.exists() if code == 2 else summary.read_text() == "the table\n"

@@ -102,7 +102,7 @@ def test_too_little_to_tell_is_said_in_words(name, limit):
     [found] = judged(
         compare(side("a", x=before), side("b", x=after)), [threshold(f"{name}>{limit}%")]
     )
-    assert (found.code, found.sentence) == (UNSURE, "too few runs and steps to tell")
+    assert (found.code, found.sentence) == (UNSURE, "there is one run of too few steps before")
 
 
 def test_all_places_are_judged_together():

@@ -10,7 +10,7 @@ from typing import Any
 from ...report.formats import as_csv
 from ...report.output import prose, room
 from ...report.terminal import as_missing
-from ...report.text import bullets, clean, fit, labelled, table, wrap
+from ...report.text import bullets, clean, escaped, fit, labelled, table, wrap
 from ..config.rules import FAILURE, WARNING
 from . import cells
 from .scaling import EXACT, families
@@ -117,17 +117,17 @@ def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
     whole = total(suite)
     score, *more = cells.score(whole)
     found = rows(suite)
-    lines = [line for text in suite.missing for line in (f"> missing: {_plain(text)}", "")]
-    lines += [f"## {_plain(suite.name)}", "", f"**Score {score}** · {cells.verdict(whole)}", ""]
+    lines = [line for text in suite.missing for line in (f"> missing: {escaped(text)}", "")]
+    lines += [f"## {escaped(suite.name)}", "", f"**Score {score}** · {cells.verdict(whole)}", ""]
     lines += [line for text in more for line in (text[0].upper() + text[1:], "")]
-    lines += [f"- {_plain(' · '.join(part))}" for part in _facts(suite) if part]
+    lines += [f"- {escaped(' · '.join(part))}" for part in _facts(suite) if part]
     figures = [(row.benchmark, *cells.of_row(row)) for row in found]
     lines += ["", *_markdown_table(("benchmark", *cells.HEADS), figures)]
-    lines += [line for text in cells.units(found) for line in (_plain(text), "")]
+    lines += [line for text in cells.units(found) for line in (escaped(text), "")]
     for family in families(suite, rounding):
         columns = [cells.of_scaled(column, rounding) for column in family.columns]
         lines += [
-            f"### {_plain(cells.title(family))}",
+            f"### {escaped(cells.title(family))}",
             "",
             *_markdown_table(cells.SCALING, columns),
         ]
@@ -136,9 +136,9 @@ def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
     left_out = [each for each in suite.left_out if not each.failure]
     if left_out:
         lines += ["### Left out", ""]
-        lines += [f"- {_plain(each.benchmark)}: {_plain(each.reason)}" for each in left_out]
+        lines += [f"- {escaped(each.benchmark)}: {escaped(each.reason)}" for each in left_out]
         lines.append("")
-    lines += [f"> {_plain(note)}\n" for note in suite.notes]
+    lines += [f"> {escaped(note)}\n" for note in suite.notes]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -149,7 +149,7 @@ def _facts(suite: SuiteSummary) -> list[list[str]]:
 
 def _markdown_table(heads: Sequence[str], found: Sequence[Sequence[str]]) -> list[str]:
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
-    return [*lines, *("| " + " | ".join(map(_plain, row)) + " |" for row in found), ""]
+    return [*lines, *("| " + " | ".join(map(escaped, row)) + " |" for row in found), ""]
 
 
 def _markdown_findings(suite: SuiteSummary, title: str, severity: str) -> list[str]:
@@ -157,15 +157,10 @@ def _markdown_findings(suite: SuiteSummary, title: str, severity: str) -> list[s
     for benchmark in suite.benchmarks:
         for each in cells.shared_findings(benchmark, severity):
             where = f" ({', '.join(each.keys)})" if each.keys else ""
-            lines.append(f"- **{_plain(benchmark.name)}** {_plain(each.sentence + where)}")
+            lines.append(f"- **{escaped(benchmark.name)}** {escaped(each.sentence + where)}")
             if each.lines:
                 lines += ["", "  ```", *(f"  {clean(line)}" for line in each.lines), "  ```"]
     return [f"### {title}", "", *lines, ""] if lines else []
-
-
-def _plain(text: str) -> str:
-    """``text`` without what Markdown would take for its own."""
-    return "".join(f"\\{c}" if c in "|`*_<>[]\\" else c for c in clean(text))
 
 
 # --- for other programs -----------------------------------------------------------------------------
