@@ -226,8 +226,10 @@ class LiveProcess:
         if kind.region == "step":
             thread.step()
         elif kind.region == "io.end":
-            thread.end(kind.source)
+            ended = thread.end(kind.source)
             self.positions.end(kind.source, start)
+            if ended:
+                self.positions.trains(kind.source)
         elif kind.region == "io":
             self.positions.fetch(kind.source, kind.site.get("place"), start, end)
             if thread.fetch(kind.source):

@@ -149,9 +149,13 @@ class ThreadSteps:
         self._paced = True
         return True
 
-    def end(self, loader: Hashable) -> None:
-        """A loader was found to be exhausted."""
+    def end(self, loader: Hashable) -> bool:
+        """A loader was found to be exhausted; whether a step ended with that."""
+        # Looking for a batch ends a step as fetching one does. A loader that reads ahead is exhausted
+        # before its last batch is trained with: that step would be counted twice, here and then.
+        ended = self.fetch(loader)
         self._turns.pop(loader, None)
+        return ended
 
     def update(self, update: Update) -> bool:
         """An update has ended; whether a step ended with that."""
@@ -227,9 +231,8 @@ class Pace:
 
     def end(self, loader: Hashable) -> bool:
         """A fetch finds ``loader`` exhausted; whether to stop."""
-        over = self.fetch(loader)
-        self._this_thread().end(loader)
-        return over
+        thread = self._this_thread()
+        return thread.end(loader) and self._over(thread.steps)
 
     def update(self, optimizer: Hashable, place: Hashable = None) -> bool:
         """An update of ``optimizer``, made at ``place``, has ended; whether to stop now."""

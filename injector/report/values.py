@@ -82,7 +82,8 @@ def _not_trained(summary: Summary) -> str:
     no_rates = "no voirfile records rates"
     if summary.automatic is None:
         return f"no rates were recorded: {no_rates}"
-    libraries = [str(each.get("library")) for each in summary.automatic]
+    # One library may have several voirfiles (torch and torch.distributed): it is named once.
+    libraries = dict.fromkeys(str(each.get("library")) for each in summary.automatic)
     if libraries:
         return f"nothing was trained with {fit(', '.join(libraries), 30)}, and {no_rates}"
     return f"no training library was imported, and {no_rates}"

@@ -28,6 +28,9 @@ SITES = [
     site(9, "step", task="gen"),
     site(10, "io", of=1, place={"file": "/x/train.py", "line": 30}),
     site(11, "forward", of=4),
+    site(12, "io.end", of=1),
+    site(13, "io", of=5),
+    site(14, "io.end", of=5),
 ]
 
 
@@ -493,6 +496,18 @@ def test_tasks_are_kept_apart(folder):
     assert disc.rate == pytest.approx(1600.0) and gen.rate == pytest.approx(400.0)
     assert set(found.ranks[0].tasks) == {"disc", "gen"}
     assert found.ranks[0].tasks["gen"].items == 800
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_epochs_with_evaluation_have_as_many_steps_as_were_made(folder, ahead):
+    """Also where the loader reads ahead, and is exhausted before its last batch is trained with."""
+    folder.process(1)
+    epoch = [*[1, 4] * 10, 12]
+    if ahead:  # as Hugging Face's Trainer does
+        epoch = [1, *[1, 4] * 9, 12, 4]
+    for at, number in enumerate([*epoch, 13, 13, 14] * 3):
+        folder.row(1, at * MS, (at + 1) * MS, number)
+    assert State(str(folder.path)).tick(101.0).steps == 30
 
 
 def test_evaluation_is_a_task_of_its_own(folder):

@@ -85,6 +85,10 @@ def test_what_libraries_lack_is_not_measured(
     [
         ([], "no training library was imported, and no voirfile records rates"),
         ([{"library": "torch"}], "nothing was trained with torch, and no voirfile records rates"),
+        (
+            [{"library": "torch"}] * 2,
+            "nothing was trained with torch, and no voirfile records rates",
+        ),
     ],
 )
 def test_a_program_that_trains_nothing(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...analysis.profile import Node, TrainingLoop
 from ...analysis.profiling import profile
-from ...store.folder import open_run
+from ...store.folder import is_run, open_run
 from ..environments.commands import CommandFailed, Failed, call, tail
 from .fetching import Fetched
 
@@ -54,8 +54,9 @@ def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> Obse
             inject(["run", *words, *fetched.target.command()], fetched)
         except CommandFailed as error:
             failure = error
-        info = json.loads((run / "run.json").read_text()) if (run / "run.json").is_file() else {}
-        found = profile(open_run(str(run))) if info else None
+        recorded = open_run(str(run)) if is_run(str(run)) else None
+        found = profile(recorded) if recorded is not None and recorded.info else None
+    info = recorded.info if recorded is not None else {}
     loops = found.loops if found is not None else ()
     if failure is not None and not loops:
         raise Failed(_why(failure, seconds, bool(info.get("timed_out"))))
