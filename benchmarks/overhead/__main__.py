@@ -12,7 +12,7 @@ from pathlib import Path
 from . import loops, machine, measures, peers, suites, table, truth
 
 PROBES = ("events", "startup", "imports")
-LOOPS = ("steps", "regions", "starts", "every")
+LOOPS = ("steps", "small", "regions", "starts", "every")
 PARTS = (*PROBES, *LOOPS, "suites", "truth")
 
 
@@ -80,6 +80,7 @@ def _measure(
         "startup": lambda: measures.startup(found.voir, folder, 2 * rounds),
         "imports": lambda: measures.imports(folder, 2 * rounds),
         "steps": lambda: loops.steps(found, folder, rounds, part),
+        "small": lambda: loops.small(folder, few, part),
         "regions": lambda: (
             loops.calls(folder, few, part)
             | loops.submodules(folder, rounds, part)

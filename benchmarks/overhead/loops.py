@@ -139,6 +139,41 @@ def calls(folder: Path, rounds: int, part: float = 1.0) -> Table:
     return table
 
 
+def small(folder: Path, rounds: int, part: float = 1.0) -> Table:
+    """Microseconds of thread CPU that each kind of hook adds to a step of a small loop.
+
+    With and without it run in turns in one process; ``small, processes`` compares whole processes.
+    """
+
+    def run(tool: Tool) -> dict[str, list[tuple[float, float]]]:
+        found: dict[str, list[tuple[float, float]]]
+        found = _written("train_small.py", tool, folder / "small.json", part)
+        return found
+
+    tools = [
+        plain(folder),
+        ours(folder, "io + step", "loop.py", "--no-auto"),
+        ours(folder, "ov.value", "loss.py", "--no-auto"),
+        ours(folder, "auto", None),
+    ]
+    table: Table = {}
+    taken = in_turns(tools, rounds, run)
+    for name, processes in taken.items():
+        for kind in processes[0]:
+            pairs = [pair for process in processes for pair in process[kind]]
+            cells = table.setdefault(f"small {kind}", {})
+            # Under python the two are the same: what it shows is what the method cannot tell from 0.
+            cells[name] = spread([ns / 1e3 for ns in differences(pairs)])
+    if "python" in taken:
+        table["small, processes"] = _over(
+            {
+                name: [median(each for _, each in run["loop"]) / 1e3 for run in runs]
+                for name, runs in taken.items()
+            }
+        )
+    return table
+
+
 def methods(folder: Path, rounds: int, part: float = 1.0) -> Table:
     """Microseconds of thread CPU that a hooked ``.to`` takes longer, milliseconds to hook a module."""
 

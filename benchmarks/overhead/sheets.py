@@ -100,6 +100,18 @@ CALLS = Sheet(
         Row("methods module", "1 000 lines with such calls", "ms", None, AUTO),
     ),
 )
+SMALL = Sheet(
+    "a small loop (16, 16, 10), with and without hooks in one process",
+    ("python", "io + step", "ov.value", "auto"),
+    (
+        Row("small every", "all of it", "µs", 5.0, AUTO),
+        Row("small forward", "  of it forward, items, phase", "µs", None, AUTO),
+        Row("small gradients", "  backward with its loss", "µs", None, AUTO),
+        Row("small optimizer", "  optimizer, zero_grad", "µs", None, AUTO),
+        Row("small loop", "the loop, beside its twin", "µs", 1.0, (*LOOP, "ov.value")),
+        Row("small, processes", "a step, over that of python", "µs", None, AUTO),
+    ),
+)
 SUITES = Sheet(
     "suites, over their commands by hand",
     ("python", "suite"),
@@ -108,4 +120,4 @@ SUITES = Sheet(
         Row("planning", "a plan of 10 000 jobs, whole", "ms", 2_000.0, ("suite",)),
     ),
 )
-SHEETS = (PROBES, STEPS, CALLS, SUITES)
+SHEETS = (PROBES, STEPS, SMALL, CALLS, SUITES)

@@ -18,7 +18,7 @@ EVERYBODY = {name: f"/peers/{name}/python" for name in ("traceml", "pyinstrument
 
 
 def test_every_part_can_be_asked_for():
-    assert set(command.LOOPS) == {"steps", "regions", "starts", "every"}
+    assert set(command.LOOPS) == {"steps", "small", "regions", "starts", "every"}
     assert "truth" in command.PARTS
 
 
@@ -56,6 +56,13 @@ def test_calls_are_recorded_and_compared(tmp_path):
     assert wanted == set(measured)
     assert {"by hand", "regions"} <= set(measured["regions every"])
     assert "devices" in measured["regions every, device"]
+
+
+def test_a_small_loop_is_timed_with_and_without_each_kind_of_hook(tmp_path):
+    measured = loops.small(tmp_path, 1, 0.02)
+    assert set(measured) == {row.key for row in sheets.SMALL.rows}
+    assert set(measured["small loop"]) == {"python", "io + step", "ov.value", "auto"}
+    assert set(measured["small every"]) == {"auto"}  # nothing else has hooks in PyTorch
 
 
 def test_calls_of_methods_are_timed(tmp_path):
