@@ -26,7 +26,7 @@ MAY_KNOW = {
     "reaper": set(),
     "launch": {"bus", "overseer", "reaper", "rewrite"},
     "analysis": {"store"},
-    "monitor": {"bus"},
+    "monitor": {"bus", "store"},
     "live": {"analysis", "bus", "measure", "store"},
     "report": {"analysis", "live", "store"},
     "compare": {"analysis", "bus", "report", "store"},

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store import spans
-from ..store.folder import Damage, Run, check_schema, read_records
+from ..store.event import LOG
+from ..store.folder import Run
+from ..store.logs import Log, logs_of
 from .profile import SourceLine
 
 Ints = npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ class RecordedProcess:
 
     @property
     def spans_path(self) -> str:
-        return self.path[: -len(".log")] + spans.SUFFIX
+        return self.path[: -len(LOG)] + spans.SUFFIX
 
     def has_spans(self) -> bool:
         """Whether at least one row may have been written."""
@@ -95,79 +95,47 @@ class SpanColumns:
 
 def sources(run: Run) -> list[RecordedProcess]:
     """The processes of ``run`` in the order of run.json. Raises OSError, NotARunError."""
-    raw = os.path.join(run.content, "raw")
-    facts = run.info.get("processes") or []
-    known = bool(facts) and all("log" in fact for fact in facts)
-    if known:
-        found = [_read_log(os.path.join(raw, fact["log"]), fact) for fact in facts]
-    else:
-        try:
-            names = [name for name in os.listdir(raw) if name.endswith(".log")]
-        except OSError:
-            return []
-        found = [_read_log(os.path.join(raw, name), {}) for name in names]
-    # One tie to unix time, the first that was made, for all processes of a host, which share a
-    # monotonic clock: they are in the right order even when the wall clock jumped in between.
-    shifts: dict[str, int] = {}
-    for source in sorted(found, key=lambda source: source.began - source.shift):
-        if not source.began:
-            continue
-        source.shift, own = shifts.setdefault(source.host, source.shift), source.shift
-        source.began += source.shift - own
-        if source.ended is not None:
-            source.ended += source.shift - own
-    if not known:
-        found.sort(key=lambda source: (not source.began, source.began, source.path))
-    for index, source in enumerate(found):
-        source.index = index
-    return found
+    logs = logs_of(run.content, run.info.get("processes") or ())
+    return [_read_log(index, log) for index, log in enumerate(logs)]
 
 
-def _read_log(path: str, fact: Mapping[str, Any]) -> RecordedProcess:
-    """What the log ``path`` says; ``fact`` is what run.json says, where the log's beginning is lost."""
-    host, _, pid = os.path.basename(path)[: -len(".log")].rpartition(".")
+def _read_log(index: int, log: Log) -> RecordedProcess:
+    facts, shift = log.process, log.clock.offset
     source = RecordedProcess(
-        0, path, host, int(pid) if pid.isdecimal() else None, None, None, None, 0, 0, None
+        index,
+        log.path,
+        host=str(log.host or ""),
+        pid=_integer(facts.get("pid")),
+        rank=_integer(facts.get("rank")),
+        world=_integer(facts.get("world")),
+        attempt=_integer(facts.get("attempt")),
+        shift=shift,
+        began=0 if log.began is None else log.began + shift,
+        ended=None,
     )
-    _take_process(source, fact)
     try:
-        for record in read_records(path, Damage()):
+        for record in log.records():
             data = record.get("data")
             if isinstance(data, dict):
                 _take(source, record["event"], data, record.get("t"))
     except FileNotFoundError:
         pass  # it was removed, as the report says
+    source.lost = log.lost
     return source
 
 
 def _take(source: RecordedProcess, event: str, data: dict[str, Any], t: object) -> None:
-    if event == "process":
-        check_schema(data.get("schema"), source.path)
-        _take_process(source, data)
-    elif event == "rank":
+    if event == "rank":
         source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
     elif event == "site":
         site = _site(data)
         if site is not None:
             source.sites[site.number] = site
-    elif event == "lost":
-        source.lost = max(source.lost, _integer(data.get("records")) or 0)
     elif event == "stop":
         source.stop = data
     elif event == "end":
         when = _integer(t)
         source.ended = None if when is None else when + source.shift
-
-
-def _take_process(source: RecordedProcess, data: Mapping[str, Any]) -> None:
-    unix, monotonic = data.get("time"), _integer(data.get("monotonic_ns"))
-    if isinstance(unix, (int, float)) and monotonic is not None:
-        source.shift = round(unix * SECOND) - monotonic
-        source.began = monotonic + source.shift
-    source.host = str(data.get("host") or source.host)
-    source.pid = _integer(data.get("pid")) or source.pid
-    source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
-    source.attempt = _integer(data.get("attempt"))
 
 
 def _integer(value: object) -> int | None:

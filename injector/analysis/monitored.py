@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
-from ..store.folder import Damage, check_schema, read_records
-
-SUFFIX = ".monitor"
+from ..store.event import MONITOR
+from ..store.logs import Log, files
 
 
 class Sample(NamedTuple):
@@ -36,37 +34,29 @@ class Monitored(NamedTuple):
 
 def read(folder: str) -> list[Monitored]:
     """What each monitor of the run in ``folder`` recorded. A run without one has an empty list."""
-    raw = os.path.join(folder, "raw")
-    try:
-        names = sorted(name for name in os.listdir(raw) if name.endswith(SUFFIX))
-    except OSError:
-        return []
-    return [_read(os.path.join(raw, name)) for name in names]
+    return [_read(path) for path in files(folder, MONITOR)]
 
 
 def _read(path: str) -> Monitored:
     samples: dict[str, list[Sample]] = {"host": [], "tree": [], "devices": []}
-    process: dict[str, Any] = {}
     described: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
     whole = False
-    for record in read_records(path, Damage()):
+    log = Log(path)
+    for record in log.records():
         event, data = record["event"], record.get("data")
         if not isinstance(data, dict):
             continue
-        if event == "process":
-            check_schema(data.get("schema"), path)
-            process = data
-        elif event in samples:
-            samples[event].append(Sample(_unix(process, record.get("t")), data))
+        if event in samples:
+            samples[event].append(Sample(log.clock.at(record.get("t")), data))
         elif event == "device_list":
             described = data
         elif event == "problem":
             problems.append(str(data.get("text")))
         whole = whole or event == "end"
     return Monitored(
-        str(process.get("host") or os.path.basename(path).rpartition(".")[0]),
-        float(process.get("interval") or 0.0),
+        str(log.host or ""),
+        float(log.process.get("interval") or 0.0),
         samples["host"],
         samples["tree"],
         samples["devices"],
@@ -74,11 +64,3 @@ def _read(path: str) -> Monitored:
         problems,
         whole,
     )
-
-
-def _unix(process: dict[str, Any], t: object) -> float:
-    start = float(process.get("time") or 0.0)
-    monotonic = process.get("monotonic_ns")
-    if isinstance(t, int) and isinstance(monotonic, int):
-        return start + (t - monotonic) / 1e9
-    return start

@@ -17,7 +17,8 @@ from math import fsum, inf, isfinite, nan, sqrt
 from typing import Any
 
 from ..store import spans
-from ..store.folder import Damage, Run, read_events
+from ..store.folder import Run, read_events
+from ..store.logs import Damage
 from .profile import Statistics
 
 Origin = Callable[[int, float], str]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from ..store.folder import NotARunError, Run, is_run, read_info
+from ..store.folder import Run, is_run
+from ..store.run_json import NotARunError, read_info
 from ..store.seal import flaws
 
 

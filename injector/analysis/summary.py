@@ -13,7 +13,8 @@ from math import isfinite, isnan
 from typing import Any
 
 from ..store import spans
-from ..store.folder import Run, write_info
+from ..store.folder import Run
+from ..store.run_json import write_info
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
 from .profile import Profile, RankOutcome, SourceLine, TrainingLoop

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..store.folder import Damage, Run, read_events
+from ..store.folder import Run, read_events
+from ..store.logs import Damage
 from . import monitored
 from .columns import SECOND, sources
 from .loops import grouped, labels

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..store.folder import Damage, Run, read_events
+from ..store.folder import Run, read_events
+from ..store.logs import Damage
 from ..store.place import default_runs
 from ..store.spans import unpack
 from . import monitored

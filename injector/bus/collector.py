@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..schema import SCHEMA
-from ..store.event import line_of
-from ..store.folder import replace_file, write_info
-from ..store.place import clean_name
+from ..store.event import MONITOR, SENT, line_of
+from ..store.logs import files
+from ..store.place import clean_name, replace_file
+from ..store.run_json import write_info
 from ..store.seal import seal
 from . import sampled, surroundings
 from .endings import Endings, Gone, seen
-from .inbox import SUFFIX
 from .merge import Merged, Record
 from .tally import Tally, warnings
 
@@ -98,8 +98,7 @@ def collect(
 
 def retell(folder: str, info: dict[str, Any]) -> None:
     """Write the ``.data`` file of a run that has lost it; ``info`` is its run.json. Raises OSError."""
-    processes = info.get("processes") or ()
-    merged = Merged(folder, processes if all("log" in each for each in processes) else ())
+    merged = Merged(folder, info.get("processes") or ())
     ended = info["exit"]
     code = ended.get("code") if ended.get("signal") is None else -ended["signal"]
     events = _stream(merged, Tally(merged.logs), info, os.path.basename(folder), code)
@@ -140,8 +139,9 @@ def _attempt(info: dict[str, Any], path: str, write: Any) -> None:
 def _endings(merged: Merged, tally: Tally, exits: Mapping[int, int]) -> Endings:
     """What is known of the ends of processes; who waited for one knows best."""
     host = os.uname().nodename
+    clocks = {log.host: log.clock for log in merged.logs}
     waited = [Gone(host, pid, None, code) for pid, code in exits.items()]
-    return Endings([*waited, *tally.exited, *seen(merged.folder)], merged.ties)
+    return Endings([*waited, *tally.exited, *seen(merged.folder)], clocks)
 
 
 def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
@@ -198,8 +198,8 @@ def _stream(
     yield _event("start", {"command": command, "time": info["started"]})
     several = len(merged.logs) > 1
     folder = merged.folder
-    streams = [_told(merged, tally, several), *map(sampled.events, sampled.files(folder))]
-    streams += map(sampled.sent, sampled.files(folder, SUFFIX))
+    streams = [_told(merged, tally, several), *map(sampled.events, files(folder, MONITOR))]
+    streams += map(sampled.sent, files(folder, SENT))
     last = info["ended"]
     for timed in heapq.merge(*streams, key=lambda timed: timed.time):
         last = max(last, timed.time)

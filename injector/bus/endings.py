@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..store.folder import Damage, read_records
-from . import sampled
+from ..store.event import MONITOR
+from ..store.logs import UNKNOWN, Clock, Log, files
 
 ERROR = 300
 """Characters kept of what ended a process."""
@@ -47,16 +47,17 @@ def error_of(data: Mapping[str, Any]) -> str:
 
 def seen(folder: str) -> Iterator[Gone]:
     """What the monitors of the run in ``folder`` saw end. Raises OSError."""
-    for path in sampled.files(folder):
-        host = ""
-        for record in read_records(path, Damage()):
+    for path in files(folder, MONITOR):
+        log = Log(path)
+        for record in log.records():
             data = record.get("data")
-            if not isinstance(data, dict):
-                continue
-            if record["event"] == "process":
-                host = str(data.get("host"))
-            elif record["event"] == "exit" and isinstance(data.get("pid"), int):
-                yield Gone(host, data["pid"], _integer(record.get("t")), _integer(data.get("code")))
+            if (
+                record["event"] == "exit"
+                and isinstance(data, dict)
+                and isinstance(data.get("pid"), int)
+            ):
+                t, code = _integer(record.get("t")), _integer(data.get("code"))
+                yield Gone(str(log.host), data["pid"], t, code)
 
 
 def _integer(value: object) -> int | None:
@@ -64,13 +65,11 @@ def _integer(value: object) -> int | None:
 
 
 class Endings:
-    """Finds, for a process, what is known of its end.
+    """Finds, for a process, what is known of its end."""
 
-    ``ties`` are, by host, a moment in unix seconds and in nanoseconds of its monotonic clock.
-    """
-
-    def __init__(self, known: Iterable[Gone], ties: Mapping[object, tuple[float, int]]) -> None:
-        self._ties = ties
+    def __init__(self, known: Iterable[Gone], clocks: Mapping[object, Clock]) -> None:
+        """``clocks`` are those of the hosts, by name."""
+        self._clocks = clocks
         self._by_process: dict[tuple[str, int], list[Gone]] = {}
         for gone in known:
             self._by_process.setdefault((gone.host, gone.pid), []).append(gone)
@@ -89,6 +88,5 @@ class Endings:
         ]
         codes = [gone.code for gone in mine if gone.code is not None]
         moments = [gone.t for gone in mine if gone.t is not None]
-        unix, monotonic = self._ties.get(host, (0.0, 0))
-        when = unix + (moments[0] - monotonic) / 1e9 if moments else None
+        when = self._clocks.get(host, UNKNOWN).at(moments[0]) if moments else None
         return (codes[0] if codes else None), when

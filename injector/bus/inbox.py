@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 VARIABLE = "DATA_FD"
 SIGNAL = _signal.SIGIO
 """Sent to ``inject run`` when something has come."""
-SUFFIX = ".sent"
 STOP = "$stop"
 """Key of a message to ``inject run``: the process that stops the job, or 0 for one that is over now."""
 HIGH = 700
@@ -84,9 +83,10 @@ class Inbox:
         if event == "data" and isinstance(data, dict) and isinstance(data.get(STOP), int):
             return [data[STOP]]
         if self._writer is None:
+            from ..store.event import SENT
             from .writer import Writer
 
-            self._writer = Writer(self._folder, suffix=SUFFIX)
+            self._writer = Writer(self._folder, suffix=SENT)
         self._writer.emit(event, data)
         return [0] if event == "stop" else []
 

@@ -7,7 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..store.folder import Damage, Run, open_run, read_events
+from ..store.folder import Run, open_run, read_events
+from ..store.logs import Damage
 from ..store.seal import flaws, names, salvage
 from ..store.unsealed import salvage_unsealed
 from . import collector

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..store.folder import Damage, read_records
+from ..store.logs import Log
 
-SUFFIX = ".monitor"
 MIB = 1 << 20
 
 
@@ -21,33 +19,17 @@ class Timed(NamedTuple):
     data: Any
 
 
-def files(folder: str, suffix: str = SUFFIX) -> list[str]:
-    """The files of the monitors of the run in ``folder``, or those of another kind."""
-    raw = os.path.join(folder, "raw")
-    try:
-        names = sorted(name for name in os.listdir(raw) if name.endswith(suffix))
-    except OSError:
-        return []
-    return [os.path.join(raw, name) for name in names]
-
-
 def sent(path: str) -> Iterator[Timed]:
     """What the program itself has sent (see :mod:`.inbox`), by when it came. Raises OSError."""
     for time, event, data in _timed(path):
-        if event != "lost":
-            yield Timed(time, event, {"time": time, **data} if isinstance(data, dict) else data)
+        yield Timed(time, event, {"time": time, **data} if isinstance(data, dict) else data)
 
 
 def _timed(path: str) -> Iterator[Timed]:
     """Each record of a file that is no program's log."""
-    tie = 0.0, 0
-    for record in read_records(path, Damage()):
-        event, data = record["event"], record.get("data")
-        if event == "process" and isinstance(data, dict):
-            tie = float(data.get("time") or 0.0), int(data.get("monotonic_ns") or 0)
-            continue
-        t = record.get("t")
-        yield Timed(tie[0] + ((t if isinstance(t, int) else tie[1]) - tie[1]) / 1e9, event, data)
+    log = Log(path)
+    for record in log.records():
+        yield Timed(log.clock.at(record.get("t")), record["event"], record.get("data"))
 
 
 def events(path: str) -> Iterator[Timed]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from json import loads
 from typing import Any, NamedTuple
 
 from ..store import spans
+from ..store.logs import read_sites
 
 MOST = 4_096
 """Events for one task of one process."""
@@ -151,21 +151,6 @@ class Steps:
         if site.get("phase") == "eval" and task == "train":
             task = "evaluation"
         self._tasks.setdefault(task, Task()).add(end - start, io, items, end)
-
-
-def read_sites(log: str) -> dict[int, dict[str, Any]]:
-    """The sites that the log of a process tells, by their numbers. Raises OSError."""
-    sites: dict[int, dict[str, Any]] = {}
-    with open(log, "rb") as file:
-        for line in file:
-            if b'"site"' not in line[:24]:
-                continue
-            try:
-                data = loads(line)["data"]
-                sites[int(data["site"])] = data
-            except (ValueError, KeyError, TypeError):
-                pass  # torn: its spans are counted, and belong to nothing
-    return sites
 
 
 def _is_step(site: dict[str, Any]) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..store.logs import Log
 from .endings import Endings, Gone, error_of, exit_of
-from .merge import RawLog, Record
+from .merge import Record
 
 PLACE = ("module", "function", "file", "line", "source", "kind")
 
@@ -14,7 +15,7 @@ PLACE = ("module", "function", "file", "line", "source", "kind")
 class Tally:
     """Takes every record once and sums up probes, misses, failures and processes."""
 
-    def __init__(self, logs: list[RawLog]) -> None:
+    def __init__(self, logs: list[Log]) -> None:
         self.logs = logs
         self.ended: dict[int, int | None] = {}
         """Processes that said goodbye, and the exit code that they said."""
@@ -125,7 +126,7 @@ class Tally:
                 **self._learned(index),
                 "ended": index in self.ended,
                 **self._ending(index, endings),
-                "records": log.records,
+                "records": log.count,
                 "lost": log.lost,
                 "why": log.why,
                 "torn": log.damage.torn,
@@ -172,8 +173,7 @@ class Tally:
         me = self._identity(index)
         later = (at for at in range(index + 1, len(self.logs)) if self._identity(at) == me)
         found = next(later, None)
-        clock = None if found is None else self.logs[found].clock
-        return None if clock is None else clock[1]
+        return None if found is None else self.logs[found].began
 
     def probes(self) -> list[dict[str, Any]]:
         """Each selector with its places, and how often it fired over all processes.

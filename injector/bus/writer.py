@@ -12,8 +12,8 @@ import os
 from _thread import RLock
 from time import monotonic_ns
 
+from ..store.event import LOG, lost_line, process_line, value_line
 from ..store.event import line as make_line
-from ..store.event import lost_line, process_line, value_line
 from ..store.window import Window, allocate
 
 TYPE_CHECKING = False  # typing itself is not imported: every process of every program pays for it
@@ -41,7 +41,7 @@ class Writer:
     """
 
     def __init__(
-        self, folder: str | None, meta: dict[str, Any] | None = None, suffix: str = ".log"
+        self, folder: str | None, meta: dict[str, Any] | None = None, suffix: str = LOG
     ) -> None:
         self.folder = folder
         self.suffix = suffix

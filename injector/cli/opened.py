@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from ..analysis.runs import missing_of, said_first
 from ..bus.opening import collected, is_foreign
 from ..errors import UserError
-from ..store.folder import LAST, NotARunError, Run, find, is_run, newest_of, resolve
+from ..store.folder import LAST, Run, find, is_run, newest_of, resolve
+from ..store.run_json import NotARunError
 from ..suite.plan.jobs import is_suite_run as is_suite
 
 __all__ = [

@@ -15,7 +15,8 @@ from ..analysis.summary import Summary, summarise
 from ..analysis.wording import count
 from ..bus.opening import collected
 from ..errors import UserError
-from ..store.folder import Run, is_run, open_run, replace_file
+from ..store.folder import Run, is_run, open_run
+from ..store.place import replace_file
 from .work import work_of
 
 SCHEMA = 1

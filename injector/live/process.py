@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
 from ..bus.endings import error_of
 from ..measure.pace import ThreadSteps
+from ..store.logs import clock_of
 from ..store.spans import ITEMS
 from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
 from .position import LoopPositions
@@ -260,10 +261,10 @@ class LiveProcess:
     def as_rank(self, now: int, over: bool) -> RankProcess:
         """What is known of it as a rank at ``now``, unix nanoseconds; ``over``: the run has ended."""
         facts, began, last = self.facts, now, None
-        time, monotonic = facts.get("time"), facts.get("monotonic_ns")
-        if isinstance(time, (int, float)) and isinstance(monotonic, int):
-            began = round(time * 1e9)
-            shift = began - monotonic
+        clock = clock_of(facts)
+        if clock is not None:
+            shift = clock.offset
+            began = clock.monotonic + shift
             if self.last is not None:
                 last = LastSpan(self.began + shift, self.latest + shift, self.last.call)
         attempt, gone = facts.get("attempt"), self.ended or self.gone

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..store import spans
+from ..store import logs, spans
+from ..store.event import LOG, MONITOR
 from ..store.mapped import HEADER
 
 AT_ONCE = 1 << 22
 """Bytes read of one file in one turn: a follower that comes late catches up in several."""
-LOGS = (".log", ".monitor")
 
 
 class NewSpans(NamedTuple):
@@ -47,7 +46,7 @@ class Follower:
         """What was written since the last time."""
         grown = {name: self._grown(name) for name in self._names() if name.endswith(spans.SUFFIX)}
         for name in self._names():
-            if name.endswith(LOGS):
+            if name.endswith((LOG, MONITOR)):
                 yield from _records(name, self._file(name, 0).lines())
         for name, rows in grown.items():
             if rows:
@@ -75,17 +74,13 @@ def _process(name: str) -> str:
 
 
 def _records(name: str, lines: list[bytes]) -> Iterator[NewRecord]:
-    monitor = name.endswith(".monitor")
+    monitor = name.endswith(MONITOR)
     for line in lines:
-        try:
-            record = json.loads(line)
-            event, t = record["event"], record.get("t")
-        except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
-            continue  # truncated; the collector counts it
-        if isinstance(event, str):
-            yield NewRecord(
-                _process(name), event, record.get("data"), t if type(t) is int else 0, monitor
-            )
+        record = logs.parse(line)  # a truncated one is counted by the collector
+        if record is not None:
+            t = record.get("t")
+            moment = t if type(t) is int else 0
+            yield NewRecord(_process(name), record["event"], record.get("data"), moment, monitor)
 
 
 class _File:

@@ -16,6 +16,8 @@ from fcntl import ioctl
 
 import psutil
 
+from ..store.event import LOG
+
 INTERVAL = 0.5
 """Seconds after which processes are looked for that have begun to record."""
 _STATUS = 49
@@ -79,7 +81,7 @@ class Exits:
 
     def _look(self) -> None:
         try:
-            names = [name for name in os.listdir(self._raw) if name.endswith(".log")]
+            names = [name for name in os.listdir(self._raw) if name.endswith(LOG)]
         except OSError:
             return
         for name in names:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..bus.writer import Writer
+from ..store.event import MONITOR
 from . import container, host
 from .devices import Devices
 from .exits import Exits
 from .tree import Tree
 
-SUFFIX = ".monitor"
 SLOW = 1.0
 """Seconds between samples of what costs more, or changes less, than a fast interval is worth."""
 COSTLY = 5.0
@@ -45,7 +45,7 @@ class Monitor:
     """
 
     def __init__(self, folder: str, pid: int, interval: float) -> None:
-        self._writer = Writer(folder, {"role": "monitor", "interval": interval}, suffix=SUFFIX)
+        self._writer = Writer(folder, {"role": "monitor", "interval": interval}, suffix=MONITOR)
         self._interval = interval
         self._tree = Tree(pid)
         self._devices: Devices | None = None

@@ -17,7 +17,7 @@ from ..analysis.runs import Listed
 from ..analysis.summary import Summary, plain
 from ..analysis.wording import signal_name
 from ..errors import UserError
-from ..store.folder import replace_file
+from ..store.place import replace_file
 from .output import ENDLESS, laid_out, room, show
 from .text import clean, columns, crop, duration, table
 

@@ -1,33 +1,20 @@
-"""How what a run folder holds is found, read and repaired.
+"""How run folders are found and opened.
 
 docs/run-folder.md says what lies in one. Nothing here knows what records mean.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
-from zlib import crc32
 
-from ..errors import UserError
-from ..schema import SCHEMA
+from .logs import Damage, read_records
 from .place import clean_name, default_runs, stamp
+from .run_json import NAME, NotARunError, read_info
 
 LAST = "LAST"
 """What stands for the newest run wherever one is named."""
-
-LONGEST = (1 << 28) + (1 << 16)
-"""Bytes of a line that are read at once: a writer's longest record, and what is around its data."""
-
-
-class NotARunError(UserError):
-    """A path that should be a run folder, or a place that should hold some, is none."""
-
-
-class BrokenRunError(NotARunError):
-    """A run whose ``run.json`` is there and is not what was written."""
 
 
 class Run(NamedTuple):
@@ -46,17 +33,6 @@ class Run(NamedTuple):
     def content(self) -> str:
         """The folder that holds its ``raw/``."""
         return self.copy or self.path
-
-
-class Damage:
-    """Counts the lines that a reader had to leave out because they were torn."""
-
-    __slots__ = ("inside", "torn")
-
-    def __init__(self) -> None:
-        self.torn = 0
-        self.inside = 0
-        """Those before a whole line: no process that was killed leaves them, something else did."""
 
 
 def find(which: str | None = None, runs: str | None = None) -> str:
@@ -179,7 +155,7 @@ def is_run(path: str) -> bool:
         names = os.listdir(path)
     except OSError:
         return False
-    return "run.json" in names or "raw" in names or any(name.endswith(".data") for name in names)
+    return NAME in names or "raw" in names or any(name.endswith(".data") for name in names)
 
 
 def open_run(path: str) -> Run:
@@ -188,110 +164,6 @@ def open_run(path: str) -> Run:
         raise NotARunError(f"{path}: this folder holds no record of a run")
     names = sorted(name for name in os.listdir(path) if name.endswith(".data"))
     return Run(path, read_info(path), tuple(os.path.join(path, name) for name in names))
-
-
-def read_info(folder: str) -> dict[str, Any]:
-    """What ``run.json`` in ``folder`` says, nothing if there is none.
-
-    Raises BrokenRunError when it is not what was written, NotARunError when a later version wrote it.
-    """
-    path = os.path.join(folder, "run.json")
-    try:
-        with open(path, "rb") as file:
-            text = file.read(LONGEST)
-        info = json.loads(text)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise BrokenRunError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise _broken(path, f"it is no JSON: {error}") from None
-    if not isinstance(info, dict):
-        raise _broken(path, "it holds no JSON object")
-    checksum = info.pop("checksum", None)
-    if (checksum is not None or "files" in info) and checksum != checksum_of(info):
-        raise _broken(
-            path,
-            "its checksum differs (where it was edited by hand, remove its keys files and checksum)",
-        )
-    check_schema(info.get("schema"), folder)
-    return info
-
-
-def _broken(path: str, what: str) -> BrokenRunError:
-    return BrokenRunError(
-        f"{path} is broken: {what}. Without this file, the report is made of what the processes "
-        "wrote in raw/"
-    )
-
-
-def checksum_of(info: Mapping[str, Any]) -> str:
-    """The CRC-32 of ``info`` as JSON, in eight hexadecimal digits."""
-    return f"{crc32(json.dumps(info).encode()):08x}"
-
-
-def check_schema(version: object, where: str) -> None:
-    """Raise NotARunError when ``version`` is one that is not known here."""
-    if isinstance(version, int) and version > SCHEMA:
-        raise NotARunError(
-            f"{where} was written by a later injector "
-            f"(its schema is {version}; this one reads up to {SCHEMA})"
-        )
-
-
-def write_info(folder: str, info: Mapping[str, Any]) -> None:
-    """Write ``run.json`` whole or not at all, the schema's version first. Raises OSError.
-
-    Where ``info`` says what the files are, a checksum of its own is added.
-    """
-    info = {"schema": SCHEMA, **info}
-    if "files" in info:
-        info = {**info, "checksum": checksum_of(info)}
-    text = json.dumps(info, indent=1)
-    replace_file(os.path.join(folder, "run.json"), [text.encode(), b"\n"])
-
-
-def replace_file(path: str, pieces: Iterator[bytes] | list[bytes]) -> None:
-    """Put ``pieces`` at ``path`` in one step: nobody ever reads half of them. Raises OSError."""
-    draft = f"{path}.{os.getpid()}.draft"
-    try:
-        with open(draft, "wb") as file:
-            file.writelines(pieces)
-        os.replace(draft, path)
-    except BaseException:
-        try:
-            os.unlink(draft)
-        except OSError:
-            pass
-        raise
-
-
-def read_records(path: str, damage: Damage, most: int | None = None) -> Iterator[dict[str, Any]]:
-    """The records of a raw or ``.data`` file, in order; of its first ``most`` bytes.
-
-    Whatever a process that was killed left (a line in part, bytes never written) is left out and
-    counted in ``damage``. Raises OSError.
-    """
-    with open(path, "rb") as file:
-        longest = LONGEST if most is None else min(LONGEST, most)
-        read = 0  # counted here: the position in a device (/dev/full) is always 0
-        while line := file.readline(longest):
-            read += len(line)
-            if most is not None and read > most:
-                damage.torn += 1
-                return
-            text = line.strip(b"\0 \t\r\n")
-            if not text:
-                continue
-            try:
-                record = json.loads(text)
-            except (ValueError, RecursionError):
-                record = None
-            if isinstance(record, dict) and isinstance(record.get("event"), str):
-                damage.inside = damage.torn
-                yield record
-            else:
-                damage.torn += 1
 
 
 def read_events(run: Run, damage: Damage) -> Iterator[tuple[str, str, Any]]:

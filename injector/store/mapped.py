@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from time import monotonic_ns
 
-from .event import line
+from .event import LOG, line
 from .window import Window, allocate
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -97,7 +97,7 @@ class Mapped:
             self._writer.emit(self._event, self._data)
         if self._writer.path is None:
             raise OSError("the process has no log")
-        stem = self._writer.path[: -len(".log")]
+        stem = self._writer.path[: -len(LOG)]
         number = 0
         while True:
             path = f"{stem}.{number}{self._suffix}" if self._several else stem + self._suffix

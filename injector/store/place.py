@@ -9,7 +9,7 @@ from ..errors import UserError
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms, before the program starts
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 RUNS_VARIABLE = "INJECT_RUNS"
 HIDDEN = ".inject"
@@ -144,3 +144,18 @@ def _keep_out_of_git(folder: str) -> None:
             file.write("*\n")
     except OSError:
         pass  # it is there, or the run itself cannot be written either
+
+
+def replace_file(path: str, pieces: Iterator[bytes] | list[bytes]) -> None:
+    """Put ``pieces`` at ``path`` in one step: nobody ever reads half of them. Raises OSError."""
+    draft = f"{path}.{os.getpid()}.draft"
+    try:
+        with open(draft, "wb") as file:
+            file.writelines(pieces)
+        os.replace(draft, path)
+    except BaseException:
+        try:
+            os.unlink(draft)
+        except OSError:
+            pass
+        raise

@@ -14,13 +14,14 @@ from zlib import crc32
 
 from ..errors import UserError
 from . import series, spans
-from .folder import read_info, write_info
+from .event import LOG, MONITOR, SENT
+from .run_json import read_info, write_info
 
 PIECE = 1024
 """Bytes of the smallest piece that has a checksum of its own."""
 PIECES = 256
 """A file has at most so many: pieces of larger files are larger."""
-LINES = (".log", ".monitor", ".sent")
+LINES = (LOG, MONITOR, SENT)
 """Of files of JSON lines."""
 SUFFIXES = (*LINES, spans.SUFFIX, spans.PACKED, series.SUFFIX)
 """Of the files in ``raw/`` that readers look at."""
@@ -145,7 +146,7 @@ def salvage(folder: str, sealed: Seal, found: Sequence[Flaw], into: str) -> None
             os.symlink(os.path.abspath(path), target)
         elif bad is not None:
             _salvage(path, facts["size"], bad, target)
-        elif name.endswith(".log"):  # a process without a record: run.json says which it was
+        elif name.endswith(LOG):  # a process without a record: run.json says which it was
             open(target, "wb").close()
 
 

@@ -7,14 +7,14 @@ records, spans that end before they begin or belong to nothing, files that end w
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from typing import Any
 
 from ..errors import UserError
 from . import series, spans
-from .folder import LONGEST
+from .event import LOG
+from .logs import LONGEST, parse
 from .mapped import HEADER, TITLE, ends
 from .seal import LINES, names
 from .shapes import HIGHEST, makes_sense
@@ -36,21 +36,19 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
     told: dict[str, _Told] = {}
     said: list[str] = []
     raw = [name for name in names(folder) if name.startswith("raw")]
-    for name in sorted(
-        raw, key=lambda name: not name.endswith(".log")
-    ):  # logs say what the rest is
+    for name in sorted(raw, key=lambda name: not name.endswith(LOG)):  # logs say what the rest is
         path, target = os.path.join(folder, name), os.path.join(into, name)
         stem = _stem(name)
         try:
             if name.endswith(LINES):
                 told[name] = _Told()
                 flaw = _lines(path, target, told[name])
-            elif stem + ".log" not in told:
+            elif stem + LOG not in told:
                 flaw = f"the log of its process, {stem}.log, is missing"
             elif name.endswith(spans.SUFFIX):
-                flaw = _spans(path, target, told[stem + ".log"])
+                flaw = _spans(path, target, told[stem + LOG])
             elif name.endswith(spans.PACKED):
-                flaw = _packed_spans(path, target, told[stem + ".log"])
+                flaw = _packed_spans(path, target, told[stem + LOG])
             elif name.endswith(series.SUFFIX):
                 flaw = _values(path, target)
             else:
@@ -104,7 +102,7 @@ def _lines(path: str, target: str, told: _Told) -> str:
             text = line.strip(b"\0 \t\r\n")
             if not text:
                 continue
-            record = _record(text)
+            record = parse(text)
             if record is None:
                 torn += 1
                 continue
@@ -127,14 +125,6 @@ def _lines(path: str, target: str, told: _Told) -> str:
         return "its end is missing, in the middle of a record"
     os.unlink(target)
     return ""
-
-
-def _record(text: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and isinstance(record.get("event"), str) else None
 
 
 def _note(record: dict[str, Any], told: _Told) -> bool:
@@ -226,7 +216,7 @@ def _used(path: str) -> int:
 
 
 def _of_mapped(header: bytes, event: str, largest: int, size: int) -> list[str]:
-    record = _record(header[:TITLE].rstrip(b"\0 \n"))
+    record = parse(header[:TITLE].rstrip(b"\0 \n"))
     problems = []
     if record is None or record["event"] != event:
         problems.append("its first line does not say what it is")

@@ -18,7 +18,8 @@ from injector.analysis.traces import threads_of
 from injector.analysis.tracks import Track
 from injector.analysis.views import regions
 from injector.bus.collector import repair
-from injector.store.folder import NotARunError, Run, open_run
+from injector.store.folder import Run, open_run
+from injector.store.run_json import NotARunError
 
 ms = pytest.approx
 

@@ -8,7 +8,7 @@ import pytest
 
 from injector.analysis.runs import listed
 from injector.report import formats
-from injector.store.folder import NotARunError
+from injector.store.run_json import NotARunError
 
 
 def make(folder, run, **info):

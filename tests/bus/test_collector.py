@@ -13,7 +13,7 @@ from raw import SECOND, data_lines, event, gather, landing, process, write_log
 
 from injector.bus import collector
 from injector.bus.writer import Writer
-from injector.store.folder import NotARunError
+from injector.store.run_json import NotARunError
 
 
 def kinds(info: dict[str, Any]) -> list[str]:

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from injector.bus import collector, sampled
+from injector.store.event import MONITOR
+from injector.store.logs import files
 
 
 def write(folder, *records):
@@ -38,7 +40,7 @@ def test_samples_become_data_events(tmp_path):
         ("tree", {"processes": [{"pid": 4, "cpu": 1.5, "rss": 8, "threads": 2}]}, 3 * 10**9),
         ("problem", {"text": "x"}, 3 * 10**9),
     )
-    [path] = sampled.files(str(tmp_path))
+    [path] = files(str(tmp_path), MONITOR)
     found = [timed.data for timed in sampled.events(path)]
     main = {"task": "main"}
     assert found == [

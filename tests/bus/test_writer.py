@@ -17,7 +17,7 @@ import pytest
 
 from injector.bus import writer as module
 from injector.bus.writer import Writer
-from injector.store.folder import Damage, read_records
+from injector.store.logs import Damage, read_records
 
 ROOT = str(Path(__file__).parents[2])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from injector.analysis import monitored
 from injector.bus import collector
 from injector.store import series, spans
-from injector.store.folder import Damage, read_records
+from injector.store.logs import Damage, read_records
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120

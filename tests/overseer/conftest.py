@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from injector.bus.steps import read_sites
 from injector.store import spans
+from injector.store.logs import read_sites
 
 ROOT = Path(__file__).parents[2]
 

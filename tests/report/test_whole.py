@@ -15,7 +15,7 @@ from injector.analysis import summary
 from injector.analysis.profile import Profile
 from injector.cli.report import main
 from injector.report.output import encodable
-from injector.store.folder import read_info, write_info
+from injector.store.run_json import read_info, write_info
 
 
 def given(monkeypatch: pytest.MonkeyPatch, profile: Profile | Exception | None) -> None:

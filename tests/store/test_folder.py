@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from injector.store import folder as store
-from injector.store.folder import BrokenRunError, Damage, NotARunError
+from injector.store.logs import Damage
+from injector.store.place import replace_file
+from injector.store.run_json import BrokenRunError, NotARunError, read_info, write_info
 
 
 def test_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,17 +103,15 @@ def test_a_folder_that_was_named_is_not_newest_for_ever(named: Path) -> None:
 
 
 def test_run_json(tmp_path: Path) -> None:
-    store.write_info(str(tmp_path), {"name": "é", "schema": 1})
-    assert store.read_info(str(tmp_path)) == {"schema": 1, "name": "é"}
+    write_info(str(tmp_path), {"name": "é", "schema": 1})
+    assert read_info(str(tmp_path)) == {"schema": 1, "name": "é"}
     assert os.listdir(tmp_path) == ["run.json"]
     for broken in ('{"schema": 1, "na', "[1]", "", '{"schema": 1, "files": {}}'):
         (tmp_path / "run.json").write_text(broken)
         with pytest.raises(BrokenRunError, match=r"run\.json .* Without this file"):
-            store.read_info(str(tmp_path))
-    store.write_info(
-        str(tmp_path), {"name": "é", "files": {}, "odd": [0.1, float("nan"), "\udcff"]}
-    )
-    assert store.read_info(str(tmp_path))["name"] == "é"
+            read_info(str(tmp_path))
+    write_info(str(tmp_path), {"name": "é", "files": {}, "odd": [0.1, float("nan"), "\udcff"]})
+    assert read_info(str(tmp_path))["name"] == "é"
     text = (tmp_path / "run.json").read_text()
     (tmp_path / "run.json").write_text(text.replace("0.1", "0.2"))
     with pytest.raises(BrokenRunError, match="its checksum differs"):
@@ -130,7 +130,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path) -> None:
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        store.replace_file(str(path), pieces())  # type: ignore[arg-type]
+        replace_file(str(path), pieces())  # type: ignore[arg-type]
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["x"]
 
 

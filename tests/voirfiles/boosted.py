@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from injector.bus.steps import read_sites
 from injector.store import series, spans
+from injector.store.logs import read_sites
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "programs" / "boosters"

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any
 
 from ...analysis.recorded import number
-from ...store.folder import Damage, read_records
+from ...store.logs import Damage, read_records
 from ...suite.config.rules import FAILURE
 from ...suite.plan.jobs import LeftOut
 from ...suite.results import scores

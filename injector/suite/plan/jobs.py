@@ -15,7 +15,7 @@ from typing import Any
 
 from ...errors import UserError
 from ...schema import SCHEMA
-from ...store.folder import check_schema, checksum_of
+from ...store.run_json import check_schema, checksum_of
 
 FILE = "plan.json"
 LARGEST = 1 << 28

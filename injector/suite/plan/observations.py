@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ...errors import UserError
-from ...store.folder import replace_file
+from ...store.place import replace_file
 
 DEVICE = "device"
 MIB = 1 << 20

@@ -14,17 +14,10 @@ from ...analysis.machines import HostUsage, machines
 from ...analysis.recorded import number, sum_of_known
 from ...analysis.runs import missing_of
 from ...bus.opening import collected
-from ...store.folder import (
-    LONGEST,
-    BrokenRunError,
-    Damage,
-    NotARunError,
-    Run,
-    is_run,
-    open_run,
-    read_events,
-    replace_file,
-)
+from ...store.folder import Run, is_run, open_run, read_events
+from ...store.logs import LONGEST, Damage
+from ...store.place import replace_file
+from ...store.run_json import BrokenRunError, NotARunError
 from ...store.seal import names
 from ..run import tracebacks
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...store.folder import Damage, checksum_of, read_records
+from ...store.logs import Damage, read_records
+from ...store.run_json import checksum_of
 from ..plan.jobs import PlannedProcess
 
 FILE = "journal.jsonl"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ...analysis.wording import signal_name
-from ...store.folder import NotARunError, read_info
+from ...store.run_json import NotARunError, read_info
 from ..plan.jobs import Job, PlannedProcess
 from . import tracebacks
 

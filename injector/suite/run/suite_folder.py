@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ...errors import UserError
-from ...store.folder import LAST, checksum_of, replace_file, resolve
-from ...store.place import clean_name, create_unique
+from ...store.folder import LAST, resolve
+from ...store.place import clean_name, create_unique, replace_file
+from ...store.run_json import checksum_of
 from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan, is_suite_run
 from . import journal

@@ -1,0 +1,222 @@
+"""Logs, ``HOST.PID.log``: what each process of the program records; the layout, the reader, the clock.
+
+A log is lines of JSON, ``{"event": …, "data": …, "t": …}`` with ``t`` in nanoseconds of the monotonic clock
+of the host (:mod:`.event` makes them). The first is the event ``process``: who records, under which schema,
+and one moment by both clocks (``time``, ``monotonic_ns``). The second is ``lost``, rewritten in place: how
+many records found no room. The file is mapped and longer than what was written, so NUL bytes follow its
+last line; a process that was killed leaves a line in part. A number that comes back within a run makes
+``HOST.PID.1.log``. What a monitor records (``.monitor``) and what a program sends itself (``.sent``) are
+files of the same form.
+
+Versions are those of :mod:`..schema`:
+
+1. the first. Events were added to it later; a reader leaves out those that it does not know.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import series
+from .event import LOG
+from .run_json import check_schema
+
+LONGEST = (1 << 28) + (1 << 16)
+"""Bytes of a line that are read at once: a writer's longest record, and what is around its data."""
+
+
+class Damage:
+    """Counts the lines that a reader had to leave out because they were torn."""
+
+    __slots__ = ("inside", "torn")
+
+    def __init__(self) -> None:
+        self.torn = 0
+        self.inside = 0
+        """Those before a whole line: no process that was killed leaves them, something else did."""
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """The record that ``line`` is; None where it is none, or one in part."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("event"), str) else None
+
+
+def read_records(path: str, damage: Damage, most: int | None = None) -> Iterator[dict[str, Any]]:
+    """The records of a file of lines, in order; of its first ``most`` bytes.
+
+    Whatever a process that was killed left (a line in part, bytes never written) is left out and
+    counted in ``damage``. Raises OSError.
+    """
+    with open(path, "rb") as file:
+        longest = LONGEST if most is None else min(LONGEST, most)
+        read = 0  # counted here: the position in a device (/dev/full) is always 0
+        while line := file.readline(longest):
+            read += len(line)
+            if most is not None and read > most:
+                damage.torn += 1
+                return
+            text = line.strip(b"\0 \t\r\n")
+            if not text:
+                continue
+            record = parse(text)
+            if record is None:
+                damage.torn += 1
+            else:
+                damage.inside = damage.torn
+                yield record
+
+
+def read_sites(path: str) -> dict[int, dict[str, Any]]:
+    """The call sites that the log ``path`` tells, by their numbers. Raises OSError."""
+    sites: dict[int, dict[str, Any]] = {}
+    with open(path, "rb") as file:
+        for line in file:
+            if b'"site"' in line[:24]:  # few lines are, and the others need not be parsed
+                data = (parse(line) or {}).get("data")
+                if isinstance(data, dict) and isinstance(data.get("site"), int):
+                    sites[data["site"]] = data
+    return sites
+
+
+class Clock(NamedTuple):
+    """One moment by both clocks of a host, from which all others of that host follow."""
+
+    unix: float
+    """Seconds."""
+    monotonic: int
+    """Nanoseconds."""
+
+    def at(self, t: object) -> float:
+        """Unix seconds at ``t`` nanoseconds of the monotonic clock; this moment where ``t`` is none."""
+        return self.unix + ((t if isinstance(t, int) else self.monotonic) - self.monotonic) / 1e9
+
+    @property
+    def offset(self) -> int:
+        """Nanoseconds to add to the monotonic clock for unix time."""
+        return round(self.unix * 1e9) - self.monotonic
+
+
+UNKNOWN = Clock(0.0, 0)
+"""Of a process that ended before its first record."""
+
+
+def clock_of(process: Mapping[str, Any]) -> Clock | None:
+    """The moment that an event ``process`` names; None of a process that recorded nothing."""
+    time, monotonic = process.get("time"), process.get("monotonic_ns")
+    if not isinstance(time, (int, float)) or not time or not isinstance(monotonic, int):
+        return None
+    return Clock(float(time), monotonic)
+
+
+class Log:
+    """The log of one process, or a file of the same form. Counts are complete once it was read."""
+
+    def __init__(self, path: str, known: Mapping[str, Any] | None = None) -> None:
+        """``known`` is what run.json says of the process, for a log that has lost its beginning."""
+        self.path = path
+        self.stem = path[: path.rindex(".")]
+        """Its path without suffix: files beside it begin so."""
+        self.damage = Damage()
+        self.count = 0
+        """Its records, and what others read beside it: values, spans."""
+        self.last = 0.0
+        """The latest moment that it tells of, unix seconds."""
+        self.lost = 0
+        self.why = ""
+        self.process = self._first(known)
+        """What its event ``process`` says."""
+        own = clock_of(self.process)
+        self.began = None if own is None else own.monotonic
+        """Nanoseconds of the monotonic clock; None of a process that ended before its first record."""
+        self.clock = own or UNKNOWN
+        """The clock that its moments are read by, see :func:`logs_of`."""
+
+    def _first(self, known: Mapping[str, Any] | None) -> dict[str, Any]:
+        try:
+            record = next(read_records(self.path, Damage()), {})
+        except FileNotFoundError:  # it was removed, as the report says
+            record = {}
+        data = record.get("data")
+        if record.get("event") == "process" and isinstance(data, dict):
+            check_schema(data.get("schema"), self.path)
+            return data
+        host, _, pid = os.path.basename(self.stem).rpartition(".")
+        return dict(known or {"host": host, "pid": int(pid) if pid.isdecimal() else None})
+
+    @property
+    def host(self) -> Any:
+        """Whose monotonic clock its moments are of."""
+        return self.process.get("host")
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Its records without those that only the file itself needs, ``process`` and ``lost``."""
+        for record in read_records(self.path, self.damage):
+            if record["event"] == "lost":
+                self._note_lost(record.get("data"))
+                continue
+            self.count += 1
+            if record["event"] != "process":
+                yield record
+
+    def _note_lost(self, data: Any) -> None:
+        lost = data.get("records", 0) if isinstance(data, dict) else 0
+        if isinstance(lost, int) and lost > self.lost:
+            self.lost = lost
+            name = str(data.get("why", "")).strip()
+            number = getattr(errno, name, None)
+            self.why = os.strerror(number) if isinstance(number, int) else name
+
+    def series(self) -> list[str]:
+        """The files of its series."""
+        folder, name = os.path.split(self.stem + ".")
+        numbered = [
+            (int(number), other)
+            for other in os.listdir(folder)
+            if other.startswith(name)
+            and other.endswith(series.SUFFIX)
+            and (number := other[len(name) : -len(series.SUFFIX)]).isdecimal()
+        ]
+        return [os.path.join(folder, other) for _, other in sorted(numbered)]
+
+
+def files(folder: str, suffix: str = LOG) -> list[str]:
+    """The logs of the run in ``folder``, or its files of another kind."""
+    raw = os.path.join(folder, "raw")
+    try:
+        return [
+            os.path.join(raw, name) for name in sorted(os.listdir(raw)) if name.endswith(suffix)
+        ]
+    except OSError:
+        return []
+
+
+def logs_of(folder: str, known: Sequence[Mapping[str, Any]] = ()) -> list[Log]:
+    """The logs of the run in ``folder``, in the order in which the processes began.
+
+    ``known`` is what run.json says of them, where it says that: then the order is its own. Raises
+    OSError, NotARunError.
+    """
+    named = bool(known) and all("log" in each for each in known)
+    if named:
+        logs = [Log(os.path.join(folder, "raw", str(each["log"])), each) for each in known]
+    else:
+        logs = [Log(path) for path in files(folder)]
+    # Processes of one host share a monotonic clock, so one moment in unix time, the first that was
+    # named, orders them rightly even when the wall clock jumped between their starts.
+    clocks: dict[object, Clock] = {}
+    for log in sorted(logs, key=lambda log: log.began or 0):
+        if log.began is not None:
+            clocks.setdefault(log.host, log.clock)
+    for log in logs:
+        log.clock = clocks.get(log.host, UNKNOWN)
+    if not named:
+        logs.sort(key=lambda log: (log.began is None, log.clock.at(log.began), log.path))
+    return logs

@@ -1,0 +1,94 @@
+"""``run.json``: what is known of a run as a whole; its versions, its writer, its one reader.
+
+One JSON object with ``schema`` first; docs/run-folder.md has its keys. Where ``files`` is among them (the
+seal of a run that was collected), ``checksum`` is the CRC-32 of all others.
+
+Versions are those of :mod:`..schema`:
+
+1. the first. Keys were added to it later; a reader takes one that is missing as unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+from ..errors import UserError
+from ..schema import SCHEMA
+from .place import replace_file
+
+NAME = "run.json"
+LONGEST = 1 << 28
+"""Bytes of it that are read."""
+
+
+class NotARunError(UserError):
+    """A path that should be a run folder, or a place that should hold some, is none."""
+
+
+class BrokenRunError(NotARunError):
+    """A run whose ``run.json`` is there and is not what was written."""
+
+
+def read_info(folder: str) -> dict[str, Any]:
+    """What ``run.json`` in ``folder`` says, nothing if there is none.
+
+    Raises BrokenRunError when it is not what was written, NotARunError when a later version wrote it.
+    """
+    path = os.path.join(folder, NAME)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(LONGEST)
+        info = json.loads(text)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise BrokenRunError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise _broken(path, f"it is no JSON: {error}") from None
+    if not isinstance(info, dict):
+        raise _broken(path, "it holds no JSON object")
+    checksum = info.pop("checksum", None)
+    if (checksum is not None or "files" in info) and checksum != checksum_of(info):
+        raise _broken(
+            path,
+            "its checksum differs (where it was edited by hand, remove its keys files and checksum)",
+        )
+    check_schema(info.get("schema"), folder)
+    return info
+
+
+def _broken(path: str, what: str) -> BrokenRunError:
+    return BrokenRunError(
+        f"{path} is broken: {what}. Without this file, the report is made of what the processes "
+        "wrote in raw/"
+    )
+
+
+def checksum_of(info: Mapping[str, Any]) -> str:
+    """The CRC-32 of ``info`` as JSON, in eight hexadecimal digits."""
+    return f"{crc32(json.dumps(info).encode()):08x}"
+
+
+def check_schema(version: object, where: str) -> None:
+    """Raise NotARunError when ``version`` is one that is not known here."""
+    if isinstance(version, int) and version > SCHEMA:
+        raise NotARunError(
+            f"{where} was written by a later injector "
+            f"(its schema is {version}; this one reads up to {SCHEMA})"
+        )
+
+
+def write_info(folder: str, info: Mapping[str, Any]) -> None:
+    """Write ``run.json`` whole or not at all, the schema's version first. Raises OSError.
+
+    Where ``info`` says what the files are, a checksum of its own is added.
+    """
+    info = {"schema": SCHEMA, **info}
+    if "files" in info:
+        info = {**info, "checksum": checksum_of(info)}
+    text = json.dumps(info, indent=1)
+    replace_file(os.path.join(folder, NAME), [text.encode(), b"\n"])
