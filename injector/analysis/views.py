@@ -41,8 +41,10 @@ def views(run: Run, runs: str | None = None) -> dict[str, View]:
     return {name: makers[name] for name in VIEWS}
 
 
-def views_of_all(labelled: Sequence[tuple[Mapping[str, str], Run]]) -> dict[str, View]:
-    """The views of several runs, one after the other: each row has the labels of its run first."""
+def views_of_all(labelled: Sequence[tuple[Mapping[str, str | None], Run]]) -> dict[str, View]:
+    """The views of several runs, one after the other: each row has the labels of its run first, which
+    are of the same names in each; None is null.
+    """
     makers = [(labels, run, views(run)) for labels, run in labelled]
 
     def make(name: str) -> Columns:
@@ -50,7 +52,10 @@ def views_of_all(labelled: Sequence[tuple[Mapping[str, str], Run]]) -> dict[str,
         for labels, run, of_one in makers:
             columns = _listed([one(run.path)]) if name == "runs" else of_one[name]()
             codes = np.zeros(length(columns), np.int32)
-            own = {label: Words(codes, [text]) for label, text in labels.items()}
+            own = {
+                label: Words(codes - 1, []) if text is None else Words(codes, [text])
+                for label, text in labels.items()
+            }
             parts.append({**own, **{key: v for key, v in columns.items() if key not in own}})
         return joined(parts)
 

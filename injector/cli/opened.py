@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..analysis.runs import missing_of, said_first
 from ..bus.opening import collected, is_foreign
 from ..errors import UserError
-from ..store.folder import LAST, Run, find, is_run, newest_of, resolve
+from ..store.folder import LAST, Run, find, is_run, newest_of, resolve, runs_folder
 from ..store.run_json import NotARunError
 from ..suite.plan.jobs import is_suite_run as is_suite
 
@@ -19,6 +19,7 @@ __all__ = [
     "add_base",
     "add_run",
     "add_runs",
+    "all_in",
     "collected",
     "exit_code",
     "is_foreign",
@@ -33,9 +34,9 @@ DAMAGED = 1
 """The exit code of a verb that has shown what is left of a damaged run."""
 
 
-def add_run(parser: argparse.ArgumentParser, nargs: str | None) -> None:
-    """The argument that names a run, and ``--runs``."""
-    newest = "LAST for the newest" + ("" if nargs is None else ", which is the default")
+def add_run(parser: argparse.ArgumentParser, nargs: str | None, default: bool = True) -> None:
+    """The argument that names a run, and ``--runs``; ``default``: without one it is the newest."""
+    newest = "LAST for the newest" + (", which is the default" if nargs and default else "")
     parser.add_argument(
         "run", nargs=nargs, help=f"run folder, its name or how that begins; {newest}"
     )
@@ -97,6 +98,33 @@ def runs_in(path: str) -> Sequence[tuple[Mapping[str, str], str]]:
     from ..suite.results.status import runs_of
 
     return [(labels, each) for labels, each in runs_of(path) if is_run(each)]
+
+
+def all_in(options: argparse.Namespace) -> Iterator[str]:
+    """The folders of all runs and suites that ``options`` name, by their names: those in the folder
+    ``options.run`` or what else it names, else those where runs and suites are looked for.
+
+    Raises UserError when there is none.
+    """
+    which = options.run
+    if which is not None and not (os.path.isdir(which) and not is_run(which)):
+        yield located(which, options)
+        return
+    if which is not None and is_suite(which):
+        yield which
+        return
+    folders = [which] if which is not None else [runs_folder(options.runs)]
+    if which is None and options.runs is None:
+        folders.append(suites_in(options))
+    empty = True
+    for folder in dict.fromkeys(map(os.path.abspath, folders)):
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            path = os.path.join(folder, name)
+            if is_suite(path) or is_run(path):
+                empty = False
+                yield path
+    if empty:
+        raise UserError(f"there is neither a run nor a suite in {' or '.join(folders)}")
 
 
 def exit_code(run: Run) -> int:

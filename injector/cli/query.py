@@ -1,23 +1,24 @@
-"""``inject query``: SQL over what a run, or a suite, recorded."""
+"""``inject query``: SQL over what a run, a suite, or all of a folder recorded."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from ..analysis.query import run_query
 from ..analysis.views import VIEWS, views, views_of_all
 from ..errors import UserError
 from ..report.formats import FORMATS, write
-from ..store.folder import open_run
+from ..store.folder import Run, open_run
 from ..suite.results.status import damage_of
 from .ending import failed
 from .opened import (
     add_base,
     add_run,
+    all_in,
     collected,
     exit_code,
     is_suite,
@@ -31,14 +32,19 @@ def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     result = argparse.ArgumentParser(
         prog="inject query",
-        description="Ask a run, or all runs of a suite, in SQL (DuckDB's). Views: "
+        description="Ask a run, all runs of a suite, or all there are, in SQL (DuckDB's). Views: "
         + ", ".join(VIEWS)
         + ".",
         epilog='Example: inject query LAST "select rank, median(seconds) from steps group by rank"',
     )
-    add_run(result, None)
+    add_run(result, "?", default=False)
     add_base(result)
     result.add_argument("sql", help="the query, or - to read it from standard input")
+    result.add_argument(
+        "--all",
+        action="store_true",
+        help="of all runs and suites; RUN may name the folder that they are in",
+    )
     result.add_argument("--format", choices=FORMATS, default="table")
     result.add_argument("--output", metavar="FILE", help="write there instead of printing")
     return result
@@ -48,25 +54,61 @@ def main(argv: Sequence[str]) -> int:
     """Print the result; exit code 2 for a run that is none and for SQL that does not work, 1 where
     parts of the record are missing.
     """
-    options = parser().parse_args(argv)
+    options = parser().parse_intermixed_args(argv)
     try:
         sql = sys.stdin.read() if options.sql == "-" else options.sql
-        if " " in options.run.strip() and not os.path.exists(options.run):
-            raise UserError(f"the run comes before the query: inject query LAST {options.run!r}")
-        path = located(options.run, options)
+        _check(options)
+        paths = list(all_in(options)) if options.all else [located(options.run, options)]
         with ExitStack() as opened:
-            found = [
-                (labels, opened.enter_context(collected(open_run(each))))
-                for labels, each in runs_in(path)
-            ]
-            made = views_of_all(found) if is_suite(path) else views(found[0][1], options.runs)
+            found, unread = _opened(opened, paths, options.all)
+            several = options.all or is_suite(paths[0])
+            made = views_of_all(found) if several else views(found[0][1], options.runs)
             result = run_query(sql, made)
-            damage = damage_of(path) if is_suite(path) else []
-            for sentence in damage:
+            missing = [
+                *unread,
+                *(text for path in paths if is_suite(path) for text in damage_of(path)),
+            ]
+            for sentence in missing:
                 print(f"inject: {sentence}", file=sys.stderr)
             for labels, run in found:
-                say_missing(run, labels.get("run", ""))
+                say_missing(run, labels.get("run") or "")
             write(result, options.format, options.output)
-            return max((exit_code(run) for _, run in found), default=0) or int(bool(damage))
+            return max((exit_code(run) for _, run in found), default=0) or int(bool(missing))
     except (UserError, OSError) as error:
         return failed(error)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise UserError where the run is missing, or stands after the query."""
+    if options.run is None:
+        if not options.all:
+            raise UserError("name the run before the query (LAST for the newest), or --all of them")
+    elif " " in options.run.strip() and not os.path.exists(options.run):
+        raise UserError(f"the run comes before the query: inject query LAST {options.run!r}")
+
+
+def _opened(
+    opened: ExitStack, paths: Sequence[str], all: bool
+) -> tuple[list[tuple[Mapping[str, str | None], Run]], list[str]]:
+    """The runs of ``paths`` with their labels, and why one of many cannot be read.
+
+    Raises UserError where it is one alone that cannot be read, or none can.
+    """
+    found: list[tuple[Mapping[str, str | None], Run]] = []
+    unread = []
+    for path in paths:
+        name = os.path.basename(path.rstrip("/"))
+        labels: Mapping[str, str | None]
+        try:
+            for labels, each in runs_in(path):
+                if all:  # the same labels in each: they are columns
+                    own = {"suite": name if is_suite(path) else None, "benchmark": None}
+                    labels = {**own, "run": name, **labels}
+                found.append((labels, opened.enter_context(collected(open_run(each)))))
+        except UserError as error:
+            if not all:
+                raise
+            unread.append(str(error))
+    if all and not found:
+        raise UserError("; ".join(unread) or "none of these suites has run anything yet")
+    return found, unread

@@ -103,6 +103,12 @@ def test_forms(runs):
     assert pyarrow.parquet.read_table(str(path)).num_rows == 10
 
 
+def test_all_of_nothing_is_exit_2(tmp_path):
+    done = inject(tmp_path, "query", "--all", "select 1")
+    assert done.returncode == 2 and "neither a run nor a suite in " in done.stderr
+    assert inject(tmp_path, "query", "nowhere", "--all", "select 1").returncode == 2
+
+
 def test_a_packed_run_is_read_as_before(runs):
     ask_of = "select count(*) n, sum(items) items, sum(seconds) s from steps"
     before, report = ask(runs, ask_of), inject(runs, "report").stdout
@@ -118,6 +124,7 @@ def test_a_packed_run_is_read_as_before(runs):
     ("words", "said"),
     [
         (("query", "LAST", "selec"), "syntax error"),
+        (("query", "select 1"), "name the run before the query (LAST for the newest), or --all"),
         (("query", "none", "select 1"), "has no run of that name"),
         (("query", "LAST", "select 1", "--format", "parquet"), "--output FILE"),
         (("runs", "--runs", "nowhere"), "no runs can be listed"),

@@ -16,6 +16,7 @@ from suitefolders import UNIX, SuiteFolder, Watched, watched, write_run
 
 from injector.analysis.query import run_query
 from injector.analysis.views import VIEWS, views_of_all
+from injector.cli import query
 from injector.cli.runs import _found, parser
 from injector.report.panel import as_json
 from injector.report.web import Page
@@ -284,6 +285,48 @@ def test_a_query_has_the_rows_of_all_runs(made):
     assert run_query("select run from runs", sees)["run"] == [
         "ended.R0.D0", "broken.R0.D0", "runs.R0.D0", "runs.R0.D1",
     ]  # fmt: skip
+
+
+@pytest.fixture
+def several(tmp_path, monkeypatch):
+    """The folder of a suite of one process and of two runs, which record rates."""
+    monkeypatch.chdir(tmp_path)
+    made = SuiteFolder(tmp_path / ".inject/suite/runs/toy.20260104T000000.000003")
+    made.process("x", rates=[4.0, 5.0])
+    made.write()
+    for name in ("one.20260102T000000.000001", "two.20260103T000000.000002"):
+        write_run(tmp_path / ".inject/runs" / name, [1.0, 2.0, 3.0])
+    return tmp_path / ".inject/runs"
+
+
+def asked(capsys, *words: str) -> tuple[int, list[dict], str]:
+    code = query.main([*words, "--format", "json"])
+    told = capsys.readouterr()
+    return code, json.loads(told.out) if told.out else [], told.err
+
+
+def test_all_runs_and_suites_at_once(several, capsys):
+    """Beside one that cannot be read; a row says of which run it is."""
+    sql = "select suite, benchmark, run, count(*) n from values where name = 'rate' group by all order by run"
+    one, two = (
+        {"suite": None, "benchmark": None, "run": f"{name}.000{n}", "n": 3}
+        for n, name in (("001", "one.20260102T000000"), ("002", "two.20260103T000000"))
+    )
+    inside = {"suite": "toy.20260104T000000.000003", "benchmark": "x", "run": "x.R0.D0", "n": 2}
+    assert asked(capsys, "--all", sql) == (0, [one, two, inside], "")
+    assert asked(capsys, str(several), sql, "--all") == (0, [one, two], "")
+    assert asked(capsys, "toy", sql, "--all") == (0, [inside], "")
+    assert asked(capsys, "--all", "select run from runs")[1][2] == {"run": "x.R0.D0"}
+    (several / str(one["run"]) / "run.json").write_text("{")
+    code, rows, said = asked(capsys, "--all", sql)
+    assert (code, rows) == (1, [two, inside]) and str(one["run"]) in said
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_of_all_says_which_run_a_row_is_of(several, capsys, view):
+    code, rows, _ = asked(capsys, "--all", f"select column_name from (describe {view})")
+    assert code == 0
+    assert [row["column_name"] for row in rows][:3] == ["suite", "benchmark", "run"]
 
 
 @pytest.mark.parametrize("view", VIEWS)
