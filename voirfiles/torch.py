@@ -202,12 +202,24 @@ _records_gradients = torch.is_grad_enabled
 
 # --- compilers ------------------------------------------------------------------------------------
 
-_tracing: Any = getattr(getattr(torch, "_guards", None), "TracingContext", None)
+_guards: Any = getattr(torch, "_guards", None)
+_tracing: Any = getattr(_guards, "TracingContext", None)
 
 
-def _is_run() -> bool:
-    """Whether no compiler is at work: one that derives a graph for backward trains nothing."""
-    return _tracing is None or _tracing.try_get() is None
+def _find_run() -> Any:
+    """``_is_run``, as fast as this version of torch allows: it is called at every backward."""
+    if _tracing is None:
+        return lambda: True
+    code: Any = getattr(_tracing.try_get, "__code__", None)
+    if code is None or "_TLS" not in code.co_names or "tracing_context" not in code.co_consts:
+        return lambda: _tracing.try_get() is None
+    # In a thread that never traced try_get makes an AttributeError and drops it: five times as long.
+    local = _guards._TLS
+    return lambda: local.__dict__.get("tracing_context") is None
+
+
+_is_run = _find_run()
+"""Whether no compiler is at work: one that derives a graph for backward trains nothing."""
 
 
 def _is_models(self: Any, args: Any, kwargs: Any) -> bool:
