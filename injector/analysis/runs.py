@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, NamedTuple
 
@@ -35,6 +36,8 @@ class Listed(NamedTuple):
     """Which rank died or hung first, and was not started again."""
     problem: str | None
     """Why it cannot be read, or what of it is missing."""
+    tags: str | None = None
+    """Its properties, as a JSON object; None where it was given none."""
 
 
 def listed(folder: str) -> list[Listed]:
@@ -88,6 +91,7 @@ def _of(info: dict[str, Any], name: str, stem: str) -> Listed:
         verdict.get("kind") if isinstance(verdict, dict) else None,
         _broken(info.get("broken")),
         None,
+        json.dumps(info["tags"]) if info.get("tags") else None,
     )
 
 

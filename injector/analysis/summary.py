@@ -76,6 +76,8 @@ class Summary:
     problem: str = ""
     """Why there is no profile, where reading the spans failed."""
     timed_out: bool = False
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Properties that it was given, by ``--tag`` or a voirfile."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """``stop``, ``skip``, ``timeout``, … as given."""
     processes: tuple[Mapping[str, Any], ...] = ()
@@ -142,6 +144,7 @@ def summarise(run: Run, keep: bool = False) -> Summary:
         incomplete=bool(missing_of(run)),
         problem=problem,
         timed_out=bool(info.get("timed_out")),
+        tags=info.get("tags") or {},
         limits=info.get("limits") or {},
         processes=tuple(info.get("processes") or ()),
         probes=tuple(info.get("probes") or ()),

@@ -33,6 +33,7 @@ def collect(
     problems: Iterable[str] = (),
     remarks: Iterable[str] = (),
     limits: dict[str, float] | None = None,
+    tags: Mapping[str, str] | None = None,
     timed_out: bool = False,
     stopped: bool = False,
     outlived: Iterable[str] = (),
@@ -47,7 +48,8 @@ def collect(
     ``exit`` is the program's exit code, negative for the signal it died by, None if unknown;
     ``started`` and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or
     ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
-    repeat, ``remarks`` those that are no failure; ``limits`` are the steps and seconds after which it
+    repeat, ``remarks`` those that are no failure; ``tags`` are the properties that it was given, which
+    count before those of voirfiles; ``limits`` are the steps and seconds after which it
     was to end, ``timed_out`` whether its time was up, ``stopped`` whether one of its processes had all end,
     ``outlived`` the commands of processes that
     outlived it, ``peak_rss`` the bytes that the largest of its processes held, 0 if that is not known,
@@ -72,6 +74,7 @@ def collect(
             "code": exit if exit is not None and exit >= 0 else None,
             "signal": -exit if exit is not None and exit < 0 else None,
         },
+        "tags": dict(tags or {}),
         "limits": dict(limits or {}),
         "timed_out": timed_out,
         "interrupted": interrupted and {"signal": interrupted[0], "time": interrupted[1]},
@@ -152,6 +155,7 @@ def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
     if asker is not None:
         info["exit"]["stopped_by"] = asker
     info.update(
+        tags={**tally.tags, **info["tags"]},
         stopped=info["stopped"] or bool(tally.stops),
         host=system["nodename"],
         python=main.get("python") or sys.version.split()[0],

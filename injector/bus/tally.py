@@ -25,6 +25,7 @@ class Tally:
         self.asked: dict[str, str] = {}
         self.owners: dict[str, set[int]] = {}
         self.began: dict[str, set[int]] = {}
+        self.tags: dict[str, str] = {}
         self.stops: dict[int, dict[str, Any]] = {}
         """What was recorded of its stop, by process."""
         self.fired: dict[str, dict[int, int]] = {}
@@ -89,6 +90,9 @@ class Tally:
     def _compiled(self, process: int, data: dict[str, Any]) -> None:
         selectors = data.get("selectors")
         self.compiled.update(map(str, selectors if isinstance(selectors, list) else ()))
+
+    def _tagged(self, process: int, data: dict[str, Any]) -> None:
+        self.tags.update((key, str(value)) for key, value in data.items())
 
     def _rank(self, process: int, data: dict[str, Any]) -> None:
         self.ranks[process] = data
@@ -255,6 +259,7 @@ _NOTES = {
     "voirfile": Tally._voirfile,
     "auto-missed": Tally._auto_missed,
     "rank": Tally._rank,
+    "tagged": Tally._tagged,
     "ahead": Tally._nothing,
     "site": Tally._nothing,
     "spans": Tally._nothing,

@@ -34,6 +34,9 @@ def own_parser() -> argparse.ArgumentParser:
     add("--runs", metavar="DIR", help="folder for run folders ($INJECT_RUNS, .inject/runs)")
     add("--into", metavar="DIR", help="the run folder itself, which holds no run yet")
     add("--name", metavar="NAME", help="what the run is called")
+    add(
+        "--tag", metavar="KEY=VALUE", help="a property of the run, to find and tell it by (repeats)"
+    )
     add("--skip", metavar="N", help="leave the first N training steps out of the numbers")
     add("--stop", metavar="N", help="end the program after N training steps (after those skipped)")
     add(

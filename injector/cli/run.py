@@ -244,6 +244,7 @@ class _Run:
             voirfiles=self.voirfiles,
             problems=self.problems,
             remarks=[*command.notes, *self.unnamed_loop(folder)],
+            tags=command.tags,
             limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
             timed_out=ended.timed_out,
             stopped=ended.stopped,

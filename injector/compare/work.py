@@ -34,6 +34,7 @@ def work_of(run: Run, summary: Summary) -> dict[str, str]:
     packages = info.get("packages") or {}
     return {
         **{name: str(value) for name, value in known.items() if value},
+        **{f"tag {key}": str(value) for key, value in summary.tags.items()},
         **{PACKAGE + name: str(version) for name, version in packages.items()},
     }
 

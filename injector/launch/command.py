@@ -17,7 +17,7 @@ import sys
 
 from injector.errors import UserError
 from injector.launch.environment import MANY, find_command, interpreter_line
-from injector.launch.limits import limit
+from injector.launch.limits import limit, tag_of
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Declared = Callable[["Command"], Mapping[str, object]]
 
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
-VALUED = ("--voirfile", "--config", "--runs", "--into", "--name", *LIMITS)
+VALUED = ("--voirfile", "--config", "--runs", "--into", "--name", "--tag", *LIMITS)
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile"),
     *("--live", "--no-live", "--help"),
@@ -59,6 +59,7 @@ class Command:
         self.into: str | None = None
         """The run folder itself, where one was named."""
         self.given_name: str | None = None
+        self.tags: dict[str, str] = {}
         self.limits: dict[str, float] = {}
         """Steps or seconds, by option: after how many to stop."""
         self.flags: set[str] = set()
@@ -241,6 +242,9 @@ def _set(command: Command, option: str, value: str | None) -> None:
         command.runs = value
     elif option == "--into":
         command.into = value
+    elif option == "--tag":
+        key, tag = tag_of(value)
+        command.tags[key] = tag
     elif option in LIMITS:
         command.limits[option] = limit(option, value)
     else:

@@ -1,4 +1,4 @@
-"""What ``--stop 100`` and ``--max-duration 5m`` mean."""
+"""What ``--stop 100``, ``--max-duration 5m`` and ``--tag lr=0.1`` mean."""
 
 from __future__ import annotations
 
@@ -21,6 +21,15 @@ def limit(option: str, text: str) -> float:
     if option in ("--interval", "--gpu-poll"):
         return interval(option, text)
     return duration(option, text)
+
+
+def tag_of(text: str) -> tuple[str, str]:
+    """Key and value of ``--tag``. Raises UserError for what is no such pair."""
+    key, equals, value = text.partition("=")
+    key, value = key.strip(), value.strip()
+    if not (key and equals and key.isprintable() and value.isprintable()):
+        raise UserError(f"--tag is KEY=VALUE, such as lr=0.1, not {text!r}")
+    return key, value
 
 
 def interval(option: str, text: str) -> float:

@@ -92,6 +92,15 @@ class Overseer:
 
         raise OverseerAbort(error)
 
+    def tag(self, key: str, value: object) -> None:
+        """Give the run a property, as ``--tag`` does, whose own count before these.
+
+        Raises UserError for a key that is none.
+        """
+        if not isinstance(key, str) or not key.strip() or "=" in key or not key.isprintable():
+            raise UserError(f"ov.tag: a key is a word without =, such as 'lr', not {key!r}")
+        self._emit("tagged", {key.strip(): str(value)})
+
     # --- options -----------------------------------------------------------------------------------
 
     @property

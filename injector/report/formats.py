@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -155,16 +155,21 @@ def _nodes(node: Node, depth: int) -> Iterator[tuple[Any, ...]]:
 
 _FIGURES = 16
 """Columns of the widest figure beside it."""
+_TAGS = 40
+"""Columns of a run's tags in a list."""
 HEADS = ("run", "started", "took", "exit", "processes", "lost", "verdict")
 
 
-def runs(runs: Iterable[Listed], now: float | None = None) -> list[str]:
+def runs(runs: Sequence[Listed], now: float | None = None) -> list[str]:
     """A table of ``runs``; the last column takes what a reader has to know of a broken one."""
     now = time.time() if now is None else now
     rows = [_row(run, now) for run in runs]
     # A name that is cut could not be pasted.
     least = min(max((columns(row[0]) for row in rows), default=0), room() - _FIGURES)
     title, *heads = HEADS
+    if any(run.tags for run in runs):
+        heads.insert(-1, "tags")
+        rows = [(*row[:-1], _tags(run), row[-1]) for run, row in zip(runs, rows, strict=True)]
     made = table(title, [*heads[:-1], f"{heads[-1]}:"], rows, indent=0, least=least)
     return made[:-1] or ["  ".join(HEADS)]
 
@@ -179,6 +184,11 @@ def _row(run: Listed, now: float) -> tuple[str, ...]:
         str(run.lost) if run.lost else "",
         clean(run.problem or ", ".join(filter(None, (run.broken, run.verdict)))),
     )
+
+
+def _tags(run: Listed) -> str:
+    found = json.loads(run.tags or "{}")
+    return crop(clean(" ".join(f"{key}={value}" for key, value in found.items())), _TAGS)
 
 
 def _exit_of(run: Listed) -> str:

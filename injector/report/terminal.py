@@ -88,7 +88,12 @@ def _header(summary: Summary) -> list[str]:
     words = [str(word) for word in summary.command or ()]
     # A command that is ours needs no further sign of who reports.
     command = " ".join(words if words[:1] == ["inject"] else ["inject:", *words])
-    return [*wrapped(command), *joined("  ", facts), *_error(summary)]
+    return [*wrapped(command), *joined("  ", facts), *_tags(summary), *_error(summary)]
+
+
+def _tags(summary: Summary) -> list[str]:
+    tags = [f"{clean(key)}={clean(value)}" for key, value in summary.tags.items()]
+    return joined("  ", tags) if tags else []
 
 
 def ending(summary: Summary) -> list[str]:

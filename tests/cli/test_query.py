@@ -103,6 +103,39 @@ def test_forms(runs):
     assert pyarrow.parquet.read_table(str(path)).num_rows == 10
 
 
+def test_tags_are_in_lists_queries_reports_and_comparisons(runs, tmp_path):
+    """Those of the command line before those of the voirfile; a mistake in one is said."""
+    voirfile = VOIRFILE + '    ov.tag("lr", 3)\n    ov.tag("model", "m x")\n'
+    (tmp_path / "train.py").write_text(PROGRAM)
+    (tmp_path / "x.py").write_text(voirfile)
+    tags = ("--tag", "lr=0.1", "--tag=<b>=a=b")
+    done = inject(tmp_path, "run", "--voirfile", "x.py", *tags, "train.py")
+    assert done.returncode == 0 and "lr=0.1 · model=m x · <b>=a=b" not in done.stdout, done.stderr
+    shown = ("lr=0.1", "model=m x", "<b>=a=b")
+    assert all(each in done.stderr for each in shown)
+    assert all(each in inject(tmp_path, "runs").stdout for each in shown)
+    told = json.loads(inject(tmp_path, "report", "--json").stdout)
+    assert told["tags"] == {"lr": "0.1", "model": "m x", "<b>": "a=b"}
+    [row] = ask(tmp_path, "select run, tags->>'lr' as lr from runs where tags->>'model' = 'm x'")
+    assert row["lr"] == "0.1"
+    [event] = ask(tmp_path, "select count(*) n from events where event = 'tagged'")
+    assert event["n"] == 0
+    [other] = (runs / ".inject" / "runs").iterdir()
+    compared = inject(tmp_path, "compare", str(other), "LAST").stdout
+    assert "tag lr" in compared and "tag model" in compared
+    (tmp_path / "x.py").write_text(VOIRFILE + '    ov.tag("a=b", 3)\n')
+    assert (
+        "a key is a word without =" in inject(tmp_path, "run", "--voirfile=x.py", "train.py").stderr
+    )
+
+
+@pytest.mark.parametrize("tag", ["lr", "=3", " =3", "a\nb=c", "a=b\x1b"])
+def test_a_tag_that_is_none(tmp_path, tag):
+    (tmp_path / "train.py").write_text("print(1)")
+    done = inject(tmp_path, "run", "--tag", tag, "train.py")
+    assert (done.returncode, done.stdout) == (2, "") and "--tag is KEY=VALUE" in done.stderr
+
+
 def test_all_of_nothing_is_exit_2(tmp_path):
     done = inject(tmp_path, "query", "--all", "select 1")
     assert done.returncode == 2 and "neither a run nor a suite in " in done.stderr

@@ -245,7 +245,7 @@ def test_an_option_that_ours_and_a_voirfile_have_in_common(here, option, how, sp
     takes = {"one": True, "flag": False, "some": True, "none": ours_takes}[how]
     if spelled == "in an import" and takes != ours_takes:
         return  # nobody could know
-    value = ["3"] if takes else []
+    value = ["k=3" if own == "--tag" else "3"] if takes else []
 
     def declares(command):
         return {} if how == "none" else {option: NARGS[how]}
@@ -254,7 +254,7 @@ def test_an_option_that_ours_and_a_voirfile_have_in_common(here, option, how, sp
     assert command.options == [[option, *value]]
     assert command.arguments == [option, "4"]
     acts = own in command.flags or own in command.limits or "--interval" in command.limits
-    acts = acts or "3" in (command.runs, command.into, command.given_name)
+    acts = acts or "3" in (command.runs, command.into, command.given_name, command.tags.get("k"))
     assert acts == (not ours_takes or takes)
 
 
