@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import fsum
 from typing import Any
@@ -11,11 +11,12 @@ from typing import Any
 from ..store.folder import Run
 from . import hosts, monitored
 from .monitored import Monitored, Sample
+from .value_class import value_class
 
 Memory = dict[int, tuple[Sequence[float], Sequence[float]]]
 
 
-@dataclass(frozen=True)
+@value_class
 class ProcessUsage:
     """One process of the program. Bytes and seconds."""
 
@@ -35,7 +36,7 @@ class ProcessUsage:
     """Its resident memory over time: unix seconds, bytes."""
 
 
-@dataclass(frozen=True)
+@value_class
 class DeviceUsage:
     """One device. Fractions, bytes, °C, watts, joules."""
 
@@ -61,7 +62,7 @@ class DeviceUsage:
     driver: str = ""
 
 
-@dataclass(frozen=True)
+@value_class
 class HostUsage:
     """One host as its monitor saw it."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from .value_class import value_class
 
 READING = ("io", "io.start")
 """The regions in which batches are made."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Statistics:
     """Of one sample, in its own unit."""
 
@@ -22,7 +24,7 @@ class Statistics:
     max: float
 
 
-@dataclass(frozen=True)
+@value_class
 class SourceLine:
     """A line of the program."""
 
@@ -33,7 +35,7 @@ class SourceLine:
     """The line itself, stripped; empty when it could not be read."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Node:
     """A region of a step, or the step itself.
 
@@ -78,7 +80,7 @@ class Node:
         return found
 
 
-@dataclass(frozen=True)
+@value_class
 class Throughput:
     """Sums over sums, of the measured steps."""
 
@@ -92,7 +94,7 @@ class Throughput:
     why_no_items: str | None = None
 
 
-@dataclass(frozen=True)
+@value_class
 class Blocks:
     """The measured steps of a job of ranks, as sums over blocks of consecutive steps; see :mod:`.blocks`.
 
@@ -109,7 +111,7 @@ class Blocks:
     """Seconds of each region without those inside it, ``other`` included: they add up to ``seconds``."""
 
 
-@dataclass(frozen=True)
+@value_class
 class LoopRank:
     """One rank in one loop."""
 
@@ -132,7 +134,7 @@ class LoopRank:
         return self.rank is None, self.rank or 0, self.process
 
 
-@dataclass(frozen=True)
+@value_class
 class Straggler:
     """The rank that the others wait for."""
 
@@ -145,7 +147,7 @@ class Straggler:
     """Seconds by which that region exceeds the other ranks' median."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Warmup:
     """The first steps, kept out of the statistics."""
 
@@ -156,7 +158,7 @@ class Warmup:
     """How many of them ``--skip`` named."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Exceptional:
     """One or two measured steps that took so long that shares would be theirs; no share counts them."""
 
@@ -168,7 +170,7 @@ class Exceptional:
     """The region that took most of them."""
 
 
-@dataclass(frozen=True)
+@value_class
 class TrainingLoop:
     """A training loop over all its ranks."""
 
@@ -200,7 +202,7 @@ class TrainingLoop:
     """What a comparison with other runs resamples."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Evaluation:
     """The passes in which nothing was trained."""
 
@@ -220,7 +222,7 @@ class Evaluation:
     """Seconds of a first batch that took far longer than others (it compiles): not in ``throughput``."""
 
 
-@dataclass(frozen=True)
+@value_class
 class TimeSegment:
     """A part of the run's wall time."""
 
@@ -232,7 +234,7 @@ class TimeSegment:
     place: SourceLine | None = None
 
 
-@dataclass(frozen=True)
+@value_class
 class RankOutcome:
     """What became of a rank that did not end in order; of a run that goes on, that does not go on."""
 
@@ -269,7 +271,7 @@ class RankOutcome:
         )
 
 
-@dataclass(frozen=True)
+@value_class
 class Verdict:
     """What limits the program, if anything does."""
 
@@ -290,7 +292,7 @@ class Verdict:
     """What is larger than all that the sentence is about, then what else could be saved."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Profile:
     """Everything that a report says of the spans of a run."""
 

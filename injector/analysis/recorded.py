@@ -11,7 +11,6 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum, inf, isfinite, nan, sqrt
 from typing import Any
@@ -20,6 +19,7 @@ from ..store import spans
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from .profile import Statistics
+from .value_class import value_class
 
 Origin = Callable[[int, float], str]
 NO_TASK = ""
@@ -36,7 +36,7 @@ SEVERAL = 6
 _STRINGS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
-@dataclass(frozen=True)
+@value_class
 class Rate:
     """The rates of one task in one unit, by default items per second."""
 
@@ -51,7 +51,7 @@ class Rate:
     """How many were not finite, and left out."""
 
 
-@dataclass(frozen=True)
+@value_class
 class ValueSeries:
     """The values of one name within a task, in the order of time. Units are the program's."""
 
@@ -72,7 +72,7 @@ class ValueSeries:
         return "loss" in self.name.lower()
 
 
-@dataclass(frozen=True)
+@value_class
 class TimedRegion:
     """How long the calls of a region took; the statistics are in seconds of the host."""
 
@@ -82,7 +82,7 @@ class TimedRegion:
     statistics: Statistics
 
 
-@dataclass(frozen=True)
+@value_class
 class Recorded:
     """What the ``.data`` files of a run say."""
 

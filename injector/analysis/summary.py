@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from math import isfinite, isnan
 from typing import Any
 
@@ -20,12 +20,13 @@ from .outcomes import sentences
 from .profile import Profile, RankOutcome, SourceLine, TrainingLoop
 from .recorded import Recorded, recorded
 from .runs import missing_of, said_first
+from .value_class import value_class
 
 RANKS = "ranks"
 """The kind of warning about ranks that died or hung."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Environment:
     """What a run was run with, as its ``run.json`` has it; empty where it has none."""
 
@@ -38,7 +39,7 @@ class Environment:
     """By name, the version of what the program could import."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Summary:
     """One run. Seconds, bytes, fractions 0…1, items per second; moments are unix seconds.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from typing import Any
 
 from ..errors import UserError
@@ -115,7 +114,9 @@ def _lines(path: str, target: str, told: _Told) -> str:
             kept += 1
         if torn and ended:
             odd += torn
-    shutil.copystat(path, target)
+    from shutil import copystat  # 2 ms, which nearly no run needs
+
+    copystat(path, target)
     if odd:
         lines = "1 line is no record" if odd == 1 else f"{odd} lines are no records"
         return f"{lines} and left out" + ("" if kept else "; nothing is left")

@@ -1,0 +1,52 @@
+"""Classes of plain values are what frozen dataclasses are."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import dataclass, field, fields, replace
+
+from injector.analysis.value_class import value_class
+
+
+@value_class
+class Reading:
+    name: str
+    seconds: float
+    parts: tuple[str, ...] = ()
+    inner: object = field(default=None, repr=False)
+
+
+@value_class
+class Another:
+    name: str
+    seconds: float
+    parts: tuple[str, ...] = ()
+    inner: object = None
+
+
+@dataclass(frozen=True)
+class Frozen:
+    name: str
+    seconds: float
+    parts: tuple[str, ...] = ()
+    inner: object = field(default=None, repr=False)
+
+
+def test_it_is_shown_as_a_frozen_dataclass_is():
+    made = repr(Reading("a", 1.5, ("b",), 3))
+    assert made == repr(Frozen("a", 1.5, ("b",), 3)).replace("Frozen", "Reading")
+
+
+def test_two_are_equal_if_their_fields_are():
+    assert Reading("a", 1.5) == Reading("a", 1.5)
+    assert hash(Reading("a", 1.5)) == hash(Reading("a", 1.5)) == hash(Frozen("a", 1.5))
+    assert Reading("a", 1.5) != Reading("a", 1.5, inner=3)
+    assert Reading("a", 1.5) != Another("a", 1.5)
+
+
+def test_what_dataclasses_do_with_theirs_is_done_with_it():
+    made = Reading("a", seconds=1.5, parts=("b",))
+    assert replace(made, seconds=2.0) == Reading("a", 2.0, ("b",))
+    assert [each.name for each in fields(made)] == ["name", "seconds", "parts", "inner"]
+    assert copy.deepcopy(made) == made == pickle.loads(pickle.dumps(made))
