@@ -34,7 +34,7 @@ class Environment:
     cpu: Mapping[str, Any]
     """``count``, ``usable``, ``brand``."""
     git: Mapping[str, Any]
-    """``root``, ``branch``, ``commit`` around the program."""
+    """``root``, ``branch``, ``commit`` around the program, and whether it was ``dirty``."""
     packages: Mapping[str, str]
     """By name, the version of what the program could import."""
 

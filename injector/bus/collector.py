@@ -34,6 +34,7 @@ def collect(
     remarks: Iterable[str] = (),
     limits: dict[str, float] | None = None,
     tags: Mapping[str, str] | None = None,
+    git: Mapping[str, Any] | None = None,
     timed_out: bool = False,
     stopped: bool = False,
     outlived: Iterable[str] = (),
@@ -49,7 +50,8 @@ def collect(
     ``started`` and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or
     ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
     repeat, ``remarks`` those that are no failure; ``tags`` are the properties that it was given, which
-    count before those of voirfiles; ``limits`` are the steps and seconds after which it
+    count before those of voirfiles; ``git`` is the work tree that it was in; ``limits`` are the steps and
+    seconds after which it
     was to end, ``timed_out`` whether its time was up, ``stopped`` whether one of its processes had all end,
     ``outlived`` the commands of processes that
     outlived it, ``peak_rss`` the bytes that the largest of its processes held, 0 if that is not known,
@@ -75,6 +77,7 @@ def collect(
             "signal": -exit if exit is not None and exit < 0 else None,
         },
         "tags": dict(tags or {}),
+        "git": git and dict(git),
         "limits": dict(limits or {}),
         "timed_out": timed_out,
         "interrupted": interrupted and {"signal": interrupted[0], "time": interrupted[1]},
@@ -161,7 +164,6 @@ def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
         python=main.get("python") or sys.version.split()[0],
         platform=" ".join(system[key] for key in ("sysname", "release", "machine")),
         cpu=machine["cpu"],
-        git=surroundings.git_commit(_program_folder(info["program"])),
         packages=surroundings.packages(main.get("path")),
         processes=tally.processes(endings),
         probes=tally.probes(),
@@ -173,11 +175,6 @@ def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
     info["lost"] = sum(process["lost"] for process in info["processes"])
     info["torn"] = sum(process["torn"] for process in info["processes"])
     info["warnings"] = warnings(info)
-
-
-def _program_folder(program: dict[str, Any]) -> str:
-    script = program.get("script")
-    return os.path.dirname(os.path.realpath(script)) if script else os.getcwd()
 
 
 def _stream(

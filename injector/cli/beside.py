@@ -1,11 +1,15 @@
-"""What goes on beside a program of ``inject run``: the monitor and the live view."""
+"""What goes on beside a program of ``inject run``: git, the monitor and the live view."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
+    from typing import Any
+
+    from injector.bus.work_tree import WorkTree
     from injector.launch.command import Command
     from injector.monitor.start import Beside as Monitor
     from injector.report.watching import InBackground
@@ -20,6 +24,7 @@ class Beside:
         self._problems = problems
         self._monitor: Monitor | None = None
         self._live: InBackground | None = None
+        self._work_tree: WorkTree | None = None
         self.apart: set[int] = set()
         """Processes of ours, which are not the program's."""
 
@@ -28,12 +33,22 @@ class Beside:
         if self._folder is None:
             return
         try:
+            self._start_git(self._folder)
             if "--no-monitor" not in self._command.flags:
                 self._start_monitor(self._folder, pid)
             if self._shown():
                 self._start_live(self._folder)
         except Exception as error:
             self._problems.append(f"not watched: {type(error).__name__}: {error}")
+
+    def _start_git(self, folder: str) -> None:
+        from injector.bus.work_tree import WorkTree
+
+        command = self._command
+        script = os.path.realpath(command.target) if command.kind == "script" else ""
+        self._work_tree = WorkTree(os.path.dirname(script) or os.getcwd(), folder)
+        if self._work_tree.pid is not None:
+            self.apart.add(self._work_tree.pid)
 
     def _start_monitor(self, folder: str, pid: int) -> None:
         from injector.monitor.start import Beside
@@ -59,9 +74,20 @@ class Beside:
         self._live = InBackground(watching, self._problems.append)
         self._live.start()
 
-    def end(self) -> None:
-        """The program has ended: give its terminal back, and take the last sample."""
+    def end(self) -> dict[str, Any] | None:
+        """The program has ended: give its terminal back, and take the last sample.
+
+        Returns what is known of the work tree that it was in.
+        """
         if self._live is not None:
             self._live.stop()
         if self._monitor is not None and self._monitor.pid in self.apart:
             self._monitor.end()
+        tree = self._work_tree
+        if tree is None:
+            return None
+        try:
+            tree.end(running=tree.pid in self.apart)
+        except OSError as error:
+            self._problems.append(f"uncommitted changes are not recorded: {error}")
+        return tree.info

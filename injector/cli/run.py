@@ -117,6 +117,7 @@ class _Run:
         self.folder = place.path
         self.problems = [*place.problems, *problems]
         self.quiet = "--quiet" in command.flags
+        self.git: Mapping[str, Any] | None = None
         self.apart = False
         """Whether what we print stands apart from what the program printed."""
         foreign = foreign_package()
@@ -155,7 +156,7 @@ class _Run:
                 path, argv, environ, beside.start, limits, beside.apart, later, inbox
             )
         finally:
-            beside.end()
+            self.git = beside.end()
 
     def limits(self) -> supervisor.Limits:
         given = self.command.limits
@@ -245,6 +246,7 @@ class _Run:
             problems=self.problems,
             remarks=[*command.notes, *self.unnamed_loop(folder)],
             tags=command.tags,
+            git=self.git,
             limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
             timed_out=ended.timed_out,
             stopped=ended.stopped,

@@ -29,7 +29,7 @@ def work_of(run: Run, summary: Summary) -> dict[str, str]:
         "processor": f"{cpu.get('brand')}, {cpu.get('usable')} cores" if cpu else None,
         "system": info.get("platform"),
         "Python": info.get("python"),
-        "commit": str(git.get("commit") or "")[:12],
+        "commit": _commit(git),
     }
     packages = info.get("packages") or {}
     return {
@@ -37,6 +37,13 @@ def work_of(run: Run, summary: Summary) -> dict[str, str]:
         **{f"tag {key}": str(value) for key, value in summary.tags.items()},
         **{PACKAGE + name: str(version) for name, version in packages.items()},
     }
+
+
+def _commit(git: Mapping[str, Any]) -> str:
+    changes = (
+        f" with changes {str(git.get('sha256') or '')[:8]}".rstrip() if git.get("dirty") else ""
+    )
+    return str(git.get("commit") or "")[:12] + changes
 
 
 def _command(info: Mapping[str, Any]) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 RUNS_VARIABLE = "INJECT_RUNS"
 HIDDEN = ".inject"
 NAME_LIMIT = 100
+UNCOMMITTED = "uncommitted.diff"
+"""In a run folder: the changes of files that git knows, where there are any."""
 
 
 class Place:
@@ -35,6 +37,8 @@ class Place:
 
             made = self.path if self.new else os.path.join(self.path, "raw")
             shutil.rmtree(made, ignore_errors=True)
+            if not self.new and os.path.exists(diff := os.path.join(self.path, UNCOMMITTED)):
+                os.unlink(diff)
 
 
 def create(name: str, runs: str | None = None, environ: Mapping[str, str] | None = None) -> Place:

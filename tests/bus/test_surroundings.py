@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from injector.bus.surroundings import git_commit, machine, packages
+from injector.bus.surroundings import machine, packages
+from injector.bus.work_tree import KEPT, WorkTree, git_commit
+from injector.store.place import UNCOMMITTED as DIFF
+from injector.store.place import create_into
 
 
 def test_packages_are_those_that_metadata_names() -> None:
@@ -57,6 +63,81 @@ def test_git_commit(tmp_path: Path) -> None:
     assert found and (found["branch"], found["commit"]) == ("other", head)
     git(root, "checkout", "-q", head)
     assert git_commit(str(root)) == {"root": str(root), "branch": None, "commit": head}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A work tree with one file in its one commit."""
+    root = tmp_path / "work"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "main")
+    (root / "a.py").write_text("one\n")
+    git(root, "add", "a.py")
+    git(root, "commit", "-q", "-m", "one")
+    (tmp_path / "run").mkdir()
+    return root
+
+
+def state(tree: Path) -> tuple[dict[str, object], bytes | None]:
+    run = tree.parent / "run"
+    found = WorkTree(str(tree), str(run))
+    found.end(running=True)
+    assert found.info is not None and not os.path.exists(run / f"{DIFF}.part")
+    return found.info, (run / DIFF).read_bytes() if (run / DIFF).exists() else None
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_uncommitted_changes(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("injector.bus.work_tree.PATIENCE", 60)
+    info, diff = state(tree)
+    assert (info["dirty"], info["sha256"], diff) == (False, None, None)
+    (tree / "a.py").write_text("two\n")
+    info, diff = state(tree)
+    assert info["dirty"] and diff and b"-one\n+two\n" in diff
+    assert info["sha256"] == sha256(diff).hexdigest()
+    assert info["commit"] == git(tree, "rev-parse", "HEAD")
+    (tree / "a.py").write_text("two, and more\n" * 100_000)
+    before, (info, diff) = info, state(tree)
+    assert diff and len(diff) == KEPT and info["sha256"] not in (None, before["sha256"])
+    (tree.parent / "run" / DIFF).unlink()
+    (tree / "a.py").write_text("two, and much more\n" * 2_500_000)
+    info, diff = state(tree)
+    assert (info["dirty"], info["sha256"], diff) == (True, None, None)
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_git_that_does_not_answer_is_not_waited_for(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree.parent / "git").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tree.parent / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tree.parent}:{os.environ['PATH']}")
+    info, diff = state(tree)
+    assert info["commit"] and (info["dirty"], diff) == (None, None)
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_a_run_has_the_commit_that_it_began_with(tree: Path) -> None:
+    head = git(tree, "rev-parse", "HEAD")
+    (tree / "a.py").write_text(
+        "import subprocess, time\ntime.sleep(2)\n"
+        "subprocess.run(['git', '-c', 'user.name=n', '-c', 'user.email=e@x', 'commit', '-qam', 'two'])"
+    )
+    words = [sys.executable, "-m", "injector", "run", "--into", str(tree.parent / "run"), "a.py"]
+    done = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    info = json.loads((tree.parent / "run" / "run.json").read_text())
+    assert git(tree, "rev-parse", "HEAD") != head
+    assert info["git"]["commit"] == head and info["git"]["dirty"] is True
+    assert not info["outlived"] and b"-one\n" in (tree.parent / "run" / DIFF).read_bytes()
+
+
+def test_a_folder_that_no_run_was_made_in_keeps_no_changes(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    place = create_into(str(tmp_path))
+    (tmp_path / DIFF).write_text("")
+    place.discard()
+    assert os.listdir(tmp_path) == ["mine"]
 
 
 def test_a_broken_repository(tmp_path: Path) -> None:
