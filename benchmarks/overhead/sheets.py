@@ -106,6 +106,7 @@ SMALL = Sheet(
     (
         Row("small every", "all of it", "µs", 5.0, AUTO),
         Row("small forward", "  of it forward, items, phase", "µs", None, AUTO),
+        Row("small loss", "  the loss, a function", "µs", None, AUTO),
         Row("small gradients", "  backward with its loss", "µs", None, AUTO),
         Row("small optimizer", "  optimizer, zero_grad", "µs", None, AUTO),
         Row("small loop", "the loop, beside its twin", "µs", 1.0, (*LOOP, "ov.value")),

@@ -10,7 +10,7 @@ import gc
 import json
 import sys
 import time
-from types import CodeType
+from types import CodeType, FunctionType
 
 import torch
 
@@ -34,34 +34,38 @@ def plain_train(batches, model, optimizer, loss_of):
 
 
 def hooked():
-    """PyTorch's functions that the loop calls, by what their hooks record."""
-    module, optimizer = torch.nn.Module, torch.optim.Optimizer
-    found = {
-        "forward": [module._wrapped_call_impl],
-        "gradients": [torch.Tensor.backward, torch.autograd.backward],
-        "optimizer": [torch.optim.SGD.step, optimizer.zero_grad],
-    }
-    return {**found, "every": [function for kind in found.values() for function in kind]}
+    """PyTorch's functions that have hooks, each with its code without, by what their hooks record."""
+    sources, found = {}, {}
+    for function in [each for each in gc.get_objects() if type(each) is FunctionType]:
+        kind = KINDS.get(function.__module__)
+        if kind and any(name.startswith("injector:") for name in function.__code__.co_names):
+            codes = function, as_written(function.__code__, sources)
+            found.setdefault(kind, []).append(codes)
+    every = [codes for kind in found.values() for codes in kind]
+    return {**found, "every": every} if every else {}
 
 
-def as_written(function):
-    """The code that the source of ``function`` compiles to."""
-    code = function.__code__
-    with open(code.co_filename, encoding="utf-8") as file:
-        todo = [compile(file.read(), code.co_filename, "exec", dont_inherit=True)]
-    for each in todo:
-        if each.co_firstlineno == code.co_firstlineno and each.co_name == code.co_name:
-            return each
-        todo += [inner for inner in each.co_consts if isinstance(inner, CodeType)]
-    raise ValueError(f"{function.__qualname__} is not in its source")
+KINDS = {
+    "torch.nn.modules.module": "forward",
+    "torch.nn.functional": "loss",
+    "torch._tensor": "gradients",
+    "torch.autograd": "gradients",
+    "torch.optim.optimizer": "optimizer",
+    "torch.optim.sgd": "optimizer",
+}
+"""By module, what is recorded of what the loop calls in it."""
 
 
-def hooks(functions):
-    """Those of ``functions`` that have hooks, and their code without."""
-    codes = [(function, as_written(function)) for function in functions]
-    return [
-        (function, code) for function, code in codes if function.__code__.co_code != code.co_code
-    ]
+def as_written(code, sources):
+    """The code that the source of ``code`` compiles to."""
+    if code.co_filename not in sources:
+        with open(code.co_filename, encoding="utf-8") as file:
+            todo = [compile(file.read(), code.co_filename, "exec", dont_inherit=True)]
+        sources[code.co_filename] = found = {}
+        for each in todo:
+            found[each.co_firstlineno, each.co_name] = each
+            todo += [inner for inner in each.co_consts if isinstance(inner, CodeType)]
+    return sources[code.co_filename][code.co_firstlineno, code.co_name]
 
 
 def step_time(function, arguments):
@@ -107,8 +111,7 @@ def main():
     arguments = batches, model, optimizer, torch.nn.functional.cross_entropy
     train(*arguments)
     plain_train(*arguments)
-    kinds = {name: hooks(functions) for name, functions in hooked().items()}
-    kinds = {name: codes for name, codes in kinds.items() if codes}
+    kinds = hooked()
     gc.collect()
     gc.freeze()  # what PyTorch has made need not be looked at before every block
     found = {name: [] for name in ("loop", *kinds)}
