@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
-for each in ("report", "analysis", "store"):
-    sys.path.append(str(TESTS / each))
+sys.path += [str(TESTS), str(TESTS / "report")]
 FORMS = ("terminal", "html", "json")
 
 
