@@ -158,13 +158,37 @@ def _insist(frame: FrameType) -> None:
     sys.setprofile(watch.profile)
 
 
+_main_ended = False
+"""Whether the main thread has left the program: from then on nothing is raised in it."""
+
+
+def main_ends() -> None:
+    """The program has come to its end in the main thread: no stop of another thread arrives there now."""
+    global _main_ended
+    _main_ended = True
+    try:
+        if stopped_by is not None:
+            _raise_in_main_thread(None)
+    except SystemExit:  # it was on its way
+        pass
+
+
 def _stop_main_thread() -> None:
     """Raise the stop in the main thread too: it may be waiting for nothing else."""
+    if not _main_ended:
+        _raise_in_main_thread(SystemExit)
+        if _main_ended:  # between the two lines
+            _raise_in_main_thread(None)
+
+
+def _raise_in_main_thread(error: type[BaseException] | None) -> None:
+    """At its next line; None takes back what has not been raised yet."""
     import ctypes
     import threading
 
     main = ctypes.c_ulong(threading.main_thread().ident or 0)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, ctypes.py_object(SystemExit))
+    raised = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, raised)
 
 
 class _Watch:

@@ -123,6 +123,9 @@ def extent(chunk: int, largest: int) -> tuple[int, int]:
 def ends(size: int, largest: int) -> list[int]:
     """Where the chunks end of a file that has ``size`` bytes; a whole file ends with the last."""
     found: list[int] = []
-    while (end := sum(extent(len(found), largest))) <= size:
+    end, length = FIRST, FIRST
+    while end <= size:
         found.append(end)
+        length = min(2 * length, largest)
+        end += length
     return found

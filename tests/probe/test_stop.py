@@ -213,3 +213,27 @@ def test_a_stop_in_a_forked_process_ends_only_that(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["finally", "child 0"]
+
+
+ENDED = """
+import threading
+from injector.probe import stop
+
+if {ended}:
+    stop.main_ends()
+thread = threading.Thread(target=stop._stop_main_thread)
+thread.start()
+thread.join()
+for _ in range(1000):
+    pass
+print("reached")
+"""
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_thread_stops_the_main_thread_only_while_that_is_in_the_program(ended):
+    """What we do at its end is not the program's to be stopped in."""
+    words = [sys.executable, "-c", ENDED.format(ended=ended)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ("reached\n" if ended else "")
