@@ -203,9 +203,6 @@ class Process:
         if not self.began and os.getpid() == self.owner:
             self.refuse()
         if self.session is not None and not self.ended:
-            from injector.probe.stop import main_ends
-
-            main_ends()
             self.ended = True
             if self.engine is not None:
                 self.engine.settle_main()

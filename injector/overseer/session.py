@@ -117,6 +117,7 @@ class Session:
         """
         if self._finished:
             return
+        stop.main_ends()
         self._finished = True
         try:
             self._end_phases(exception)
