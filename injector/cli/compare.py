@@ -33,7 +33,8 @@ def parser() -> argparse.ArgumentParser:
         prog="inject compare",
         description="Compare runs, suites, or folders of several runs of the same: first what differs in the "
         "work, then by loop and region what changed, with an interval. Each is compared with the first.",
-        epilog="Exit codes: 0 within the thresholds, 4 confidently worse, 3 cannot tell, 2 bad input, "
+        epilog="Exit codes: 0 within the thresholds, 4 confidently worse, 3 cannot tell or nothing in "
+        "common, 2 bad input, "
         "1 where a record is damaged and no threshold is given.",
     )
     made.add_argument(
