@@ -254,6 +254,33 @@ def test_damage_is_said_first_thousands_of_times(folders, tmp_path_factory, caps
     campaign(folders, tmp_path_factory, capsys, 5_000)
 
 
+def test_a_changed_page_of_packed_spans_is_noticed_without_a_run_json(folders, tmp_path, capsys):
+    """By the checksum of the page, wherever the byte is."""
+    for at in (0.2, 0.4, 0.6, 0.8):
+        folder = tmp_path / f"run{at}"
+        shutil.copytree(folders["packed"], folder)
+        (folder / "run.json").unlink()
+        for path in folder.glob("raw/*.parquet"):
+            pages = path.read_bytes()[: -int.from_bytes(path.read_bytes()[-8:-4], "little") - 8]
+            changed = bytearray(path.read_bytes())
+            changed[int(at * len(pages))] ^= 1
+            path.write_bytes(changed)
+        assert report.main([str(folder)]) == 1
+        out = capsys.readouterr().out
+        assert "no profile" not in out and ".parquet: " in out, out
+
+
+def test_a_suite_without_its_lock_does_not_run(suite, tmp_path, capsys):
+    """What is damaged of its own files is said: nothing will be written any more."""
+    folder = tmp_path / "suite"
+    shutil.copytree(suite, folder)
+    path = folder / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1].replace(b"finished", b"finiched"))
+    assert watch.main(["--once", str(folder)]) == 1
+    assert capsys.readouterr().out.startswith("missing: journal.jsonl: no lines of one.R0, two.R0")
+
+
 @pytest.mark.parametrize("way", ["no-parquet", "cut", "impossible-times"])
 def test_packed_spans_that_nothing_vouches_for(folders, tmp_path, capsys, way):
     """Without run.json there is no checksum: what cannot be read, or cannot be, is named and left out."""

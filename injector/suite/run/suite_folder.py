@@ -120,8 +120,8 @@ def is_held(folder: str) -> bool:
     """Whether a process runs the suite in ``folder``; true before it is run for the first time."""
     try:
         file = os.open(os.path.join(folder, LOCK), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return True
+    except OSError:  # it was run already where there is a journal: the lock is older
+        return not os.path.exists(os.path.join(folder, journal.FILE))
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return False
