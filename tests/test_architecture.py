@@ -29,6 +29,7 @@ MAY_KNOW = {
     "monitor": {"bus", "store"},
     "live": {"analysis", "bus", "measure", "store"},
     "report": {"analysis", "live", "store"},
+    "export": {"analysis", "store"},
     "compare": {"analysis", "bus", "report", "store"},
     "suite": {"analysis", "bus", "live", "monitor", "reaper", "report", "store"},
     "compat": {"analysis", "store", "suite"},

@@ -62,7 +62,7 @@ def named(requirements: list[str]) -> set[str]:
 CORE = named(PROJECT["dependencies"])
 EXTRAS = {
     name: named(PROJECT["optional-dependencies"][name])
-    for name in ("compare", "page", "query", "suite")
+    for name in ("compare", "page", "perfetto", "query", "suite")
 }
 OPTIONAL = set().union(*EXTRAS.values())
 

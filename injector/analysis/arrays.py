@@ -99,6 +99,18 @@ def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
     return Statistics(n, mean, middle, late, std, float(ordered[0]), float(ordered[-1]))
 
 
+def kept_of(values: npt.NDArray[np.floating], points: int) -> Ints:
+    """Which of ``values`` stay where at most ``points`` are to: both ends, and the least and the largest of
+    each part in between.
+    """
+    if len(values) <= max(points, 2):
+        return np.arange(len(values))
+    kept = {0, len(values) - 1}
+    for part in np.array_split(np.arange(len(values)), max(points // 2 - 1, 1)):
+        kept |= {int(part[values[part].argmin()]), int(part[values[part].argmax()])}
+    return np.array(sorted(kept))
+
+
 def median_of(values: npt.NDArray[np.floating]) -> float:
     """0 of nothing."""
     return _at(np.sort(values), 0.5) if len(values) else 0.0

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from . import monitored
+from .arrays import kept_of
 from .columns import SECOND, sources
 from .loops import grouped, labels
 from .recorded import number
@@ -215,13 +216,7 @@ def _losses(run: Run, began: float) -> dict[str, Line]:
 
 def thinned(line: Line) -> Line:
     """At most :data:`POINTS` of a line: its ends, and the least and the largest of each part in between."""
-    if len(line) <= POINTS:
-        return line
-    values = np.array([value for _, value in line])
-    kept = {0, len(line) - 1}
-    for part in np.array_split(np.arange(len(line)), POINTS // 2 - 1):
-        kept |= {int(part[values[part].argmin()]), int(part[values[part].argmax()])}
-    return [line[at] for at in sorted(kept)]
+    return [line[at] for at in kept_of(np.array([value for _, value in line]), POINTS).tolist()]
 
 
 def _monitored(made: TimeSeries, seen: monitored.Monitored, began: float) -> None:

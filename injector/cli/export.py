@@ -1,0 +1,108 @@
+"""``inject export``: a run, or each run of a suite, put into another tool."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from importlib import import_module
+
+from ..analysis.summary import summarise
+from ..errors import UserError
+from ..export import content
+from ..export.content import Content, Target
+from ..store.folder import open_run
+from .ending import failed
+from .opened import (
+    add_base,
+    add_run,
+    collected,
+    exit_code,
+    is_suite,
+    located,
+    runs_in,
+    say_missing,
+)
+
+TRACKERS = {
+    "perfetto": "a trace of steps, regions, ranks, devices and hosts",
+}
+"""By the name of its module and of its extra, what each is given."""
+SERVED = frozenset({"mlflow", "otel"})
+"""Those that have an address."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's own options."""
+    result = argparse.ArgumentParser(
+        prog="inject export",
+        description="Put a run, or each run of a suite, into another tool.",
+        epilog="; ".join(f"{name}: {what}" for name, what in TRACKERS.items())
+        + ". Each needs its extra: pip install 'overlay-injector[NAME]'.",
+    )
+    add_run(result, "?")
+    add_base(result)
+    result.add_argument("--to", required=True, choices=TRACKERS, help="which tool")
+    result.add_argument(
+        "-o", "--output", metavar="PATH", help="file, or folder; of a suite always a folder"
+    )
+    result.add_argument("--uri", metavar="URI", help="where its server or its store is")
+    result.add_argument("--project", metavar="NAME", help="experiment or project there")
+    result.add_argument(
+        "--points",
+        metavar="N",
+        type=_count,
+        default=content.POINTS,
+        help="of each series, at most; 0: all (%(default)s)",
+    )
+    return result
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of points: 0 or more")
+    return int(text)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Export; exit code 2 where there is no such run or the tool cannot be reached, 1 where parts of a
+    record are missing.
+    """
+    options = parser().parse_args(argv)
+    try:
+        if options.uri is not None and options.to not in SERVED:
+            raise UserError(f"--uri: {options.to} has no address; --output says where its files go")
+        path = located(options.run, options)
+        module = import_module(f"injector.export.{options.to}")
+        name = os.path.basename(path.rstrip("/")) if is_suite(path) else None
+        target = Target(options.output, options.uri, options.project, name)
+        contents = _Contents(path, options.points)
+        for sentence in module.export(contents, target):
+            print(sentence)
+        return contents.code
+    except (UserError, OSError) as error:
+        return failed(error)
+
+
+class _Contents:
+    """The runs of ``path`` one after the other; what is damaged or left out is said."""
+
+    def __init__(self, path: str, points: int) -> None:
+        self.path, self.points = path, points
+        self.code = 0
+
+    def __iter__(self) -> Iterator[Content]:
+        found = runs_in(self.path)
+        if not found:
+            raise UserError(f"{self.path}: this suite has run nothing yet")
+        for labels, each in found:
+            with ExitStack() as opened:
+                run = opened.enter_context(collected(open_run(each)))
+                say_missing(run, " ".join(labels.values()))
+                self.code = max(self.code, exit_code(run))
+                one = Content(run, summarise(run), labels, self.points)
+                yield one
+                if "series" in vars(one) and (said := content.thinning(one)):
+                    print(f"inject: {said}", file=sys.stderr)

@@ -1,0 +1,392 @@
+"""What every tracker is given of a run: its properties, its figures, and its series step by step.
+
+Series longer than asked for are thinned: of each part the least and the largest value stay, each at its own
+step, so that no slow step is lost; :func:`thinning` says how many there were.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..analysis.arrays import kept_of
+from ..analysis.columns import SECOND, Floats, Ints
+from ..analysis.loops import grouped, labels
+from ..analysis.profile import Evaluation, TrainingLoop
+from ..analysis.summary import Summary
+from ..analysis.traces import LoopTrace, traces_of
+from ..analysis.views import views
+from ..errors import UserError
+from ..store.folder import Run
+
+POINTS = 1000
+"""Of a series, unless more are asked for: what trackers draw of one."""
+SECRET = re.compile(r"(?i)(passw|secret|token|api.?key|credential)")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number about a run as a whole."""
+
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """One number over the steps of a run, or over the samples of its monitor."""
+
+    name: str
+    """``train/step_time``; only letters, digits, ``_``, ``-``, ``.``, ``/`` and blanks."""
+    unit: str
+    steps: Ints
+    times: Floats
+    """Unix seconds."""
+    values: Floats
+    total: int
+    """Points before it was thinned."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """One run, as it is exported."""
+
+    run: Run
+    summary: Summary
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What tells it from the other runs of its suite."""
+    points: int = POINTS
+    """Points of a series, at most; 0 for all."""
+
+    @property
+    def name(self) -> str:
+        """Of the run; of one of a suite what tells it from the others."""
+        return " ".join(map(str, self.labels.values())) or self.summary.title
+
+    @cached_property
+    def tags(self) -> dict[str, str]:
+        """Properties of the run, its own and those of ``--tag``."""
+        return tags_of(self.summary, self.labels)
+
+    @cached_property
+    def params(self) -> dict[str, str]:
+        """What it was run with."""
+        return params_of(self.summary)
+
+    @cached_property
+    def figures(self) -> dict[str, Figure]:
+        """What it came to."""
+        return {
+            name: Figure(float(value), unit)
+            for name, value, unit in _figures(self.summary)
+            if value is not None and isfinite(value)
+        }
+
+    @cached_property
+    def series(self) -> tuple[Series, ...]:
+        """All that has a value at many steps, thinned. Raises OSError."""
+        traces = traces_of(self.run)
+        found = chain(_loops(traces), values_of(self.run, traces), samples_of(self.run))
+        return tuple(_thinned(one, self.points) for one in found)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the runs go to, as the command line says it."""
+
+    output: str | None = None
+    """File or folder; of a suite always a folder."""
+    uri: str | None = None
+    project: str | None = None
+    """MLflow's experiment, the project of Weights & Biases."""
+    suite: str | None = None
+    """The name of the suite whose runs these are."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def missing_library(error: ImportError, extra: str) -> UserError:
+    """What is said where a library that ``--to extra`` needs cannot be imported."""
+    return UserError(
+        f"--to {extra} needs {error.name or 'a library that is not installed'}: "
+        f"pip install 'overlay-injector[{extra}]'"
+    )
+
+
+def file_of(content: Content, target: Target, suffix: str) -> str:
+    """The file that ``content`` is written to: a file of its own for each run of a suite."""
+    name = clean(content.name).replace("/", "_").replace(" ", "_") + suffix
+    if target.suite is None:
+        return target.output or name
+    folder = target.output or clean(target.suite)
+    os.makedirs(folder, exist_ok=True)
+    return os.path.join(folder, name)
+
+
+def thinning(content: Content) -> str:
+    """Which series were thinned, as a sentence; empty where none was."""
+    long = [one for one in content.series if one.total > len(one.values)]
+    if not long:
+        return ""
+    most = max(long, key=lambda one: one.total)
+    return (
+        f"{len(long)} series are longer than {len(most.values)} points: of each part the least and the "
+        f"largest value are exported ({most.name}: {len(most.values)} of {most.total}); --points 0 "
+        "exports all"
+    )
+
+
+def clean(name: str) -> str:
+    """``name`` with the letters that every tracker takes in the name of a metric."""
+    return re.sub(r"[^\w\-. /]", "_", name, flags=re.ASCII).strip("/ ") or "unnamed"
+
+
+# --- properties -----------------------------------------------------------------------------------
+
+
+def tags_of(summary: Summary, labels: Mapping[str, str]) -> dict[str, str]:
+    """What a run is found by: its own tags, and what it was and how it ended."""
+    ended = summary.exit or {}
+    git = summary.environment.git if summary.environment else {}
+    said = summary.profile.verdict.sentence if summary.profile else None
+    own = {
+        "command": " ".join(summary.command or ()) or None,
+        "host": summary.host,
+        "exit": ended.get("signal") or ended.get("code"),
+        "stopped": "true" if summary.stopped else None,
+        "verdict": said,
+        "folder": os.path.basename(os.path.abspath(summary.run)),
+        "git.commit": git.get("commit"),
+        "git.branch": git.get("branch"),
+        "git.dirty": None if git.get("dirty") is None else str(bool(git["dirty"])).lower(),
+        "damage": "; ".join(summary.missing) or None,
+    }
+    found = {f"injector.{key}": str(value) for key, value in own.items() if value is not None}
+    return {**found, **labels, **{key: str(value) for key, value in summary.tags.items()}}
+
+
+def params_of(summary: Summary) -> dict[str, str]:
+    """The program's own options, and what it ran on."""
+    environment = summary.environment
+    found: dict[str, object] = {
+        **dict(_options(summary.command or ())),
+        **{f"injector.{key}": value for key, value in summary.limits.items()},
+        "python": summary.python,
+        "platform": environment.platform if environment else None,
+        "cpu": (environment.cpu.get("brand") if environment else None),
+        "cpu_count": (environment.cpu.get("count") if environment else None),
+        "ranks": _ranks(summary),
+    }
+    devices = [each.name for seen in summary.machines for each in seen.devices]
+    found["devices"] = ", ".join(devices) or None
+    for name in ("torch", "jax", "keras", "lightning", "transformers", "lightgbm", "xgboost"):
+        found[f"version.{name}"] = environment.packages.get(name) if environment else None
+    return {key: str(value) for key, value in found.items() if value not in (None, "")}
+
+
+def _ranks(summary: Summary) -> int | None:
+    known = {each.get("rank") for each in summary.processes} - {None}
+    return len(known) or None
+
+
+def _options(command: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """``--lr 0.1``, ``--lr=0.1`` and ``lr=0.1`` after the program, as pairs; nothing that looks secret."""
+    words = list(command)
+    start = next((at for at, word in enumerate(words) if word.endswith(".py")), -1)
+    words = words[start + 1 :]
+    for at, word in enumerate(words):
+        key, equals, value = word.lstrip("-").partition("=")
+        if word.startswith("-") and not equals:
+            after = words[at + 1] if at + 1 < len(words) else "-"
+            value = "true" if after.startswith("-") and not _is_number(after) else after
+        elif not equals:
+            continue
+        if re.fullmatch(r"[A-Za-z_][\w.\-]*", key) and not SECRET.search(key):
+            yield key, value
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def _figures(summary: Summary) -> Iterator[tuple[str, float | None, str]]:
+    yield "duration", summary.duration, "s"
+    if summary.exit and summary.exit.get("code") is not None:
+        yield "exit_code", summary.exit["code"], ""
+    if summary.profile:
+        names: set[str] = set()
+        for loop in summary.profile.loops:
+            yield from _of_loop(_unused(_title(loop.task, loop.job, loop.attempt), names), loop)
+        for number, passes in enumerate(summary.profile.evaluations):
+            yield from _of_evaluation(f"evaluation{f'_{number}' if number else ''}", passes)
+    for seen in summary.machines:
+        yield clean(f"hosts/{seen.host}/peak_memory"), seen.peak_rss or None, "B"
+        for device in seen.devices:
+            name = clean(f"devices/{seen.host}/{device.number}")
+            yield f"{name}/load", device.load, "1"
+            yield f"{name}/peak_memory", device.peak_memory, "B"
+            yield f"{name}/power", device.power, "W"
+            yield f"{name}/energy", device.energy, "J"
+    for one in summary.summary.series:
+        if one.statistics:
+            name = clean("/".join(filter(None, (one.bench, one.task, one.name))))
+            last = one.last if isinstance(one.last, (int, float)) else None
+            yield f"{name}/last", last, ""
+            yield f"{name}/min", one.statistics.min, ""
+
+
+def _of_loop(name: str, loop: TrainingLoop) -> Iterator[tuple[str, float | None, str]]:
+    yield f"{name}/steps", loop.steps, "steps"
+    yield f"{name}/step_time/median", loop.step.median, "s"
+    yield f"{name}/step_time/mean", loop.step.mean, "s"
+    yield f"{name}/step_time/p95", loop.step.p95, "s"
+    yield f"{name}/steps_per_second", loop.throughput.steps, "steps/s"
+    yield f"{name}/throughput", loop.throughput.items, "items/s"
+    yield f"{name}/token_throughput", loop.throughput.tokens, "tokens/s"
+    for region, share in loop.tree.shares().items():
+        yield clean(f"{name}/share/{region}"), share, "1"
+
+
+def _of_evaluation(name: str, passes: Evaluation) -> Iterator[tuple[str, float | None, str]]:
+    yield f"{name}/passes", passes.passes, "passes"
+    yield f"{name}/seconds", passes.seconds, "s"
+    yield f"{name}/throughput", passes.throughput, "items/s"
+
+
+# --- series ---------------------------------------------------------------------------------------
+
+
+def _title(task: str, job: str | None, attempt: int | None) -> str:
+    again = f"attempt {attempt}" if attempt else None
+    return clean(" ".join(filter(None, (task, job, again))))
+
+
+def _unused(name: str, names: set[str]) -> str:
+    """``name``, or ``name_2`` where one of ``names`` is called so already."""
+    found = next(
+        each for n in range(1, 1 << 30) if (each := f"{name}_{n}" if n > 1 else name) not in names
+    )
+    names.add(found)
+    return found
+
+
+def _loops(traces: list[LoopTrace]) -> Iterator[Series]:
+    names: set[str] = set()
+    loops = grouped(traces)
+    for group, job in zip(loops, labels(loops), strict=True):
+        name = _unused(_title(group[0].pace.task, job, group[0].source.attempt), names)
+        for number, trace in enumerate(group):
+            rank = "" if len(group) == 1 else f"/rank_{_rank(trace, number)}"
+            yield from _of_trace(name, rank, trace)
+        if len(group) > 1:
+            yield from _together(name, group)
+
+
+def _rank(trace: LoopTrace, number: int) -> int:
+    return number if trace.source.rank is None else trace.source.rank
+
+
+def _of_trace(name: str, rank: str, trace: LoopTrace) -> Iterator[Series]:
+    """The seconds of each step and of its regions, and its rate. A step counts when it ends."""
+    seconds = trace.table.seconds.astype(np.float64)
+    steps, ends = np.arange(len(seconds)), trace.end / SECOND
+    yield _series(f"{name}/step_time{rank}", "s", steps, ends, seconds)
+    for region, taken in trace.table.regions().items():
+        yield _series(f"{name}/regions/{clean(region)}{rank}", "s", steps, ends, taken)
+    for amount, unit in ((trace.items, "items"), (trace.tokens, "tokens")):
+        if amount is not None:
+            rates = amount / np.where(seconds > 0, seconds, np.nan)
+            kind = "rate" if unit == "items" else "token_rate"
+            yield _series(f"{name}/{kind}{rank}", f"{unit}/s", steps, ends, rates)
+
+
+def _together(name: str, group: Sequence[LoopTrace]) -> Iterator[Series]:
+    """The rate of all ranks together: the sum of what each did of the step by its own seconds."""
+    count = min(len(trace.start) for trace in group)
+    rates = np.zeros(count)
+    for trace in group:
+        if trace.items is None:
+            return
+        seconds = trace.table.seconds[:count].astype(np.float64)
+        rates += trace.items[:count] / np.where(seconds > 0, seconds, np.nan)
+    ends = np.max([trace.end[:count] for trace in group], axis=0) / SECOND
+    yield _series(f"{name}/rate", "items/s", np.arange(count), ends, rates)
+
+
+def values_of(run: Run, traces: Sequence[LoopTrace]) -> Iterator[Series]:
+    """What probes and the program gave, at the step of its process in which it was given."""
+    columns = views(run)["values"]()
+    found: dict[tuple[str, object], list[tuple[float, float]]] = {}
+    processes: dict[str, set[object]] = {}
+    parts = (columns[key] for key in ("task", "name", "process", "time", "value"))
+    for task, name, process, time, value in zip(*parts, strict=True):
+        if name == "rate" or value is None or not isfinite(value):
+            continue
+        key = clean("/".join(filter(None, (task, name))))
+        found.setdefault((key, process), []).append((time or 0.0, value))
+        processes.setdefault(key, set()).add(process)
+    longest: dict[object, LoopTrace] = {}
+    for trace in traces:
+        known = longest.get(trace.source.index)
+        if known is None or len(known.start) < len(trace.start):
+            longest[trace.source.index] = trace
+    for (key, process), points in found.items():
+        times, values = np.array(points).T
+        name = key if len(processes[key]) == 1 else f"{key}/process_{process}"
+        within = longest.get(process)
+        steps = np.arange(len(times))
+        if within is not None:
+            at = np.searchsorted(within.start / SECOND, times, side="right") - 1
+            steps = np.maximum(at, 0)
+        yield _series(name, "", steps, times, values)
+
+
+_DEVICE = {"load": "1", "memory_used": "B", "temperature": "Cel", "power": "W"}
+_HOST = {"cpu": "1", "memory": "1", "tree_rss": "B"}
+
+
+def samples_of(run: Run) -> Iterator[Series]:
+    """What the monitor saw of hosts and devices: a step is a sample."""
+    seen = views(run)
+    for kind, view, units in (("devices", "devices", _DEVICE), ("hosts", "host", _HOST)):
+        columns = seen[view]()
+        if not columns["time"]:
+            continue
+        whose = [columns["host"], *([columns["device"]] if "device" in columns else [])]
+        keys = ["/".join(map(str, key)) for key in zip(*whose, strict=True)]
+        times = np.array(columns["time"], np.float64)
+        for key in dict.fromkeys(keys):
+            mine = np.array([each == key for each in keys])
+            for name, unit in units.items():
+                values = np.array(columns[name], np.float64)[mine]  # None becomes NaN
+                steps = np.arange(len(values))
+                yield _series(clean(f"{kind}/{key}/{name}"), unit, steps, times[mine], values)
+
+
+def _series(
+    name: str, unit: str, steps: Any, times: Any, values: npt.NDArray[np.floating]
+) -> Series:
+    """A series without what is no number."""
+    fine = np.isfinite(values)
+    known: Floats = values[fine].astype(np.float64)
+    return Series(name, unit, steps[fine], times[fine], known, len(known))
+
+
+def _thinned(one: Series, points: int) -> Series:
+    kept = kept_of(one.values, points) if points else np.arange(len(one.values))
+    return Series(one.name, one.unit, one.steps[kept], one.times[kept], one.values[kept], one.total)

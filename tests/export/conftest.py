@@ -1,0 +1,75 @@
+"""Runs to be exported, and what the tests of this folder share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path += [str(HERE), str(HERE.parent), str(HERE.parent / "report")]
+
+PROGRAM = """
+import time
+
+def train(at):
+    time.sleep(0.001)
+    return inner(at)
+
+def inner(at):
+    return at
+
+for at in range(10):
+    loss = 10.0 - train(at)
+"""
+VOIRFILE = """
+def instrument_all(ov):
+    ov.step("//train", items=4)
+    ov.region("//inner", "forward")
+    ov.value("// > loss")
+"""
+
+
+def inject(folder, *words, **environment):
+    """``inject`` in a process of its own."""
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "injector", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture(scope="session")
+def run_inject():
+    return inject
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """A folder with one run of ten steps in it."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "train.py").write_text(PROGRAM)
+    (folder / "x.py").write_text(VOIRFILE)
+    words = ("--voirfile", "x.py", "--tag", "team=vision", "train.py", "--lr", "0.1", "--api-key=k")
+    done = inject(folder, "run", *words)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory):
+    """A run of 2 ranks and 3 000 steps each, with devices, losses and slow steps."""
+    from large_run import write_large_run
+
+    folder = tmp_path_factory.mktemp("large") / "large"
+    folder.mkdir()
+    write_large_run(folder, 3000, 2)
+    return folder

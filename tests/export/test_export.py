@@ -1,0 +1,147 @@
+"""``inject export``: what it is given, what it says of what it cannot take, and its documented examples."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from injector.analysis.summary import summarise
+from injector.cli.export import TRACKERS
+from injector.export.content import Content
+from injector.store.folder import open_run
+
+ROOT = Path(__file__).parents[2]
+
+
+def folder_of(runs):
+    [folder] = (runs / ".inject" / "runs").glob("train.*")
+    return folder
+
+
+@pytest.fixture
+def copied(runs, tmp_path):
+    """A copy of the run, which a test may damage."""
+    return Path(shutil.copytree(folder_of(runs), tmp_path / "copied"))
+
+
+def content_of(folder, points=1000):
+    run = open_run(str(folder))
+    return Content(run, summarise(run), points=points)
+
+
+def test_what_a_run_is_found_by(runs):
+    content = content_of(folder_of(runs))
+    assert content.tags["team"] == "vision"
+    assert content.tags["injector.exit"] == "0"
+    assert content.params["lr"] == "0.1"
+    assert "k" not in content.params.values()  # what looks secret stays here
+    assert content.figures["train/steps"].value == 10
+    assert content.figures["train/throughput"].unit == "items/s"
+
+
+def test_series_are_by_step(runs):
+    series = {one.name: one for one in content_of(folder_of(runs)).series}
+    assert series["train/step_time"].steps.tolist() == list(range(10))
+    assert series["loss"].values.tolist() == [10.0 - at for at in range(10)]
+    assert series["loss"].steps.tolist() == list(range(10))
+    parts = [one.values for name, one in series.items() if name.startswith("train/regions/")]
+    assert sum(parts) == pytest.approx(series["train/step_time"].values, rel=1e-5)
+
+
+def test_thinned_series_keep_what_stands_out(large):
+    whole = {one.name: one for one in content_of(large, 0).series}
+    thin = {one.name: one for one in content_of(large, 100).series}
+    assert whole.keys() == thin.keys()
+    name = (
+        "train/step_time/rank_1" if "train/step_time/rank_1" in whole else "train/step_time/rank_0"
+    )
+    assert whole[name].total == thin[name].total == len(whole[name].values) == 3000
+    assert len(thin[name].values) <= 100
+    for of in (min, max):
+        assert of(thin[name].values) == of(whole[name].values)
+    at = int(whole[name].values.argmax())
+    assert at in thin[name].steps
+
+
+@pytest.mark.parametrize("to", TRACKERS)
+def test_a_library_that_is_not_installed_is_named_with_its_extra(to, runs, run_inject, tmp_path):
+    for name in (
+        "perfetto",
+        "mlflow",
+        "tensorboard",
+        "wandb",
+        "prometheus_client",
+        "opentelemetry",
+    ):
+        text = f"raise ModuleNotFoundError('No module named {name}', name='{name}')"
+        (tmp_path / f"{name}.py").write_text(text)
+    done = run_inject(runs, "export", "LAST", "--to", to, PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"pip install 'overlay-injector[{to}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere", "--to", "perfetto"), "nowhere: this folder does not exist"),
+        ((".", "--to", "perfetto"), "this folder holds no record of a run"),
+        (("LAST", "--to", "excel"), "invalid choice: 'excel'"),
+        (("LAST",), "--to"),
+        (("LAST", "--to", "perfetto", "--points", "-3"), "'-3' is no number of points"),
+        (("LAST", "--to", "perfetto", "--uri", "http://x"), "perfetto has no address"),
+        (("LAST", "--to", "perfetto", "-o", "no/such/folder/x"), "No such file or directory"),
+    ],
+)
+def test_what_cannot_be_exported(words, said, runs, run_inject):
+    done = run_inject(runs, "export", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_of_a_newer_schema_is_refused(copied, run_inject):
+    (copied / "run.json").write_text(json.dumps({"schema": 99}))
+    done = run_inject(copied.parent, "export", "copied", "--to", "perfetto", "-o", "x")
+    assert done.returncode == 2
+    assert "schema" in done.stderr
+    assert not (copied.parent / "x").exists()
+
+
+def test_damage_is_said_first_and_the_rest_exported(copied, run_inject):
+    pytest.importorskip("perfetto")
+    [values] = (copied / "raw").glob("*.values")
+    values.unlink()
+    done = run_inject(copied.parent, "export", str(copied), "--to", "perfetto", "-o", "x")
+    assert done.returncode == 1
+    assert values.name in done.stderr
+    assert (copied.parent / "x").stat().st_size > 0
+
+
+def test_a_run_without_steps(run_inject, tmp_path):
+    pytest.importorskip("perfetto")
+    (tmp_path / "empty.py").write_text("")
+    assert run_inject(tmp_path, "run", "empty.py").returncode == 0
+    done = run_inject(tmp_path, "export", "LAST", "--to", "perfetto", "-o", "x")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("x: 0 slices")
+
+
+def documented():
+    text = (ROOT / "docs" / "export.md").read_text()
+    for block in re.findall(r"```sh\n(.*?)```", text, re.S):
+        for line in block.splitlines():
+            if line.startswith("inject export"):
+                yield line
+
+
+@pytest.mark.parametrize("line", list(documented()))
+def test_an_example_of_the_docs_runs(line, runs, run_inject):
+    words = line.partition("#")[0].split()[1:]
+    pytest.importorskip({"prometheus": "prometheus_client"}.get(words[3], words[3]))
+    done = run_inject(runs, *words)
+    assert done.returncode == 0, done.stderr
