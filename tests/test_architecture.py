@@ -25,7 +25,7 @@ MAY_KNOW = {
     "overseer": {"rewrite", "probe", "measure", "bus"},
     "reaper": set(),
     "launch": {"bus", "overseer", "reaper", "rewrite"},
-    "analysis": {"store"},
+    "analysis": {"rewrite", "store"},
     "monitor": {"bus", "store"},
     "live": {"analysis", "bus", "measure", "store"},
     "report": {"analysis", "live", "store"},

@@ -55,6 +55,13 @@ def instrument_loaders(ov: Any) -> None:
     )
 
 
+def instrument_batches(ov: Any) -> None:
+    """``io``: the functions of the program that make the batches of a loop without a loader."""
+    ov.handmade(
+        lambda function: ov.region(function, "io", what=function.__name__, outermost="batches")
+    )
+
+
 def instrument_transfers(ov: Any) -> None:
     """``h2d``: what the program's own calls move from the host to a device; whole batches too."""
     for method in DEVICE_METHODS:

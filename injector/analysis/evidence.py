@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..rewrite.batches import Making
 from ..store.spans import gives
 from .arrays import exceptional, median_of
+from .gaps import LargestGap
 from .machines import HostUsage
-from .making import LargestGap, Making
 from .profile import READING, Node, SourceLine, TimeSegment, TrainingLoop
 from .traces import LoopTrace
 

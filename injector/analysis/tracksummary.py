@@ -10,8 +10,8 @@ from ..store.spans import unpack
 from .arrays import ExcludedIntervals, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .evaluation import Passes
+from .gaps import LargestGap, largest_gap
 from .items import contradicts, evaluated, fits
-from .making import LargestGap, largest_gap
 from .profile import Evaluation, Node, SourceLine
 from .tables import Seconds
 from .timeline import Sum, between_them

@@ -65,8 +65,8 @@ class Sites:
         """``program(frame)``: the nearest frame of the program from there on; None if there is none."""
         self.called = self._finder.called
         self.is_program = self._finder.is_program
-        self.on_site: Callable[[dict[str, Any]], None] = lambda site: None
-        """Called with the data of each site before its first span."""
+        self.on_site: list[Callable[[dict[str, Any]], None]] = []
+        """Called, each, with the data of each site before its first span."""
         self.on_thread: Callable[[], None] = lambda: None
         """Called when another thread has its first site."""
         self.age = 0
@@ -129,8 +129,9 @@ class Sites:
             data["site"] = number = len(self._told) + 1
             self._told.append(data)
             self._emit("site", data)
-            self.on_site(data)
             self._numbers[key] = number
+            for hear in self.on_site:
+                hear(data)
         return number
 
 

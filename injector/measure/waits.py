@@ -72,7 +72,7 @@ class Waits:
         compiled.record_waits(rows, sites.program, self._site, self._failed, LEAST_NS)
         if not self._begun:
             self._begun = True
-            sites.on_site = self._awaits.note
+            sites.on_site.append(self._awaits.note)
             for name, timed in _TIMED.items():
                 self._after_import(name, _timing(timed))
 

@@ -337,6 +337,19 @@ class Overseer:
         if epochs is not None or steps is not None:
             self._emit("ahead", {"epochs": epochs, "steps": steps})
 
+    def handmade(self, found: Callable[[Any], Any]) -> None:
+        """Call ``found(function)`` with each function of the program that makes the batches of a loop which
+        no loader drives, once the loop has made its first update."""
+        from .batches import HandmadeBatches
+
+        def guarded(function: Any) -> None:
+            self._guarded("ov.handmade", lambda: found(function))
+
+        batches = HandmadeBatches(guarded)
+        self._measures.spans.sites.on_site.append(
+            lambda site: self._guarded("ov.handmade", lambda: batches.note(site))
+        )
+
     def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:
         """Call ``callback(module)`` once the module of that name has been imported."""
 

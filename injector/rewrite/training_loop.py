@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+from .batches import FUNCTIONS, LOOPS, functions_in
+
 LARGEST = 2_000_000
 """Bytes of a file that is parsed."""
 _AROUND = ("enumerate", "tqdm", "track")
@@ -61,7 +61,7 @@ def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
         return None
     if not any(map(_imports_package, ast.walk(tree))):
         return None  # no weights without arrays
-    functions = dict(_functions(tree))
+    functions = dict(functions_in(tree))
     updating = {name for name, body in functions.items() if any(map(_is_update, _own(body)))}
     called: HandmadeLoop | None = None
     for path, scope in [("", tree), *functions.items()]:
@@ -92,18 +92,6 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
         if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
             yield node
             yield from _own(node)
-
-
-def _functions(node: ast.AST, above: str = "") -> Iterator[tuple[str, ast.AST]]:
-    """The functions in ``node``, each with its path there, as a selector has it."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
-            path = f"{above}{child.name}"
-            if not isinstance(child, ast.ClassDef):
-                yield path, child
-            yield from _functions(child, f"{path}/")
-        else:
-            yield from _functions(child, above)
 
 
 def _is_update(node: ast.AST) -> bool:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from injector.analysis.evidence import made
-from injector.analysis.making import Making, making
 from injector.analysis.profile import SourceLine
+from injector.rewrite.batches import Making, making
 
 PROGRAMS = {
     "function": """

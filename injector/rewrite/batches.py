@@ -1,4 +1,4 @@
-"""Where the time lies that no region covers: between which lines, and which of them make a batch."""
+"""Which lines of a program make the batch that a model is called with, and which functions they call."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
+from .module_source import Quiet
 
-from .arrays import exceptional
-from .profile import SourceLine
-from .traces import LoopTrace, Thread
-from .wording import line_of
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
 
-SAMPLE = 20_000
-"""Steps to both sides of the middle one that are looked at."""
-MOST = 0.5
-UNKNOWN = "an unknown line"
+    class Line(Protocol):
+        """A line of a source file as it was when the program ran."""
+
+        @property
+        def file(self) -> str: ...
+        @property
+        def line(self) -> int: ...
+        @property
+        def text(self) -> str: ...
 
 
 class Making(NamedTuple):
@@ -28,102 +32,19 @@ class Making(NamedTuple):
     functions: tuple[str, ...] = ()
     """Of those that these lines call, the ones that the same file defines: ``get_batch``,
     ``Trainer/get_batch``, as a selector has them."""
-
-
-class LargestGap(NamedTuple):
-    """Two lines between which most of a step's ``other`` passes."""
-
-    text: str
-    """``between train.py:30 (forward) and train.py:31 (backward)``."""
-    share: float
-    """Its part of all that no region covers, 0…1."""
-    batch: Making | None = None
-    """What makes the batch there, where that can be told."""
-
-    @property
-    def is_most(self) -> bool:
-        """Whether half of it or more is there."""
-        return self.share >= MOST
-
-
-def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
-    """Of the steps of ``trace``; None where everything is covered, or nothing is."""
-    track, pieces, excluded = thread.track, thread.pieces, thread.passes.excluded()
-    top = np.array([len(path) == 1 for path in pieces.paths], np.bool_)
-    if not top.any():
-        return None
-    middle = len(trace.start) // 2
-    sample = slice(max(0, middle - SAMPLE), middle + SAMPLE)
-    first, last = np.searchsorted(track.start, (trace.start[sample][0], trace.end[sample][-1]))
-    row = np.arange(first, last)
-    step, path = pieces.step_of[row], pieces.path[row]
-    steps = np.searchsorted(thread.steps.start, trace.start[sample])
-    warmup = trace.measured_from(trace.warmup)
-    counted = np.zeros(len(trace.start), np.bool_)
-    counted[warmup:] = ~exceptional(trace.table.seconds[warmup:])
-    mine = np.zeros(len(thread.steps) + 1, np.bool_)
-    mine[steps[counted[sample]]] = True
-    kept = mine[step] & (path >= 0)
-    kept[kept] = top[path[kept]]
-    row, step = row[kept], step[kept]
-    if not len(row):
-        return None
-    begin = np.concatenate(([True], step[1:] != step[:-1]))
-    final = np.concatenate((begin[1:], [True]))
-    start = np.concatenate((thread.steps.start[step[begin]], track.end[row]))
-    end = np.empty(len(row), np.int64)
-    end[:-1] = track.start[row[1:]]
-    end[final] = thread.steps.end[step[final]]
-    end = np.concatenate((track.start[row[begin]], end))
-    site = track.site[row].astype(np.int64)
-    one = np.concatenate((np.zeros(int(begin.sum()), np.int64), site))
-    two = np.empty(len(row), np.int64)
-    two[:-1] = site[1:]
-    two[final] = 0
-    two = np.concatenate((site[begin], two))
-    length = np.maximum(end - start - excluded.within(start, end), 0)
-    width = 1 + int(site.max())
-    sums = np.bincount(one * width + two, length)
-    if not sums.sum():
-        return None
-    best = int(sums.argmax())
-    return _told(thread, trace, best // width, best % width, float(sums[best] / sums.sum()))
-
-
-def _told(thread: Thread, trace: LoopTrace, one: int, two: int, share: float) -> LargestGap:
-    sites = thread.track.sites
-    names = [
-        f"{line_of(sites[each].place, UNKNOWN)} ({sites[each].region})" if each else edge
-        for each, edge in ((one, "the step's begin"), (two, "the step's end"))
-    ]
-    text = f"between {names[0]} and {names[1]}"
-    if trace.pace.paced_by == "loader":
-        if not two:
-            text = f"between {names[0]} and {line_of(trace.pace.place, UNKNOWN)} (the next fetch)"
-        return LargestGap(text, share)
-    begin, end = (sites[each].place if each else trace.pace.place for each in (one, two))
-    batch = None
-    if begin and end and share >= MOST:
-        calls = {s.place for s in sites.values() if s.region == "forward" and s.phase == "train"}
-        named = {s.place.line for s in sites.values() if s.region == "io" and s.place}
-        batch = making(begin, end, [call for call in calls if call])
-        if batch and named & set(batch.lines):  # what they take is seen as io
-            batch = None
-    if batch:
-        lines, several = ", ".join(map(str, batch.lines)), len(batch.lines) > 1
-        text += f", where {f'lines {lines} make' if several else f'line {lines} makes'} the batch"
-    return LargestGap(text, share, batch)
+    others: tuple[str, ...] = ()
+    """Those that it does not define, as the lines call them: ``data.get_batch``."""
 
 
 LONGEST = 2_000_000
 """Bytes of a file that is parsed."""
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def making(begin: SourceLine, end: SourceLine, calls: Iterable[SourceLine]) -> Making | None:
+def making(begin: Line, end: Line, calls: Iterable[Line]) -> Making | None:
     """What a loop passes between ``begin`` and ``end`` that makes arguments of a model.
 
     ``calls`` are the lines where models are called. What comes of a model is no batch, and neither is
@@ -140,34 +61,63 @@ def making(begin: SourceLine, end: SourceLine, calls: Iterable[SourceLine]) -> M
         return None
     models = [p.line for p in places[2:] if _around(tree[0], p.line)[0] is scope]
     lines = _made(tree[0], begin.line, end.line, models)
-    return Making(tuple(sorted(lines)), _called(tree[0], lines)) if lines else None
+    return Making(tuple(sorted(lines)), *_called(tree[0], lines)) if lines else None
 
 
-def _called(tree: ast.Module, lines: set[int]) -> tuple[str, ...]:
-    """The functions that assignments at ``lines`` call, where one function of the file has that name."""
+def _called(tree: ast.Module, lines: set[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The functions that assignments at ``lines`` call: where one function of the file has that name, its
+    path; the others as they are called."""
     defined: dict[str, list[str]] = {}
-    for path, function in _functions(tree):
+    for path, function in functions_in(tree):
         defined.setdefault(function.name, []).append(path)
-    names = {
-        getattr(node.func, "id", getattr(node.func, "attr", None)): None
-        for each in ast.walk(tree)
-        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value and each.lineno in lines
-        for node in ast.walk(each.value)
-        if isinstance(node, ast.Call)
-    }
-    return tuple(defined[name][0] for name in names if name and len(defined.get(name, ())) == 1)
+    functions, others = dict[str, None](), dict[str, None]()
+    for each in ast.walk(tree):
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value and each.lineno in lines:
+            for call in (node for node in ast.walk(each.value) if isinstance(node, ast.Call)):
+                name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+                paths = defined.get(name, ())
+                if len(paths) == 1:
+                    functions[paths[0]] = None
+                elif not paths and _is_dotted(call.func):
+                    others[ast.unparse(call.func)] = None
+    return tuple(functions), tuple(others)
 
 
-def _functions(node: ast.AST, above: str = "") -> Iterator[tuple[str, _Function]]:
+def _is_dotted(node: ast.AST) -> bool:
+    """Whether it is a name, or an attribute of one."""
+    return isinstance(node, ast.Name) or (
+        isinstance(node, ast.Attribute) and _is_dotted(node.value)
+    )
+
+
+def is_fed(place: Line, lines: Iterable[int], fetches: Iterable[Line]) -> bool:
+    """Whether one of the ``fetches`` of loaders drives the loop around ``place`` or one of the ``lines``
+    of its file."""
+    parsed = _parsed(place.file)
+    if parsed is None:
+        return True
+    for fetch in (each.line for each in fetches if each.file == place.file):
+        loops = _around(parsed[0], fetch)[1]
+        if loops and any(_holds(loops[-1], line) for line in (place.line, *lines)):
+            return True
+    return False
+
+
+def forget() -> None:
+    """Let go of the files that were parsed."""
+    _parsed.cache_clear()
+
+
+def functions_in(node: ast.AST, above: str = "") -> Iterator[tuple[str, _Function]]:
     """The functions in ``node``, each with its path there."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
             path = f"{above}{child.name}"
             if not isinstance(child, ast.ClassDef):
                 yield path, child
-            yield from _functions(child, f"{path}/")
+            yield from functions_in(child, f"{path}/")
         else:
-            yield from _functions(child, above)
+            yield from functions_in(child, above)
 
 
 def _made(
@@ -176,7 +126,7 @@ def _made(
     """The lines, where ``names`` are what the calls at the lines ``models`` get, all of it by default."""
     scope, loops = _around(tree, begin)
     shared = [loop for loop in loops if all(_holds(loop, line) for line in (begin, end))]
-    if not shared and not isinstance(scope, _FUNCTIONS):
+    if not shared and not isinstance(scope, FUNCTIONS):
         return set()
     outer, inner = (shared[0], shared[-1]) if shared else (scope, scope)
     if not any(_holds(outer, line) for line in models):
@@ -189,31 +139,44 @@ def _made(
         found |= {a.line for a in more}
         wanted |= {name for a in more for name in a.uses} - results
     found = {line for line in found if _passes(inner, begin, line, end)}
-    if isinstance(scope, _FUNCTIONS) and not shared and begin >= end:
+    if isinstance(scope, FUNCTIONS) and not shared and begin >= end:
         found |= _before(tree, scope, wanted)
     return found
 
 
 def _before(tree: ast.Module, function: _Function, wanted: set[str]) -> set[int]:
     """The lines that make a function's parameters, where one loop calls it at one line."""
-    calls = [
-        node
+    found = [
+        (node, given)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and getattr(node.func, "id", getattr(node.func, "attr", None)) == function.name
         and _around(tree, node.lineno)[1]
+        and (given := _given(node, function)) is not None
     ]
-    if len(calls) != 1 or _around(tree, calls[0].lineno)[0] is function:
+    if len(found) != 1 or _around(tree, found[0][0].lineno)[0] is function:
         return set()
-    [call] = calls
+    [(call, given)] = found
+    names = {name for each, value in given.items() if each in wanted for name in _names(value)}
+    return _made(tree, call.lineno, call.lineno, [call.lineno], names)
+
+
+def _given(call: ast.Call, function: _Function) -> dict[str, ast.expr] | None:
+    """What each parameter of a function gets; None where the ``call`` is not one of it: an optimizer's
+    ``step()`` is not a method ``step(self, batch)`` of the program."""
     parameters = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
     if isinstance(call.func, ast.Attribute):
         parameters = parameters[1:]
-    given = {each.arg: each.value for each in call.keywords} | dict(
-        zip(parameters, call.args, strict=False)
-    )
-    names = {name for each, value in given.items() if each in wanted for name in _names(value)}
-    return _made(tree, call.lineno, call.lineno, [call.lineno], names)
+    given = {each.arg: each.value for each in call.keywords if each.arg}
+    if function.args.vararg or function.args.kwarg or len(given) < len(call.keywords):
+        return given | dict(zip(parameters, call.args, strict=False))
+    known = {*parameters, *(each.arg for each in function.args.kwonlyargs)}
+    given |= dict(zip(parameters, call.args, strict=False))
+    required = parameters[: len(parameters) - len(function.args.defaults)]
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    if not starred and (len(call.args) > len(parameters) or not given.keys() >= set(required)):
+        return None
+    return given if given.keys() <= known else None
 
 
 class _Assignment:
@@ -234,12 +197,13 @@ def _parsed(file: str) -> tuple[ast.Module, list[str]] | None:
             source = stream.read(LONGEST + 1)
         if len(source) > LONGEST:
             return None
-        return ast.parse(source), source.decode("utf-8", "replace").split("\n")
+        with Quiet(file):  # what the compiler warns of was said when the program was compiled
+            return ast.parse(source, file), source.decode("utf-8", "replace").split("\n")
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def _is_there(lines: list[str], place: SourceLine) -> bool:
+def _is_there(lines: list[str], place: Line) -> bool:
     return 0 < place.line <= len(lines) and lines[place.line - 1].strip() == place.text
 
 
@@ -257,7 +221,7 @@ def _around(tree: ast.Module, line: int) -> tuple[ast.AST, list[ast.stmt]]:
         node = next((each for each in ast.iter_child_nodes(node) if _holds(each, line)), None)
         if isinstance(node, _SCOPES):
             scope, loops = node, []
-        elif isinstance(node, _LOOPS):
+        elif isinstance(node, LOOPS):
             loops.append(node)
     return scope, loops
 
@@ -290,7 +254,7 @@ def _generators(tree: ast.Module) -> set[str]:
     return {
         each.name
         for each in ast.walk(tree)
-        if isinstance(each, _FUNCTIONS)
+        if isinstance(each, FUNCTIONS)
         and any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in _inside(each))
     }
 

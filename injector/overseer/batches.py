@@ -1,0 +1,176 @@
+"""The functions of the program that make the batches of a loop that no loader drives.
+
+Such a loop shows itself at its first update: a model was called in training mode, an optimizer steps, and
+nothing that fetches drives the loop around the call. From the source of that loop follows which
+functions make what the model was called with.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FunctionType, ModuleType
+
+from ..gc_padding import UncountedAllocations
+from ..origin import PROGRAM, origin
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    Site = dict[str, Any]
+    """What is recorded of a call site (:mod:`injector.measure.sites`)."""
+
+MOST = 32
+"""Lines of optimizers up to which is looked: a program with more is no plain loop."""
+MAKING = frozenset(("h2d", "wait"))
+"""Regions that a function may hold that makes a batch. One that runs a model, or steps an environment, makes
+more than that, and one that fetches is io already."""
+_GENERATES = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+DEPTH = 4
+
+
+class _Line:
+    """The line of a call site."""
+
+    def __init__(self, site: Site) -> None:
+        place = site["place"]
+        self.file: str = place["file"]
+        self.line: int = place["line"]
+        self.text: str = place["text"]
+        self.region: str = site["region"]
+        self.phase: str | None = site["phase"]
+
+
+class HandmadeBatches:
+    """Tells ``found`` each function of the program that makes batches, once."""
+
+    def __init__(self, found: Callable[[FunctionType], None]) -> None:
+        self._found = found
+        self._lines: list[_Line] = []
+        self._updates = 0
+        self._known: set[tuple[str, int]] = set()
+
+    def note(self, site: Site) -> None:
+        """A call site of this process, before its first span."""
+        if self._updates >= MOST or site["place"] is None or site["clock"] != "host":
+            return
+        self._lines.append(_Line(site))
+        if site["region"] == "optimizer":
+            self._updates += 1
+            with UncountedAllocations():
+                self._look()
+        if self._updates >= MOST:
+            self._lines.clear()
+
+    def _look(self) -> None:
+        from ..rewrite import batches
+
+        models = [each for each in self._lines if each.region == "forward"]
+        fetches = [each for each in self._lines if each.region == "io"]
+        for model in [each for each in models if each.phase == "train"]:
+            if origin(model.file) != PROGRAM:
+                continue
+            made = batches.making(model, model, models)
+            if made is None or batches.is_fed(model, made.lines, fetches):
+                continue
+            if any(
+                e.file == model.file and e.line in made.lines and e.region not in MAKING
+                for e in self._lines
+            ):
+                continue  # a voirfile says what they are
+            for module in _modules(model.file):
+                paths = [path.split("/") for path in made.functions]
+                for name in [*paths, *(call.split(".") for call in made.others)]:
+                    self._tell(_resolved(module, name))
+        batches.forget()
+
+    def _tell(self, function: FunctionType | None) -> None:
+        if function is None:
+            return
+        code = function.__code__
+        key = (code.co_filename, code.co_firstlineno)
+        if (
+            key in self._known
+            or code.co_flags & _GENERATES
+            or not self._only_makes(function, DEPTH)
+        ):
+            return
+        self._known.add(key)
+        self._found(function)
+
+    def _only_makes(self, function: FunctionType, depth: int) -> bool:
+        """Whether no call site lies in ``function``, or in what it calls, of more than making a batch."""
+        first, last = _span(function.__code__)
+        file = os.path.abspath(function.__code__.co_filename)
+        for each in self._lines:
+            if each.file == file and first <= each.line <= last and each.region not in MAKING:
+                return False
+        if not depth:
+            return True
+        names = {name for code in _codes(function.__code__) for name in code.co_names}
+        called = (
+            _resolved(function, [*above, name]) for name in names for above in _above(function)
+        )
+        return all(
+            self._only_makes(each, depth - 1) for each in called if each not in (None, function)
+        )
+
+
+def _above(function: FunctionType) -> list[list[str]]:
+    """Where what a function calls may be: its module, and the class whose method it is."""
+    parents = function.__qualname__.split(".")[:-1]
+    return [[], parents] if parents else [[]]
+
+
+def _modules(file: str) -> list[ModuleType]:
+    """The modules that ``file`` was loaded as."""
+    return [
+        module
+        for module in list(sys.modules.values())
+        if type(module) is ModuleType and _is_from(module, file)
+    ]
+
+
+def _is_from(module: ModuleType, file: str) -> bool:
+    known = vars(module).get("__file__")
+    return isinstance(known, str) and os.path.abspath(known) == file
+
+
+def _resolved(start: ModuleType | FunctionType, path: list[str]) -> FunctionType | None:
+    """The function of the program at ``path`` in a module, or in that of a function. No code of the
+    program runs: attributes are looked up where they are stored."""
+    scope = start.__globals__ if isinstance(start, FunctionType) else vars(start)
+    found: Any = scope.get(path[0])
+    for name in path[1:]:
+        found = _attribute(found, name)
+    function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+    while isinstance(function, FunctionType) and "__wrapped__" in vars(function):
+        function = vars(function)["__wrapped__"]
+    if not isinstance(function, FunctionType):
+        return None
+    file = function.__code__.co_filename
+    return function if file[:1] != "<" and origin(os.path.abspath(file)) == PROGRAM else None
+
+
+def _attribute(holder: object, name: str) -> Any:
+    if type(holder) is ModuleType:
+        return vars(holder).get(name)
+    for base in (holder if isinstance(holder, type) else type(holder)).__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+    return None
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _span(code: CodeType) -> tuple[int, int]:
+    """The first and the last line of a function."""
+    lines = [line for each in _codes(code) for _, _, line in each.co_lines() if line]
+    return code.co_firstlineno, max(lines, default=code.co_firstlineno)
