@@ -157,9 +157,14 @@ def _of_stream(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -> _
     only_tries &= ~trains | (not stream.by_hand)
     kept = only_tries | (called & ~trains & ~feeds)
     end = _ahead(marks, stream, called, kept, begun, busy)
-    return _iteration_atoms(
+    found = _iteration_atoms(
         marks, stream.rows[kept], stream.start[kept], close[kept], stream.begin[kept], end[kept]
     )
+    if (
+        stream.by_hand
+    ):  # no loop is there: it is known by the call of the model, as without this region
+        found.site = track.site[row[kept]].astype(np.int64)
+    return found
 
 
 def _ahead(

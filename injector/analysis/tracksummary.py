@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..store.spans import unpack
+from ..store.spans import is_loaders, unpack
 from .arrays import ExcludedIntervals, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .evaluation import Passes
@@ -89,7 +89,8 @@ def _evaluation(
     start, end = thread.passes.start[which], thread.passes.end[which]
     inside = owners(start, end, track.start) >= 0
     seconds = float((end - start).sum()) / SECOND
-    fetches = marks.fetches[inside[marks.fetches]]
+    loaders = track.flags(lambda site: is_loaders(site.of, site.asked))
+    fetches = marks.fetches[(inside & loaders)[marks.fetches]]
     calls = marks.forward[inside[marks.forward]]
     items, batches = _items(thread, calls, fetches)
     warmup = _compiling(track.end[calls] - track.start[calls])

@@ -1,8 +1,8 @@
 """The functions of the program that make the batches of a loop that no loader drives.
 
-Such a loop shows itself at its first update: a model was called in training mode, an optimizer steps, and
-nothing that fetches drives the loop around the call. From the source of that loop follows which
-functions make what the model was called with.
+Such a loop shows itself at its first backward: a model was called in training mode, and nothing that
+fetches drives the loop around the call. From the source of the loop follows which functions make what
+the model was called with.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     """What is recorded of a call site (:mod:`injector.measure.sites`)."""
 
 MOST = 32
-"""Lines of optimizers up to which is looked: a program with more is no plain loop."""
+"""Lines of backward and optimizers up to which is looked: a program with more is no plain loop."""
+TRAINING = ("backward", "optimizer")
 MAKING = frozenset(("h2d", "wait"))
 """Regions that a function may hold that makes a batch. One that runs a model, or steps an environment, makes
 more than that, and one that fetches is io already."""
 _GENERATES = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
-DEPTH = 4
+MOST_CALLED = 200
+"""Functions called by one that is looked at."""
 
 
 class _Line:
@@ -49,19 +51,19 @@ class HandmadeBatches:
     def __init__(self, found: Callable[[FunctionType], None]) -> None:
         self._found = found
         self._lines: list[_Line] = []
-        self._updates = 0
+        self._looks = 0
         self._known: set[tuple[str, int]] = set()
 
     def note(self, site: Site) -> None:
         """A call site of this process, before its first span."""
-        if self._updates >= MOST or site["place"] is None or site["clock"] != "host":
+        if self._looks >= MOST or site["place"] is None or site["clock"] != "host":
             return
         self._lines.append(_Line(site))
-        if site["region"] == "optimizer":
-            self._updates += 1
+        if site["region"] in TRAINING:
+            self._looks += 1
             with UncountedAllocations():
                 self._look()
-        if self._updates >= MOST:
+        if self._looks >= MOST:
             self._lines.clear()
 
     def _look(self) -> None:
@@ -91,31 +93,36 @@ class HandmadeBatches:
             return
         code = function.__code__
         key = (code.co_filename, code.co_firstlineno)
-        if (
-            key in self._known
-            or code.co_flags & _GENERATES
-            or not self._only_makes(function, DEPTH)
-        ):
+        if key in self._known or code.co_flags & _GENERATES or not self._only_makes(function):
             return
         self._known.add(key)
         self._found(function)
 
-    def _only_makes(self, function: FunctionType, depth: int) -> bool:
+    def _only_makes(self, function: FunctionType) -> bool:
         """Whether no call site lies in ``function``, or in what it calls, of more than making a batch."""
+        todo, seen = [function], {function}
+        while todo:
+            one = todo.pop()
+            if any(each.region not in MAKING for each in self._within(one)):
+                return False
+            called = {each for each in _called(one) if each is not None} - seen
+            seen |= called
+            todo += called if len(seen) <= MOST_CALLED else ()
+        return True
+
+    def _within(self, function: FunctionType) -> Iterator[_Line]:
+        """The call sites in a function."""
         first, last = _span(function.__code__)
         file = os.path.abspath(function.__code__.co_filename)
-        for each in self._lines:
-            if each.file == file and first <= each.line <= last and each.region not in MAKING:
-                return False
-        if not depth:
-            return True
-        names = {name for code in _codes(function.__code__) for name in code.co_names}
-        called = (
-            _resolved(function, [*above, name]) for name in names for above in _above(function)
-        )
-        return all(
-            self._only_makes(each, depth - 1) for each in called if each not in (None, function)
-        )
+        return (each for each in self._lines if each.file == file and first <= each.line <= last)
+
+
+def _called(function: FunctionType) -> Iterator[FunctionType | None]:
+    """The functions of the program that ``function`` may call, as far as names tell."""
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    for above in _above(function):
+        for name in names:
+            yield _resolved(function, [*above, name])
 
 
 def _above(function: FunctionType) -> list[list[str]]:

@@ -339,7 +339,7 @@ class Overseer:
 
     def handmade(self, found: Callable[[Any], Any]) -> None:
         """Call ``found(function)`` with each function of the program that makes the batches of a loop which
-        no loader drives, once the loop has made its first update."""
+        no loader drives, from its first backward on."""
         from .batches import HandmadeBatches
 
         def guarded(function: Any) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from injector.analysis.summary import summarise
+from injector.store.folder import open_run
+
 torch = pytest.importorskip("torch")
 
 OTHER = """
@@ -213,7 +216,7 @@ def lines_with(text: str, mark: str) -> dict[int, str]:
     return {n: line.strip() for n, line in enumerate(text.splitlines(), 1) if mark in line}
 
 
-def test_functions_that_make_batches_are_io_from_the_first_update_on(run, tmp_path):
+def test_functions_that_make_batches_are_io_from_the_first_backward_on(run, tmp_path):
     (tmp_path / "other.py").write_text(OTHER)
     process = run(LOOPS).only
     found: dict[int, int] = {}
@@ -225,7 +228,7 @@ def test_functions_that_make_batches_are_io_from_the_first_update_on(run, tmp_pa
     wrapper = next(n for n in lines_with(LOOPS, "return function(*args)"))
     wanted = {}
     for n, text in known.items():
-        # The first batch was made before there was a step; get_batch is known from its first loop on.
+        # The first batch was made before there was a backward; get_batch is known from its first loop on.
         seen = steps if "get_batch(5)" in text else steps - 1
         if "until it raises" in text:
             seen = steps - 2
@@ -234,3 +237,48 @@ def test_functions_that_make_batches_are_io_from_the_first_update_on(run, tmp_pa
     wanted[ahead] = 1
     wanted[next(n for n in lines_with(LOOPS, 'print("drawn"'))] = 1
     assert found == wanted
+
+
+EVALUATION = """
+import torch
+from torch import nn
+
+def get_batch(split):
+    return torch.randn(3, 4)
+
+@torch.no_grad()
+def estimate():
+    model.eval()
+    for split in ("train", "val"):
+        for _ in range(3):
+            x = get_batch(split)
+            model(x).sum()  # evaluation
+    model.train()
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x = get_batch("train")
+for step in range(6):
+    if step % 2 == 0:
+        estimate()
+    for _ in range(2):
+        loss = model(x).sum() / 2
+        x = get_batch("train")
+        loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("voirfile", [False, True])
+def test_evaluations_before_and_after_the_function_is_known_are_one(run, tmp_path, voirfile):
+    """A function that makes batches for training and evaluation paces neither."""
+    (tmp_path / "x.py").write_text("def instrument_x(ov):\n    ov.region('//get_batch', 'io')\n")
+    done = run(EVALUATION, *(("--voirfile", str(tmp_path / "x.py")) if voirfile else ()))
+    summary = summarise(open_run(done.folder))
+    [loop] = summary.profile.loops
+    [evaluation] = summary.profile.evaluations
+    assert (loop.steps, loop.updates_per_step) == (6, 1)
+    [place] = lines_with(EVALUATION, "# evaluation")
+    assert evaluation.place.line == place
+    assert (evaluation.passes, evaluation.batches, evaluation.items) == (3, 18, 54)
