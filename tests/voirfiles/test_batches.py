@@ -1,284 +1,260 @@
-"""The functions that make batches for loops without a loader: ``io`` without a voirfile."""
+"""How many items a batch is told to hold: models by layouts, and who knows."""
 
 from __future__ import annotations
 
-import pytest
+import itertools
 
-from injector.analysis.summary import summarise
-from injector.store.folder import open_run
+import pytest
 
 torch = pytest.importorskip("torch")
 
-OTHER = """
-import torch
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
 
-def sample(n):
-    return torch.randn(n, 4)  # in a module of the program
-
-class Source:
-    def draw(self, n):
-        return torch.randn(n, 4)  # a method in a module of the program
-"""
-
-LOOPS = """
-import functools
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-
-import other
-from other import sample
-
-STEPS = 5
-data = torch.randn(64, 4)
-source = other.Source()
+from injector.voirfiles._batches import draw, fetched, items  # noqa: E402
 
 
-def trains(model):
-    return torch.optim.SGD(model.parameters(), lr=0.01)
+def ask(model, *args, **kwargs):
+    return items(model(*args, **kwargs), model, args, kwargs)
 
 
-def get_batch(n):
-    return data[torch.randint(0, 64, (n,))]
+class Sequences(nn.Module):
+    """Sequences through ``inner``, turned before and after it, all of them or the last of each."""
+
+    def __init__(self, inner, embeds, before, after, last):
+        super().__init__()
+        self.embed = nn.Embedding(50, 16) if embeds else nn.Identity()
+        self.inner, self.head = inner, nn.Linear(16, 50)
+        self.before, self.after, self.last = before, after, last
+
+    def forward(self, x):
+        x = self.embed(x)
+        x = self.inner(x.transpose(0, 1) if self.before else x)
+        x = x[0] if isinstance(x, tuple) else x
+        x = x.transpose(0, 1) if self.after else x
+        return self.head(x if self.last is None else x.select(self.last, -1))
 
 
-def plain():
-    model = nn.Linear(4, 1)
-    optimizer = trains(model)
-    for _ in range(STEPS):
-        x = get_batch(3)  # io
-        model(x).sum().backward()
-        optimizer.step()
+def encoder(batch_first):
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=batch_first)
+    return nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
 
 
-def one_ahead():
-    model = nn.Linear(4, 1)
-    optimizer = trains(model)
-    x = get_batch(5)
-    for _ in range(STEPS):
-        loss = model(x).sum()
-        x = get_batch(5)  # io
-        loss.backward()
-        optimizer.step()
+INNER = {
+    "lstm": lambda first: nn.LSTM(16, 16, batch_first=first),
+    "gru": lambda first: nn.GRU(16, 16, batch_first=first),
+    "rnn": lambda first: nn.RNN(16, 16, 2, batch_first=first),
+    "encoder": encoder,
+}
+SIZES = [(16, 35), (8, 4), (1, 9), (9, 1)]
 
 
-class Trainer:
-    def __init__(self):
-        self.model = nn.Linear(4, 1)
-        self.optimizer = trains(self.model)
-
-    @torch.no_grad()
-    def make_examples(self, n):
-        return torch.randn(n, 4)
-
-    def step(self, x):
-        self.model(x).sum().backward()
-        self.optimizer.step()
-
-    def train(self):
-        for _ in range(STEPS):
-            x = self.make_examples(3)  # io
-            self.step(x)
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("embeds", [True, False], ids=["tokens", "features"])
+def test_the_batch_of_sequences_is_found_whatever_comes_first(inner, embeds):
+    turns = itertools.product((False, True), (False, True), (False, True), ("all", "last"))
+    for inner_first, before, after, taken in turns:
+        batch_first = inner_first != before
+        last = (1 if inner_first != after else 0) if taken == "last" else None
+        for batch, time in SIZES:
+            model = Sequences(INNER[inner](inner_first), embeds, before, after, last)
+            shape = (batch, time) if batch_first else (time, batch)
+            x = torch.randint(0, 50, shape) if embeds else torch.randn(*shape, 16)
+            assert ask(model, x) == batch, (inner_first, before, after, taken, batch, time)
 
 
-def of_another_module():
-    model = nn.Linear(4, 1)
-    optimizer = trains(model)
-    for _ in range(STEPS):
-        x = sample(3)  # io
-        y = other.sample(3)  # io
-        z = source.draw(3)  # io
-        model(x + y + z).sum().backward()
-        optimizer.step()
+class Recurrent(nn.Module):
+    """Tokens through an LSTM or an encoder, as torch.jit.script reads it."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.embed, self.inner, self.head = nn.Embedding(50, 16), inner, nn.Linear(16, 50)
+
+    def forward(self, x):
+        return self.head(self.inner(self.embed(x))[0])
 
 
-def cached(function):
-    @functools.wraps(function)
-    def wrapper(*args):
-        return function(*args)
-    return wrapper
+class Encoded(Recurrent):
+    def forward(self, x):
+        return self.head(self.inner(self.embed(x)))
 
 
-@cached
-def wrapped_batch(n):
-    return torch.randn(n, 4)
-
-
-def of_a_wrapped_function():
-    model = nn.Linear(4, 1)
-    optimizer = trains(model)
-    for _ in range(STEPS):
-        x = wrapped_batch(3)  # io in the wrapper
-        model(x).sum().backward()
-        optimizer.step()
-
-
-def to_device(x):
-    return x.to("cpu")
-
-
-def of_a_loader():
-    model = nn.Linear(4, 1)
-    optimizer = trains(model)
-    for batch in DataLoader(data, batch_size=16):
-        x = to_device(batch)
-        model(x).sum().backward()
-        optimizer.step()
-
-
-def rollout(policy, n):
-    x = torch.randn(n, 4)
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("compiler", ["trace", "script"])
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+def test_the_batch_of_sequences_is_found_in_compiled_models(inner, batch_first, compiler):
+    x = torch.randint(0, 50, (16, 35) if batch_first else (35, 16))
+    plain = (Encoded if inner == "encoder" else Recurrent)(INNER[inner](batch_first))
+    for layer in plain.modules():
+        for name in ("dropout", "p"):  # or torch.jit.trace finds two different results
+            if isinstance(getattr(layer, name, None), float):
+                setattr(layer, name, 0.0)
+    model = torch.jit.script(plain) if compiler == "script" else torch.jit.trace(plain, x)
+    assert ask(model, x) == 16
     with torch.no_grad():
-        return x * policy(x)
+        assert ask(model, x) == 16  # what training has shown
 
 
-def play(policy):
-    return rollout(policy, 3) + 1
+def test_torchs_own_sequence_modules_say_where_their_batch_is():
+    for first in (False, True):
+        x = torch.randn(16, 50, 16) if first else torch.randn(50, 16, 16)
+        for inner in (
+            *INNER.values(),
+            lambda first: nn.Transformer(16, 4, 1, 1, 32, batch_first=first),
+        ):
+            model = inner(first)
+            assert ask(model, *((x, x) if isinstance(model, nn.Transformer) else (x,))) == 16
+            assert ask(INNER["lstm"](first), x[0]) == 0  # one sequence by itself
+    packed = nn.utils.rnn.pack_sequence([torch.randn(5, 16), torch.randn(3, 16)])
+    assert ask(nn.LSTM(16, 16), packed) == 2
 
 
-def after_rollouts():
-    model = nn.Linear(4, 1)
-    optimizer = trains(model)
-    for _ in range(STEPS):
-        x = play(model)
-        model(x).sum().backward()
-        optimizer.step()
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Embedding(9, 4), nn.Embedding(9, 4)
+
+    def forward(self, one, two):
+        return (self.one(one) * self.two(two)).sum(1)
 
 
-def stream(n):
-    for _ in range(n):
-        yield torch.randn(3, 4)
+class Words(nn.Module):
+    """The words around one, which is guessed from all of them together."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(9, 4), nn.Linear(16, 9)
+
+    def forward(self, around):
+        return self.head(self.embed(around).view(1, -1))
 
 
-def of_a_generator():
-    model = nn.Linear(4, 1)
-    optimizer = trains(model)
-    for x in stream(STEPS):
-        model(x).sum().backward()
-        optimizer.step()
+class Bags(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.EmbeddingBag(9, 4)
+
+    def forward(self, words, starts):
+        return self.embed(words, starts)
 
 
-def loss_of(prediction):
-    return prediction.square().sum()
+def test_one_dimension_is_a_batch_only_where_as_much_comes_of_it():
+    ids = torch.randint(0, 9, (64,))
+    assert ask(Pairs(), ids, ids) == 64
+    assert ask(Words(), torch.randint(0, 9, (4,))) == 0
+    assert ask(Bags(), ids, torch.tensor([0, 9, 30])) == 0
+    policy = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+    assert ask(policy, torch.randn(4)) == 0
+    assert ask(policy, torch.randn(7, 4)) == 7
+    assert ask(nn.Conv2d(3, 8, 3), torch.randn(3, 8, 8)) == 0
+    assert ask(nn.Conv2d(3, 8, 3), torch.randn(5, 3, 8, 8)) == 5
 
 
-def detach(h):
-    return h.detach()
+class Nodes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x, edges=None, graph=None):
+        x = self.layer(getattr(x, "x", x))
+        if graph is None:
+            return x
+        return torch.zeros(int(graph.max()) + 1, 3).index_add(0, graph, x)
 
 
-def with_state():
-    model = nn.RNNCell(4, 4)
-    optimizer = trains(model)
-    h = torch.zeros(3, 4)
-    for _ in range(STEPS):
-        h = detach(h)
-        h = model(data[:3], h)
-        loss = loss_of(h)
-        loss.backward()
-        optimizer.step()
+class Graphs:
+    def __init__(self, **attributes):
+        self.x = torch.randn(315, 8)
+        vars(self).update(attributes)
 
 
-def fails(n):
-    if n == STEPS - 1:
-        raise ValueError("no more")
-    return torch.randn(3, 4)
+class Counted(Graphs):
+    @property
+    def num_graphs(self):
+        return 32
 
 
-def until_it_raises():
-    model = nn.Linear(4, 1)
-    optimizer = trains(model)
+class Failing(Graphs):
+    @property
+    def num_graphs(self):
+        raise ValueError("not batched")
+
+
+def test_the_nodes_of_graphs_are_no_items():
+    edges, graph = torch.randint(0, 315, (2, 900)), torch.arange(315) // 10
+    x = torch.randn(315, 8)
+    assert [
+        ask(Nodes(), x, edges),
+        ask(Nodes(), x, edges, graph),
+        ask(Nodes(), x, None, graph),
+    ] == [0] * 3
+    for batch in (
+        Counted(),
+        Graphs(num_graphs=32),
+        Graphs(batch_size=32),
+        Graphs(batch_size=(32, 5)),
+    ):
+        assert ask(Nodes(), batch) == 32
+    assert ask(Nodes(), Failing()) == 315
+
+
+def drawn(loader, model=None):
+    """What each fetch says, asked as the hooks on the loader's iterator do."""
+    iterator = iter(loader)
+    found = []
+    kind = type(iterator)
+    index = kind._next_index
+
+    def next_index(self):
+        result = index(self)
+        draw(result, self)
+        return result
+
+    kind._next_index = next_index
     try:
-        for n in range(STEPS):
-            x = fails(n)  # io until it raises
-            model(x).sum().backward()
-            optimizer.step()
-    except ValueError as error:
-        print("raised", error.__traceback__.tb_next.tb_lineno == fails.__code__.co_firstlineno + 2)
+        iterator = iter(loader)
+        for batch in iterator:
+            found.append(fetched(batch, iterator))
+    finally:
+        kind._next_index = index
+    return found
 
 
-if __name__ == "__main__":
-    torch.manual_seed(0)
-    plain()
-    one_ahead()
-    Trainer().train()
-    of_another_module()
-    of_a_wrapped_function()
-    of_a_loader()
-    after_rollouts()
-    of_a_generator()
-    with_state()
-    until_it_raises()
-    print("drawn", get_batch(2).sum().item())
-"""
+class Rows(IterableDataset):
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        n = 11 if info is None else 11 - 4 * info.id
+        return iter(torch.randn(n, 3))
 
 
-def lines_with(text: str, mark: str) -> dict[int, str]:
-    return {n: line.strip() for n, line in enumerate(text.splitlines(), 1) if mark in line}
+def first_time(rows):
+    return torch.stack([row.expand(50, 3) for row in rows], 1)
 
 
-def test_functions_that_make_batches_are_io_from_the_first_backward_on(run, tmp_path):
-    (tmp_path / "other.py").write_text(OTHER)
-    process = run(LOOPS).only
-    found: dict[int, int] = {}
-    for span in process.named("io"):
-        if not (span.what or "").startswith("DataLoader"):
-            found[span.line] = found.get(span.line, 0) + 1
-    steps = 5
-    known = lines_with(LOOPS, "# io")
-    wrapper = next(n for n in lines_with(LOOPS, "return function(*args)"))
-    wanted = {}
-    for n, text in known.items():
-        # The first batch was made before there was a backward; get_batch is known from its first loop on.
-        seen = steps if "get_batch(5)" in text else steps - 1
-        if "until it raises" in text:
-            seen = steps - 2
-        wanted[wrapper if "in the wrapper" in text else n] = seen
-    ahead = next(n for n in lines_with(LOOPS, "    x = get_batch(5)"))
-    wanted[ahead] = 1
-    wanted[next(n for n in lines_with(LOOPS, 'print("drawn"'))] = 1
-    assert found == wanted
+def graph(rows):
+    return torch.cat([row.expand(9, 3) for row in rows])
 
 
-EVALUATION = """
-import torch
-from torch import nn
-
-def get_batch(split):
-    return torch.randn(3, 4)
-
-@torch.no_grad()
-def estimate():
-    model.eval()
-    for split in ("train", "val"):
-        for _ in range(3):
-            x = get_batch(split)
-            model(x).sum()  # evaluation
-    model.train()
-
-model = nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x = get_batch("train")
-for step in range(6):
-    if step % 2 == 0:
-        estimate()
-    for _ in range(2):
-        loss = model(x).sum() / 2
-        x = get_batch("train")
-        loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-"""
-
-
-@pytest.mark.parametrize("voirfile", [False, True])
-def test_evaluations_before_and_after_the_function_is_known_are_one(run, tmp_path, voirfile):
-    """A function that makes batches for training and evaluation paces neither."""
-    (tmp_path / "x.py").write_text("def instrument_x(ov):\n    ov.region('//get_batch', 'io')\n")
-    done = run(EVALUATION, *(("--voirfile", str(tmp_path / "x.py")) if voirfile else ()))
-    summary = summarise(open_run(done.folder))
-    [loop] = summary.profile.loops
-    [evaluation] = summary.profile.evaluations
-    assert (loop.steps, loop.updates_per_step) == (6, 1)
-    [place] = lines_with(EVALUATION, "# evaluation")
-    assert evaluation.place.line == place
-    assert (evaluation.passes, evaluation.batches, evaluation.items) == (3, 18, 54)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_items_of_a_batch_are_what_its_loader_drew(workers):
+    rows = torch.randn(11, 3)
+    groups = [[0], [1, 2, 3], [4, 5], [6, 7, 8, 9, 10]]
+    options = {"num_workers": workers}
+    for collate in (None, first_time, graph, list):
+        found = drawn(DataLoader(rows, 4, collate_fn=collate, **options))
+        assert found == [4, 4, 3], collate
+        assert drawn(DataLoader(rows, batch_sampler=groups, collate_fn=collate, **options)) == [
+            1,
+            3,
+            2,
+            5,
+        ]
+    assert drawn(DataLoader(rows, batch_size=None, sampler=groups, **options)) == [1, 3, 2, 5]
+    assert drawn(DataLoader(rows, batch_size=None, **options)) == [0] * 11
+    whole = [4, 4, 3] if not workers else [4, 4, 4, 3, 3]
+    for collate in (None, list):
+        assert sorted(drawn(DataLoader(Rows(), 4, collate_fn=collate, **options))) == sorted(whole)
+    assert drawn(DataLoader(Rows(), batch_size=None, **options)) == [0] * (
+        11 if not workers else 18
+    )
