@@ -94,7 +94,7 @@ def _told(thread: Thread, trace: LoopTrace, one: int, two: int, share: float) ->
         calls = {s.place for s in sites.values() if s.region == "forward" and s.phase == "train"}
         named = {s.place.line for s in sites.values() if s.region == "io" and s.place}
         batch = making(begin, end, [call for call in calls if call])
-        if batch and named & set(batch.lines):  # what they take is seen as io
+        if batch and (not batch.lines or named & set(batch.lines)):  # what they take is seen as io
             batch = None
     if batch:
         lines, several = ", ".join(map(str, batch.lines)), len(batch.lines) > 1

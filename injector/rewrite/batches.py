@@ -61,25 +61,50 @@ def making(begin: Line, end: Line, calls: Iterable[Line]) -> Making | None:
         return None
     models = [p.line for p in places[2:] if _around(tree[0], p.line)[0] is scope]
     lines = _made(tree[0], begin.line, end.line, models)
-    return Making(tuple(sorted(lines)), *_called(tree[0], lines)) if lines else None
+    made = [*_assigned(tree[0], lines), *_given_to(tree[0], begin.line, models)]
+    functions, others = _called(tree[0], made)
+    return Making(tuple(sorted(lines)), functions, others) if lines or functions or others else None
 
 
-def _called(tree: ast.Module, lines: set[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The functions that assignments at ``lines`` call: where one function of the file has that name, its
+def _assigned(tree: ast.Module, lines: set[int]) -> Iterator[ast.expr]:
+    """What assignments at ``lines`` assign."""
+    for each in ast.walk(tree):
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value and each.lineno in lines:
+            yield each.value
+
+
+def _given_to(tree: ast.Module, line: int, models: list[int]) -> Iterator[ast.expr]:
+    """What models are called with in a loop: ``model(get_batch())``; and the function around them,
+    where the loop is around its call."""
+    scope, loops = _around(tree, line)
+    calls = [
+        node
+        for node in (_inside(loops[-1]) if loops else ())
+        if isinstance(node, ast.Call) and node.lineno in models
+    ]
+    if isinstance(scope, FUNCTIONS) and not loops:
+        calls = [call for call, _ in _calls_of(tree, scope)]
+    for call in calls if len(calls) == 1 or loops else ():
+        yield from call.args
+        yield from (each.value for each in call.keywords)
+
+
+def _called(
+    tree: ast.Module, values: Iterable[ast.expr]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The functions that are called for ``values``: where one function of the file has that name, its
     path; the others as they are called."""
     defined: dict[str, list[str]] = {}
     for path, function in functions_in(tree):
         defined.setdefault(function.name, []).append(path)
     functions, others = dict[str, None](), dict[str, None]()
-    for each in ast.walk(tree):
-        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value and each.lineno in lines:
-            for call in (node for node in ast.walk(each.value) if isinstance(node, ast.Call)):
-                name = getattr(call.func, "id", getattr(call.func, "attr", ""))
-                paths = defined.get(name, ())
-                if len(paths) == 1:
-                    functions[paths[0]] = None
-                elif not paths and _is_dotted(call.func):
-                    others[ast.unparse(call.func)] = None
+    for call in (n for value in values for n in ast.walk(value) if isinstance(n, ast.Call)):
+        name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        paths = defined.get(name, ())
+        if len(paths) == 1:
+            functions[paths[0]] = None
+        elif not paths and _is_dotted(call.func):
+            others[ast.unparse(call.func)] = None
     return tuple(functions), tuple(others)
 
 
@@ -146,7 +171,17 @@ def _made(
 
 def _before(tree: ast.Module, function: _Function, wanted: set[str]) -> set[int]:
     """The lines that make a function's parameters, where one loop calls it at one line."""
-    found = [
+    found = _calls_of(tree, function)
+    if len(found) != 1 or _around(tree, found[0][0].lineno)[0] is function:
+        return set()
+    [(call, given)] = found
+    names = {name for each, value in given.items() if each in wanted for name in _names(value)}
+    return _made(tree, call.lineno, call.lineno, [call.lineno], names)
+
+
+def _calls_of(tree: ast.Module, function: _Function) -> list[tuple[ast.Call, dict[str, ast.expr]]]:
+    """The calls of a function in loops, and what its parameters get."""
+    return [
         (node, given)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
@@ -154,11 +189,6 @@ def _before(tree: ast.Module, function: _Function, wanted: set[str]) -> set[int]
         and _around(tree, node.lineno)[1]
         and (given := _given(node, function)) is not None
     ]
-    if len(found) != 1 or _around(tree, found[0][0].lineno)[0] is function:
-        return set()
-    [(call, given)] = found
-    names = {name for each, value in given.items() if each in wanted for name in _names(value)}
-    return _made(tree, call.lineno, call.lineno, [call.lineno], names)
 
 
 def _given(call: ast.Call, function: _Function) -> dict[str, ast.expr] | None:

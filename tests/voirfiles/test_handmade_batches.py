@@ -178,6 +178,34 @@ def with_state():
         optimizer.step()
 
 
+def as_an_argument():
+    model = nn.Linear(4, 1)
+    optimizer = trains(model)
+    for _ in range(STEPS):
+        model(another_batch(3)).sum().backward()  # io
+        optimizer.step()
+
+
+def another_batch(n):
+    return torch.randn(n, 4)
+
+
+def pair(n):
+    return torch.randn(n, 4), torch.randn(n, 1)
+
+
+def update(model, optimizer, x, y):
+    (model(x) - y).square().sum().backward()
+    optimizer.step()
+
+
+def as_starred_arguments():
+    model = nn.Linear(4, 1)
+    optimizer = trains(model)
+    for _ in range(STEPS):
+        update(model, optimizer, *pair(3))  # io
+
+
 def fails(n):
     if n == STEPS - 1:
         raise ValueError("no more")
@@ -207,6 +235,8 @@ if __name__ == "__main__":
     after_rollouts()
     of_a_generator()
     with_state()
+    as_an_argument()
+    as_starred_arguments()
     until_it_raises()
     print("drawn", get_batch(2).sum().item())
 """
