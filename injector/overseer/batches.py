@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from ..rewrite.batches import Making
+
     Site = dict[str, Any]
     """What is recorded of a call site (:mod:`injector.measure.sites`)."""
 
@@ -58,15 +60,17 @@ class HandmadeBatches:
         """A call site of this process, before its first span."""
         if self._looks >= MOST or site["place"] is None or site["clock"] != "host":
             return
-        self._lines.append(_Line(site))
-        if site["region"] in TRAINING:
+        line = _Line(site)
+        self._lines.append(line)
+        if line.region in TRAINING:
             self._looks += 1
             with UncountedAllocations():
-                self._look()
+                self._look(line)
         if self._looks >= MOST:
             self._lines.clear()
 
-    def _look(self) -> None:
+    def _look(self, update: _Line) -> None:
+        """Look for what makes the batches of the loop that goes from the call of a model to ``update``."""
         from ..rewrite import batches
 
         models = [each for each in self._lines if each.region == "forward"]
@@ -74,19 +78,27 @@ class HandmadeBatches:
         for model in [each for each in models if each.phase == "train"]:
             if origin(model.file) != PROGRAM:
                 continue
-            made = batches.making(model, model, models)
-            if made is None or batches.is_fed(model, made.lines, fetches):
-                continue
-            if any(
-                e.file == model.file and e.line in made.lines and e.region not in MAKING
-                for e in self._lines
-            ):
-                continue  # a voirfile says what they are
-            for module in _modules(model.file):
-                paths = [path.split("/") for path in made.functions]
-                for name in [*paths, *(call.split(".") for call in made.others)]:
-                    self._tell(_resolved(module, name))
+            for begin in (model, update):
+                made = batches.making(begin, model, models)
+                if (
+                    made is not None
+                    and not batches.is_fed(begin, made.lines, fetches)
+                    and not self._is_named(model.file, made.lines)
+                ):
+                    self._tell_all(model.file, made)
         batches.forget()
+
+    def _is_named(self, file: str, lines: tuple[int, ...]) -> bool:
+        """Whether something is known of these lines: a voirfile says what they are."""
+        mine = [each for each in self._lines if each.file == file and each.line in lines]
+        return any(each.region not in MAKING for each in mine)
+
+    def _tell_all(self, file: str, made: Making) -> None:
+        paths = [path.split("/") for path in made.functions]
+        paths += [call.split(".") for call in made.others]
+        for module in _modules(file):
+            for path in paths:
+                self._tell(_resolved(module, path))
 
     def _tell(self, function: FunctionType | None) -> None:
         if function is None:

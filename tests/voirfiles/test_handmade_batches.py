@@ -206,6 +206,26 @@ def as_starred_arguments():
         update(model, optimizer, *pair(3))  # io
 
 
+def over_time(model, optimizer, x, y):
+    h, loss = torch.zeros(3, 4), 0
+    for t in range(2):
+        h = model(x, h)
+        loss = loss + (h - y).square().sum()
+    loss.backward()
+    optimizer.step()
+
+
+def sequences(n):
+    return torch.randn(n, 4), torch.randn(n, 4)
+
+
+def of_a_step_with_a_loop():
+    model = nn.RNNCell(4, 4)
+    optimizer = trains(model)
+    for _ in range(STEPS):
+        over_time(model, optimizer, *sequences(3))  # io
+
+
 def fails(n):
     if n == STEPS - 1:
         raise ValueError("no more")
@@ -236,6 +256,7 @@ if __name__ == "__main__":
     of_a_generator()
     with_state()
     as_an_argument()
+    of_a_step_with_a_loop()
     as_starred_arguments()
     until_it_raises()
     print("drawn", get_batch(2).sum().item())
