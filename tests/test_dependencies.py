@@ -18,7 +18,7 @@ else:
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PACKAGES = {"pynvml": "nvidia-ml-py", "yaml": "PyYAML"}
+PACKAGES = {"mlflow": "mlflow-skinny", "pynvml": "nvidia-ml-py", "yaml": "PyYAML"}
 """By what is imported, the package that brings it, where the names differ."""
 MET = {"torch", "jax"}
 """What a voirfile imports when the program has imported it, and never before."""
@@ -26,6 +26,8 @@ BROUGHT = {"amdsmi": "ROCm"}
 """What no registry has: it comes with the driver, and its absence is expected."""
 CARRIERS = {"youplot"}
 """What is read as files and never imported."""
+BEHIND = {"alembic", "sqlalchemy"}
+"""What another library imports for the part of it that is used here."""
 LAUNCHER = {"sitecustomize"}
 """The user's own, which ours gives way to."""
 
@@ -62,7 +64,7 @@ def named(requirements: list[str]) -> set[str]:
 CORE = named(PROJECT["dependencies"])
 EXTRAS = {
     name: named(PROJECT["optional-dependencies"][name])
-    for name in ("compare", "page", "perfetto", "query", "suite")
+    for name in ("compare", "mlflow", "page", "perfetto", "query", "suite")
 }
 OPTIONAL = set().union(*EXTRAS.values())
 
@@ -85,7 +87,7 @@ def test_what_builds_the_package_is_required_to_build_it() -> None:
 
 def test_nothing_is_declared_that_nothing_imports() -> None:
     used = {package(name) for path in (ROOT / "injector").rglob("*.py") for name in foreign(path)}
-    assert (CORE | OPTIONAL) - used == CARRIERS
+    assert (CORE | OPTIONAL) - used == CARRIERS | BEHIND
 
 
 def test_the_page_of_dependencies_has_each_with_its_least_version() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 
@@ -13,7 +13,7 @@ from ..analysis.summary import summarise
 from ..errors import UserError
 from ..export import content
 from ..export.content import Content, Target
-from ..store.folder import open_run
+from ..store.folder import Run, open_run
 from .ending import failed
 from .opened import (
     add_base,
@@ -25,8 +25,10 @@ from .opened import (
     runs_in,
     say_missing,
 )
+from .report import maker
 
 TRACKERS = {
+    "mlflow": "properties, figures and series, and the page as an artifact",
     "perfetto": "a trace of steps, regions, ranks, devices and hosts",
 }
 """By the name of its module and of its extra, what each is given."""
@@ -102,7 +104,16 @@ class _Contents:
                 run = opened.enter_context(collected(open_run(each)))
                 say_missing(run, " ".join(labels.values()))
                 self.code = max(self.code, exit_code(run))
-                one = Content(run, summarise(run), labels, self.points)
+                one = self._content(run, labels)
                 yield one
                 if "series" in vars(one) and (said := content.thinning(one)):
                     print(f"inject: {said}", file=sys.stderr)
+
+    def _content(self, run: Run, labels: Mapping[str, str]) -> Content:
+        summary = summarise(run)
+        pages = {}
+        try:
+            pages["report.html"] = maker(run, summary, "html")
+        except UserError as error:  # the libraries of the page are an extra of their own
+            print(f"inject: without the page: {error}", file=sys.stderr)
+        return Content(run, summary, labels, self.points, pages)

@@ -39,13 +39,13 @@ def main(argv: Sequence[str]) -> int:
             return report.main([path, "--format", form, *output])
         with collected(open_run(path)) as run:
             summary = summarise(run)
-            written(_maker(run, summary, form), form, options.output)
+            written(maker(run, summary, form), form, options.output)
             return exit_code(run)
     except (UserError, OSError) as error:
         return failed(error)
 
 
-def _maker(run: Run, summary: Summary, form: str) -> Callable[[], str]:
+def maker(run: Run, summary: Summary, form: str) -> Callable[[], str]:
     """What renders ``summary`` in the format ``form``."""
     if form == "html":
         from ..analysis.charts import charts_of  # numpy, which a report without spans does without

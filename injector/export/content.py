@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -30,6 +30,10 @@ from ..store.folder import Run
 
 POINTS = 1000
 """Of a series, unless more are asked for: what trackers draw of one."""
+EARLY = 2e-6
+"""Seconds after the begin of a step in which a value still is of the step before: unix time as a float is as
+exact as a quarter of a microsecond, and what a step made may be known between it and the next.
+"""
 SECRET = re.compile(r"(?i)(passw|secret|token|api.?key|credential)")
 
 
@@ -66,6 +70,8 @@ class Content:
     """What tells it from the other runs of its suite."""
     points: int = POINTS
     """Points of a series, at most; 0 for all."""
+    pages: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    """What is kept beside it as files, by their names: what makes the text of each."""
 
     @property
     def name(self) -> str:
@@ -138,7 +144,7 @@ def thinning(content: Content) -> str:
         return ""
     most = max(long, key=lambda one: one.total)
     return (
-        f"{len(long)} series are longer than {len(most.values)} points: of each part the least and the "
+        f"{len(long)} series are longer than {content.points} points: of each part the least and the "
         f"largest value are exported ({most.name}: {len(most.values)} of {most.total}); --points 0 "
         "exports all"
     )
@@ -351,7 +357,8 @@ def values_of(run: Run, traces: Sequence[LoopTrace]) -> Iterator[Series]:
         within = longest.get(process)
         steps = np.arange(len(times))
         if within is not None:
-            at = np.searchsorted(within.start / SECOND, times, side="right") - 1
+            begun = within.start / SECOND + EARLY
+            at = np.searchsorted(begun, times, side="right") - 1
             steps = np.maximum(at, 0)
         yield _series(name, "", steps, times, values)
 

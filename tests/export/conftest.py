@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -34,8 +37,6 @@ def instrument_all(ov):
 
 def inject(folder, *words, **environment):
     """``inject`` in a process of its own."""
-    import os
-
     return subprocess.run(
         [sys.executable, "-m", "injector", *words],
         cwd=folder,
@@ -53,6 +54,28 @@ def run_inject():
 
 
 @pytest.fixture(scope="session")
+def export():
+    """``inject export`` here: trackers take seconds to be imported."""
+
+    def done(folder, *words):
+        from injector.cli import main
+
+        out, err, before = io.StringIO(), io.StringIO(), os.getcwd()
+        os.chdir(folder)
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                try:
+                    code = main(["export", *words])
+                except SystemExit as error:  # argparse
+                    code = error.code
+        finally:
+            os.chdir(before)
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+    return done
+
+
+@pytest.fixture(scope="session")
 def runs(tmp_path_factory):
     """A folder with one run of ten steps in it."""
     folder = tmp_path_factory.mktemp("runs")
@@ -62,6 +85,24 @@ def runs(tmp_path_factory):
     done = inject(folder, "run", *words)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.fixture(scope="session")
+def suite(runs, tmp_path_factory):
+    """The folder of a suite's run: two benchmarks, one of which fails at once."""
+    pytest.importorskip("pydantic")
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "fails.py").write_text("raise SystemExit(3)")
+    (folder / "suite.yaml").write_text(
+        f"_all: {{validation: {{rate: false}}}}\n"
+        f"small: {{inherits: _all, run: {runs}/train.py, voirfile: {runs}/x.py}}\n"
+        f"fails: {{inherits: _all, run: {folder}/fails.py}}\n"
+    )
+    words = ("suite.yaml", "--use-current-env", "--devices", "cpu:1", "--base", "base")
+    done = inject(folder, "suite", "run", *words)
+    [found] = (folder / "base" / "runs").iterdir()
+    assert done.returncode == 1, done.stderr
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from injector.cli.export import TRACKERS
 from injector.export.content import Content
 from injector.store.folder import open_run
 
+LIBRARIES = {"prometheus": "prometheus_client", "otel": "opentelemetry.sdk"}
 ROOT = Path(__file__).parents[2]
 
 
@@ -97,26 +99,26 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(to, runs, run_i
         (("LAST", "--to", "perfetto", "-o", "no/such/folder/x"), "No such file or directory"),
     ],
 )
-def test_what_cannot_be_exported(words, said, runs, run_inject):
-    done = run_inject(runs, "export", *words)
+def test_what_cannot_be_exported(words, said, runs, export):
+    done = export(runs, *words)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_run_of_a_newer_schema_is_refused(copied, run_inject):
+def test_a_run_of_a_newer_schema_is_refused(copied, export):
     (copied / "run.json").write_text(json.dumps({"schema": 99}))
-    done = run_inject(copied.parent, "export", "copied", "--to", "perfetto", "-o", "x")
+    done = export(copied.parent, "copied", "--to", "perfetto", "-o", "x")
     assert done.returncode == 2
     assert "schema" in done.stderr
     assert not (copied.parent / "x").exists()
 
 
-def test_damage_is_said_first_and_the_rest_exported(copied, run_inject):
+def test_damage_is_said_first_and_the_rest_exported(copied, export):
     pytest.importorskip("perfetto")
     [values] = (copied / "raw").glob("*.values")
     values.unlink()
-    done = run_inject(copied.parent, "export", str(copied), "--to", "perfetto", "-o", "x")
+    done = export(copied.parent, str(copied), "--to", "perfetto", "-o", "x")
     assert done.returncode == 1
     assert values.name in done.stderr
     assert (copied.parent / "x").stat().st_size > 0
@@ -140,8 +142,10 @@ def documented():
 
 
 @pytest.mark.parametrize("line", list(documented()))
-def test_an_example_of_the_docs_runs(line, runs, run_inject):
-    words = line.partition("#")[0].split()[1:]
-    pytest.importorskip({"prometheus": "prometheus_client"}.get(words[3], words[3]))
-    done = run_inject(runs, *words)
+def test_an_example_of_the_docs_runs(line, runs, export):
+    words = shlex.split(line, comments=True)[2:]
+    pytest.importorskip(
+        {"prometheus": "prometheus_client", "otel": "opentelemetry.sdk"}.get(words[2], words[2])
+    )
+    done = export(runs, *words)
     assert done.returncode == 0, done.stderr

@@ -58,17 +58,17 @@ class Read:
 
 
 @pytest.fixture(scope="module")
-def small(runs, run_inject):
-    done = run_inject(runs, "export", "LAST", "--to", "perfetto", "-o", "t.pftrace")
+def small(runs, export):
+    done = export(runs, "LAST", "--to", "perfetto", "-o", "t.pftrace")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("t.pftrace: 40 slices")
     return Read(runs / "t.pftrace")
 
 
 @pytest.fixture(scope="module")
-def whole(large, run_inject, tmp_path_factory):
+def whole(large, export, tmp_path_factory):
     path = tmp_path_factory.mktemp("trace") / "t.pftrace"
-    done = run_inject(path.parent, "export", str(large), "--to", "perfetto", "-o", str(path))
+    done = export(path.parent, str(large), "--to", "perfetto", "-o", str(path))
     assert done.returncode == 0, done.stderr
     return Read(path)
 

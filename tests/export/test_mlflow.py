@@ -1,0 +1,153 @@
+"""Runs in MLflow, read back by its own client: of a local store, and of a server that is started here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+mlflow = pytest.importorskip("mlflow")
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+
+
+def one_run(uri, experiment="injector", name=None):
+    client = mlflow.MlflowClient(uri)
+    [found] = client.search_experiments(filter_string=f"name = '{experiment}'")
+    runs = client.search_runs([found.experiment_id])
+    if name is not None:
+        runs = [run for run in runs if run.info.run_name == name]
+    [run] = runs
+    return client, run
+
+
+def check(client, run, tmp_path):
+    """Whether ``run`` is that of the fixture ``runs``."""
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["team"] == "vision"
+    assert run.data.tags["mlflow.source.name"].startswith("inject run")
+    assert run.data.params["lr"] == "0.1"
+    assert run.data.metrics["train/steps"] == 10
+    history = client.get_metric_history(run.info.run_id, "loss")
+    assert [(one.step, one.value) for one in history] == [(at, 10.0 - at) for at in range(10)]
+    assert len(client.get_metric_history(run.info.run_id, "train/step_time")) == 10
+    assert run.info.start_time < history[0].timestamp < run.info.end_time
+    page = client.download_artifacts(run.info.run_id, "report.html", str(tmp_path))
+    with open(page, encoding="utf-8") as file:
+        assert "<html" in file.read()
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory):
+    """A local store; to make one takes seconds."""
+    return f"sqlite:///{tmp_path_factory.mktemp('store')}/store.db"
+
+
+def test_a_local_store(runs, export, uri, tmp_path):
+    done = export(runs, "LAST", "--to", "mlflow", "--uri", uri, "--project", "mine")
+    assert done.returncode == 0, done.stderr
+    client, run = one_run(uri, "mine")
+    assert run.info.run_id in done.stdout
+    check(client, run, tmp_path)
+
+
+def test_a_run_that_was_killed(run_inject, export, uri, tmp_path):
+    (tmp_path / "dies.py").write_text("import os; os.kill(os.getpid(), 9)")
+    run_inject(tmp_path, "run", "dies.py")
+    done = export(tmp_path, "LAST", "--to", "mlflow", "--uri", uri, "--project", "died")
+    assert done.returncode == 0, done.stderr
+    assert one_run(uri, "died")[1].info.status == "KILLED"
+
+
+def test_a_suite_is_a_run_with_children(suite, export, uri, tmp_path):
+    done = export(tmp_path, str(suite), "--to", "mlflow", "--uri", uri)
+    assert done.returncode == 0, done.stderr
+    client, parent = one_run(uri, name=suite.name)
+    children = {
+        run.data.tags["benchmark"]: run
+        for run in client.search_runs([parent.info.experiment_id])
+        if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id
+    }
+    assert {name: run.info.status for name, run in children.items()} == {
+        "small": "FINISHED",
+        "fails": "FAILED",
+    }
+    assert len(client.get_metric_history(children["small"].info.run_id, "loss")) == 10
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    pytest.importorskip("flask_cors")  # the parts of MLflow that its server needs
+    pytest.importorskip("pandas")
+    import socket
+
+    folder = tmp_path_factory.mktemp("server")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    uri = f"http://127.0.0.1:{port}"
+    words = ("--backend-store-uri", f"sqlite:///{folder}/s.db", "--artifacts-destination", "files")
+    with open(folder / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "mlflow",
+                "server",
+                *words,
+                "--port",
+                str(port),
+                "--workers",
+                "1",
+            ],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            start_new_session=True,
+        )
+    try:
+        for _ in range(1200):
+            assert process.poll() is None, (folder / "log").read_text()
+            try:
+                with urllib.request.urlopen(f"{uri}/health") as answer:
+                    assert answer.read() == b"OK"
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield uri
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait()
+
+
+def test_a_server(server, runs, export, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    done = export(runs, "LAST", "--to", "mlflow")
+    assert done.returncode == 0, done.stderr
+    check(*one_run(server), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [("http://127.0.0.1:9", "127.0.0.1:9"), ("nonsense://x", "unsupported URI")],
+)
+def test_a_store_that_cannot_be_had(uri, said, runs, export):
+    done = export(runs, "LAST", "--to", "mlflow", "--uri", uri)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"inject: MLflow at {uri} did not take it")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_long_run_is_thinned_and_that_is_said(large, export, uri, tmp_path):
+    words = ("--to", "mlflow", "--uri", uri, "--points", "100", "--project", "long")
+    done = export(tmp_path, str(large), *words)
+    assert done.returncode == 0, done.stderr
+    assert "series are longer than 100 points" in done.stderr
+    assert "of 3000); --points 0 exports all" in done.stderr
+    client, run = one_run(uri, "long")
+    assert len(client.get_metric_history(run.info.run_id, "train/step_time/rank_0")) <= 100
