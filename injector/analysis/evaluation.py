@@ -75,7 +75,7 @@ def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps)
 def _training(marks: Landmarks, iterations: LoaderIterations) -> Ints:
     """The moments at which something is trained, which ends any pass."""
     track = marks.track
-    rows = np.concatenate((marks.updates, marks.backward))
+    rows = np.concatenate((marks.updates, marks.backward, marks.steps))
     pacing = track.start[iterations.pacing]
     for start, end in iterations.tried:
         pacing = pacing[owners(start, end, pacing) < 0]

@@ -293,6 +293,50 @@ class Verdict:
 
 
 @value_class
+class SampledLine:
+    """A line of the program, and what it called."""
+
+    place: SourceLine
+    samples: int
+    inner: str
+    """The innermost function in most of these samples, and its file: ``linear (functional.py:134)``; empty
+    where that is the line's own."""
+
+
+@value_class
+class RegionSamples:
+    """The samples in one region of a loop."""
+
+    region: str
+    share: float
+    """Of a step, as it was timed, 0…1: how often a process is sampled depends on who else wants its core."""
+    samples: int
+    lines: tuple[SampledLine, ...]
+    """Those with most samples first."""
+
+
+@value_class
+class StackNode:
+    """A function, and those that it called: a flame graph's box."""
+
+    name: str
+    samples: int
+    children: tuple[StackNode, ...] = ()
+
+
+@value_class
+class LoopSamples:
+    """The samples in the steps of one loop, of all its ranks."""
+
+    task: str
+    place: SourceLine | None
+    samples: int
+    processes: int
+    regions: tuple[RegionSamples, ...]
+    tree: StackNode
+
+
+@value_class
 class Profile:
     """Everything that a report says of the spans of a run."""
 

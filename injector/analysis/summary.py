@@ -17,7 +17,7 @@ from ..store.folder import Run
 from ..store.run_json import write_info
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
-from .profile import Profile, RankOutcome, SourceLine, TrainingLoop
+from .profile import LoopSamples, Profile, RankOutcome, SourceLine, TrainingLoop
 from .recorded import Recorded, recorded
 from .runs import missing_of, said_first
 from .value_class import value_class
@@ -89,6 +89,10 @@ class Summary:
     voirfiles: tuple[str, ...] = ()
     automatic: tuple[Mapping[str, Any], ...] | None = None
     """Libraries that shipped voirfiles watched; None where those were switched off."""
+    sampled: tuple[LoopSamples, ...] = ()
+    """Where the host was in its loops, as sampled stacks tell (``--sample``)."""
+    sampling: int = 0
+    """Stacks that were sampled in a second; 0 for none."""
     environment: Environment | None = field(default=None, metadata={"internal": True})
 
     @property
@@ -113,14 +117,19 @@ def summarise(run: Run, keep: bool = False) -> Summary:
     profile: Profile | None = None
     broken: tuple[RankOutcome, ...] = ()
     problem = ""
+    sampled: tuple[LoopSamples, ...] = ()
+    sampling: Mapping[str, Any] = {}
     try:
         seen = machines(run)
         profile, broken = _profile(run, seen, events)
+        sampled, sampling = _sampled(run, profile)
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"
     info = run.info
     if info and not problem and (profile is not None or broken):
         info = {**info, **_kept(info, profile, broken)}
+        if sampling:
+            info["sampling"] = sampling
         if keep:
             write_info(run.path, {key: value for key, value in info.items() if key != "schema"})
     automatic = info.get("automatic")
@@ -152,6 +161,8 @@ def summarise(run: Run, keep: bool = False) -> Summary:
         misses=tuple(info.get("misses") or ()),
         voirfiles=tuple(info.get("voirfiles") or ()),
         automatic=None if automatic is None else tuple(automatic),
+        sampled=sampled,
+        sampling=int(sampling.get("rate") or 0),
         environment=Environment(
             str(info.get("platform") or ""),
             info.get("cpu") or {},
@@ -185,6 +196,17 @@ def _profile(
 
         return None, profiling.outcomes_without_spans(run)
     return None, ()
+
+
+def _sampled(
+    run: Run, profile: Profile | None
+) -> tuple[tuple[LoopSamples, ...], Mapping[str, Any]]:
+    """What stacks tell of its loops, and ``sampling`` for run.json."""
+    if profile is None or not run.info.get("sampling"):
+        return (), {}
+    from .stacks import sampled_loops
+
+    return sampled_loops(run, profile.loops)
 
 
 # --- what is kept in run.json ---------------------------------------------------------------------

@@ -33,6 +33,7 @@ def collect(
     problems: Iterable[str] = (),
     remarks: Iterable[str] = (),
     limits: dict[str, float] | None = None,
+    sampling: int = 0,
     tags: Mapping[str, str] | None = None,
     git: Mapping[str, Any] | None = None,
     timed_out: bool = False,
@@ -51,14 +52,13 @@ def collect(
     ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
     repeat, ``remarks`` those that are no failure; ``tags`` are the properties that it was given, which
     count before those of voirfiles; ``git`` is the work tree that it was in; ``limits`` are the steps and
-    seconds after which it
-    was to end, ``timed_out`` whether its time was up, ``stopped`` whether one of its processes had all end,
-    ``outlived`` the commands of processes that
-    outlived it, ``peak_rss`` the bytes that the largest of its processes held, 0 if that is not known,
-    ``exits`` how processes of this host ended, by their numbers, ``interrupted`` the first signal that
-    was to end it, and when. What cannot be written is one more problem: this raises nothing for want of
-    space. ``out`` is another folder to write to; ``collected`` is False for a run that goes on, or that
-    nobody has seen end.
+    seconds after which it was to end, ``sampling`` how often a second its stacks were read (0: never),
+    ``timed_out`` whether its time was up, ``stopped`` whether one of its processes had all end,
+    ``outlived`` the commands of processes that outlived it, ``peak_rss`` the bytes that the largest of its
+    processes held, 0 if that is not known, ``exits`` how processes of this host ended, by their numbers,
+    ``interrupted`` the first signal that was to end it, and when. What cannot be written is one more
+    problem: this raises nothing for want of space. ``out`` is another folder to write to; ``collected`` is
+    False for a run that goes on, or that nobody has seen end.
     """
     merged = Merged(folder)
     tally = Tally(merged.logs)
@@ -79,6 +79,7 @@ def collect(
         "tags": dict(tags or {}),
         "git": git and dict(git),
         "limits": dict(limits or {}),
+        **({"sampling": {"rate": sampling}} if sampling else {}),
         "timed_out": timed_out,
         "interrupted": interrupted and {"signal": interrupted[0], "time": interrupted[1]},
         "outlived": list(outlived),

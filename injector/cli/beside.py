@@ -1,4 +1,4 @@
-"""What goes on beside a program of ``inject run``: git, the monitor and the live view."""
+"""What goes on beside a program of ``inject run``: git, the monitor, the sampler and the live view."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import sys
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from injector.bus.work_tree import WorkTree
     from injector.launch.command import Command
+    from injector.monitor.sampler import Sampler
     from injector.monitor.start import Beside as Monitor
     from injector.report.watching import InBackground
 
@@ -27,6 +29,21 @@ class Beside:
         self._work_tree: WorkTree | None = None
         self.apart: set[int] = set()
         """Processes of ours, which are not the program's."""
+        self._sampler = self._new_sampler() if "--sample" in command.flags else None
+
+    def _new_sampler(self) -> Sampler | None:
+        from injector.monitor.sampler import Sampler, find
+
+        command = find()
+        if command is None or self._folder is None:
+            return None
+        return Sampler(command, self._folder, self.apart)
+
+    def later(self) -> list[tuple[float, Callable[[], object]]]:
+        """What is to be done while the program runs, after so many seconds."""
+        from injector.monitor.sampler import PERIOD
+
+        return [] if self._sampler is None else [(PERIOD, self._sampler.look)]
 
     def start(self, pid: int) -> None:
         """The program's main process is ``pid``."""
@@ -81,6 +98,8 @@ class Beside:
         """
         if self._live is not None:
             self._live.stop()
+        if self._sampler is not None:
+            self._problems += self._sampler.end()
         if self._monitor is not None and self._monitor.pid in self.apart:
             self._monitor.end()
         tree = self._work_tree

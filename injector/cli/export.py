@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_run(result, "?")
     add_base(result)
-    result.add_argument("--to", required=True, choices=TRACKERS, help="which tool")
+    result.add_argument("--to", choices=TRACKERS, help="which tool")
     result.add_argument(
         "-o", "--output", metavar="PATH", help="file, or folder; of a suite always a folder"
     )
@@ -74,6 +74,8 @@ def main(argv: Sequence[str]) -> int:
     """
     options = parser().parse_args(argv)
     try:
+        if options.to is None:
+            raise UserError(f"--to says which tool: {', '.join(TRACKERS)}")
         if options.uri is not None and options.to not in SERVED:
             raise UserError(f"--uri: {options.to} has no address; --output says where its files go")
         path = located(options.run, options)

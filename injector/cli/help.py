@@ -50,6 +50,7 @@ def own_parser() -> argparse.ArgumentParser:
     add("--no-live", action="store_true", help="show nothing before its end")
     add("--no-voirfile", action="store_true", help="do not look for a voirfile beside the script")
     add("--no-monitor", action="store_true", help="sample neither host nor devices")
+    add("--sample", action="store_true", help="sample stacks of the program with py-spy")
     add("--no-auto", action="store_true", help="no voirfile for libraries (see inject voirfiles)")
     add("--workers", action="store_true", help="probe DataLoader workers as well")
     add(

@@ -44,6 +44,7 @@ def main(words: list[str]) -> int:
         if not command.kind:
             raise UserError("nothing to run: name a script, `-m MODULE` or a command")
         _check_lock(command)
+        _check_sampler(command)
         voirfiles, problems = _usable(command)
         if command.kind == "script" and not os.path.exists(command.target):
             _check_command(command.target)
@@ -69,6 +70,15 @@ def _check_lock(command: Command) -> None:
             "global interpreter lock, which guards what probes share between threads: set PYTHON_GIL=1 "
             "for the run, or use the ordinary build of Python"
         )
+
+
+def _check_sampler(command: Command) -> None:
+    """Raise UserError where stacks are to be sampled, and cannot be."""
+    if "--sample" in command.flags:
+        from injector.monitor.sampler import EXTRA, find
+
+        if find() is None:
+            raise UserError(f"--sample needs py-spy: pip install '{EXTRA}'")
 
 
 def _check_command(word: str) -> None:
@@ -148,7 +158,7 @@ class _Run:
         """The program, from its start until nothing is left of it."""
         beside = Beside(self.command, folder, self.problems)
         # Not at once: the program, which is starting, may have few cores.
-        later = ((SOON, self.prepare), (LATER, self.prepare_analysis))
+        later = ((SOON, self.prepare), (LATER, self.prepare_analysis), *beside.later())
         inbox = _inbox(folder)
         environ, limits = self.environ(folder, inbox), self.limits()
         try:
@@ -201,6 +211,7 @@ class _Run:
             "pythonpath": original,
             "main": command.name,
             "pace": self.pace(),
+            "sample": "--sample" in command.flags,
             "auto": automatic() if command.automatic else {},
             "methods": self.methods(environ),
         }
@@ -231,6 +242,7 @@ class _Run:
             return True
         from injector.bus.collector import collect
         from injector.bus.tally import HARMLESS
+        from injector.monitor.sampler import RATE
 
         kinds = {"module": "module", "function": "module", "command": "command"}
         command = self.command
@@ -247,6 +259,7 @@ class _Run:
             remarks=[*command.notes, *self.unnamed_loop(folder)],
             tags=command.tags,
             git=self.git,
+            sampling=RATE if "--sample" in command.flags else 0,
             limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
             timed_out=ended.timed_out,
             stopped=ended.stopped,

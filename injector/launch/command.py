@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 VALUED = ("--voirfile", "--config", "--runs", "--into", "--name", "--tag", *LIMITS)
 FLAGS = (
-    *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile"),
+    *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
     *("--live", "--no-live", "--help"),
 )
 SHORT = {"-h": "--help", "-q": "--quiet"}

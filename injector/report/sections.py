@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..analysis.profile import LoopRank, Node, Profile, Statistics, TrainingLoop
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
-from . import segments, step_tree, terminal, training_loops, values
+from . import sampled, segments, step_tree, terminal, training_loops, values
 from .text import (
     TimeUnit,
     amount,
@@ -59,6 +59,7 @@ def sections(summary: Summary) -> list[Section]:
     made = [
         *([each for loop in found.loops for each in _loop(loop, found)] if found else []),
         *([lines_of_program(found)] if found else []),
+        *_sampled(summary),
         *([_wall(found), _evaluations(found), _outside(found)] if found else []),
         *_machines(summary),
         _losses(summary),
@@ -267,6 +268,16 @@ def lines_of_program(found: Profile) -> Section:
     return (
         Section("lines", "Lines of the program", texts, (table,)) if rows else Section("lines", "")
     )
+
+
+def _sampled(summary: Summary) -> Iterator[Section]:
+    """Of each loop, where the host was in its steps."""
+    for number, loop in enumerate(summary.sampled):
+        table = Table(
+            ("region", *sampled.HEADS), (TEXT, SHARE, SHARE, CODE), list(sampled.rows_of(loop))
+        )
+        title = f"Sampled stacks: {loop.task}"
+        yield Section(f"sampled{number}", title, tuple(sampled.sentences(summary, loop)), (table,))
 
 
 # --- the rest of the run ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
-from . import segments, training_loops, values
+from . import sampled, segments, training_loops, values
 from .text import LIMIT, bullets, clean, count, crop, duration, joined, labelled, wrapped
 
 _LISTED = 4
@@ -31,6 +31,7 @@ def render(summary: Summary) -> str:
         *(problem if summary.problem else []),
         *_outcomes(summary),
         *(profile(summary.profile) if summary.profile else []),
+        *sampled.lines(summary),
         *(values.no_rates(summary) if not (summary.summary.rates or summary.profile) else []),
         *segments.machines(summary),
         *values.rates(summary),

@@ -128,6 +128,28 @@ def is_fed(place: Line, lines: Iterable[int], fetches: Iterable[Line]) -> bool:
     return False
 
 
+def body_of(file: str, line: int) -> tuple[int, int] | None:
+    """The first and the last line of the innermost loop around a line; else of its function.
+
+    None at the level of a module outside of loops, and where the file cannot be parsed.
+    """
+    parsed = _parsed(file)
+    scope, loops = _around(parsed[0], line) if parsed else (None, [])
+    node = loops[-1] if loops else scope
+    if not isinstance(node, (*LOOPS, *FUNCTIONS)):
+        return None
+    return node.lineno, node.end_lineno or node.lineno
+
+
+def block_of(file: str, line: int) -> tuple[int, int] | None:
+    """The first and the last line of the ``with`` statement that begins at ``line``, if one does."""
+    parsed = _parsed(file)
+    for node in ast.walk(parsed[0]) if parsed else ():
+        if isinstance(node, (ast.With, ast.AsyncWith)) and node.lineno == line:
+            return node.lineno, node.end_lineno or node.lineno
+    return None
+
+
 def forget() -> None:
     """Let go of the files that were parsed."""
     _parsed.cache_clear()

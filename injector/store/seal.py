@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from ..errors import UserError
-from . import series, spans
+from . import series, spans, stacks
 from .event import LOG, MONITOR, SENT
 from .run_json import read_info, write_info
 
@@ -23,7 +23,7 @@ PIECES = 256
 """A file has at most so many: pieces of larger files are larger."""
 LINES = (LOG, MONITOR, SENT)
 """Of files of JSON lines."""
-SUFFIXES = (*LINES, spans.SUFFIX, spans.PACKED, series.SUFFIX)
+SUFFIXES = (*LINES, spans.SUFFIX, spans.PACKED, series.SUFFIX, stacks.SUFFIX)
 """Of the files in ``raw/`` that readers look at."""
 _INDIVISIBLE = ".parquet"
 """A file of this kind cannot be read in part."""

@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from ..errors import UserError
-from . import series, spans
+from . import series, spans, stacks
 from .event import LOG
 from .logs import LONGEST, parse
 from .mapped import HEADER, TITLE, ends
@@ -67,7 +67,7 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
 
 def _stem(name: str) -> str:
     """Of ``raw/HOST.PID.log`` and what lies beside it the part before that."""
-    for suffix in (*LINES, spans.SUFFIX, spans.PACKED):
+    for suffix in (*LINES, spans.SUFFIX, spans.PACKED, stacks.SUFFIX):
         if name.endswith(suffix):
             return name[: -len(suffix)]
     return name[: -len(series.SUFFIX)].rpartition(".")[0]

@@ -1,0 +1,156 @@
+"""``inject run --sample``: stacks of the processes that train, and which region each belongs to."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from injector.analysis.summary import summarise
+from injector.cli import run as cli
+from injector.errors import UserError
+from injector.launch.command import split
+from injector.monitor import sampler
+from injector.report.terminal import render
+from injector.store.folder import open_run
+from injector.store.stacks import Frame, Stack, stacks
+
+ROOT = Path(__file__).parents[2]
+
+needs_py_spy = pytest.mark.skipif(sampler.find() is None, reason="py-spy is not installed")
+
+PROGRAM = """
+import os, signal, sys, time
+import injector
+
+def work(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+def inner():
+    work(0.006)  # inner
+
+@injector.region("decorated")
+def decorated():
+    work(0.006)  # decorated
+
+def evaluate():
+    with injector.region("forward", phase="eval"):
+        work(0.004)
+
+for turn in range(120):
+    with injector.region("step"):
+        with injector.region("block"):
+            inner()
+            pass  # block
+        decorated()
+        time.sleep(0.004)  # wait
+        work(0.006)  # other
+    evaluate()
+    if turn == 100 and "die" in sys.argv:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def start(folder: Path, *words: str, before: tuple[str, ...] = (), path: str = ""):
+    (folder / "train.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "injector", "run", "--sample", "--runs", str(folder / "runs")]
+    done = subprocess.run(
+        [*command, *before, "train.py", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path or os.environ["PATH"]},
+    )
+    runs = sorted((folder / "runs").glob("*/raw"))
+    return done, runs[-1].parent if runs else None
+
+
+def number_of(mark: str) -> int:
+    return next(n for n, text in enumerate(PROGRAM.splitlines(), 1) if text.endswith(f"# {mark}"))
+
+
+@needs_py_spy
+@pytest.mark.parametrize("words", [(), ("die",)])
+def test_each_stack_belongs_to_the_region_that_it_goes_through(tmp_path, words):
+    done, folder = start(tmp_path, *words)
+    assert done.returncode == (-signal.SIGKILL if words else 0), done.stderr
+    summary = summarise(open_run(str(folder)))
+    [loop] = summary.sampled
+    found = {each.region: each for each in loop.regions}
+    assert set(found) <= {"block", "decorated", "wait", "other"} and len(found) >= 3
+    lines = {region: {one.place.line for one in each.lines} for region, each in found.items()}
+    work = {n for n, text in enumerate(PROGRAM.splitlines(), 1) if "perf_counter" in text}
+    # The innermost line of the program says where it was, not the one that the region begins at.
+    assert work & lines["block"] and work & lines["decorated"]
+    assert lines["wait"] == {number_of("wait")}
+    assert number_of("block") not in set().union(*lines.values())
+    assert loop.samples == sum(each.samples for each in loop.regions) == loop.tree.samples
+    shares = {child.name for child in loop.tree.children}
+    assert shares == set(found)
+    text = render(summary)
+    assert "sampled stacks of train at train.py:" in text and "of its samples" in text
+    # The evaluation between the steps is in none of them.
+    assert not any("evaluate" in one.inner for each in loop.regions for one in each.lines)
+
+
+@needs_py_spy
+def test_a_report_elsewhere_is_the_same(tmp_path):
+    """Without the program's files what was asked of them stands in run.json."""
+    _, folder = start(tmp_path)
+    before = summarise(open_run(str(folder))).sampled
+    (tmp_path / "train.py").unlink()
+    assert summarise(open_run(str(folder))).sampled == before
+    (tmp_path / "train.py").write_text("\n" * 50)
+    assert summarise(open_run(str(folder))).sampled == before
+    assert json.loads((folder / "run.json").read_text())["sampling"]["rate"] == sampler.RATE
+
+
+def test_a_process_that_cannot_be_read_is_a_warning(tmp_path):
+    """py-spy may not read the memory of others: the program runs, and the report says why."""
+    fake = tmp_path / "bin" / "py-spy"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho 'Error: Permission Denied: try again' >&2\nexit 1\n")
+    fake.chmod(fake.stat().st_mode | stat.S_IEXEC)
+    done, folder = start(tmp_path, path=f"{fake.parent}:{os.environ['PATH']}")
+    assert done.returncode == 0
+    assert "was not sampled: py-spy: Permission Denied" in done.stderr
+    assert not list(folder.glob("raw/*.sampling"))
+
+
+def test_without_py_spy_nothing_is_run(monkeypatch):
+    monkeypatch.setattr(sampler, "find", lambda: None)
+    command = split(["--sample", "train.py"], lambda _: {})
+    with pytest.raises(UserError, match=r"--sample needs py-spy: pip install"):
+        cli._check_sampler(command)
+
+
+def test_lines_of_stacks_are_read_as_they_are_written(tmp_path):
+    file = tmp_path / "x.stacks"
+    file.write_text(
+        "thread (1): Main; my thread;<module> (/p/a b.py:4);f.<locals>.g (/p/c.py:7) 12\n"
+        "thread (1): Main 5\n"
+        "no number\n"
+        "\n"
+        "thread (2): x;h (<string>) 1\n"
+        "cut in the mid"
+    )
+    assert list(stacks(str(file))) == [
+        Stack(
+            (
+                Frame("<module>", "/p/a b.py", 4),
+                Frame("f.<locals>.g", "/p/c.py", 7),
+            ),
+            12,
+        ),
+        Stack((), 5),
+        Stack((Frame("h", "<string>", 0),), 1),
+    ]
