@@ -228,8 +228,16 @@ _OURS = (
 )
 
 
+_ROOMS = tuple(
+    f"{os.sep}injector{os.sep}{room}{os.sep}" for room in ("measure", "probe", "voirfiles")
+)
+"""Where our own frames come from in a run of another installation."""
+
+
 def _is_programs(frame: Frame) -> bool:
     if frame.file[:1] == "<" or frame.file.startswith(_OURS):
+        return False
+    if any(room in frame.file for room in _ROOMS):
         return False
     return origin(frame.file) == PROGRAM
 

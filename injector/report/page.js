@@ -421,12 +421,31 @@ function sortable(table) {
   });
 }
 
+// --- flame graphs ----------------------------------------------------------------------------------
+
+// The box that is clicked, and all around it, become as wide as the page; clicked again, they are as before.
+function flame(graph) {
+  let chosen = null;
+  graph.addEventListener("click", event => {
+    const box = event.target.closest(".box");
+    if (!box) return;
+    chosen = chosen === box || box === graph.firstElementChild ? null : box;
+    graph.classList.toggle("zoomed", chosen !== null);
+    for (const each of graph.querySelectorAll(".box")) {
+      const around = chosen !== null && each.contains(chosen);
+      each.classList.toggle("way", around);
+      each.classList.toggle("on", around || (chosen !== null && chosen.contains(each)));
+    }
+  });
+}
+
 // --- all of it -------------------------------------------------------------------------------------
 
 data.loops.forEach(steps);
 overTime();
 if (data.loops.length) timeline(document.getElementById("timeline"));
 document.querySelectorAll("table.sortable").forEach(sortable);
+document.querySelectorAll(".flame").forEach(flame);
 const tools = document.getElementById("tools");
 tools.hidden = !followers.length;
 tools.addEventListener("click", event => { const how = event.target.dataset.do; if (how) move(how); });

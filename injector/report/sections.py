@@ -273,11 +273,12 @@ def lines_of_program(found: Profile) -> Section:
 def _sampled(summary: Summary) -> Iterator[Section]:
     """Of each loop, where the host was in its steps."""
     for number, loop in enumerate(summary.sampled):
-        table = Table(
-            ("region", *sampled.HEADS), (TEXT, SHARE, SHARE, CODE), list(sampled.rows_of(loop))
-        )
-        title = f"Sampled stacks: {loop.task}"
-        yield Section(f"sampled{number}", title, tuple(sampled.sentences(summary, loop)), (table,))
+        rows = list(sampled.rows_of(loop))
+        heads = ("region", *sampled.HEADS)
+        # Rows of one region stay together: they are not sorted.
+        table = Table(heads, (TEXT, SHARE, SHARE, CODE), [*rows], (0,) * len(rows))
+        texts = tuple(sampled.sentences(summary, loop))
+        yield Section(f"sampled{number}", f"Sampled stacks: {loop.task}", texts, (table,))
 
 
 # --- the rest of the run ----------------------------------------------------------------------------

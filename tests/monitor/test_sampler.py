@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from injector.analysis.summary import summarise
+from injector.cli import main
 from injector.cli import run as cli
 from injector.errors import UserError
 from injector.launch.command import split
@@ -98,6 +99,8 @@ def test_each_stack_belongs_to_the_region_that_it_goes_through(tmp_path, words):
     assert shares == set(found)
     text = render(summary)
     assert "sampled stacks of train at train.py:" in text and "of its samples" in text
+    assert main(["report", str(folder), "-o", str(tmp_path / "x.html")]) == 0
+    assert 'class="flame"' in (tmp_path / "x.html").read_text()
     # The evaluation between the steps is in none of them.
     assert not any("evaluate" in one.inner for each in loop.regions for one in each.lines)
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from large_run import SLOW, write_large_run
 from spans import write_run
 
 from injector.analysis.charts import charts_of
+from injector.analysis.profile import LoopSamples, RegionSamples, SampledLine, StackNode
 from injector.analysis.summary import summarise
 from injector.cli import main
 from injector.report import page
@@ -195,6 +197,37 @@ def test_nothing_that_a_run_says_is_markup_or_code(browser, tmp_path):
         ">49<" not in target.read_text()
         and browser.ask("document.querySelector('h1').textContent") == EVIL
     )
+    assert browser.told("Runtime.exceptionThrown") == []
+
+
+def test_sampled_stacks_are_a_flame_graph(browser, tmp_path):
+    """Every box as wide as its samples; a click makes one as wide as the page, another one undoes that."""
+    folder = tmp_path / "run"
+    write_large_run(folder, 40, 2)
+    run = open_run(str(folder))
+    summary = summarise(run)
+    loop = summary.profile.loops[0]
+    leaf = StackNode(f"inner {EVIL}", 75)
+    tree = StackNode("step", 100, (StackNode("io", 75, (leaf,)), StackNode("backward", 20)))
+    line = SampledLine(replace(loop.place, text=EVIL), 75, EVIL)
+    regions = (
+        RegionSamples("io", 0.7, 75, (line, line)),
+        RegionSamples("backward", 0.2, 20, (line,)),
+    )
+    sampled = (LoopSamples(loop.task, loop.place, 100, 1, regions, tree),)
+    target = tmp_path / "x.html"
+    target.write_text(page.render(replace(summary, sampled=sampled, sampling=50), charts_of(run)))
+    opened(browser, target)
+    widths = "[...document.querySelectorAll('.flame .box')].map(each => each.offsetWidth)"
+    whole, io, inner, backward = browser.ask(widths)
+    assert io == inner == pytest.approx(0.75 * whole, abs=2)
+    assert backward == pytest.approx(0.2 * whole, abs=2)
+    click = "document.querySelectorAll('.flame button')[1].click(), 1"
+    browser.ask(click)
+    assert browser.ask(widths) == [whole, whole, pytest.approx(whole, abs=2), 0]
+    browser.ask(click)
+    assert browser.ask(widths) == [whole, io, inner, backward]
+    assert browser.ask("window.owned === undefined && !document.querySelector('main img')")
     assert browser.told("Runtime.exceptionThrown") == []
 
 
