@@ -10,11 +10,21 @@ from ._version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .errors import UserError
+    from .measure.program import artifact, metric, param
     from .measure.timer import Timer
     from .measure.user import region
     from .probe.stop import StopProgram
 
-__all__ = ["StopProgram", "Timer", "UserError", "__version__", "region"]
+__all__ = [
+    "StopProgram",
+    "Timer",
+    "UserError",
+    "__version__",
+    "artifact",
+    "metric",
+    "param",
+    "region",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -35,4 +45,8 @@ def __getattr__(name: str) -> object:
         from .measure.user import region
 
         return region
+    if name in ("artifact", "metric", "param"):
+        from .measure import program
+
+        return getattr(program, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -212,7 +212,8 @@ def test_nothing_that_runs_in_the_program_imports_torch():
 
 
 def test_the_public_names_are_these():
-    assert injector.__all__ == ["StopProgram", "Timer", "UserError", "__version__", "region"]
+    classes = ["StopProgram", "Timer", "UserError", "__version__"]
+    assert injector.__all__ == [*classes, "artifact", "metric", "param", "region"]
     assert injector.__all__ == sorted(injector.__all__)
     for name in injector.__all__:
         assert getattr(injector, name) is not None

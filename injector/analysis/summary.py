@@ -79,6 +79,10 @@ class Summary:
     timed_out: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
     """Properties that it was given, by ``--tag`` or a voirfile."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that the program told (``injector.param``)."""
+    artifacts: tuple[Mapping[str, Any], ...] = ()
+    """Files that it added (``injector.artifact``): ``name path size copied``."""
     limits: Mapping[str, Any] = field(default_factory=dict)
     """``stop``, ``skip``, ``timeout``, … as given."""
     processes: tuple[Mapping[str, Any], ...] = ()
@@ -155,6 +159,8 @@ def summarise(run: Run, keep: bool = False) -> Summary:
         problem=problem,
         timed_out=bool(info.get("timed_out")),
         tags=info.get("tags") or {},
+        params=info.get("params") or {},
+        artifacts=tuple(info.get("artifacts") or ()),
         limits=info.get("limits") or {},
         processes=tuple(info.get("processes") or ()),
         probes=tuple(info.get("probes") or ()),

@@ -160,6 +160,8 @@ def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
         info["exit"]["stopped_by"] = asker
     info.update(
         tags={**tally.tags, **info["tags"]},
+        params=tally.params,
+        artifacts=list(tally.artifacts.values()),
         stopped=info["stopped"] or bool(tally.stops),
         host=system["nodename"],
         python=main.get("python") or sys.version.split()[0],

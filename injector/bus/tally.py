@@ -26,6 +26,8 @@ class Tally:
         self.owners: dict[str, set[int]] = {}
         self.began: dict[str, set[int]] = {}
         self.tags: dict[str, str] = {}
+        self.params: dict[str, Any] = {}
+        self.artifacts: dict[str, dict[str, Any]] = {}
         self.stops: dict[int, dict[str, Any]] = {}
         """What was recorded of its stop, by process."""
         self.fired: dict[str, dict[int, int]] = {}
@@ -93,6 +95,12 @@ class Tally:
 
     def _tagged(self, process: int, data: dict[str, Any]) -> None:
         self.tags.update((key, str(value)) for key, value in data.items())
+
+    def _param(self, process: int, data: dict[str, Any]) -> None:
+        self.params.update(data)
+
+    def _artifact(self, process: int, data: dict[str, Any]) -> None:
+        self.artifacts[str(data.get("name"))] = data
 
     def _rank(self, process: int, data: dict[str, Any]) -> None:
         self.ranks[process] = data
@@ -260,6 +268,8 @@ _NOTES = {
     "auto-missed": Tally._auto_missed,
     "rank": Tally._rank,
     "tagged": Tally._tagged,
+    "param": Tally._param,
+    "artifact": Tally._artifact,
     "ahead": Tally._nothing,
     "site": Tally._nothing,
     "spans": Tally._nothing,

@@ -35,6 +35,7 @@ def work_of(run: Run, summary: Summary) -> dict[str, str]:
     return {
         **{name: str(value) for name, value in known.items() if value},
         **{f"tag {key}": str(value) for key, value in summary.tags.items()},
+        **{f"param {key}": str(value) for key, value in summary.params.items()},
         **{PACKAGE + name: str(version) for name, version in packages.items()},
     }
 

@@ -184,6 +184,7 @@ def params_of(summary: Summary) -> dict[str, str]:
     environment = summary.environment
     found: dict[str, object] = {
         **dict(_options(summary.command or ())),
+        **summary.params,
         **{f"injector.{key}": value for key, value in summary.limits.items()},
         "python": summary.python,
         "platform": environment.platform if environment else None,

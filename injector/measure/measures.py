@@ -11,7 +11,7 @@ from ..errors import UserError
 from ..probe import Point, points, stored_call
 from ..store.series import SeriesFile
 from . import loader as loaders
-from . import user
+from . import program, user
 from .late import Late
 from .late import number as single
 from .regions import Region, RegionHooks, Spans, ValueHooks
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     class Recorder(Protocol):
         """Where measurements go: the writer of this process."""
 
+        folder: str | None
         path: str | None
 
         def emit(self, event: str, data: object) -> None: ...
@@ -121,8 +122,13 @@ class Measures:
     """The measurements of one process."""
 
     def __init__(
-        self, ask: Ask, recorder: Recorder, failed: Callable[[BaseException], None]
+        self,
+        ask: Ask,
+        recorder: Recorder,
+        failed: Callable[[BaseException], None],
+        noted: Callable[[str, BaseException], None] | None = None,
     ) -> None:
+        """``noted(where, error)`` hears of what the program wanted to record, and could not."""
         self._ask = ask
         self._recorder = recorder
         self._failed = failed
@@ -130,8 +136,12 @@ class Measures:
         self._timed: dict[tuple[object, ...], int] = {}
         self.late = Late(self._write_late, recorder.lose, failed)
         self._regions = user.Recorder(self.spans)
+        self._metrics: dict[str, Store] = {}
         user.record(self._regions)
-        points.listen(silence=lambda: user.record(None))
+        program.record(
+            program.ProgramRecords(self._put, recorder.emit, recorder.folder, noted or _unnoted)
+        )
+        points.listen(silence=_forget)
 
     def value(
         self, where: Any, name: str | None, task: str | None, get: Callable[..., Any] | None = None
@@ -205,6 +215,13 @@ class Measures:
             )
         return site
 
+    def _put(self, name: str, value: Any) -> None:
+        """Record a value of the program's own."""
+        store = self._metrics.get(name)
+        if store is None:
+            store = self._metrics[name] = Store(name, self._recorder, self.late.keep)
+        store.put(value)
+
     def _write_late(self, series: str, t_ns: int, value: Any) -> None:
         self._recorder.emit_values(series, t_ns, value)
 
@@ -218,6 +235,16 @@ class Measures:
         """Record what was left on devices."""
         self.late.close()
         self.spans.marks.close()
+
+
+def _forget() -> None:
+    """From now on, nothing that the program tells is recorded."""
+    user.record(None)
+    program.record(None)
+
+
+def _unnoted(where: str, error: BaseException) -> None:
+    """Where nobody wants to hear of it."""
 
 
 class _Torch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import perf_counter_ns
 
 from . import device as devices
+from . import user
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class Timer:
     """Times what lies between ``start(key)`` and ``end(key)``, as often as that happens.
 
     With ``device=True`` it is the time of the device: of the work queued in between, known when the
-    device has done it. The device's times of a key are kept apart from the host's.
+    device has done it. The device's times of a key are kept apart from the host's. Under ``inject``, what
+    the host took is a span of the region ``key`` as well.
     """
 
     def __init__(self) -> None:
@@ -61,6 +63,7 @@ class Timer:
         begun = self._begun.pop((key, device))
         if not device:
             self.add(key, (now - begun) / 1e9)
+            user.span(key, begun, now)
         else:
             self._waiting.append((key, begun, now))
 

@@ -24,6 +24,7 @@ class PlannedProbe(NamedTuple):
 class _Nothing:
     """An engine and a record that do nothing."""
 
+    folder: str | None = None
     path: str | None = None
 
     def __init__(self) -> None:

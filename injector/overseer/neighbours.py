@@ -29,6 +29,7 @@ class Rewriter(Protocol):
 class EventWriter(Protocol):
     """What a session needs of the writer of this process."""
 
+    folder: str | None
     path: str | None
 
     def emit(self, event: str, data: object) -> None: ...

@@ -66,7 +66,10 @@ class Overseer:
         self._streams: list[Any] = []
         self._pacing: Pacing | None = None
         self._measures = Measures(
-            self._request, recorder, lambda error: self._stream_failed("ov.loader", error)
+            self._request,
+            recorder,
+            lambda error: self._stream_failed("ov.loader", error),
+            self._on_error,
         )
         self._waits = Waits(self._measures.spans, after_import)
 

@@ -11,7 +11,17 @@ from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
 from . import sampled, segments, training_loops, values
-from .text import LIMIT, bullets, clean, count, crop, duration, joined, labelled, wrapped
+from .text import (
+    LIMIT,
+    bullets,
+    clean,
+    count,
+    crop,
+    duration,
+    joined,
+    labelled,
+    wrapped,
+)
 
 _LISTED = 4
 """Hosts and devices named, at most."""
@@ -93,8 +103,23 @@ def _header(summary: Summary) -> list[str]:
 
 
 def _tags(summary: Summary) -> list[str]:
+    """Properties, settings and files, each kind on a line of its own."""
     tags = [f"{clean(key)}={clean(value)}" for key, value in summary.tags.items()]
-    return joined("  ", tags) if tags else []
+    params = [f"{clean(key)}={clean(value)}" for key, value in summary.params.items()]
+    return [
+        *(joined("  ", tags) if tags else []),
+        *(joined("  params  ", params) if params else []),
+        *(joined("  artifacts  ", artifacts(summary)) if summary.artifacts else []),
+    ]
+
+
+def artifacts(summary: Summary) -> list[str]:
+    """The files that the program added, and where those are that were too large to copy."""
+    return [
+        f"{clean(each['name'])} ({segments.size(each['size'])})"
+        + ("" if each["copied"] else f" at {clean(each['path'])}, not copied")
+        for each in summary.artifacts
+    ]
 
 
 def ending(summary: Summary) -> list[str]:

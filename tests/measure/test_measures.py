@@ -13,6 +13,8 @@ from injector.store import spans
 
 
 class Recorder:
+    folder = None
+
     def __init__(self):
         self.events = []
         self.lost = 0

@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch")
 
 
 class Recorder:
+    folder = None
+
     def __init__(self) -> None:
         self.values: list[Any] = []
 
