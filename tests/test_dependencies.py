@@ -18,7 +18,12 @@ else:
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PACKAGES = {"mlflow": "mlflow-skinny", "pynvml": "nvidia-ml-py", "yaml": "PyYAML"}
+PACKAGES = {
+    "mlflow": "mlflow-skinny",
+    "prometheus_client": "prometheus-client",
+    "pynvml": "nvidia-ml-py",
+    "yaml": "PyYAML",
+}
 """By what is imported, the package that brings it, where the names differ."""
 MET = {"torch", "jax"}
 """What a voirfile imports when the program has imported it, and never before."""
@@ -64,7 +69,16 @@ def named(requirements: list[str]) -> set[str]:
 CORE = named(PROJECT["dependencies"])
 EXTRAS = {
     name: named(PROJECT["optional-dependencies"][name])
-    for name in ("compare", "mlflow", "page", "perfetto", "query", "suite")
+    for name in (
+        "compare",
+        "mlflow",
+        "page",
+        "perfetto",
+        "prometheus",
+        "query",
+        "suite",
+        "tensorboard",
+    )
 }
 OPTIONAL = set().union(*EXTRAS.values())
 

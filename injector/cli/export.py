@@ -30,9 +30,11 @@ from .report import maker
 TRACKERS = {
     "mlflow": "properties, figures and series, and the page as an artifact",
     "perfetto": "a trace of steps, regions, ranks, devices and hosts",
+    "prometheus": "figures as its text, or to its Pushgateway",
+    "tensorboard": "series and parameters as event files",
 }
 """By the name of its module and of its extra, what each is given."""
-SERVED = frozenset({"mlflow", "otel"})
+SERVED = frozenset({"mlflow", "otel", "prometheus"})
 """Those that have an address."""
 
 

@@ -127,12 +127,15 @@ def missing_library(error: ImportError, extra: str) -> UserError:
     )
 
 
-def file_of(content: Content, target: Target, suffix: str) -> str:
-    """The file that ``content`` is written to: a file of its own for each run of a suite."""
-    name = clean(content.name).replace("/", "_").replace(" ", "_") + suffix
+def file_of(content: Content, target: Target, suffix: str, folder: str = "") -> str:
+    """The file, or folder, that ``content`` is written to: one for each run of a suite, in a folder.
+
+    Where none is named it lies in ``folder``. Raises OSError.
+    """
+    name = re.sub(r"[/ ]+", "_", clean(content.name)) + suffix
     if target.suite is None:
-        return target.output or name
-    folder = target.output or clean(target.suite)
+        return target.output or os.path.join(folder, name)
+    folder = target.output or os.path.join(folder, clean(target.suite))
     os.makedirs(folder, exist_ok=True)
     return os.path.join(folder, name)
 
