@@ -42,6 +42,7 @@ class _Line:
         place = site["place"]
         self.file: str = place["file"]
         self.line: int = place["line"]
+        self.function: str = place["function"]
         self.text: str = place["text"]
         self.region: str = site["region"]
         self.phase: str | None = site["phase"]
@@ -76,17 +77,27 @@ class HandmadeBatches:
         models = [each for each in self._lines if each.region == "forward"]
         fetches = [each for each in self._lines if each.region == "io"]
         for model in [each for each in models if each.phase == "train"]:
-            if origin(model.file) != PROGRAM:
+            if origin(model.file) != PROGRAM or self._is_fetched(model):
                 continue
             for begin in (model, update):
                 made = batches.making(begin, model, models)
-                if (
-                    made is not None
-                    and not batches.is_fed(begin, made.lines, fetches)
-                    and not self._is_named(model.file, made.lines)
-                ):
+                if made is None or not (made.functions or made.others):
+                    continue
+                fed = batches.is_fed(begin, made.lines, fetches)
+                if not fed and not self._is_named(model.file, made.lines):
                     self._tell_all(model.file, made)
+                break
         batches.forget()
+
+    def _is_fetched(self, model: _Line) -> bool:
+        """Whether a loader is read before the call in its function: the usual loop, whose file need not be
+        parsed."""
+        return any(
+            each.region == "io"
+            and (each.file, each.function) == (model.file, model.function)
+            and each.line <= model.line
+            for each in self._lines
+        )
 
     def _is_named(self, file: str, lines: tuple[int, ...]) -> bool:
         """Whether something is known of these lines: a voirfile says what they are."""
@@ -160,14 +171,15 @@ def _is_from(module: ModuleType, file: str) -> bool:
 def _resolved(start: ModuleType | FunctionType, path: list[str]) -> FunctionType | None:
     """The function of the program at ``path`` in a module, or in that of a function. No code of the
     program runs: attributes are looked up where they are stored."""
-    scope = start.__globals__ if isinstance(start, FunctionType) else vars(start)
+    scope = start.__globals__ if type(start) is FunctionType else vars(start)
     found: Any = scope.get(path[0])
     for name in path[1:]:
         found = _attribute(found, name)
-    function = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
-    while isinstance(function, FunctionType) and "__wrapped__" in vars(function):
+    # Not isinstance: it asks the object for its class, and that may be the program's code.
+    function = found.__func__ if type(found) in (staticmethod, classmethod) else found
+    while type(function) is FunctionType and "__wrapped__" in vars(function):
         function = vars(function)["__wrapped__"]
-    if not isinstance(function, FunctionType):
+    if type(function) is not FunctionType:
         return None
     file = function.__code__.co_filename
     return function if file[:1] != "<" and origin(os.path.abspath(file)) == PROGRAM else None
@@ -176,7 +188,8 @@ def _resolved(start: ModuleType | FunctionType, path: list[str]) -> FunctionType
 def _attribute(holder: object, name: str) -> Any:
     if type(holder) is ModuleType:
         return vars(holder).get(name)
-    for base in (holder if isinstance(holder, type) else type(holder)).__mro__:
+    kind: Any = holder if issubclass(type(holder), type) else type(holder)
+    for base in type.mro(kind):
         if name in vars(base):
             return vars(base)[name]
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _frozen_importlib_external
 import _thread
 import sys
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from .module_source import Compiler, ModuleSource
@@ -56,9 +56,9 @@ def _repeats(source: ModuleSource, code: CodeType | None) -> bool:
 def _some_code(namespace: Namespace, filename: str) -> CodeType | None:
     """The code of some function that a loaded module defines."""
     for value in list(namespace.values()):
-        code = getattr(value, "__code__", None)
-        if isinstance(code, CodeType) and code.co_filename == filename:
-            return code
+        # Nothing is asked of other objects, whose attributes may be code of the program.
+        if type(value) is FunctionType and value.__code__.co_filename == filename:
+            return value.__code__
     return None
 
 

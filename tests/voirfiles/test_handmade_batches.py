@@ -333,3 +333,37 @@ def test_evaluations_before_and_after_the_function_is_known_are_one(run, tmp_pat
     [place] = lines_with(EVALUATION, "# evaluation")
     assert evaluation.place.line == place
     assert (evaluation.passes, evaluation.batches, evaluation.items) == (3, 18, 54)
+
+
+LISTENING = """
+import torch
+from torch import nn
+
+
+class Listening:
+    @property
+    def __class__(self):
+        print("asked")
+        return super().__class__
+
+    def __getattr__(self, name):
+        print("asked for", name)
+        raise AttributeError(name)
+
+    def draw(self, n):
+        return torch.randn(n, 4)
+
+
+source, model = Listening(), nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(3):
+    x = source.draw(3)
+    model(x).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_no_code_of_the_program_runs_to_find_them(run):
+    done = run(LISTENING)
+    assert done.out == ""
+    assert len(done.only.named("io")) == 2
