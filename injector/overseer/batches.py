@@ -63,8 +63,9 @@ class HandmadeBatches:
             return
         line = _Line(site)
         self._lines.append(line)
-        if line.region in TRAINING:
-            self._looks += 1
+        # Later loops may update in the same lines as the first: then the call of a model is what is new.
+        if line.region in TRAINING or (line.region == "forward" and self._looks):
+            self._looks += line.region in TRAINING
             with UncountedAllocations():
                 self._look(line)
         if self._looks >= MOST:
@@ -118,6 +119,8 @@ class HandmadeBatches:
         key = (code.co_filename, code.co_firstlineno)
         if key in self._known or code.co_flags & _GENERATES or not self._only_makes(function):
             return
+        if _may_be_compiled(function.__name__):
+            return  # another code of it would have Dynamo compile once more
         self._known.add(key)
         self._found(function)
 
@@ -138,6 +141,31 @@ class HandmadeBatches:
         first, last = _span(function.__code__)
         file = os.path.abspath(function.__code__.co_filename)
         return (each for each in self._lines if each.file == file and first <= each.line <= last)
+
+
+def _may_be_compiled(name: str) -> bool:
+    """Whether what torch.compile was given, or what that calls as far as names tell, calls a ``name``."""
+    dynamo = sys.modules.get("torch._dynamo.convert_frame")
+    if dynamo is None:
+        return False
+    try:
+        references = list(vars(dynamo)["input_codes"].seen)
+        codes = [code for each in references if type(code := each()) is CodeType]
+    except (KeyError, AttributeError, TypeError):
+        return True  # another version: who knows
+    codes = [each for each in codes if origin(os.path.abspath(each.co_filename)) == PROGRAM]
+    todo = [inner for each in codes for inner in _codes(each)]
+    seen = set(todo)
+    while todo and len(seen) <= MOST_CALLED:
+        code = todo.pop()
+        if name in code.co_names:
+            return True
+        for module in _modules(os.path.abspath(code.co_filename)):
+            found = [_resolved(module, [each]) for each in code.co_names]
+            new = {c for each in found if each is not None for c in _codes(each.__code__)} - seen
+            seen |= new
+            todo += new
+    return bool(todo)
 
 
 def _called(function: FunctionType) -> Iterator[FunctionType | None]:

@@ -367,3 +367,61 @@ def test_no_code_of_the_program_runs_to_find_them(run):
     done = run(LISTENING)
     assert done.out == ""
     assert len(done.only.named("io")) == 2
+
+
+COMPILED = """
+import torch
+from torch import nn
+
+graphs = [0]
+
+
+def backend(graph, inputs):
+    graphs[0] += 1
+    return graph
+
+
+def rows(n):
+    return torch.ones(n, 4)
+
+
+def get_batch(n):
+    return rows(n) * 2
+
+
+def another(n):
+    return torch.randn(n, 4)
+
+
+def trained(loss):
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def inside(x):
+    return model(get_batch(3) + x).sum()
+
+
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+whole = torch.compile(inside, backend=backend)
+for _ in range(3):
+    trained(whole(torch.ones(3, 4)))
+for _ in range(3):
+    x = get_batch(3)  # not hooked
+    y = rows(3)  # not hooked
+    z = another(3)  # io
+    trained(model(x + y + z).sum())
+for _ in range(3):
+    trained(whole(torch.ones(3, 4)))
+print(graphs, torch._dynamo.utils.counters["stats"]["unique_graphs"])
+"""
+
+
+def test_what_a_graph_was_made_of_stays_as_it_is(run):
+    """Another code of a function that is inlined in a graph would have it compiled once more."""
+    done = run(COMPILED)
+    assert done.out == "[1] 1\n"
+    [line] = lines_with(COMPILED, "# io")
+    assert [span.line for span in done.only.named("io")] == [line, line]
