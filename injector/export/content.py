@@ -167,7 +167,7 @@ def tags_of(summary: Summary, labels: Mapping[str, str]) -> dict[str, str]:
     git = summary.environment.git if summary.environment else {}
     said = summary.profile.verdict.sentence if summary.profile else None
     own = {
-        "command": " ".join(summary.command or ()) or None,
+        "command": " ".join(_without_secrets(summary.command or ())) or None,
         "host": summary.host,
         "exit": ended.get("signal") or ended.get("code"),
         "stopped": "true" if summary.stopped else None,
@@ -221,6 +221,19 @@ def _options(command: Sequence[str]) -> Iterator[tuple[str, str]]:
             continue
         if re.fullmatch(r"[A-Za-z_][\w.\-]*", key) and not SECRET.search(key):
             yield key, value
+
+
+def _without_secrets(command: Sequence[str]) -> Iterator[str]:
+    """The words of ``command``, with ``***`` for the value of an option that looks secret."""
+    hidden = False
+    for word in command:
+        key, equals, _ = word.partition("=")
+        secret = bool(SECRET.search(key)) and (bool(equals) or word.startswith("-"))
+        if hidden and not word.startswith("-"):
+            yield "***"
+        else:
+            yield f"{key}=***" if secret and equals else word
+        hidden = secret and not equals
 
 
 def _is_number(word: str) -> bool:

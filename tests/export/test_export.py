@@ -41,6 +41,7 @@ def test_what_a_run_is_found_by(runs):
     assert content.tags["injector.exit"] == "0"
     assert content.params["lr"] == "0.1"
     assert "k" not in content.params.values()  # what looks secret stays here
+    assert content.tags["injector.command"].endswith("train.py --lr 0.1 --api-key=***")
     assert content.figures["train/steps"].value == 10
     assert content.figures["train/throughput"].unit == "items/s"
 
