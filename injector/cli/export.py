@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib import import_module
 
 from ..analysis.summary import summarise
 from ..errors import UserError
 from ..export import content
-from ..export.content import Content, Target
+from ..export.content import Content, Target, without_secrets
 from ..store.folder import Run, open_run
 from .ending import failed
 from .opened import (
@@ -116,8 +117,10 @@ class _Contents:
     def _content(self, run: Run, labels: Mapping[str, str]) -> Content:
         summary = summarise(run)
         pages = {}
+        # The page goes where others read it.
+        shown = replace(summary, command=tuple(without_secrets(summary.command or ())))
         try:
-            pages["report.html"] = maker(run, summary, "html")
+            pages["report.html"] = maker(run, shown, "html")
         except UserError as error:  # the libraries of the page are an extra of their own
             print(f"inject: without the page: {error}", file=sys.stderr)
         return Content(run, summary, labels, self.points, pages)

@@ -167,7 +167,7 @@ def tags_of(summary: Summary, labels: Mapping[str, str]) -> dict[str, str]:
     git = summary.environment.git if summary.environment else {}
     said = summary.profile.verdict.sentence if summary.profile else None
     own = {
-        "command": " ".join(_without_secrets(summary.command or ())) or None,
+        "command": " ".join(without_secrets(summary.command or ())) or None,
         "host": summary.host,
         "exit": ended.get("signal") or ended.get("code"),
         "stopped": "true" if summary.stopped else None,
@@ -187,7 +187,7 @@ def params_of(summary: Summary) -> dict[str, str]:
     environment = summary.environment
     found: dict[str, object] = {
         **dict(_options(summary.command or ())),
-        **summary.params,
+        **{key: text for key, text in summary.params.items() if not SECRET.search(key)},
         **{f"injector.{key}": value for key, value in summary.limits.items()},
         "python": summary.python,
         "platform": environment.platform if environment else None,
@@ -223,7 +223,7 @@ def _options(command: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def _without_secrets(command: Sequence[str]) -> Iterator[str]:
+def without_secrets(command: Sequence[str]) -> Iterator[str]:
     """The words of ``command``, with ``***`` for the value of an option that looks secret."""
     hidden = False
     for word in command:

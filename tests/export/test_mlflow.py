@@ -37,7 +37,8 @@ def check(client, run, tmp_path):
     assert run.info.start_time < history[0].timestamp < run.info.end_time
     page = client.download_artifacts(run.info.run_id, "report.html", str(tmp_path))
     with open(page, encoding="utf-8") as file:
-        assert "<html" in file.read()
+        text = file.read()
+    assert "<html" in text and "--api-key=***" in text and "--api-key=k" not in text
 
 
 @pytest.fixture(scope="module")
