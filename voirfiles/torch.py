@@ -57,7 +57,7 @@ def instrument_loaders(ov: Any) -> None:
 
 def instrument_batches(ov: Any) -> None:
     """``io``: the functions of the program that make the batches of a loop without a loader."""
-    ov.handmade(
+    ov.batch_functions(
         lambda function: ov.region(function, "io", what=function.__name__, outermost="batches")
     )
 

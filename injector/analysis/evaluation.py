@@ -160,9 +160,8 @@ def _of_stream(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -> _
     found = _iteration_atoms(
         marks, stream.rows[kept], stream.start[kept], close[kept], stream.begin[kept], end[kept]
     )
-    if (
-        stream.by_hand
-    ):  # no loop is there: it is known by the call of the model, as without this region
+    if stream.by_hand:
+        # No loop is there: the pass is known by the call of the model, as where nothing says io.
         found.site = track.site[row[kept]].astype(np.int64)
     return found
 

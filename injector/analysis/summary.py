@@ -136,46 +136,43 @@ def summarise(run: Run, keep: bool = False) -> Summary:
             info["sampling"] = sampling
         if keep:
             write_info(run.path, {key: value for key, value in info.items() if key != "schema"})
-    automatic = info.get("automatic")
     return Summary(
         missing=said_first(run),
         run=run.path,
-        name=info.get("name"),
-        command=info.get("command"),
-        started=info.get("started"),
-        ended=info.get("ended"),
-        duration=info.get("duration"),
-        exit=info.get("exit"),
-        stopped=info.get("stopped"),
-        host=info.get("host"),
-        python=info.get("python"),
         profile=profile,
         broken=broken,
         machines=tuple(seen),
         summary=events,
-        warnings=tuple(info.get("warnings") or ()),
-        foreign=not info,
         incomplete=bool(missing_of(run)),
         problem=problem,
-        timed_out=bool(info.get("timed_out")),
-        tags=info.get("tags") or {},
-        params=info.get("params") or {},
-        artifacts=tuple(info.get("artifacts") or ()),
-        limits=info.get("limits") or {},
-        processes=tuple(info.get("processes") or ()),
-        probes=tuple(info.get("probes") or ()),
-        misses=tuple(info.get("misses") or ()),
-        voirfiles=tuple(info.get("voirfiles") or ()),
-        automatic=None if automatic is None else tuple(automatic),
         sampled=sampled,
         sampling=int(sampling.get("rate") or 0),
-        environment=Environment(
+        **_facts(info),
+    )
+
+
+_PLAIN = ("name", "command", "started", "ended", "duration", "exit", "stopped", "host", "python")
+_LISTS = ("warnings", "artifacts", "processes", "probes", "misses", "voirfiles")
+_MAPPINGS = ("tags", "params", "limits")
+
+
+def _facts(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What of ``run.json`` a :class:`Summary` has under the same names, and what follows from it alone."""
+    automatic = info.get("automatic")
+    return {
+        **{key: info.get(key) for key in _PLAIN},
+        **{key: tuple(info.get(key) or ()) for key in _LISTS},
+        **{key: info.get(key) or {} for key in _MAPPINGS},
+        "foreign": not info,
+        "timed_out": bool(info.get("timed_out")),
+        "automatic": None if automatic is None else tuple(automatic),
+        "environment": Environment(
             str(info.get("platform") or ""),
             info.get("cpu") or {},
             info.get("git") or {},
             info.get("packages") or {},
         ),
-    )
+    }
 
 
 def has_spans(folder: str) -> bool:
@@ -210,7 +207,7 @@ def _sampled(
     """What stacks tell of its loops, and ``sampling`` for run.json."""
     if profile is None or not run.info.get("sampling"):
         return (), {}
-    from .stacks import sampled_loops
+    from .stack_regions import sampled_loops
 
     return sampled_loops(run, profile.loops)
 

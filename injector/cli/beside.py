@@ -32,18 +32,18 @@ class Beside:
         self._sampler = self._new_sampler() if "--sample" in command.flags else None
 
     def _new_sampler(self) -> Sampler | None:
-        from injector.monitor.sampler import Sampler, find
+        from injector.monitor.sampler import Sampler
 
-        command = find()
-        if command is None or self._folder is None:
-            return None
-        return Sampler(command, self._folder, self.apart)
+        return None if self._folder is None else Sampler(self._folder, self.apart)
 
     def later(self) -> list[tuple[float, Callable[[], object]]]:
         """What is to be done while the program runs, after so many seconds."""
-        from injector.monitor.sampler import PERIOD
+        return [] if self._sampler is None else [(self._sampler.period, self._sampler.look)]
 
-        return [] if self._sampler is None else [(PERIOD, self._sampler.look)]
+    @property
+    def sampling(self) -> int:
+        """How often a second stacks of the program are sampled; 0 for never."""
+        return 0 if self._sampler is None else self._sampler.rate
 
     def start(self, pid: int) -> None:
         """The program's main process is ``pid``."""

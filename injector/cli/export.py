@@ -13,7 +13,7 @@ from importlib import import_module
 from ..analysis.summary import summarise
 from ..errors import UserError
 from ..export import content
-from ..export.content import Content, Target, without_secrets
+from ..export.content import Content, Destination, without_secrets
 from ..store.folder import Run, open_run
 from .ending import failed
 from .opened import (
@@ -35,7 +35,7 @@ TRACKERS = {
     "tensorboard": "series and parameters as event files",
 }
 """By the name of its module and of its extra, what each is given."""
-SERVED = frozenset({"mlflow", "otel", "prometheus"})
+SERVED = frozenset({"mlflow", "prometheus"})
 """Those that have an address."""
 
 
@@ -84,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
         path = located(options.run, options)
         module = import_module(f"injector.export.{options.to}")
         name = os.path.basename(path.rstrip("/")) if is_suite(path) else None
-        target = Target(options.output, options.uri, options.project, name)
+        target = Destination(options.output, options.uri, options.project, name)
         contents = _Contents(path, options.points)
         for sentence in module.export(contents, target):
             print(sentence)

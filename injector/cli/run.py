@@ -44,7 +44,10 @@ def main(words: list[str]) -> int:
         if not command.kind:
             raise UserError("nothing to run: name a script, `-m MODULE` or a command")
         _check_lock(command)
-        _check_sampler(command)
+        if "--sample" in command.flags:
+            from injector.monitor.sampler import py_spy
+
+            py_spy()
         voirfiles, problems = _usable(command)
         if command.kind == "script" and not os.path.exists(command.target):
             _check_command(command.target)
@@ -70,15 +73,6 @@ def _check_lock(command: Command) -> None:
             "global interpreter lock, which guards what probes share between threads: set PYTHON_GIL=1 "
             "for the run, or use the ordinary build of Python"
         )
-
-
-def _check_sampler(command: Command) -> None:
-    """Raise UserError where stacks are to be sampled, and cannot be."""
-    if "--sample" in command.flags:
-        from injector.monitor.sampler import EXTRA, find
-
-        if find() is None:
-            raise UserError(f"--sample needs py-spy: pip install '{EXTRA}'")
 
 
 def _check_command(word: str) -> None:
@@ -128,6 +122,7 @@ class _Run:
         self.problems = [*place.problems, *problems]
         self.quiet = "--quiet" in command.flags
         self.git: Mapping[str, Any] | None = None
+        self.sampling = 0
         self.apart = False
         """Whether what we print stands apart from what the program printed."""
         foreign = foreign_package()
@@ -166,7 +161,7 @@ class _Run:
                 path, argv, environ, beside.start, limits, beside.apart, later, inbox
             )
         finally:
-            self.git = beside.end()
+            self.git, self.sampling = beside.end(), beside.sampling
 
     def limits(self) -> supervisor.Limits:
         given = self.command.limits
@@ -242,7 +237,6 @@ class _Run:
             return True
         from injector.bus.collector import collect
         from injector.bus.tally import HARMLESS
-        from injector.monitor.sampler import RATE
 
         kinds = {"module": "module", "function": "module", "command": "command"}
         command = self.command
@@ -259,7 +253,7 @@ class _Run:
             remarks=[*command.notes, *self.unnamed_loop(folder)],
             tags=command.tags,
             git=self.git,
-            sampling=RATE if "--sample" in command.flags else 0,
+            sampling=self.sampling,
             limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
             timed_out=ended.timed_out,
             stopped=ended.stopped,

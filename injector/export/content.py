@@ -34,6 +34,7 @@ EARLY = 2e-6
 """Seconds after the begin of a step in which a value still is of the step before: unix time as a float is as
 exact as a quarter of a microsecond, and what a step made may be known between it and the next.
 """
+NEGATIVE = re.compile(r"-\.?\d")
 SECRET = re.compile(r"(?i)(passw|secret|token|api.?key|credential)")
 
 
@@ -106,17 +107,16 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Target:
+class Destination:
     """Where the runs go to, as the command line says it."""
 
     output: str | None = None
     """File or folder; of a suite always a folder."""
     uri: str | None = None
     project: str | None = None
-    """MLflow's experiment, the project of Weights & Biases."""
+    """MLflow's experiment."""
     suite: str | None = None
     """The name of the suite whose runs these are."""
-    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 def missing_library(error: ImportError, extra: str) -> UserError:
@@ -127,7 +127,7 @@ def missing_library(error: ImportError, extra: str) -> UserError:
     )
 
 
-def file_of(content: Content, target: Target, suffix: str, folder: str = "") -> str:
+def file_of(content: Content, target: Destination, suffix: str, folder: str = "") -> str:
     """The file, or folder, that ``content`` is written to: one for each run of a suite, in a folder.
 
     Where none is named it lies in ``folder``. Raises OSError.
@@ -216,7 +216,7 @@ def _options(command: Sequence[str]) -> Iterator[tuple[str, str]]:
         key, equals, value = word.lstrip("-").partition("=")
         if word.startswith("-") and not equals:
             after = words[at + 1] if at + 1 < len(words) else "-"
-            value = "true" if after.startswith("-") and not _is_number(after) else after
+            value = "true" if after.startswith("-") and not NEGATIVE.match(after) else after
         elif not equals:
             continue
         if re.fullmatch(r"[A-Za-z_][\w.\-]*", key) and not SECRET.search(key):
@@ -234,14 +234,6 @@ def without_secrets(command: Sequence[str]) -> Iterator[str]:
         else:
             yield f"{key}=***" if secret and equals else word
         hidden = secret and not equals
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 # --- figures --------------------------------------------------------------------------------------

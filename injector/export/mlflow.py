@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ..errors import UserError
-from .content import Content, Target, clean, missing_library
+from .content import Content, Destination, clean, missing_library
 
 EXPERIMENT = "injector"
 METRICS, PARAMS, TAGS = 1000, 100, 100
@@ -23,9 +23,9 @@ LONGEST_PARAM, LONGEST_TAG = 6000, 8000
 Item = TypeVar("Item")
 
 
-def export(contents: Iterable[Content], target: Target) -> Iterator[str]:
+def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
     """Make a run of each; the sentences that say which. Raises UserError."""
-    store = Store(target.uri, target.project)
+    store = MlflowStore(target.uri, target.project)
     parent = None
     for content in contents:
         with store.failing():
@@ -42,7 +42,7 @@ def export(contents: Iterable[Content], target: Target) -> Iterator[str]:
         yield f"{target.suite}: run {parent}, which holds these"
 
 
-class Store:
+class MlflowStore:
     """An experiment in MLflow's store or server. Raises UserError where it cannot be had."""
 
     def __init__(self, uri: str | None, project: str | None) -> None:
@@ -127,13 +127,6 @@ class Store:
         """Log them, so many in each request."""
         for some in _parts(metrics, METRICS):
             self.client.log_batch(run, metrics=some)
-
-    def log_values(self, run: str, values: Mapping[str, float], time: float, step: int) -> None:
-        """Log ``values`` of one moment, unix seconds."""
-        self.log(
-            run,
-            (self._metric(name, each, round(time * 1000), step) for name, each in values.items()),
-        )
 
 
 def tags_of(content: Content) -> dict[str, str]:

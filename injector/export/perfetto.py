@@ -22,7 +22,7 @@ from ..analysis.tracks import Track, split
 from ..analysis.wording import rank_name
 from ..store.folder import Run
 from ..store.place import replace_file
-from .content import Content, Series, Target, file_of, missing_library, samples_of, values_of
+from .content import Content, Destination, Series, file_of, missing_library, samples_of, values_of
 
 Rows = npt.NDArray[np.uint8]
 TIME, NAME, PLACE, COUNT = (1 << 62) + 5, (1 << 20) + 77, (1 << 20) + 78, (1 << 34) + 79
@@ -33,7 +33,7 @@ CLEARED, NEEDED = 1, 2
 """Flags of a packet: names are numbered anew from here; those of before are needed."""
 
 
-def export(contents: Iterable[Content], target: Target) -> Iterator[str]:
+def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
     """Write each run to a file; the sentences that say where. Raises UserError, OSError."""
     try:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
@@ -207,19 +207,17 @@ def _varint(number: int) -> bytes:
 # --- what a run has -------------------------------------------------------------------------------
 
 
-def write_run(trace: Trace, run: Run) -> dict[int, int]:
-    """Put all of ``run`` into ``trace``; by index of its processes their tracks. Raises OSError."""
-    processes: dict[int, int] = {}
+def write_run(trace: Trace, run: Run) -> None:
+    """Put all of ``run`` into ``trace``. Raises OSError."""
     pids: set[int] = set()
     for source in sources(run):
         pid = source.pid if source.pid and source.pid not in pids else (1 << 30) + source.index
         pids.add(pid)  # on two machines, or one after the other, two processes may have the same
         name = f"{rank_name(source.rank, source.pid)} on {source.host}"
-        processes[source.index] = trace.track(name, pid=pid)
+        process = trace.track(name, pid=pid)
         if source.has_spans():
-            _write_spans(trace, source, processes[source.index])
+            _write_spans(trace, source, process)
     _write_series(trace, chain(values_of(run, ()), samples_of(run)))
-    return processes
 
 
 def _write_spans(trace: Trace, source: RecordedProcess, process: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..store.place import replace_file
-from .content import Content, Target, missing_library
+from .content import Content, Destination, missing_library
 
 UNITS = {
     "s": "seconds",
@@ -27,7 +27,7 @@ UNITS = {
 JOB = "injector"
 
 
-def export(contents: Iterable[Content], target: Target) -> Iterator[str]:
+def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
     """Write or send the figures of all runs; the sentence that says where. Raises UserError, OSError."""
     try:
         from prometheus_client import CollectorRegistry, Gauge, generate_latest, push_to_gateway

@@ -8,14 +8,14 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .content import Content, Target, file_of, missing_library
+from .content import Content, Destination, file_of, missing_library
 
 SUFFIX = ".injector"
 """Of event files that are ours: those of an earlier export are replaced."""
 FOLDER = "tensorboard"
 
 
-def export(contents: Iterable[Content], target: Target) -> Iterator[str]:
+def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
     """Write each run into a folder of its own; the sentences that say where. Raises UserError, OSError."""
     try:
         from tensorboard.compat.proto import event_pb2, summary_pb2

@@ -126,9 +126,9 @@ class Measures:
         ask: Ask,
         recorder: Recorder,
         failed: Callable[[BaseException], None],
-        noted: Callable[[str, BaseException], None] | None = None,
+        on_error: Callable[[str, BaseException], None],
     ) -> None:
-        """``noted(where, error)`` hears of what the program wanted to record, and could not."""
+        """``on_error(where, error)`` is called for what the program itself could not record."""
         self._ask = ask
         self._recorder = recorder
         self._failed = failed
@@ -138,9 +138,7 @@ class Measures:
         self._regions = user.Recorder(self.spans)
         self._metrics: dict[str, Store] = {}
         user.record(self._regions)
-        program.record(
-            program.ProgramRecords(self._put, recorder.emit, recorder.folder, noted or _unnoted)
-        )
+        program.record(program.ProgramRecords(self._put, recorder.emit, recorder.folder, on_error))
         points.listen(silence=_forget)
 
     def value(
@@ -241,10 +239,6 @@ def _forget() -> None:
     """From now on, nothing that the program tells is recorded."""
     user.record(None)
     program.record(None)
-
-
-def _unnoted(where: str, error: BaseException) -> None:
-    """Where nobody wants to hear of it."""
 
 
 class _Torch:

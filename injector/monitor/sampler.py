@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 
+from ..errors import UserError
 from ..store.stacks import SUFFIX
 
 RATE = 50
@@ -19,13 +20,15 @@ TRIES = 3
 """A process may be just where it cannot be read."""
 PATIENCE = 10.0
 """Seconds for the last samples to be written, once the program has ended."""
-EXTRA = "overlay-injector[sample]"
 
 
-def find() -> str | None:
-    """The command py-spy: of the path, else of this Python's environment."""
+def py_spy() -> str:
+    """The command py-spy: of the path, else of this Python's environment. Raises UserError without one."""
     beside = os.path.dirname(sys.executable)
-    return shutil.which("py-spy") or shutil.which("py-spy", path=beside)
+    found = shutil.which("py-spy") or shutil.which("py-spy", path=beside)
+    if found is None:
+        raise UserError("--sample needs py-spy: pip install 'overlay-injector[sample]'")
+    return found
 
 
 class Sampler:
@@ -34,8 +37,11 @@ class Sampler:
     Its processes are added to ``apart`` while they run, whose owner waits for them and takes them out.
     """
 
-    def __init__(self, command: str, folder: str, apart: set[int]) -> None:
-        self._command = command
+    rate, period = RATE, PERIOD
+
+    def __init__(self, folder: str, apart: set[int]) -> None:
+        """Raises UserError where there is no py-spy."""
+        self._command = py_spy()
         self._raw = os.path.join(folder, "raw")
         self._apart = apart
         host = re.escape(os.uname().nodename.replace("/", "_") or "localhost")

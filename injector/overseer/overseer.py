@@ -340,17 +340,17 @@ class Overseer:
         if epochs is not None or steps is not None:
             self._emit("ahead", {"epochs": epochs, "steps": steps})
 
-    def handmade(self, found: Callable[[Any], Any]) -> None:
+    def batch_functions(self, found: Callable[[Any], Any]) -> None:
         """Call ``found(function)`` with each function of the program that makes the batches of a loop which
         no loader drives, from its first backward on."""
-        from .batches import HandmadeBatches
+        from .batch_functions import BatchFunctions
 
         def guarded(function: Any) -> None:
-            self._guarded("ov.handmade", lambda: found(function))
+            self._guarded("ov.batch_functions", lambda: found(function))
 
-        batches = HandmadeBatches(guarded)
+        batches = BatchFunctions(guarded)
         self._measures.spans.sites.on_site.append(
-            lambda site: self._guarded("ov.handmade", lambda: batches.note(site))
+            lambda site: self._guarded("ov.batch_functions", lambda: batches.note(site))
         )
 
     def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:

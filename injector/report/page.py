@@ -20,7 +20,7 @@ from .._version import __version__
 from ..analysis.charts import Charts
 from ..analysis.summary import Summary, plain
 from ..errors import UserError
-from . import sections
+from . import sections, terminal
 from .text import clean, percent
 
 MISSING = "a page needs jinja2 and uPlot: pip install 'overlay-injector[page]'"
@@ -61,6 +61,7 @@ def render(summary: Summary, charts: Charts) -> str:
         sentence=sentence,
         below=below,
         tiles=sections.tiles(summary),
+        artifacts=terminal.artifacts(summary),
         sections=sections.sections(summary),
         loops=sections.loops_of(summary),
         charts=charts,

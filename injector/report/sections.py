@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..analysis.profile import LoopRank, Node, Profile, Statistics, TrainingLoop
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
-from . import sampled, segments, step_tree, terminal, training_loops, values
+from . import segments, stack_lines, step_tree, terminal, training_loops, values
 from .text import (
     TimeUnit,
     amount,
@@ -273,11 +273,11 @@ def lines_of_program(found: Profile) -> Section:
 def _sampled(summary: Summary) -> Iterator[Section]:
     """Of each loop, where the host was in its steps."""
     for number, loop in enumerate(summary.sampled):
-        rows = list(sampled.rows_of(loop))
-        heads = ("region", *sampled.HEADS)
+        rows = list(stack_lines.rows_of(loop))
+        heads = ("region", *stack_lines.HEADS)
         # Rows of one region stay together: they are not sorted.
         table = Table(heads, (TEXT, SHARE, SHARE, CODE), [*rows], (0,) * len(rows))
-        texts = tuple(sampled.sentences(summary, loop))
+        texts = tuple(stack_lines.sentences(summary, loop))
         yield Section(f"sampled{number}", f"Sampled stacks: {loop.task}", texts, (table,))
 
 

@@ -10,7 +10,7 @@ from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
-from . import sampled, segments, training_loops, values
+from . import segments, stack_lines, training_loops, values
 from .text import (
     LIMIT,
     bullets,
@@ -41,7 +41,7 @@ def render(summary: Summary) -> str:
         *(problem if summary.problem else []),
         *_outcomes(summary),
         *(profile(summary.profile) if summary.profile else []),
-        *sampled.lines(summary),
+        *stack_lines.lines(summary),
         *(values.no_rates(summary) if not (summary.summary.rates or summary.profile) else []),
         *segments.machines(summary),
         *values.rates(summary),
@@ -99,11 +99,11 @@ def _header(summary: Summary) -> list[str]:
     words = [str(word) for word in summary.command or ()]
     # A command that is ours needs no further sign of who reports.
     command = " ".join(words if words[:1] == ["inject"] else ["inject:", *words])
-    return [*wrapped(command), *joined("  ", facts), *_tags(summary), *_error(summary)]
+    return [*wrapped(command), *joined("  ", facts), *_properties(summary), *_error(summary)]
 
 
-def _tags(summary: Summary) -> list[str]:
-    """Properties, settings and files, each kind on a line of its own."""
+def _properties(summary: Summary) -> list[str]:
+    """Its tags, parameters and artifacts, each kind on a line of its own."""
     tags = [f"{clean(key)}={clean(value)}" for key, value in summary.tags.items()]
     params = [f"{clean(key)}={clean(value)}" for key, value in summary.params.items()]
     return [

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    class Line(Protocol):
+    class SourcePlace(Protocol):
         """A line of a source file as it was when the program ran."""
 
         @property
@@ -44,7 +44,7 @@ _SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def making(begin: Line, end: Line, calls: Iterable[Line]) -> Making | None:
+def making(begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]) -> Making | None:
     """What a loop passes between ``begin`` and ``end`` that makes arguments of a model.
 
     ``calls`` are the lines where models are called. What comes of a model is no batch, and neither is
@@ -115,7 +115,7 @@ def _is_dotted(node: ast.AST) -> bool:
     )
 
 
-def is_fed(place: Line, lines: Iterable[int], fetches: Iterable[Line]) -> bool:
+def is_fed(place: SourcePlace, lines: Iterable[int], fetches: Iterable[SourcePlace]) -> bool:
     """Whether one of the ``fetches`` of loaders drives the loop around ``place`` or one of the ``lines``
     of its file."""
     parsed = _parsed(place.file)
@@ -255,7 +255,7 @@ def _parsed(file: str) -> tuple[ast.Module, list[str]] | None:
         return None
 
 
-def _is_there(lines: list[str], place: Line) -> bool:
+def _is_there(lines: list[str], place: SourcePlace) -> bool:
     return 0 < place.line <= len(lines) and lines[place.line - 1].strip() == place.text
 
 

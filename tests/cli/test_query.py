@@ -4,38 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-PROGRAM = """
-def train(at):
-    return inner(at)
-
-def inner(at):
-    return at
-
-for at in range(10):
-    loss = 10.0 - train(at)
-"""
-VOIRFILE = """
-def instrument_all(ov):
-    ov.step("//train", items=4)
-    ov.region("//inner", "forward")
-    ov.value("// > loss")
-"""
-
-
-def inject(folder, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "injector", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from small_run import PROGRAM, VOIRFILE, inject
 
 
 @pytest.fixture(scope="module")

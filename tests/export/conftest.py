@@ -14,38 +14,12 @@ import pytest
 HERE = Path(__file__).parent
 sys.path += [str(HERE), str(HERE.parent), str(HERE.parent / "report")]
 
-PROGRAM = """
-import time
+from small_run import PROGRAM, VOIRFILE, inject  # noqa: E402
 
-def train(at):
-    time.sleep(0.001)
-    return inner(at)
-
-def inner(at):
-    return at
-
-for at in range(10):
-    loss = 10.0 - train(at)
-"""
-VOIRFILE = """
-def instrument_all(ov):
-    ov.step("//train", items=4)
-    ov.region("//inner", "forward")
-    ov.value("// > loss")
-"""
-
-
-def inject(folder, *words, **environment):
-    """``inject`` in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "injector", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env={**os.environ, **environment},
-    )
+# With a wait in each step, which is a region and takes a millisecond.
+WAITING = "\nimport time\n" + PROGRAM.replace(
+    "    return inner", "    time.sleep(0.001)\n    return inner"
+)
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +53,7 @@ def export():
 def runs(tmp_path_factory):
     """A folder with one run of ten steps in it."""
     folder = tmp_path_factory.mktemp("runs")
-    (folder / "train.py").write_text(PROGRAM)
+    (folder / "train.py").write_text(WAITING)
     (folder / "x.py").write_text(VOIRFILE)
     words = ("--voirfile", "x.py", "--tag", "team=vision", "train.py", "--lr", "0.1", "--api-key=k")
     done = inject(folder, "run", *words)

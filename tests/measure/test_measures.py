@@ -72,6 +72,7 @@ def asked(recorder, monkeypatch):
         lambda where, **how: found.append((where, how)),
         recorder,
         lambda error: recorder.events.append(("failure", str(error))),
+        print,
     )
     yield measures, found
     user.record(None)

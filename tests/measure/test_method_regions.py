@@ -292,7 +292,9 @@ def test_what_cannot_be_said_of_a_method(measured):
     with pytest.raises(UserError, match=r"region 'a' of \.move: .*self and result, not 'device'"):
         hooks.define_method("move", hook_of("move"), "injector:x", ".move")
     asked = []
-    measures = Measures(lambda where, **how: asked.append(how), measured.writer, asked.append)
+    measures = Measures(
+        lambda where, **how: asked.append(how), measured.writer, asked.append, print
+    )
     measures.value(".move", "loss", None, lambda result: 1)
     with pytest.raises(
         UserError, match=r"of the calls of a method, \.move, there are regions only"

@@ -161,7 +161,7 @@ def test_regions_of_the_program_itself(measured, calls):
 
 def test_a_span_that_is_no_call(tmp_path):
     writer = Writer(str(tmp_path))
-    measures = Measures(lambda *_, **__: None, writer, lambda error: None)
+    measures = Measures(lambda *_, **__: None, writer, lambda error: None, print)
     measures.begin("io", None, None)()  # there is a file from its first row on
     path = writer.path[:-4] + files.SUFFIX
     assert files.opened(path) == []

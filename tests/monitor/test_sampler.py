@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -14,9 +15,6 @@ import pytest
 
 from injector.analysis.summary import summarise
 from injector.cli import main
-from injector.cli import run as cli
-from injector.errors import UserError
-from injector.launch.command import split
 from injector.monitor import sampler
 from injector.report.terminal import render
 from injector.store.folder import open_run
@@ -24,7 +22,8 @@ from injector.store.stacks import Frame, Stack, stacks
 
 ROOT = Path(__file__).parents[2]
 
-needs_py_spy = pytest.mark.skipif(sampler.find() is None, reason="py-spy is not installed")
+PY_SPY = shutil.which("py-spy") or Path(sys.executable).with_name("py-spy").exists()
+needs_py_spy = pytest.mark.skipif(not PY_SPY, reason="py-spy is not installed")
 
 PROGRAM = """
 import os, signal, sys, time
@@ -129,11 +128,14 @@ def test_a_process_that_cannot_be_read_is_a_warning(tmp_path):
     assert not list(folder.glob("raw/*.sampling"))
 
 
-def test_without_py_spy_nothing_is_run(monkeypatch):
-    monkeypatch.setattr(sampler, "find", lambda: None)
-    command = split(["--sample", "train.py"], lambda _: {})
-    with pytest.raises(UserError, match=r"--sample needs py-spy: pip install"):
-        cli._check_sampler(command)
+def test_without_py_spy_nothing_is_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sampler.shutil, "which", lambda *_, **__: None)
+    assert main(["run", "--sample", "train.py"]) == 2
+    assert (
+        "--sample needs py-spy: pip install 'overlay-injector[sample]'" in capsys.readouterr().err
+    )
+    assert not (tmp_path / ".inject").exists()
 
 
 def test_lines_of_stacks_are_read_as_they_are_written(tmp_path):

@@ -48,7 +48,7 @@ class _Line:
         self.phase: str | None = site["phase"]
 
 
-class HandmadeBatches:
+class BatchFunctions:
     """Tells ``found`` each function of the program that makes batches, once."""
 
     def __init__(self, found: Callable[[FunctionType], None]) -> None:

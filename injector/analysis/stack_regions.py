@@ -45,7 +45,7 @@ DECORATED = os.path.join("injector", "measure", "decorated.py")
 """Through what calls of functions go that ``injector.region`` decorates."""
 
 
-class Sources:
+class ProgramFiles:
     """What is asked of the program's files: kept with the run, since they change and stay behind."""
 
     def __init__(self, started: float, known: Mapping[str, Any] | None = None) -> None:
@@ -93,7 +93,7 @@ def sampled_loops(
     kept = run.info.get("sampling")
     if not isinstance(kept, dict):
         return (), {}
-    files = Sources(float(run.info.get("started") or 0), kept.get("sources"))
+    files = ProgramFiles(float(run.info.get("started") or 0), kept.get("sources"))
     having = [(each, path) for each in sources(run) if os.path.exists(path := _path(each))]
     found = []
     for loop in loops:
@@ -109,12 +109,12 @@ def _path(source: RecordedProcess) -> str:
 
 
 def _loop_samples(
-    loop: TrainingLoop, mine: Sequence[tuple[RecordedProcess, str]], files: Sources
+    loop: TrainingLoop, mine: Sequence[tuple[RecordedProcess, str]], files: ProgramFiles
 ) -> LoopSamples:
     regions: dict[str, Counter[tuple[Frame, Frame]]] = {}
     flame: dict[tuple[str, ...], int] = Counter()
     for process, file in mine:
-        reader = _Reader(loop, process, files)
+        reader = _StackPlacer(loop, process, files)
         for stack in stacks(file):
             found = reader.place(stack)
             if found is None:
@@ -147,10 +147,10 @@ def _share(node: Node, name: str) -> float:
     )
 
 
-class _Reader:
+class _StackPlacer:
     """Finds the region of a loop that a stack of one process is in."""
 
-    def __init__(self, loop: TrainingLoop, process: RecordedProcess, files: Sources) -> None:
+    def __init__(self, loop: TrainingLoop, process: RecordedProcess, files: ProgramFiles) -> None:
         assert loop.place is not None
         self._place = loop.place
         self._sites: dict[tuple[str, int], list[tuple[CallSite, SourceLine]]] = {}
@@ -163,7 +163,7 @@ class _Reader:
                     self._blocks.append((block, site, place))
         self._body = self._body_of(files)
 
-    def _body_of(self, files: Sources) -> list[int]:
+    def _body_of(self, files: ProgramFiles) -> list[int]:
         """The lines of the loop; of one in a library, the line that called it."""
         place = self._place
         body = files.body(place)
@@ -228,16 +228,8 @@ _OURS = (
 )
 
 
-_ROOMS = tuple(
-    f"{os.sep}injector{os.sep}{room}{os.sep}" for room in ("measure", "probe", "voirfiles")
-)
-"""Where our own frames come from in a run of another installation."""
-
-
 def _is_programs(frame: Frame) -> bool:
     if frame.file[:1] == "<" or frame.file.startswith(_OURS):
-        return False
-    if any(room in frame.file for room in _ROOMS):
         return False
     return origin(frame.file) == PROGRAM
 
@@ -246,7 +238,7 @@ def _box(frame: Frame) -> str:
     return f"{frame.function} ({os.path.basename(frame.file)}:{frame.line})"
 
 
-def _lines(counts: Counter[tuple[Frame, Frame]], files: Sources) -> tuple[SampledLine, ...]:
+def _lines(counts: Counter[tuple[Frame, Frame]], files: ProgramFiles) -> tuple[SampledLine, ...]:
     by_line: dict[Frame, Counter[Frame]] = {}
     for (line, innermost), samples in counts.items():
         by_line.setdefault(line, Counter())[innermost] += samples
@@ -254,7 +246,7 @@ def _lines(counts: Counter[tuple[Frame, Frame]], files: Sources) -> tuple[Sample
     return tuple(_sampled_line(line, inner, files) for line, inner in ordered)
 
 
-def _sampled_line(line: Frame, inner: Counter[Frame], files: Sources) -> SampledLine:
+def _sampled_line(line: Frame, inner: Counter[Frame], files: ProgramFiles) -> SampledLine:
     [(most, _)] = inner.most_common(1)
     place = SourceLine(line.file, line.line, line.function, files.text(line))
     return SampledLine(place, inner.total(), "" if most == line else _box(most))

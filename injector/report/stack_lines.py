@@ -18,7 +18,7 @@ FEW = 100
 HEADS = ("of a step", "of its samples", "line")
 
 
-class Row(NamedTuple):
+class SampleRow(NamedTuple):
     """A line of the program in a region; the first of a region has its name and its share of a step."""
 
     region: str
@@ -55,7 +55,7 @@ def sentences(summary: Summary, loop: LoopSamples) -> list[str]:
     return found
 
 
-def rows_of(loop: LoopSamples) -> Iterator[Row]:
+def rows_of(loop: LoopSamples) -> Iterator[SampleRow]:
     """The lines of each region that is a part of a step worth a row."""
     for region in loop.regions:
         if region.share < SMALL:
@@ -66,7 +66,9 @@ def rows_of(loop: LoopSamples) -> Iterator[Row]:
             if part >= LEAST or not number:
                 inner = f"   in {clean(line.inner)}" if line.inner else ""
                 text = f"{code_line(line.place)}{inner}"
-                yield Row("", "", part, text) if number else Row(name, share, part, text)
+                yield (
+                    SampleRow("", "", part, text) if number else SampleRow(name, share, part, text)
+                )
 
 
 def _percent(share: float | str) -> str:
