@@ -49,7 +49,7 @@ class _Line:
 
 
 class BatchFunctions:
-    """Tells ``found`` each function of the program that makes batches, once."""
+    """Calls ``found`` with each function of the program that makes batches, once."""
 
     def __init__(self, found: Callable[[FunctionType], None]) -> None:
         self._found = found
@@ -86,7 +86,7 @@ class BatchFunctions:
                     continue
                 fed = batches.is_fed(begin, made.lines, fetches)
                 if not fed and not self._is_named(model.file, made.lines):
-                    self._tell_all(model.file, made)
+                    self._find_all(model.file, made)
                 break
         batches.forget()
 
@@ -105,14 +105,14 @@ class BatchFunctions:
         mine = [each for each in self._lines if each.file == file and each.line in lines]
         return any(each.region not in MAKING for each in mine)
 
-    def _tell_all(self, file: str, made: Making) -> None:
+    def _find_all(self, file: str, made: Making) -> None:
         paths = [path.split("/") for path in made.functions]
         paths += [call.split(".") for call in made.others]
         for module in _modules(file):
             for path in paths:
-                self._tell(_resolved(module, path))
+                self._take(_resolved(module, path))
 
-    def _tell(self, function: FunctionType | None) -> None:
+    def _take(self, function: FunctionType | None) -> None:
         if function is None:
             return
         code = function.__code__
