@@ -39,7 +39,7 @@ MAY_KNOW = {
 SUITE_ROOMS = ("config", "environments", "plan", "run", "results")
 """The rooms of `suite`, in the order in which data goes: each may know those before it."""
 
-EVERYWHERE = {"gc_padding", "_version", "errors", "origin", "schema", "variables"}
+EVERYWHERE = {"gc_padding", "_version", "errors", "metrics", "origin", "schema", "variables"}
 
 
 def modules():

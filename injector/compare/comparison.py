@@ -9,6 +9,7 @@ from math import inf
 import numpy as np
 
 from ..analysis.profile import Blocks
+from ..metrics import unit_of
 from .sides import LoopFigures, RunFigures, Side
 from .statistics import LEAST_BLOCKS, Process, Ratio, ratio
 from .work import differences
@@ -303,7 +304,7 @@ def _loop(name: str, before: Loops, after: Loops, judge: _Judge) -> LoopChange:
     names = dict.fromkeys(name for side in sides for block in side for name in block.regions)
     return LoopChange(
         name=name,
-        step=change(TIME, "s", lambda b: (b.seconds, b.steps)),
+        step=change(TIME, unit_of(f"compare {TIME}"), lambda b: (b.seconds, b.steps)),
         throughput=change(RATE, f"{unit}/s", lambda b: (counted(b), b.seconds)),
         regions=tuple(sorted(map(region, names), key=lambda each: -abs(each.after - each.before))),
     )
@@ -324,7 +325,9 @@ def _process(counted: Sequence[float], by: Sequence[float]) -> Process:
 
 # --- one value a run --------------------------------------------------------------------------------
 
-UNITS = {"duration": "s", "memory": "B", "device_memory": "B", "energy": "J"}
+UNITS = {
+    name: unit_of(f"compare {name}") for name in ("duration", "memory", "device_memory", "energy")
+}
 
 
 def _totals(before: Runs, after: Runs, judge: _Judge) -> list[Change]:

@@ -26,6 +26,7 @@ from ..analysis.summary import Summary
 from ..analysis.traces import LoopTrace, traces_of
 from ..analysis.views import views
 from ..errors import UserError
+from ..metrics import unit_of
 from ..store.folder import Run
 
 POINTS = 1000
@@ -240,47 +241,61 @@ def without_secrets(command: Sequence[str]) -> Iterator[str]:
 
 
 def _figures(summary: Summary) -> Iterator[tuple[str, float | None, str]]:
-    yield "duration", summary.duration, "s"
+    """Name, value and unit of each; None for what is not known."""
+    yield "duration", summary.duration, unit_of("export duration")
     if summary.exit and summary.exit.get("code") is not None:
-        yield "exit_code", summary.exit["code"], ""
+        yield "exit_code", summary.exit["code"], unit_of("export exit_code")
     if summary.profile:
         names: set[str] = set()
         for loop in summary.profile.loops:
-            yield from _of_loop(_unused(_title(loop.task, loop.job, loop.attempt), names), loop)
+            name = _unused(_title(loop.task, loop.job, loop.attempt), names)
+            yield from _named(name, "LOOP", _of_loop(loop))
+            for region, share in loop.tree.shares().items():
+                yield clean(f"{name}/share/{region}"), share, unit_of("export LOOP/share/REGION")
         for number, passes in enumerate(summary.profile.evaluations):
-            yield from _of_evaluation(f"evaluation{f'_{number}' if number else ''}", passes)
+            name = f"evaluation{f'_{number}' if number else ''}"
+            yield from _named(name, "evaluation", _of_evaluation(passes))
     for seen in summary.machines:
-        yield clean(f"hosts/{seen.host}/peak_memory"), seen.peak_rss or None, "B"
+        peak = {"peak_memory": seen.peak_rss or None}
+        yield from _named(clean(f"hosts/{seen.host}"), "hosts/HOST", peak)
         for device in seen.devices:
+            figures = ("load", "peak_memory", "power", "energy")
+            values = {each: getattr(device, each) for each in figures}
             name = clean(f"devices/{seen.host}/{device.number}")
-            yield f"{name}/load", device.load, "1"
-            yield f"{name}/peak_memory", device.peak_memory, "B"
-            yield f"{name}/power", device.power, "W"
-            yield f"{name}/energy", device.energy, "J"
+            yield from _named(name, "devices/HOST/DEVICE", values)
     for one in summary.summary.series:
         if one.statistics:
-            name = clean("/".join(filter(None, (one.bench, one.task, one.name))))
             last = one.last if isinstance(one.last, (int, float)) else None
-            yield f"{name}/last", last, ""
-            yield f"{name}/min", one.statistics.min, ""
+            name = clean("/".join(filter(None, (one.bench, one.task, one.name))))
+            yield from _named(name, "TASK/NAME", {"last": last, "min": one.statistics.min})
 
 
-def _of_loop(name: str, loop: TrainingLoop) -> Iterator[tuple[str, float | None, str]]:
-    yield f"{name}/steps", loop.steps, "steps"
-    yield f"{name}/step_time/median", loop.step.median, "s"
-    yield f"{name}/step_time/mean", loop.step.mean, "s"
-    yield f"{name}/step_time/p95", loop.step.p95, "s"
-    yield f"{name}/steps_per_second", loop.throughput.steps, "steps/s"
-    yield f"{name}/throughput", loop.throughput.items, "items/s"
-    yield f"{name}/token_throughput", loop.throughput.tokens, "tokens/s"
-    for region, share in loop.tree.shares().items():
-        yield clean(f"{name}/share/{region}"), share, "1"
+def _named(
+    name: str, pattern: str, values: Mapping[str, float | None]
+) -> Iterator[tuple[str, float | None, str]]:
+    """``values`` below ``name``, with the units that the registry of metrics has below ``pattern``."""
+    for key, value in values.items():
+        yield f"{name}/{key}", value, unit_of(f"export {pattern}/{key}")
 
 
-def _of_evaluation(name: str, passes: Evaluation) -> Iterator[tuple[str, float | None, str]]:
-    yield f"{name}/passes", passes.passes, "passes"
-    yield f"{name}/seconds", passes.seconds, "s"
-    yield f"{name}/throughput", passes.throughput, "items/s"
+def _of_loop(loop: TrainingLoop) -> dict[str, float | None]:
+    return {
+        "steps": loop.steps,
+        "step_time/median": loop.step.median,
+        "step_time/mean": loop.step.mean,
+        "step_time/p95": loop.step.p95,
+        "steps_per_second": loop.throughput.steps,
+        "throughput": loop.throughput.items,
+        "token_throughput": loop.throughput.tokens,
+    }
+
+
+def _of_evaluation(passes: Evaluation) -> dict[str, float | None]:
+    return {
+        "passes": passes.passes,
+        "seconds": passes.seconds,
+        "throughput": passes.throughput,
+    }
 
 
 # --- series ---------------------------------------------------------------------------------------
@@ -320,14 +335,16 @@ def _of_trace(name: str, rank: str, trace: LoopTrace) -> Iterator[Series]:
     """The seconds of each step and of its regions, and its rate. A step counts when it ends."""
     seconds = trace.table.seconds.astype(np.float64)
     steps, ends = np.arange(len(seconds)), trace.end / SECOND
-    yield _series(f"{name}/step_time{rank}", "s", steps, ends, seconds)
+    unit = unit_of("export LOOP/step_time")
+    yield _series(f"{name}/step_time{rank}", unit, steps, ends, seconds)
+    unit = unit_of("export LOOP/regions/REGION")
     for region, taken in trace.table.regions().items():
-        yield _series(f"{name}/regions/{clean(region)}{rank}", "s", steps, ends, taken)
-    for amount, unit in ((trace.items, "items"), (trace.tokens, "tokens")):
+        yield _series(f"{name}/regions/{clean(region)}{rank}", unit, steps, ends, taken)
+    for amount, kind in ((trace.items, "rate"), (trace.tokens, "token_rate")):
         if amount is not None:
             rates = amount / np.where(seconds > 0, seconds, np.nan)
-            kind = "rate" if unit == "items" else "token_rate"
-            yield _series(f"{name}/{kind}{rank}", f"{unit}/s", steps, ends, rates)
+            unit = unit_of(f"export LOOP/{kind}")
+            yield _series(f"{name}/{kind}{rank}", unit, steps, ends, rates)
 
 
 def _together(name: str, group: Sequence[LoopTrace]) -> Iterator[Series]:
@@ -340,7 +357,7 @@ def _together(name: str, group: Sequence[LoopTrace]) -> Iterator[Series]:
         seconds = trace.table.seconds[:count].astype(np.float64)
         rates += trace.items[:count] / np.where(seconds > 0, seconds, np.nan)
     ends = np.max([trace.end[:count] for trace in group], axis=0) / SECOND
-    yield _series(f"{name}/rate", "items/s", np.arange(count), ends, rates)
+    yield _series(f"{name}/rate", unit_of("export LOOP/rate"), np.arange(count), ends, rates)
 
 
 def values_of(run: Run, traces: Sequence[LoopTrace]) -> Iterator[Series]:
@@ -369,17 +386,17 @@ def values_of(run: Run, traces: Sequence[LoopTrace]) -> Iterator[Series]:
             begun = within.start / SECOND + EARLY
             at = np.searchsorted(begun, times, side="right") - 1
             steps = np.maximum(at, 0)
-        yield _series(name, "", steps, times, values)
+        yield _series(name, unit_of("export TASK/NAME"), steps, times, values)
 
 
-_DEVICE = {"load": "1", "memory_used": "B", "temperature": "Cel", "power": "W"}
-_HOST = {"cpu": "1", "memory": "1", "tree_rss": "B"}
+_DEVICE = ("load", "memory_used", "temperature", "power")
+_HOST = ("cpu", "memory", "tree_rss")
 
 
 def samples_of(run: Run) -> Iterator[Series]:
     """What the monitor saw of hosts and devices: a step is a sample."""
     seen = views(run)
-    for kind, view, units in (("devices", "devices", _DEVICE), ("hosts", "host", _HOST)):
+    for kind, view, names in (("devices", "devices", _DEVICE), ("hosts", "host", _HOST)):
         columns = seen[view]()
         if not columns["time"]:
             continue
@@ -388,7 +405,8 @@ def samples_of(run: Run) -> Iterator[Series]:
         times = np.array(columns["time"], np.float64)
         for key in dict.fromkeys(keys):
             mine = np.array([each == key for each in keys])
-            for name, unit in units.items():
+            for name in names:
+                unit = unit_of(f"query {view}.{name}")
                 values = np.array(columns[name], np.float64)[mine]  # None becomes NaN
                 steps = np.arange(len(values))
                 yield _series(clean(f"{kind}/{key}/{name}"), unit, steps, times[mine], values)

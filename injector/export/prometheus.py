@@ -8,22 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..errors import UserError
+from ..metrics import UNITS
 from ..store.place import replace_file
 from .content import Content, Destination, missing_library
 
-UNITS = {
-    "s": "seconds",
-    "B": "bytes",
-    "1": "ratio",
-    "W": "watts",
-    "J": "joules",
-    "items/s": "items_per_second",
-    "tokens/s": "tokens_per_second",
-    "steps/s": "",  # the name says so
-    "steps": "",
-    "passes": "",
-}
-"""Prometheus's own names of units, which end the name of a metric."""
+COUNTED = ("", "count", "steps", "passes", "steps/s")
+"""Units that the name of a metric says already."""
 JOB = "injector"
 
 
@@ -39,7 +29,7 @@ def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
         labels = {"run": content.tags["injector.folder"], "name": content.name}
         runs.append((labels, {f"tag_{_name(key)}": text for key, text in content.tags.items()}))
         for name, figure in content.figures.items():
-            unit = UNITS.get(figure.unit, "")
+            unit = _unit(figure.unit)
             whole = "_".join(filter(None, ("injector", _name(name), unit)))
             if whole not in gauges:
                 text = f"{name} of a run of inject, in {figure.unit or 'its own unit'}"
@@ -66,6 +56,13 @@ def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
         return
     replace_file(target.output, [page])
     yield f"{target.output}: {count}"
+
+
+def _unit(unit: str) -> str:
+    """Prometheus's own name of ``unit``, which ends the name of a metric."""
+    if unit in COUNTED:
+        return ""
+    return "ratio" if unit == "1" else UNITS[unit].name.replace(" ", "_")
 
 
 def _name(text: str) -> str:

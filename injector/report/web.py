@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..live.snapshot import Snapshot
+from ..metrics import shown, unit_of
 from .panel import finite, who
 
 POLICY = (
@@ -122,24 +123,22 @@ Lines = dict[str, list[Point]]
 
 
 class PlotKind(NamedTuple):
-    """One plot. What is recorded is multiplied by ``scale`` to be in ``unit``."""
+    """One plot."""
 
     title: str
-    unit: str
-    scale: float
     zero: bool
     """Whether its axis begins at 0."""
 
 
 KINDS = {
-    "rate": PlotKind("throughput", "", 1.0, True),
-    "step": PlotKind("time of a step", "ms", 1e3, True),
-    "loss": PlotKind("loss", "", 1.0, False),
-    "load": PlotKind("load of devices", "%", 100.0, True),
-    "memory": PlotKind("memory of devices", "GB", 1e-9, True),
-    "power": PlotKind("power of devices", "W", 1.0, True),
-    "cpu": PlotKind("processors of hosts", "%", 100.0, True),
-    "rss": PlotKind("memory of the program", "GB", 1e-9, True),
+    "rate": PlotKind("throughput", True),
+    "step": PlotKind("time of a step", True),
+    "loss": PlotKind("loss", False),
+    "load": PlotKind("load of devices", True),
+    "memory": PlotKind("memory of devices", True),
+    "power": PlotKind("power of devices", True),
+    "cpu": PlotKind("processors of hosts", True),
+    "rss": PlotKind("memory of the program", True),
 }
 """In the order in which they are shown."""
 
@@ -148,14 +147,15 @@ def plots(found: Mapping[str, Lines], unit: str) -> list[dict[str, Any]]:
     """``title unit zero lines`` of every plot that has a line; ``unit`` is that of throughput."""
     made = []
     for key, kind in KINDS.items():
+        own, scale = ("ms", 1e3) if key == "step" else shown(unit_of(f"page {key}"))
         lines = [
-            {"name": name, "points": [[t, value * kind.scale] for t, value in points]}
+            {"name": name, "points": [[t, value * scale] for t, value in points]}
             for name, points in list(found.get(key, {}).items())[:LINES]
             if points
         ]
         if lines:
-            unit_of = unit if key == "rate" else kind.unit
-            made.append({"title": kind.title, "unit": unit_of, "zero": kind.zero, "lines": lines})
+            own = unit if key == "rate" else own
+            made.append({"title": kind.title, "unit": own, "zero": kind.zero, "lines": lines})
     return made
 
 

@@ -5,15 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ...metrics import shown, unit_of
 from ...report.text import UNKNOWN, duration, figure
 from .scaling import DLBS, Family, Scaled
 from .scores import Row, Total
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
-HEADS = (
-    "fail", "n", "ngpu", "perf", "sem %", "std %", "memory, GB", "energy, kJ", "perf/W", "score",
-    "weight",
-)  # fmt: skip
+COLUMNS = {
+    "fail": "fail",
+    "n": "n",
+    "ngpu": "ngpu",
+    "perf": "perf",
+    "sem": "sem",
+    "std": "std",
+    "peak_memory": "memory",
+    "energy": "energy",
+    "perf_per_watt": "perf/W",
+    "score": "score",
+    "weight": "weight",
+}
+"""The fields of a row that are shown, and their titles."""
 SCALING = ("devices", "step, ms", "items/s", "speedup", "efficiency %")
 FRAMEWORKS = (
     "torch", "jax", "tensorflow", "lightning", "transformers", "accelerate", "deepspeed", "lightgbm",
@@ -22,31 +33,27 @@ FRAMEWORKS = (
 """Of the packages, those that a reader asks for first."""
 
 
+def head(field: str, title: str) -> str:
+    """``title`` with the unit that ``field`` is shown in, where that is not the one it is kept in."""
+    unit, factor = shown(unit_of(f"suite {field}"))
+    return title if factor == 1 else f"{title} %" if unit == "%" else f"{title}, {unit}"
+
+
+HEADS = tuple(head(*each) for each in COLUMNS.items())
+
+
 def of_row(row: Row) -> list[str]:
     """As :data:`HEADS`, after the benchmark's name."""
-    return [
-        str(row.fail),
-        str(row.n),
-        str(row.ngpu),
-        known(row.perf),
-        percent(row.sem),
-        percent(row.std),
-        UNKNOWN if row.peak_memory is None else f"{row.peak_memory / 1e9:.2f}",
-        known(row.energy, 1e-3),
-        known(row.perf_per_watt),
-        known(row.score),
-        f"{row.weight:g}",
-    ]
+    return [_cell(field, getattr(row, field)) for field in COLUMNS]
 
 
-def known(value: float | None, scale: float = 1.0) -> str:
-    """A number of four digits that matter, or a dash."""
-    return UNKNOWN if value is None else figure(value * scale)
-
-
-def percent(share: float | None) -> str:
-    """Two decimals, without a sign: that stands above."""
-    return UNKNOWN if share is None else f"{100 * share:.2f}"
+def _cell(field: str, value: float | None) -> str:
+    unit, factor = shown(unit_of(f"suite {field}"))
+    if value is None:
+        return UNKNOWN
+    if unit in ("%", "GB"):
+        return f"{value * factor:.2f}"
+    return f"{value:g}" if unit == "count" else figure(value * factor)
 
 
 def verdict(total: Total) -> str:

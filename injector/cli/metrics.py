@@ -1,0 +1,74 @@
+"""``inject metrics``: every metric with its unit, its definition and where it comes from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+
+from ..errors import UserError
+from ..metrics import UNITS, Metric, as_markdown, found
+from ..report.formats import as_csv
+from ..report.output import room
+from ..report.text import wrap
+from .ending import failed
+from .forms import add_format, form_of, written
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's own options."""
+    made = argparse.ArgumentParser(
+        prog="inject metrics",
+        description="List every metric that is recorded, derived or exported: unit, definition, and where it "
+        "comes from.",
+    )
+    made.add_argument(
+        "regex", nargs="?", default="", metavar="REGEX", help="those in whose words it occurs"
+    )
+    add_format(made, ("terminal", "json", "md", "csv"))
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the list; exit code 2 where nothing matches."""
+    options = parser().parse_args(argv)
+    try:
+        form = form_of(options)
+        metrics = list(found(options.regex))
+        if not metrics:
+            raise UserError(f"no metric matches {options.regex!r}; inject metrics lists all")
+        if form == "md" and options.regex:
+            raise UserError("--format md is the whole page: leave REGEX out")
+        made = {
+            "terminal": as_text,
+            "json": as_data,
+            "csv": as_table,
+            "md": lambda _: as_markdown(),
+        }
+        written(lambda: made[form](metrics), form, options.output)
+    except (UserError, OSError) as error:
+        return failed(error)
+    return 0
+
+
+def as_text(metrics: Sequence[Metric]) -> str:
+    """A paragraph of each."""
+    lines: list[str] = []
+    width = max(len(each.name) for each in metrics) + 2
+    for each in metrics:
+        lines.append(f"{each.name:<{width}}{UNITS[each.unit].name}")
+        texts = (each.definition, f"from: {each.source}", f"in: {', '.join(each.places)}")
+        lines += [f"  {line}" for text in texts for line in wrap(text, min(room(), 100) - 2)]
+    return "\n".join(lines) + "\n"
+
+
+def as_data(metrics: Sequence[Metric]) -> str:
+    """A list of objects."""
+    return json.dumps([{**each._asdict(), "unit_name": UNITS[each.unit].name} for each in metrics],
+                      indent=1) + "\n"  # fmt: skip
+
+
+def as_table(metrics: Sequence[Metric]) -> str:
+    """A line of each."""
+    columns = {name: [getattr(each, name) for each in metrics] for name in Metric._fields[:-1]}
+    return as_csv({**columns, "places": [", ".join(each.places) for each in metrics]})

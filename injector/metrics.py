@@ -1,0 +1,331 @@
+"""Every number that is recorded, derived or exported: its name, unit, definition, and where it can be had.
+
+Displays and exports take units from here. All is kept in the units of :data:`UNITS`; a display may show it in
+another one (:attr:`Unit.shown`), which is the only place where anything is converted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .errors import UserError
+
+
+class Unit(NamedTuple):
+    """What a metric is counted in."""
+
+    name: str
+    """In words: ``items per second``."""
+    shown: str = ""
+    """What a display shows it in, where that is another unit: ``GB``."""
+    factor: float = 1.0
+    """By which a value is multiplied to be in that."""
+
+
+UNITS = {
+    "s": Unit("seconds"),
+    "B": Unit("bytes", "GB", 1e-9),
+    "W": Unit("watts"),
+    "J": Unit("joules", "kJ", 1e-3),
+    "1": Unit("fraction", "%", 100.0),
+    "items/s": Unit("items per second"),
+    "tokens/s": Unit("tokens per second"),
+    "steps/s": Unit("steps per second"),
+    "items/J": Unit("items per joule"),
+    "Cel": Unit("degrees Celsius", "°C"),
+    "unix": Unit("seconds since 1970, UTC"),
+    "%": Unit("percent"),
+    "h": Unit("hours"),
+    "cores": Unit("processors"),
+    "steps": Unit("steps"),
+    "items": Unit("items"),
+    "tokens": Unit("tokens"),
+    "passes": Unit("passes"),
+    "batches": Unit("batches"),
+    "count": Unit("a count"),
+    "": Unit("that of the program"),
+}
+"""By the short form that records and exports have (UCUM's, where it has one)."""
+
+
+class Metric(NamedTuple):
+    """One metric."""
+
+    name: str
+    unit: str
+    """One of :data:`UNITS`."""
+    definition: str
+    source: str
+    """What it comes from."""
+    places: tuple[str, ...]
+    """Where it can be had: ``query VIEW.COLUMN``, ``export NAME``, ``suite COLUMN`` (of `inject suite report
+    --json`), ``compare FIGURE``, ``report KEY`` (of `inject report --json`), ``page PLOT``."""
+
+
+SPANS = "spans of the training processes"
+EVENTS = "values that voirfiles and the program record"
+MONITOR = "samples of the monitor"
+COUNTED = "growth of the kernel's counters between the first and the last sample of the monitor"
+RUN = "run.json"
+SUITE = "the records of a suite's runs"
+
+
+def _of(source: str, *rows: tuple[str, str, str, str]) -> tuple[Metric, ...]:
+    """Name, unit, definition, and the places with commas between them."""
+    return tuple(
+        Metric(name, unit, definition, source, tuple(filter(None, places.split(", "))))
+        for name, unit, definition, places in rows
+    )
+
+
+STEPS = _of(
+    SPANS,
+    ("step_time", "s", "Wall time of one step, without evaluation in it.",
+     "query steps.seconds, export LOOP/step_time, report profile.loops.step, page step, compare step_time"),
+    ("step_time_median", "s", "Median step time over the measured steps.", "export LOOP/step_time/median"),
+    ("step_time_mean", "s", "Mean step time over the measured steps.", "export LOOP/step_time/mean"),
+    ("step_time_p95", "s",
+     "Step time that 95 % of the measured steps do not exceed, linear between neighbours.",
+     "export LOOP/step_time/p95"),
+    ("step_start", "unix", "When a step began.", "query steps.start"),
+    ("step_items", "items", "Items of a step on one rank: the size of its batches.",
+     "query steps.items, report profile.loops.items_per_step"),
+    ("step_tokens", "tokens", "Tokens of a step on one rank, where the model is given integers.",
+     "query steps.tokens, report profile.loops.tokens_per_step"),
+    ("step_waits", "s", "What a step waits for other ranks in collectives.", "query steps.waits"),
+    ("rate", "items/s", "Items of one step divided by the seconds of that step; of several ranks, the sum.",
+     "export LOOP/rate, report profile.loops.throughput.rate, page rate"),
+    ("token_rate", "tokens/s", "Tokens of one step divided by the seconds of that step.",
+     "export LOOP/token_rate"),
+    ("throughput", "items/s", "All items of the measured steps by all of their seconds; the sum over ranks.",
+     "export LOOP/throughput, report profile.loops.throughput.items, compare throughput"),
+    ("token_throughput", "tokens/s", "All tokens of the measured steps by all of their seconds; the sum over "
+     "ranks.", "export LOOP/token_throughput, report profile.loops.throughput.tokens"),
+    ("steps_per_second", "steps/s", "Measured steps by all of their seconds.",
+     "export LOOP/steps_per_second, report profile.loops.throughput.steps"),
+    ("steps", "steps", "Steps of a loop, those of the warm-up included.",
+     "export LOOP/steps, report profile.loops.steps"),
+    ("warmup_steps", "steps", "Leading steps that are in no statistics.",
+     "report profile.loops.warmup.steps"),
+    ("warmup_seconds", "s", "What the steps of the warm-up took.", "report profile.loops.warmup.seconds"),
+    ("region_time", "s",
+     "Seconds of a step in one region (io, h2d, forward, backward, optimizer, comm, wait, "
+     "other, …), without the regions in it.", "export LOOP/regions/REGION, report profile.loops.tree.host"),
+    ("region_share", "1", "Part of a step that a region takes, over the measured steps; the shares of a step "
+     "add up to 1.", "export LOOP/share/REGION, report profile.loops.tree.share"),
+    ("region_device_time", "s",
+     "Seconds that a device took for what a region started, by the device's clock.",
+     "report profile.loops.tree.device"),
+    ("call_seconds", "s", "Length of one span: a whole call of a region.", "query regions.seconds"),
+    ("call_start", "unix", "When a span began.", "query regions.start"),
+    ("call_items", "items", "Items that the call worked on.", "query regions.items"),
+    ("call_tokens", "tokens", "Tokens that the call worked on.", "query regions.tokens"),
+    ("call_bytes", "B", "Bytes that the call moved.", "query regions.bytes"),
+)  # fmt: skip
+EVALUATION = _of(
+    SPANS,
+    ("evaluation_passes", "passes", "Passes over data in which nothing is trained.",
+     "export evaluation/passes, report profile.evaluations.passes"),
+    ("evaluation_batches", "batches", "Batches of all passes.", "report profile.evaluations.batches"),
+    ("evaluation_seconds", "s", "Wall time of all passes, on the first rank that evaluates.",
+     "export evaluation/seconds, report profile.evaluations.seconds"),
+    ("evaluation_throughput", "items/s", "Items of all passes by their seconds, without a first batch that "
+     "compiles.", "export evaluation/throughput, report profile.evaluations.throughput"),
+)  # fmt: skip
+VALUES = _of(
+    EVENTS,
+    ("loss", "", "A value whose name calls it a loss, such as the one that backward starts from.",
+     "query values.value, export TASK/NAME, page loss"),
+    ("value", "", "Any other value: of `ov.value`, `ov.give`, `injector.metric(\"f1\", 0.9)`.",
+     "query values.value, export TASK/NAME, compare NAME"),
+    ("value_last", "", "The last one of a series.", "export TASK/NAME/last"),
+    ("value_min", "", "The least finite one of a series.", "export TASK/NAME/min"),
+    ("value_time", "unix", "When a value was recorded.", "query values.time, query events.time"),
+    ("recorded_rate", "items/s", "A rate that a voirfile gives itself; its `units` may name another unit.",
+     "report summary.rates"),
+)  # fmt: skip
+DEVICES = _of(
+    MONITOR,
+    ("device_load", "1", "Part of the time since the last sample in which the device worked.",
+     "query devices.load, export devices/HOST/DEVICE/load, suite load, page load"),
+    ("device_memory_load", "1",
+     "Part of the time since the last sample in which its memory was read or written.",
+     "query devices.memory_load"),
+    ("device_memory", "B", "Memory of a device that is in use.",
+     "query devices.memory_used, export devices/HOST/DEVICE/memory_used, page memory"),
+    ("device_memory_total", "B", "Memory that a device has.", "query devices.memory_total"),
+    ("device_memory_peak", "B", "The most memory in use in any sample.",
+     "export devices/HOST/DEVICE/peak_memory, compare device_memory"),
+    ("device_temperature", "Cel", "Temperature of a device.",
+     "query devices.temperature, export devices/HOST/DEVICE/temperature"),
+    ("device_power", "W", "Power that a device draws; of a run, the mean over the samples.",
+     "query devices.power, export devices/HOST/DEVICE/power, page power"),
+    ("device_power_limit", "W", "The most power that a device may draw.", "query devices.power_limit"),
+    ("device_energy", "J", "What a device's own counter grew by, else power over time.",
+     "query devices.energy, export devices/HOST/DEVICE/energy, compare energy"),
+    ("device_sample_time", "unix", "When a device was sampled.", "query devices.time"),
+)  # fmt: skip
+HOST = _of(
+    MONITOR,
+    ("cpu", "1", "Part of all cores' time since the last sample that was in use.",
+     "query host.cpu, export hosts/HOST/cpu, page cpu"),
+    ("busiest_core", "1", "The same of the core that was used most.", "query host.busiest_core"),
+    ("idlest_core", "1", "The same of the core that was used least.", "query host.idlest_core"),
+    ("host_memory", "B", "Memory of the host that is in use.", "query host.memory_used"),
+    ("host_memory_share", "1", "Part of the host's memory that is in use.",
+     "query host.memory, export hosts/HOST/memory"),
+    ("load_average", "count", "Processes that ran or waited to, on average over the last minute.",
+     "query host.load"),
+    ("disk_share", "1", "Part of the file system of the run that is in use.", "query host.disk"),
+    ("disk_read", "B", "Read from disks since the host's boot.", "query host.disk_read"),
+    ("disk_written", "B", "Written to disks since the host's boot.", "query host.disk_written"),
+    ("net_sent", "B", "Sent over all interfaces since the host's boot.", "query host.net_sent"),
+    ("net_received", "B", "Received over all interfaces since the host's boot.", "query host.net_received"),
+    ("program_processes", "count", "Processes of the program.", "query host.processes"),
+    ("program_cpu", "s", "Processor time that the processes of the program have used.",
+     "query host.tree_cpu"),
+    ("program_memory", "B", "Resident memory of all processes of the program together.",
+     "query host.tree_rss, export hosts/HOST/tree_rss, page rss"),
+    ("program_memory_peak", "B", "The most of it in any sample.",
+     "export hosts/HOST/peak_memory, compare memory"),
+    ("host_sample_time", "unix", "When a host was sampled.", "query host.time"),
+)  # fmt: skip
+_LEVELS = tuple(
+    (f"cpu_avg_utilization_over{level}_pct", "%",
+     f"Share of the samples in which the mean over cores was {level} % or more.", "report machines.metrics")
+    for level in (20, 40, 80, 100)
+)  # fmt: skip
+LIGHTGBM = _of(
+    MONITOR,
+    ("cpu_avg_utilization_pct", "%", "Mean utilisation of all cores over all samples.",
+     "report machines.metrics"),
+    *_LEVELS,
+    ("max_t_cpu_pct_per_cpu_avg", "%", "The most over time of the mean over cores.",
+     "report machines.metrics"),
+    ("max_t_cpu_pct_per_cpu_min", "%", "The most over time of the least used core.",
+     "report machines.metrics"),
+    ("max_t_cpu_pct_per_cpu_max", "%", "The most over time of the most used core.",
+     "report machines.metrics"),
+    ("node_cpu_hours", "h", "Hours watched times cores.", "report machines.metrics"),
+    ("node_unused_cpu_hours", "h",
+     "Of those, what was not used: times (100 - cpu_avg_utilization_pct) / 100.",
+     "report machines.metrics"),
+    ("node_max_memory_utilization_pct", "%", "The most of the host's memory in use.",
+     "report machines.metrics"),
+    ("node_max_disk_utilization_pct", "%", "The most of the file system in use.", "report machines.metrics"),
+) + _of(
+    COUNTED,
+    ("total_disk_io_read", "B", "Read from disks during the run.", "report machines.metrics"),
+    ("total_disk_io_write", "B", "Written to disks during the run.", "report machines.metrics"),
+    ("total_net_lo_sent", "B", "Sent over loopback during the run.", "report machines.metrics"),
+    ("total_net_lo_receive", "B", "Received over loopback during the run.", "report machines.metrics"),
+    ("total_net_ext_sent", "B", "Sent over all other interfaces during the run.", "report machines.metrics"),
+    ("total_net_ext_receive", "B", "Received over all other interfaces during the run.",
+     "report machines.metrics"),
+)  # fmt: skip
+RUNS = _of(
+    RUN,
+    ("started", "unix", "When a run began.", "query runs.started, report started"),
+    ("duration", "s", "Wall time of a run, from the start of the program to its end.",
+     "query runs.duration, export duration, report duration, compare duration"),
+    ("exit_code", "count", "The program's exit code.", "query runs.exit, export exit_code"),
+    ("processes", "count", "Python processes that recorded something.", "query runs.processes"),
+    ("records", "count", "Events in the record.", "query runs.records"),
+    ("lost", "count", "Events that were lost.", "query runs.lost"),
+)  # fmt: skip
+SUITES = _of(
+    SUITE,
+    ("perf", "items/s", "Mean of a benchmark's rates, without the smallest and the largest where there are "
+     "five or more; another unit stands in `unit`.", "suite perf"),
+    ("sem", "1", "Standard error of perf, as a part of it.", "suite sem"),
+    ("std", "1", "Sample standard deviation of the rates that are left, as a part of perf.", "suite std"),
+    ("peak_memory", "B", "The most held on any device; on a processor, by the program's processes together.",
+     "suite peak_memory"),
+    ("energy", "J", "Joules of the devices of one run, on average over runs.", "suite energy"),
+    ("perf_per_watt", "items/J", "perf by the watts of one run.", "suite perf_per_watt"),
+    ("score", "items/s",
+     "(Sum of perf over its devices) x (1 - fail / n); of a suite exp(sum(w ln(score + 1)) "
+     "/ sum(w)), the weighted geometric mean.", "suite score"),
+    ("weight", "count", "What a benchmark counts in the suite's score.", "suite weight"),
+    ("fail", "count", "Runs that failed; one for a benchmark that should have run and did not.",
+     "suite fail"),
+    ("n", "count", "Runs that there should have been.", "suite n"),
+    ("ngpu", "count", "Devices of one run.", "suite ngpu"),
+)  # fmt: skip
+
+GROUPS = {
+    "Steps, rates and regions": STEPS,
+    "Evaluation": EVALUATION,
+    "Losses and other values": VALUES,
+    "Devices": DEVICES,
+    "Hosts": HOST,
+    "Hosts, as lightgbm-benchmark names them": LIGHTGBM,
+    "Runs": RUNS,
+    "Suites": SUITES,
+}
+"""All metrics, by what they are of."""
+METRICS = {metric.name: metric for group in GROUPS.values() for metric in group}
+_PLACES = {place: metric for metric in METRICS.values() for place in metric.places}
+
+
+def unit_of(place: str) -> str:
+    """The unit of what ``place`` names (:attr:`Metric.places`). Raises KeyError for what is no metric."""
+    return _PLACES[place].unit
+
+
+def shown(unit: str) -> tuple[str, float]:
+    """What a display shows values of ``unit`` in, and what they are multiplied by for that."""
+    known = UNITS.get(unit)
+    return (known.shown or unit, known.factor) if known else (unit, 1.0)
+
+
+def found(pattern: str) -> Iterator[Metric]:
+    """The metrics that ``pattern`` occurs in: in the name, the unit, the definition or a place.
+
+    Raises UserError where it is no regular expression.
+    """
+    try:
+        sought = re.compile(pattern, re.IGNORECASE)
+    except re.error as error:
+        raise UserError(f"{pattern!r} is no regular expression: {error}") from None
+    for metric in METRICS.values():
+        words = (metric.name, UNITS[metric.unit].name, metric.definition, *metric.places)
+        if any(map(sought.search, words)):
+            yield metric
+
+
+def as_markdown() -> str:
+    """docs/metrics.md."""
+    lines = [
+        "# Metrics",
+        "",
+        "Every number that injector records, derives or exports. `inject metrics [REGEX]` lists them,",
+        "`--json` as data. This page is made from the same registry (`injector/metrics.py`), by",
+        "`inject metrics --format md`.",
+        "",
+        "Everything is kept in the units below and converted where it is displayed only: bytes as GB, joules",
+        "as kJ, fractions as percent. Names in capitals stand for those of a run: `LOOP` for `train`,",
+        "`REGION` for `io`. `query` names a column of a [view](query.md), `export` a metric in a",
+        "[tracker](export.md), `suite` a column of `inject suite report --json`, `report` a key of",
+        "`inject report --json`, `compare` a figure of [`inject compare`](compare.md), `page` a plot.",
+    ]
+    for title, group in GROUPS.items():
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| metric | unit | what | from | where |",
+            "|---|---|---|---|---|",
+        ]
+        for each in group:
+            places = "<br>".join(_in_code(place) for place in each.places)
+            cells = (f"`{each.name}`", UNITS[each.unit].name, each.definition, each.source, places)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _in_code(place: str) -> str:
+    kind, _, name = place.partition(" ")
+    return f"{kind} `{name}`"
