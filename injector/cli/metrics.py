@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
             raise UserError(f"no metric matches {options.regex!r}; inject metrics lists all")
         if form == "md" and options.regex:
             raise UserError("--format md is the whole page: leave REGEX out")
-        made = {
+        made: dict[str, Callable[[Sequence[Metric]], str]] = {
             "terminal": as_text,
             "json": as_data,
             "csv": as_table,
