@@ -16,7 +16,7 @@ from ..store.spans import gives
 from .arrays import exceptional, median_of
 from .gaps import LargestGap
 from .machines import HostUsage
-from .profile import READING, Node, SourceLine, TimeSegment, TrainingLoop
+from .profile import READING, Node, SourceLine, TimeSegment, TrainingLoop, UpperBound
 from .traces import LoopTrace
 
 WINDOWS, IN_WINDOW = 16, 8
@@ -64,6 +64,7 @@ class Evidence:
     command: Sequence[str] = ()
     """That started the program."""
     host: Host = field(default_factory=Host)
+    bounds: Sequence[UpperBound] = ()
 
 
 def windows_of(traces: list[LoopTrace], warmup: int) -> list[Shares]:

@@ -6,8 +6,15 @@ from dataclasses import field
 
 from .value_class import value_class
 
+WORTH, MOST_BOUNDS = 1.05, 4
+"""From which factor on an upper bound is shown, and how many of them at most."""
 READING = ("io", "io.start")
 """The regions in which batches are made."""
+BOOSTING = ("boost", "grow", "leaves")
+"""What LightGBM, XGBoost and scikit-learn compute in compiled code."""
+COMPUTING = (
+    "forward", "backward", "optimizer", "zero_grad", "clip_grad", "unscale", "compiled", *BOOSTING
+)  # fmt: skip
 
 
 @value_class
@@ -272,6 +279,23 @@ class RankOutcome:
 
 
 @value_class
+class UpperBound:
+    """How much faster a step, or the run, would be at most if one thing took no time; see :mod:`.bounds`."""
+
+    kind: str
+    """A region, ``straggler``, or the name of time segments."""
+    of: str
+    """``step`` or ``run``."""
+    seconds: float
+    """Of a mean step, or of the run."""
+    remaining: float
+    """What would be left of them, at least."""
+    factor: float
+    """How many times as fast: ``seconds / remaining``."""
+    text: str
+
+
+@value_class
 class Verdict:
     """What limits the program, if anything does."""
 
@@ -290,6 +314,13 @@ class Verdict:
     """``high``, ``medium`` (on a busy host) or ``low``, a colon and why; empty where nothing is judged."""
     besides: tuple[str, ...] = ()
     """What is larger than all that the sentence is about, then what else could be saved."""
+    bounds: tuple[UpperBound, ...] = ()
+    """What hiding one thing would bring at most: that of the verdict first, then by how much."""
+
+    def tries(self) -> tuple[str, ...]:
+        """Advice, and what it could bring at most where that is worth a word."""
+        worth = [each.text for each in self.bounds if each.factor >= WORTH]
+        return (*self.advice, *worth[:MOST_BOUNDS])
 
 
 @value_class

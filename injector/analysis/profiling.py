@@ -11,6 +11,7 @@ import numpy as np
 from ..store import spans
 from ..store.folder import Run
 from .arrays import median_of
+from .bounds import bounds_of, bounds_of_run
 from .columns import SECOND, CallSite, RecordedProcess, SpanColumns, read_rows, sources
 from .evidence import Evidence, Memory, busy_of, growth_of, host_of, windows_of
 from .loops import grouped, labels, loop_of, numbered, warmup_steps
@@ -72,6 +73,10 @@ def profile(
                 command=[str(word) for word in run.info.get("command") or ()],
                 others=others,
                 host=host_of(watched, traces),
+                bounds=[
+                    *bounds_of(traces, warmup, told[0].straggler),
+                    *bounds_of_run(segments, wall),
+                ],
             )
         )
     return Profile(

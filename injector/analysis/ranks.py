@@ -119,7 +119,7 @@ def straggler_of(traces: list[LoopTrace], warmup: int) -> Straggler | None:
     aligned = slice(min(warmup, n // 2), n)
     if len(ranks) < 2 or aligned.stop - aligned.start < LEAST_STEPS:
         return None
-    waits = np.stack([each[aligned] for each in _waits(ranks, n)])
+    waits = np.stack([each[aligned] for each in waits_of(ranks, n)])
     typical = np.array([median_of(each) for each in waits])
     culprit = int(typical.argmin())
     others = [i for i in range(len(ranks)) if i != culprit]
@@ -139,7 +139,8 @@ def straggler_of(traces: list[LoopTrace], warmup: int) -> Straggler | None:
     return Straggler(rank, wait / whole, reason, excess)
 
 
-def _waits(ranks: list[LoopTrace], n: int) -> list[Seconds]:
+def waits_of(ranks: list[LoopTrace], n: int) -> list[Seconds]:
+    """Seconds for which each rank waits for others, in the first ``n`` steps."""
     waits = [trace.waits[:n] for trace in ranks]
     if any(each.any() for each in waits):
         return waits

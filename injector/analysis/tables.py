@@ -68,8 +68,8 @@ class Table:
             found[name] = found[name] + self.own(path) if name in found else self.own(path)
         return found
 
-    def busy(self) -> Seconds | None:
-        """Seconds of the device; None where there is no device clock."""
+    def busy(self, without: str = "") -> Seconds | None:
+        """Seconds of the device, for all but the region ``without``; None where there is no device clock."""
         timed = {path for path, column in self.columns.items() if column.device is not None}
         total = None
         for path in timed:
@@ -78,7 +78,14 @@ class Table:
             device = self.columns[path].device
             assert device is not None
             total = device if total is None else total + device
-        return total
+        if total is None or not without:
+            return total
+        for path in timed:
+            if path[-1][0] == without and not any(name == without for name, _ in path[:-1]):
+                device = self.columns[path].device
+                assert device is not None
+                total = total - device
+        return np.maximum(total, 0)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..store.folder import Run
 from . import evidence as advice
 from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest
-from .profile import READING, Node, TrainingLoop, Verdict
+from .profile import BOOSTING, COMPUTING, READING, Node, TrainingLoop, Verdict
 from .recorded import ValueSeries, number
 from .runs import missing_of
 from .wording import count, line_of
@@ -30,11 +30,6 @@ AGREE = 0.75
 """The part of the windows that has to say the same."""
 DWARFS = 0.2
 """Of the run, what beside training is worth a word where it is longer than that."""
-BOOSTING = ("boost", "grow", "leaves")
-"""What LightGBM, XGBoost and scikit-learn compute in compiled code."""
-COMPUTING = (
-    "forward", "backward", "optimizer", "zero_grad", "clip_grad", "unscale", "compiled", *BOOSTING
-)  # fmt: skip
 FITTING = ("fit", "grow", "candidate")
 """A region with those that lie in it, be it in other threads."""
 UNSEEN = (
@@ -253,8 +248,9 @@ def verdict_of(evidence: Evidence) -> Verdict:
     if unsure:
         sentence += f"; uncertain: {unsure[0]}"
     confidence = _confidence(evidence, order[0], unsure)
-    return Verdict(found.kind, severity, sentence, (*found.facts, measured), _THRESHOLD,
-                   found.advice, confidence, (*dwarfs[0], *dwarfs[1], *besides))  # fmt: skip
+    bounds = sorted(evidence.bounds, key=lambda bound: bound.kind != order[0])
+    return Verdict(found.kind, severity, sentence, (*found.facts, measured), _THRESHOLD, found.advice,
+                   confidence, (*dwarfs[0], *dwarfs[1], *besides), tuple(bounds))  # fmt: skip
 
 
 def _undivided(loop: TrainingLoop, dwarfs: tuple[tuple[str, ...], tuple[str, ...]]) -> Verdict:

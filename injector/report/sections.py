@@ -98,7 +98,7 @@ def verdict(summary: Summary) -> tuple[str, list[tuple[str, list[str]]]]:
         ("certainty", [found.confidence]),
         ("because", list(found.evidence)),
         ("threshold", [found.threshold]),
-        ("try", list(found.advice)),
+        ("try", list(found.tries())),
     ]
     kept = [(label, [text for text in texts if text]) for label, texts in below]
     return terminal.sentence(found), [(label, texts) for label, texts in kept if texts]

@@ -247,7 +247,7 @@ def _verdict(found: Verdict) -> list[str]:
         *labelled("certainty", [found.confidence]),
         *labelled("because", found.evidence),
         *labelled("threshold", [found.threshold]),
-        *labelled("try", found.advice),
+        *labelled("try", found.tries()),
         "",
     ]
 
