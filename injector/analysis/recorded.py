@@ -211,7 +211,11 @@ class _EventReader:
                 if self.origin is not None and (task, name) == BACKWARD:
                     process, time = data.get("process"), number(data.get("time"))
                     name += self.origin(process if isinstance(process, int) else 0, time or 0.0)
-                self.series.setdefault((bench, task, name), _Sample()).add(value)
+                key = bench, task, name
+                sample = self.series.get(key)
+                if sample is None:  # setdefault would make one for each of a million values
+                    sample = self.series[key] = _Sample()
+                sample.add(value)
 
 
 def recorded(run: Run) -> Recorded:

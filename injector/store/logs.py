@@ -19,7 +19,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from . import series
 from .event import LOG
@@ -40,6 +40,10 @@ class Damage:
         """Those before a whole line: no process that was killed leaves them, something else did."""
 
 
+CHUNK = 1 << 20
+"""Bytes of lines that are parsed at once."""
+
+
 def parse(line: bytes) -> dict[str, Any] | None:
     """The record that ``line`` is; None where it is none, or one in part."""
     try:
@@ -55,23 +59,49 @@ def read_records(path: str, damage: Damage, most: int | None = None) -> Iterator
     Whatever a process that was killed left (a line in part, bytes never written) is left out and
     counted in ``damage``. Raises OSError.
     """
+    longest = LONGEST if most is None else min(LONGEST, most)
     with open(path, "rb") as file:
-        longest = LONGEST if most is None else min(LONGEST, most)
         read = 0  # counted here: the position in a device (/dev/full) is always 0
+        for lines in _chunks(file, longest):
+            for record, length in zip(_parsed(lines), map(len, lines), strict=True):
+                read += length
+                if most is not None and read > most:
+                    damage.torn += 1
+                    return
+                if record is None:
+                    damage.torn += 1
+                elif record:
+                    damage.inside = damage.torn
+                    yield record
+
+
+def _chunks(file: BinaryIO, longest: int) -> Iterator[list[bytes]]:
+    """The lines of ``file``, many at once: parsing line by line is half of what reading a short run takes.
+
+    Lines of a file that is longer than ``longest`` come one by one, none longer than that.
+    """
+    if 0 < os.fstat(file.fileno()).st_size <= longest:
+        while lines := file.readlines(CHUNK):
+            yield lines
+    else:
         while line := file.readline(longest):
-            read += len(line)
-            if most is not None and read > most:
-                damage.torn += 1
-                return
-            text = line.strip(b"\0 \t\r\n")
-            if not text:
-                continue
-            record = parse(text)
-            if record is None:
-                damage.torn += 1
-            else:
-                damage.inside = damage.torn
-                yield record
+            yield [line]
+
+
+def _parsed(lines: Sequence[bytes]) -> Sequence[dict[str, Any] | None]:
+    """The record of each line: empty for an empty line, None for one that is torn."""
+    texts = [line.strip(b"\0 \t\r\n") for line in lines]
+    whole = [text for text in texts if text]
+    # Of whole lines this is a list with as many members; anything else is looked at line by line.
+    if len(whole) > 1 and all(text[:1] == b"{" and text[-1:] == b"}" for text in whole):
+        try:
+            found = json.loads(b"[" + b",".join(whole) + b"]")
+        except (ValueError, RecursionError):
+            found = ()
+        if len(found) == len(whole) and all(isinstance(each.get("event"), str) for each in found):
+            records = iter(found)
+            return [next(records) if text else {} for text in texts]
+    return [parse(text) if text else {} for text in texts]
 
 
 def read_sites(path: str) -> dict[int, dict[str, Any]]:
