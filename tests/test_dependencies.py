@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PACKAGES = {
     "mlflow": "mlflow-skinny",
+    "opentelemetry": "opentelemetry-sdk",
     "prometheus_client": "prometheus-client",
     "pynvml": "nvidia-ml-py",
     "yaml": "PyYAML",
@@ -31,8 +32,8 @@ BROUGHT = {"amdsmi": "ROCm"}
 """What no registry has: it comes with the driver, and its absence is expected."""
 CARRIERS = {"youplot"}
 """What is read as files and never imported."""
-BEHIND = {"alembic", "sqlalchemy"}
-"""What another library imports for the part of it that is used here."""
+BEHIND = {"alembic", "opentelemetry-exporter-otlp-proto-http", "sqlalchemy"}
+"""What another library imports for the part of it that is used here, or has its modules in that one's package."""
 LAUNCHER = {"sitecustomize"}
 """The user's own, which ours gives way to."""
 
@@ -72,12 +73,14 @@ EXTRAS = {
     for name in (
         "compare",
         "mlflow",
+        "otel",
         "page",
         "perfetto",
         "prometheus",
         "query",
         "suite",
         "tensorboard",
+        "wandb",
     )
 }
 OPTIONAL = set().union(*EXTRAS.values())

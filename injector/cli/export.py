@@ -13,7 +13,8 @@ from importlib import import_module
 from ..analysis.summary import summarise
 from ..errors import UserError
 from ..export import content
-from ..export.content import Content, Destination, without_secrets
+from ..export.content import Content, without_secrets
+from ..export.tracked import Destination
 from ..store.folder import Run, open_run
 from .ending import failed
 from .opened import (
@@ -29,13 +30,15 @@ from .opened import (
 from .report import maker
 
 TRACKERS = {
-    "mlflow": "properties, figures and series, and the page as an artifact",
+    "mlflow": "properties, figures, series and files, with the page",
+    "otel": "series and figures as metrics, steps and regions as a trace, to a collector over OTLP",
     "perfetto": "a trace of steps, regions, ranks, devices and hosts",
     "prometheus": "figures as its text, or to its Pushgateway",
     "tensorboard": "series and parameters as event files",
+    "wandb": "properties, figures, series and files as an offline run of Weights & Biases",
 }
 """By the name of its module and of its extra, what each is given."""
-SERVED = frozenset({"mlflow", "prometheus"})
+SERVED = frozenset({"mlflow", "otel", "prometheus"})
 """Those that have an address."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from math import isfinite
@@ -25,7 +25,6 @@ from ..analysis.profile import Evaluation, TrainingLoop
 from ..analysis.summary import Summary
 from ..analysis.traces import LoopTrace, traces_of
 from ..analysis.views import views
-from ..errors import UserError
 from ..metrics import unit_of
 from ..store.folder import Run
 
@@ -35,6 +34,8 @@ EARLY = 2e-6
 """Seconds after the begin of a step in which a value still is of the step before: unix time as a float is as
 exact as a quarter of a microsecond, and what a step made may be known between it and the next.
 """
+ARTIFACTS = "artifacts"
+"""Of a run folder, the folder of the files that programs add."""
 NEGATIVE = re.compile(r"-\.?\d")
 SECRET = re.compile(r"(?i)(passw|secret|token|api.?key|credential)")
 
@@ -60,6 +61,8 @@ class Series:
     values: Floats
     total: int
     """Points before it was thinned."""
+    axis: str = "step"
+    """What ``steps`` count: ``step`` or ``sample``."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,14 @@ class Content:
     """Points of a series, at most; 0 for all."""
     pages: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     """What is kept beside it as files, by their names: what makes the text of each."""
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that the program added (``injector.artifact``): their paths by their names."""
+        folder = os.path.join(self.run.path, ARTIFACTS)
+        added = (str(each["name"]) for each in self.summary.artifacts if each.get("copied"))
+        paths = {name: os.path.join(folder, name) for name in added}
+        return {name: path for name, path in paths.items() if os.path.isfile(path)}
 
     @property
     def name(self) -> str:
@@ -105,40 +116,6 @@ class Content:
         traces = traces_of(self.run)
         found = chain(_loops(traces), values_of(self.run, traces), samples_of(self.run))
         return tuple(_thinned(one, self.points) for one in found)
-
-
-@dataclass(frozen=True)
-class Destination:
-    """Where the runs go to, as the command line says it."""
-
-    output: str | None = None
-    """File or folder; of a suite always a folder."""
-    uri: str | None = None
-    project: str | None = None
-    """MLflow's experiment."""
-    suite: str | None = None
-    """The name of the suite whose runs these are."""
-
-
-def missing_library(error: ImportError, extra: str) -> UserError:
-    """What is said where a library that ``--to extra`` needs cannot be imported."""
-    return UserError(
-        f"--to {extra} needs {error.name or 'a library that is not installed'}: "
-        f"pip install 'overlay-injector[{extra}]'"
-    )
-
-
-def file_of(content: Content, target: Destination, suffix: str, folder: str = "") -> str:
-    """The file, or folder, that ``content`` is written to: one for each run of a suite, in a folder.
-
-    Where none is named it lies in ``folder``. Raises OSError.
-    """
-    name = re.sub(r"[/ ]+", "_", clean(content.name)) + suffix
-    if target.suite is None:
-        return target.output or os.path.join(folder, name)
-    folder = target.output or os.path.join(folder, clean(target.suite))
-    os.makedirs(folder, exist_ok=True)
-    return os.path.join(folder, name)
 
 
 def thinning(content: Content) -> str:
@@ -409,7 +386,8 @@ def samples_of(run: Run) -> Iterator[Series]:
                 unit = unit_of(f"query {view}.{name}")
                 values = np.array(columns[name], np.float64)[mine]  # None becomes NaN
                 steps = np.arange(len(values))
-                yield _series(clean(f"{kind}/{key}/{name}"), unit, steps, times[mine], values)
+                title = clean(f"{kind}/{key}/{name}")
+                yield replace(_series(title, unit, steps, times[mine], values), axis="sample")
 
 
 def _series(
@@ -423,4 +401,4 @@ def _series(
 
 def _thinned(one: Series, points: int) -> Series:
     kept = kept_of(one.values, points) if points else np.arange(len(one.values))
-    return Series(one.name, one.unit, one.steps[kept], one.times[kept], one.values[kept], one.total)
+    return replace(one, steps=one.steps[kept], times=one.times[kept], values=one.values[kept])

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from getpass import getuser
 from itertools import islice
 from typing import Any, TypeVar
 
 from ..errors import UserError
-from .content import Content, Destination, clean, missing_library
+from .content import Content, Series, clean
+from .tracked import Beginning, Destination, beginning_of, missing_library, refusing
 
 EXPERIMENT = "injector"
 METRICS, PARAMS, TAGS = 1000, 100, 100
@@ -25,27 +26,31 @@ Item = TypeVar("Item")
 
 def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
     """Make a run of each; the sentences that say which. Raises UserError."""
-    store = MlflowStore(target.uri, target.project)
+    store = MlflowStore(target)
     parent = None
     for content in contents:
-        with store.failing():
-            if target.suite is not None and parent is None:
-                tags = {"injector.suite": target.suite}
-                parent = store.create(target.suite, tags, content.summary.started)
-            own = {} if parent is None else {"mlflow.parentRunId": parent}
-            run = store.create(content.name, own, content.summary.started)
-            store.fill(run, content)
-        yield f"{content.name}: run {run} of experiment {store.project} in {store.uri}"
+        if target.suite is not None and parent is None:
+            tags = {"injector.suite": target.suite}
+            parent = store.create(target.suite, tags, content.summary.started)
+        own = {} if parent is None else {"mlflow.parentRunId": parent}
+        run = store.begin(beginning_of(content), own)
+        run.log(content.series)
+        yield run.end(content)
     if parent is not None:
-        with store.failing():
+        with store.refusing():
             store.client.set_terminated(parent)
         yield f"{target.suite}: run {parent}, which holds these"
+
+
+def begin(target: Destination, run: Beginning) -> MlflowRun:
+    """A new run. Raises UserError."""
+    return MlflowStore(target).begin(run)
 
 
 class MlflowStore:
     """An experiment in MLflow's store or server. Raises UserError where it cannot be had."""
 
-    def __init__(self, uri: str | None, project: str | None) -> None:
+    def __init__(self, target: Destination) -> None:
         # MLflow would ask a server that is away for minutes, and tell its makers that it was used.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
@@ -55,12 +60,12 @@ class MlflowStore:
             from mlflow.entities import Metric, Param, RunTag
         except ImportError as error:
             raise missing_library(error, "mlflow") from None
-        self.uri: str = uri or mlflow.get_tracking_uri()
-        self.project = project or os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
-        self._metric: Callable[..., Any] = Metric
-        self._param: Callable[..., Any] = Param
-        self._tag: Callable[..., Any] = RunTag
-        with self.failing():
+        self.uri: str = target.uri or mlflow.get_tracking_uri()
+        self.project = target.project or os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
+        self.metric: Callable[..., Any] = Metric
+        self.param: Callable[..., Any] = Param
+        self.tag: Callable[..., Any] = RunTag
+        with self.refusing():
             self.client: Any = mlflow.MlflowClient(self.uri)
             self.experiment = self._experiment()
 
@@ -74,59 +79,73 @@ class MlflowStore:
             )
         return str(found.experiment_id)
 
-    @contextmanager
-    def failing(self) -> Iterator[None]:
+    def refusing(self) -> AbstractContextManager[None]:
         """What MLflow, its database or the network refuse becomes a UserError."""
-        try:
-            yield
-        except UserError:
-            raise
-        except Exception as error:  # of MLflow, of requests, of SQLAlchemy: each has its own
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise UserError(f"MLflow at {self.uri} did not take it: {lines[0]}") from None
+        return refusing(f"MLflow at {self.uri}")
 
     def create(self, name: str, tags: Mapping[str, str], started: float | None) -> str:
         """The id of a new run; ``started`` is unix seconds."""
-        made = self.client.create_run(
-            self.experiment,
-            start_time=None if started is None else round(started * 1000),
-            tags=dict(tags),
-            run_name=name,
-        )
+        with self.refusing():
+            made = self.client.create_run(
+                self.experiment,
+                start_time=None if started is None else round(started * 1000),
+                tags=dict(tags),
+                run_name=name,
+            )
         return str(made.info.run_id)
 
-    def fill(self, run: str, content: Content) -> None:
-        """Put all of ``content`` into ``run``, and end it as the program ended."""
+    def begin(self, run: Beginning, tags: Mapping[str, str] | None = None) -> MlflowRun:
+        """A new run, open."""
+        return MlflowRun(self, self.create(run.name, tags or {}, run.started), run.name)
+
+
+class MlflowRun:
+    """A run of MLflow's that is open."""
+
+    def __init__(self, store: MlflowStore, run: str, name: str) -> None:
+        self._store, self._run, self._name = store, run, name
+
+    def log(self, series: Iterable[Series]) -> None:
+        """Add points."""
+        self._log(self._points(series))
+
+    def end(self, content: Content) -> str:
+        """Add its properties, figures and files, and end it as the program ended."""
+        store, client, run = self._store, self._store.client, self._run
         summary = content.summary
         ended = round((summary.ended or summary.started or 0.0) * 1000)
         tags = [
-            self._tag(clean(key), _cut(text, LONGEST_TAG)) for key, text in tags_of(content).items()
+            store.tag(clean(key), _cut(text, LONGEST_TAG)) for key, text in tags_of(content).items()
         ]
         params = [
-            self._param(clean(key), _cut(text, LONGEST_PARAM))
+            store.param(clean(key), _cut(text, LONGEST_PARAM))
             for key, text in content.params.items()
         ]
-        for some in _parts(tags, TAGS):
-            self.client.log_batch(run, tags=some)
-        for some in _parts(params, PARAMS):
-            self.client.log_batch(run, params=some)
-        figures = (self._metric(name, one.value, ended, 0) for name, one in content.figures.items())
-        self.log(run, figures)
-        self.log(run, self._points(content))
-        for name, made in content.pages.items():
-            self.client.log_text(run, made(), name)
-        self.client.set_terminated(run, status_of(content), ended or None)
+        with store.refusing():
+            for some in _parts(tags, TAGS):
+                client.log_batch(run, tags=some)
+            for some in _parts(params, PARAMS):
+                client.log_batch(run, params=some)
+        self._log(store.metric(name, one.value, ended, 0) for name, one in content.figures.items())
+        with store.refusing():
+            for name, made in content.pages.items():
+                client.log_text(run, made(), name)
+            for name, path in content.files.items():
+                client.log_artifact(run, path, os.path.join("artifacts", os.path.dirname(name)))
+            client.set_terminated(run, status_of(content), ended or None)
+        return f"{self._name}: run {run} of experiment {store.project} in {store.uri}"
 
-    def _points(self, content: Content) -> Iterator[Any]:
-        for one in content.series:
+    def _points(self, series: Iterable[Series]) -> Iterator[Any]:
+        for one in series:
             columns = (one.values.tolist(), (one.times * 1000).tolist(), one.steps.tolist())
             for value, time, step in zip(*columns, strict=True):
-                yield self._metric(one.name, value, round(time), step)
+                yield self._store.metric(one.name, value, round(time), step)
 
-    def log(self, run: str, metrics: Iterable[Any]) -> None:
-        """Log them, so many in each request."""
-        for some in _parts(metrics, METRICS):
-            self.client.log_batch(run, metrics=some)
+    def _log(self, metrics: Iterable[Any]) -> None:
+        """So many in each request."""
+        with self._store.refusing():
+            for some in _parts(metrics, METRICS):
+                self._store.client.log_batch(self._run, metrics=some)
 
 
 def tags_of(content: Content) -> dict[str, str]:

@@ -22,7 +22,8 @@ from ..analysis.tracks import Track, split
 from ..analysis.wording import rank_name
 from ..store.folder import Run
 from ..store.place import replace_file
-from .content import Content, Destination, Series, file_of, missing_library, samples_of, values_of
+from .content import Content, Series, samples_of, values_of
+from .tracked import Destination, missing_library, path_of
 
 Rows = npt.NDArray[np.uint8]
 TIME, NAME, PLACE, COUNT = (1 << 62) + 5, (1 << 20) + 77, (1 << 20) + 78, (1 << 34) + 79
@@ -40,7 +41,7 @@ def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
     except ImportError as error:
         raise missing_library(error, "perfetto") from None
     for content in contents:
-        path = file_of(content, target, ".pftrace")
+        path = path_of(content.name, target, ".pftrace")
         trace = Trace(protos)
         write_run(trace, content.run)
         replace_file(path, trace.pieces())

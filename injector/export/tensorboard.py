@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .content import Content, Destination, file_of, missing_library
+from .content import Content, Series
+from .tracked import Beginning, Destination, exported, missing_library, path_of
 
 SUFFIX = ".injector"
 """Of event files that are ours: those of an earlier export are replaced."""
@@ -17,45 +18,63 @@ FOLDER = "tensorboard"
 
 def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
     """Write each run into a folder of its own; the sentences that say where. Raises UserError, OSError."""
+    return exported(begin, contents, target)
+
+
+def begin(target: Destination, run: Beginning) -> TensorBoardRun:
+    """A new event file in the folder of the run. Raises UserError, OSError."""
     try:
-        from tensorboard.compat.proto import event_pb2, summary_pb2
-        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
-        from tensorboard.plugins.text.summary_v2 import text_pb
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        import tensorboard.summary.writer.event_file_writer  # noqa: F401
     except ImportError as error:
         raise missing_library(error, "tensorboard") from None
-    for content in contents:
-        folder = file_of(content, target, "", FOLDER)
+    return TensorBoardRun(path_of(run.name, target, folder=FOLDER), run)
+
+
+class TensorBoardRun:
+    """An event file that is open."""
+
+    def __init__(self, folder: str, run: Beginning) -> None:
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
         os.makedirs(folder, exist_ok=True)
-        before = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]
-        writer: Any = EventFileWriter(folder, filename_suffix=SUFFIX)
-        began = content.summary.started or 0.0
+        self._before = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]
+        self._folder, self._run = folder, run
+        self._event: Any = event_pb2.Event
+        self._summary: Any = summary_pb2.Summary
+        self._writer: Any = EventFileWriter(folder, filename_suffix=SUFFIX)
+        self._count = 0
+
+    def log(self, series: Iterable[Series]) -> None:
+        """Add points as scalars."""
+        for one in series:
+            columns = (one.values.tolist(), one.times.tolist(), one.steps.tolist())
+            for value, time, step in zip(*columns, strict=True):
+                self._add(one.name, value, time, step)
+        self._writer.flush()
+
+    def end(self, content: Content) -> str:
+        """Add its parameters, tags and figures; event files of an earlier export go."""
+        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+        from tensorboard.plugins.text.summary_v2 import text_pb
+
+        began = self._run.started or 0.0
         texts = "".join(f"- **{key}**: {text}\n" for key, text in content.tags.items())
         for summary in (
-            hparams_pb(
-                content.params, trial_id=content.tags["injector.folder"], start_time_secs=began
-            ),
+            hparams_pb(content.params, trial_id=self._run.folder, start_time_secs=began),
             text_pb("properties", texts),
         ):
-            writer.add_event(event_pb2.Event(wall_time=began, summary=summary))
-        count = 0
-        for name, value, time, step in points_of(content):
-            one = summary_pb2.Summary.Value(tag=name, simple_value=value)
-            summary = summary_pb2.Summary(value=[one])
-            writer.add_event(event_pb2.Event(wall_time=time, step=step, summary=summary))
-            count += 1
-        writer.close()
-        for name in before:
-            os.unlink(os.path.join(folder, name))
-        yield f"{folder}: {count} values; tensorboard --logdir {os.path.dirname(folder) or '.'}"
+            self._writer.add_event(self._event(wall_time=began, summary=summary))
+        ended = content.summary.ended or began
+        for name, figure in content.figures.items():
+            self._add(name, figure.value, ended, 0)
+        self._writer.close()
+        for name in self._before:
+            os.unlink(os.path.join(self._folder, name))
+        parent = os.path.dirname(self._folder) or "."
+        return f"{self._folder}: {self._count} values; tensorboard --logdir {parent}"
 
-
-def points_of(content: Content) -> Iterator[tuple[str, float, float, int]]:
-    """Name, value, unix seconds and step of every figure and of every point of a series."""
-    ended = content.summary.ended or content.summary.started or 0.0
-    for name, figure in content.figures.items():
-        yield name, figure.value, ended, 0
-    for one in content.series:
-        columns = (one.values.tolist(), one.times.tolist(), one.steps.tolist())
-        for value, time, step in zip(*columns, strict=True):
-            yield one.name, value, time, step
+    def _add(self, name: str, value: float, time: float, step: int) -> None:
+        summary = self._summary(value=[self._summary.Value(tag=name, simple_value=value)])
+        self._writer.add_event(self._event(wall_time=time, step=step, summary=summary))
+        self._count += 1

@@ -15,7 +15,6 @@ from injector.cli.export import TRACKERS
 from injector.export.content import Content
 from injector.store.folder import open_run
 
-LIBRARIES = {"prometheus": "prometheus_client", "otel": "opentelemetry.sdk"}
 ROOT = Path(__file__).parents[2]
 
 
@@ -142,11 +141,16 @@ def documented():
                 yield line
 
 
+IMPORTED = {"prometheus": "prometheus_client", "otel": "opentelemetry.exporter.otlp.proto.http"}
+
+
 @pytest.mark.parametrize("line", list(documented()))
-def test_an_example_of_the_docs_runs(line, runs, export):
+def test_an_example_of_the_docs_runs(line, runs, export, monkeypatch):
     words = shlex.split(line, comments=True)[2:]
-    pytest.importorskip(
-        {"prometheus": "prometheus_client", "otel": "opentelemetry.sdk"}.get(words[2], words[2])
-    )
+    pytest.importorskip(IMPORTED.get(words[2], words[2]))
+    if words[2] == "otel":
+        from collector import Receiver
+
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", Receiver().uri)
     done = export(runs, *words)
     assert done.returncode == 0, done.stderr
