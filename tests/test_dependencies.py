@@ -33,7 +33,7 @@ BROUGHT = {"amdsmi": "ROCm"}
 CARRIERS = {"youplot"}
 """What is read as files and never imported."""
 BEHIND = {"alembic", "opentelemetry-exporter-otlp-proto-http", "sqlalchemy"}
-"""What another library imports for the part of it that is used here, or has its modules in that one's package."""
+"""What another library imports for the part of it that is used here, or shares its package with."""
 LAUNCHER = {"sitecustomize"}
 """The user's own, which ours gives way to."""
 
