@@ -178,6 +178,38 @@ class Exceptional:
 
 
 @value_class
+class EpochLoss:
+    """One loss in one epoch of the first rank."""
+
+    name: str
+    n: int
+    first: float
+    last: float
+    mean: float
+
+
+@value_class
+class Epoch:
+    """One pass of a loop over its data, as its first rank made it; see :mod:`.epochs`."""
+
+    number: int
+    """From 0."""
+    steps: int
+    seconds: float
+    """From its beginning to the end of its last step, with the evaluations in between."""
+    after: float
+    """Seconds from there until the next one begins, or until the last step or evaluation of all ends."""
+    items: float | None
+    """Of all ranks together; None where they are not known."""
+    throughput: float | None
+    """Items per second of ``seconds``."""
+    losses: tuple[EpochLoss, ...] = ()
+    """That recorded most often first."""
+    cost: float | None = None
+    """Of ``seconds`` and ``after``, in the currency of the price that was given."""
+
+
+@value_class
 class TrainingLoop:
     """A training loop over all its ranks."""
 
@@ -205,6 +237,8 @@ class TrainingLoop:
     """Where a launcher has started the job several times: at which attempt."""
     job: str | None = None
     """Where several processes train that are no ranks of one job: ``process 3``, by its index."""
+    epochs: tuple[Epoch, ...] = ()
+    """Empty where the loop was not seen to begin anew."""
     blocks: Blocks | None = field(default=None, repr=False, metadata={"internal": True})
     """What a comparison with other runs resamples."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from ..store.folder import Run
 from .arrays import median_of
 from .bounds import bounds_of, bounds_of_run
 from .columns import SECOND, CallSite, RecordedProcess, SpanColumns, read_rows, sources
+from .epochs import epochs_of
 from .evidence import Evidence, Memory, busy_of, growth_of, host_of, windows_of
 from .loops import grouped, labels, loop_of, numbered, warmup_steps
 from .machines import HostUsage
 from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcomes_of, own
 from .profile import Node, Profile, RankOutcome, TimeSegment, TrainingLoop
-from .recorded import ValueSeries
+from .recorded import TimedLoss, ValueSeries
 from .timeline import among_attempts, segments_of
 from .traces import LoopTrace, threads_of
 from .tracksummary import TrackSummary, first_of, others_of, track_summary
@@ -34,13 +36,14 @@ def profile(
     memory: Memory | None = None,
     watched: Sequence[HostUsage] = (),
     series: Sequence[ValueSeries] = (),
+    losses: Sequence[TimedLoss] = (),
 ) -> Profile | None:
     """What the spans of ``run`` say; None where it recorded none.
 
     ``memory`` is how much each process used, when; without it nothing is said of growth, without the
-    hosts as they were ``watched`` nothing of other programs and full cores, and without the ``series``
-    of its values nothing of losses that are not finite. Raises OSError, and NotARunError for records
-    of a later version.
+    hosts as they were ``watched`` nothing of other programs and full cores, without the ``series`` of its
+    values nothing of losses that are not finite, and without its ``losses`` nothing of those of epochs.
+    Raises OSError, and NotARunError for records of a later version.
     """
     found = sources(run)
     recording = [source for source in found if source.has_spans()]
@@ -52,7 +55,7 @@ def profile(
     where = {id(u): at for each in summaries for u, at in zip(each.traces, each.where, strict=True)}
     texts = [at.text if (at := where[id(traces[0])]) and at.is_most else None for traces in loops]
     told = [loop_of(traces, asked, text) for traces, text in zip(loops, texts, strict=True)]
-    told = numbered(told, loops)
+    told = _with_epochs(numbered(told, loops), loops, summaries, losses)
     ranks = ranks_of(run.info, found, ends, [u for each in summaries for u in each.traces])
     times = _times(run, found, max((end.ended for end in ends.values()), default=0))
     segments = _segments(_main(summaries, loops), loops, asked, times)
@@ -89,6 +92,25 @@ def profile(
         unmeasured=unmeasured_of(run.info, found, summaries, told, unknown),
         outcomes=outcomes_of(run.info, ranks),
     )
+
+
+def _with_epochs(
+    told: list[TrainingLoop],
+    loops: list[list[LoopTrace]],
+    summaries: list[TrackSummary],
+    losses: Sequence[TimedLoss],
+) -> list[TrainingLoop]:
+    known = {
+        id(trace): (begins, each.span[1])
+        for each in summaries
+        for trace, begins in zip(each.traces, each.begins, strict=True)
+    }
+    return [
+        replace(
+            loop, epochs=epochs_of(known[id(first)][0], [first, *rest], known[id(first)][1], losses)
+        )
+        for loop, (first, *rest) in zip(told, loops, strict=True)
+    ]
 
 
 def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:

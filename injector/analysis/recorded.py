@@ -11,9 +11,10 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 from itertools import pairwise
 from math import fsum, inf, isfinite, nan, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..store import spans
 from ..store.folder import Run, read_events
@@ -30,6 +31,8 @@ CONTEXT = frozenset(
     | {"io", "items", "of"}
 )
 """Keys of a ``data`` event that say what its values belong to, and are none themselves."""
+EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "valid", "validation"})
+"""Words for a phase or a task in which nothing is trained."""
 SEVERAL = 6
 """Lines, or trials, whose losses are kept apart; more lines are of one thing."""
 
@@ -82,6 +85,17 @@ class TimedRegion:
     statistics: Statistics
 
 
+class TimedLoss(NamedTuple):
+    """The finite values of one loss of training in one process, in the order in which they were recorded."""
+
+    process: int
+    """Index of ``processes`` in run.json."""
+    label: str
+    times: array[float]
+    """Unix seconds."""
+    values: array[float]
+
+
 @value_class
 class Recorded:
     """What the ``.data`` files of a run say."""
@@ -95,6 +109,7 @@ class Recorded:
     """By file, the data of its ``start``, ``end`` and first ``error`` events."""
     torn: int
     """Lines that could not be read."""
+    losses: tuple[TimedLoss, ...] = field(default=(), repr=False, metadata={"internal": True})
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:
@@ -148,12 +163,14 @@ def number(value: object) -> float | None:
 class _Sample:
     """Collects numbers; eight bytes each."""
 
-    __slots__ = ("count", "first", "last", "odd", "values")
+    __slots__ = ("count", "first", "is_loss", "last", "odd", "values")
 
     def __init__(self) -> None:
         self.values = array("d")
         self.count = 0
         self.odd = 0
+        self.is_loss = False
+        """Whether it is one of training, whose values are kept with their times, too."""
         self.first: object = None
         self.last: object = None
 
@@ -184,6 +201,7 @@ class _EventReader:
         self.regions: dict[tuple[str, str], _Sample] = {}
         self.events: dict[str, int] = {}
         self.benches: dict[str, dict[str, Any]] = {}
+        self.losses: dict[tuple[int, str], TimedLoss] = {}
 
     def take(self, bench: str, event: str, data: Any) -> None:
         self.events[event] = self.events.get(event, 0) + 1
@@ -215,7 +233,20 @@ class _EventReader:
                 sample = self.series.get(key)
                 if sample is None:  # setdefault would make one for each of a million values
                     sample = self.series[key] = _Sample()
+                    sample.is_loss = "loss" in name.lower() and task not in EVALUATING
                 sample.add(value)
+                if sample.is_loss:
+                    self._timed(name, data.get("process"), number(data.get("time")), number(value))
+
+    def _timed(self, name: str, process: object, time: float | None, value: float | None) -> None:
+        if time is None or value is None or not isfinite(value):
+            return
+        key = process if isinstance(process, int) else 0, name
+        known = self.losses.get(key)
+        if known is None:
+            known = self.losses[key] = TimedLoss(*key, array("d"), array("d"))
+        known.times.append(time)
+        known.values.append(value)
 
 
 def recorded(run: Run) -> Recorded:
@@ -236,6 +267,7 @@ def recorded(run: Run) -> Recorded:
         events=reader.events,
         benches=reader.benches,
         torn=damage.torn,
+        losses=tuple(reader.losses.values()),
     )
 
 

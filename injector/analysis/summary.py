@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass, replace
 from math import isfinite, isnan
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..store.run_json import write_info
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
 from .profile import LoopSamples, Profile, RankOutcome, SourceLine, TrainingLoop
-from .recorded import Recorded, recorded
+from .recorded import Recorded, number, recorded
 from .runs import missing_of, said_first
 from .value_class import value_class
 
@@ -37,6 +37,19 @@ class Environment:
     """``root``, ``branch``, ``commit`` around the program, and whether it was ``dirty``."""
     packages: Mapping[str, str]
     """By name, the version of what the program could import."""
+
+
+@value_class
+class Price:
+    """What an hour of a run costs."""
+
+    per_hour: float
+    currency: str
+    """As it was written; may be empty."""
+
+    def of(self, seconds: float) -> float:
+        """What so many seconds cost."""
+        return seconds / 3600 * self.per_hour
 
 
 @value_class
@@ -97,6 +110,8 @@ class Summary:
     """Where the host was in its loops, as sampled stacks tell (``--sample``)."""
     sampling: int = 0
     """Stacks that were sampled in a second; 0 for none."""
+    price: Price | None = None
+    """Of ``--price``."""
     environment: Environment | None = field(default=None, metadata={"internal": True})
 
     @property
@@ -110,8 +125,10 @@ class Summary:
         return str(self.name or os.path.basename(self.run).rsplit(".", 2)[0])
 
 
-def summarise(run: Run, keep: bool = False) -> Summary:
+def summarise(run: Run, keep: bool = False, price: tuple[float, str] | None = None) -> Summary:
     """The summary of ``run``; with ``keep``, its figures are written into ``run.json``.
+
+    ``price``, of an hour and its currency, is used instead of the one that the run was given.
 
     What cannot be analysed is the summary's ``problem``. Raises OSError where the run cannot be read, or
     ``run.json`` not be written.
@@ -130,6 +147,12 @@ def summarise(run: Run, keep: bool = False) -> Summary:
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"
     info = run.info
+    hourly = price_of(info, price)
+    if hourly is not None and profile is not None:
+        from .epochs import with_cost
+
+        loops = tuple(with_cost(loop, hourly.per_hour) for loop in profile.loops)
+        profile = replace(profile, loops=loops)
     if info and not problem and (profile is not None or broken):
         info = {**info, **_kept(info, profile, broken)}
         if sampling:
@@ -147,6 +170,7 @@ def summarise(run: Run, keep: bool = False) -> Summary:
         problem=problem,
         sampled=sampled,
         sampling=int(sampling.get("rate") or 0),
+        price=hourly,
         **_facts(info),
     )
 
@@ -175,6 +199,15 @@ def _facts(info: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def price_of(info: Mapping[str, Any], given: tuple[float, str] | None) -> Price | None:
+    """What an hour costs: as ``given``, else as ``run.json`` has it."""
+    known = info.get("price")
+    if given is None and isinstance(known, dict):
+        per_hour = number(known.get("per_hour"))
+        return None if per_hour is None else Price(per_hour, str(known.get("currency") or ""))
+    return None if given is None else Price(*given)
+
+
 def has_spans(folder: str) -> bool:
     """Whether the run in ``folder`` has recorded regions or steps, so far."""
     try:
@@ -191,7 +224,9 @@ def _profile(
     if has_spans(run.content):
         from . import profiling  # numpy, half of what a short run costs, only where there are spans
 
-        found = profiling.profile(run, memory_of(seen, run.info), seen, events.series)
+        found = profiling.profile(
+            run, memory_of(seen, run.info), seen, events.series, events.losses
+        )
         if found is not None:
             return found, found.outcomes
     if any(each.get("rank") is not None for each in run.info.get("processes") or ()):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns import CallSite, Flags, Ints, SpanColumns
+from .recorded import EVALUATING
 
 Numbers = npt.NDArray[np.int32]
 MARKING = frozenset(
@@ -201,8 +202,6 @@ def _track_of(rows: SpanColumns, sites: dict[int, CallSite], numbers: list[int])
     return Track(sites, rows.start[mine], rows.end[mine], rows.payload[mine], rows.site[mine])
 
 
-EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "valid", "validation"})
-"""Words for a phase or a task in which nothing is trained."""
 STRUCTURE = frozenset({"step", "epoch", "evaluation", "io.end"})
 """Regions that are no parts of a step but say what others belong to."""
 

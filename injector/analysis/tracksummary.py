@@ -9,6 +9,7 @@ import numpy as np
 from ..store.spans import is_loaders, unpack
 from .arrays import ExcludedIntervals, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
+from .epochs import begins_of
 from .evaluation import Passes
 from .gaps import LargestGap, largest_gap
 from .items import contradicts, evaluated, fits
@@ -36,6 +37,8 @@ class TrackSummary:
     traces: list[LoopTrace]
     where: list[LargestGap | None]
     """For each trace, where most of its steps' ``other`` lies."""
+    begins: list[Ints]
+    """For each trace, when its epochs began."""
     passes: Passes
     evaluations: list[Evaluation]
     between: list[Sum]
@@ -50,6 +53,7 @@ def track_summary(thread: Thread, main: bool) -> TrackSummary:
         source=thread.source,
         traces=thread.traces,
         where=[largest_gap(thread, trace) for trace in thread.traces],
+        begins=[begins_of(thread, trace) for trace in thread.traces],
         passes=thread.passes,
         evaluations=_evaluations(thread) if len(thread.passes) else [],
         between=between,

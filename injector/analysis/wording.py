@@ -60,10 +60,10 @@ def percent(share: float) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """``1 process``, ``2 processes``, ``3 records``, ``4 batches``."""
+    """``1 process``, ``2 processes``, ``3 records``, ``4 batches``, ``5 epochs``."""
     if number == 1:
         return f"1 {thing}"
-    return f"{number} {thing}{'es' if thing.endswith(('s', 'ch')) else 's'}"
+    return f"{number} {thing}{'es' if thing.endswith(('s', 'tch')) else 's'}"
 
 
 def rank_name(rank: object, process: object) -> str:

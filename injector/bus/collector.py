@@ -35,6 +35,7 @@ def collect(
     limits: dict[str, float] | None = None,
     sampling: int = 0,
     tags: Mapping[str, str] | None = None,
+    price: tuple[float, str] | None = None,
     git: Mapping[str, Any] | None = None,
     timed_out: bool = False,
     stopped: bool = False,
@@ -47,18 +48,18 @@ def collect(
 ) -> dict[str, Any]:
     """Write ``NAME.D0.data`` and ``run.json`` into ``folder`` and return what ``run.json`` says.
 
-    ``exit`` is the program's exit code, negative for the signal it died by, None if unknown;
-    ``started`` and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or
-    ``{"module": name}`` or ``{"command": name}``; ``problems`` are sentences that the report should
-    repeat, ``remarks`` those that are no failure; ``tags`` are the properties that it was given, which
-    count before those of voirfiles; ``git`` is the work tree that it was in; ``limits`` are the steps and
-    seconds after which it was to end, ``sampling`` how often a second its stacks were read (0: never),
-    ``timed_out`` whether its time was up, ``stopped`` whether one of its processes had all end,
-    ``outlived`` the commands of processes that outlived it, ``peak_rss`` the bytes that the largest of its
-    processes held, 0 if that is not known, ``exits`` how processes of this host ended, by their numbers,
-    ``interrupted`` the first signal that was to end it, and when. What cannot be written is one more
-    problem: this raises nothing for want of space. ``out`` is another folder to write to; ``collected`` is
-    False for a run that goes on, or that nobody has seen end.
+    ``exit`` is the program's exit code, negative for the signal it died by, None if unknown; ``started``
+    and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or ``{"module": name}`` or
+    ``{"command": name}``; ``problems`` are sentences that the report should repeat, ``remarks`` those that
+    are no failure; ``tags`` are the properties that it was given, which count before those of voirfiles;
+    ``price`` is what an hour costs, and the currency; ``git`` is the work tree that it was in; ``limits``
+    are the steps and seconds after which it was to end, ``sampling`` how often a second its stacks were
+    read (0: never), ``timed_out`` whether its time was up, ``stopped`` whether one of its processes had all
+    end, ``outlived`` the commands of processes that outlived it, ``peak_rss`` the bytes that the largest of
+    its processes held, 0 if that is not known, ``exits`` how processes of this host ended, by their
+    numbers, ``interrupted`` the first signal that was to end it, and when. What cannot be written is one
+    more problem: this raises nothing for want of space. ``out`` is another folder to write to;
+    ``collected`` is False for a run that goes on, or that nobody has seen end.
     """
     merged = Merged(folder)
     tally = Tally(merged.logs)
@@ -79,6 +80,7 @@ def collect(
         "tags": dict(tags or {}),
         "git": git and dict(git),
         "limits": dict(limits or {}),
+        **({"price": {"per_hour": price[0], "currency": price[1]}} if price else {}),
         **({"sampling": {"rate": sampling}} if sampling else {}),
         "timed_out": timed_out,
         "interrupted": interrupted and {"signal": interrupted[0], "time": interrupted[1]},

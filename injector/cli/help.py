@@ -37,6 +37,7 @@ def own_parser() -> argparse.ArgumentParser:
     add(
         "--tag", metavar="KEY=VALUE", help="a property of the run, to find and tell it by (repeats)"
     )
+    add("--price", metavar="P", help="what an hour costs (2.5, '2.5 EUR'): epochs have a cost")
     add("--skip", metavar="N", help="leave the first N training steps out of the numbers")
     add("--stop", metavar="N", help="end the program after N training steps (after those skipped)")
     add(

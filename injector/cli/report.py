@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ..analysis.summary import Summary, summarise
 from ..errors import UserError
+from ..launch.limits import price_of
 from ..report import formats, terminal
 from ..store.folder import Run, open_run
 from .ending import failed
@@ -22,6 +23,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add_run(result, "?")
     add_base(result)
+    result.add_argument(
+        "--price",
+        metavar="P",
+        help="what an hour of the run costs (2.5, '2.5 EUR'): the run and its epochs have a cost",
+    )
     add_format(result, REPORT)
     return result
 
@@ -31,14 +37,18 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_args(argv)
     try:
         form = form_of(options)
+        price = None if options.price is None else price_of(options.price)
         path = located(options.run, options)
         if is_suite(path):
             from .suite import report
 
+            if price is not None:
+                raise UserError("--price is for the report of one run, and this is a suite")
+
             output = [] if options.output is None else ["--output", options.output]
             return report.main([path, "--format", form, *output])
         with collected(open_run(path)) as run:
-            summary = summarise(run)
+            summary = summarise(run, price=price)
             written(maker(run, summary, form), form, options.output)
             return exit_code(run)
     except (UserError, OSError) as error:

@@ -252,6 +252,7 @@ class _Run:
             problems=self.problems,
             remarks=[*command.notes, *self.unnamed_loop(folder)],
             tags=command.tags,
+            price=command.price,
             git=self.git,
             sampling=self.sampling,
             limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},

@@ -17,7 +17,7 @@ import sys
 
 from injector.errors import UserError
 from injector.launch.environment import MANY, find_command, interpreter_line
-from injector.launch.limits import limit, tag_of
+from injector.launch.limits import limit, price_of, tag_of
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Declared = Callable[["Command"], Mapping[str, object]]
 
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
-VALUED = ("--voirfile", "--config", "--runs", "--into", "--name", "--tag", *LIMITS)
+VALUED = ("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--price", *LIMITS)
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
     *("--live", "--no-live", "--help"),
@@ -60,6 +60,8 @@ class Command:
         """The run folder itself, where one was named."""
         self.given_name: str | None = None
         self.tags: dict[str, str] = {}
+        self.price: tuple[float, str] | None = None
+        """What an hour of the run costs, and the currency."""
         self.limits: dict[str, float] = {}
         """Steps or seconds, by option: after how many to stop."""
         self.flags: set[str] = set()
@@ -245,6 +247,8 @@ def _set(command: Command, option: str, value: str | None) -> None:
     elif option == "--tag":
         key, tag = tag_of(value)
         command.tags[key] = tag
+    elif option == "--price":
+        command.price = price_of(value)
     elif option in LIMITS:
         command.limits[option] = limit(option, value)
     else:

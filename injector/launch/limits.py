@@ -1,4 +1,4 @@
-"""What ``--stop 100``, ``--max-duration 5m`` and ``--tag lr=0.1`` mean."""
+"""What ``--stop 100``, ``--max-duration 5m``, ``--tag lr=0.1`` and ``--price 2.5`` mean."""
 
 from __future__ import annotations
 
@@ -30,6 +30,28 @@ def tag_of(text: str) -> tuple[str, str]:
     if not (key and equals and key.isprintable() and value.isprintable()):
         raise UserError(f"--tag is KEY=VALUE, such as lr=0.1, not {text!r}")
     return key, value
+
+
+def price_of(text: str) -> tuple[float, str]:
+    """What an hour costs by ``--price``, and its currency as written. Raises UserError for nonsense."""
+    given = text.strip()
+    size = len(given) - len(given.lstrip("0123456789."))
+    number, rest = (given[:size], given[size:]) if size else (given, "")
+    if not size:  # "$2.5"
+        rest = given.rstrip("0123456789.")
+        number = given[len(rest) :]
+    currency = rest.strip()
+    try:
+        price = float(number)
+    except ValueError:
+        price = -1.0
+    if (
+        not 0 < price < 1e9
+        or not currency.isprintable()
+        or any(c.isdigit() or c in "+-" for c in currency)
+    ):
+        raise UserError(f"--price is what an hour costs, such as 2.5 or '2.5 EUR', not {text!r}")
+    return price, currency
 
 
 def interval(option: str, text: str) -> float:

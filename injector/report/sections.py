@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..analysis.profile import LoopRank, Node, Profile, Statistics, TrainingLoop
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
-from . import segments, stack_lines, step_tree, terminal, training_loops, values
+from . import epochs, segments, stack_lines, step_tree, terminal, training_loops, values
 from .text import (
     TimeUnit,
     amount,
@@ -56,8 +56,9 @@ class Section(NamedTuple):
 def sections(summary: Summary) -> list[Section]:
     """All that have something to say, in order, but for the verdict."""
     found = summary.profile
+    currency = summary.price.currency if summary.price else ""
     made = [
-        *([each for loop in found.loops for each in _loop(loop, found)] if found else []),
+        *([each for loop in found.loops for each in _loop(loop, found, currency)] if found else []),
         *([lines_of_program(found)] if found else []),
         *_sampled(summary),
         *([_wall(found), _evaluations(found), _outside(found)] if found else []),
@@ -82,6 +83,7 @@ def heading(summary: Summary) -> list[str]:
         facts.append(count(len(summary.processes), "process"))
     if summary.profile:
         facts += terminal.machine(summary.host, summary.profile)
+    facts += terminal.cost(summary)
     return facts
 
 
@@ -138,7 +140,7 @@ def tiles(summary: Summary) -> list[tuple[str, str]]:
 # --- loops ------------------------------------------------------------------------------------------
 
 
-def _loop(loop: TrainingLoop, profile: Profile) -> Iterator[Section]:
+def _loop(loop: TrainingLoop, profile: Profile, currency: str) -> Iterator[Section]:
     key = f"loop{profile.loops.index(loop)}"
     name = loop_name(loop)
     speed = loop.throughput
@@ -157,8 +159,15 @@ def _loop(loop: TrainingLoop, profile: Profile) -> Iterator[Section]:
     texts += [training_loops.exceptional(loop)]
     tree, over = step_table(loop.tree), _spread(loop)
     yield Section(f"{key}-tree", f"A step of {name}", tuple(filter(None, texts)), (tree, over))
+    if loop.epochs:
+        yield Section(f"{key}-epochs", f"Epochs of {name}", (), (_epochs(loop, currency),))
     if len(loop.ranks) > 1:
         yield Section(f"{key}-ranks", f"Ranks of {name}", _straggler(loop), (_ranks(loop),))
+
+
+def _epochs(loop: TrainingLoop, currency: str) -> Table:
+    heads, rows = epochs.cells(loop.epochs, currency)
+    return Table(tuple(heads), (NUMBER,) * len(heads), [tuple(row) for row in rows])
 
 
 def loop_name(loop: TrainingLoop) -> str:

@@ -18,6 +18,7 @@ from .text import (
     count,
     crop,
     duration,
+    figure,
     joined,
     labelled,
     wrapped,
@@ -40,7 +41,7 @@ def render(summary: Summary) -> str:
         "",
         *(problem if summary.problem else []),
         *_outcomes(summary),
-        *(profile(summary.profile) if summary.profile else []),
+        *(profile(summary.profile, _currency(summary)) if summary.profile else []),
         *stack_lines.lines(summary),
         *(values.no_rates(summary) if not (summary.summary.rates or summary.profile) else []),
         *segments.machines(summary),
@@ -57,11 +58,15 @@ def render(summary: Summary) -> str:
     return "\n".join(lines) + "\n"
 
 
-def profile(found: Profile) -> list[str]:
+def _currency(summary: Summary) -> str:
+    return summary.price.currency if summary.price else ""
+
+
+def profile(found: Profile, currency: str = "") -> list[str]:
     """What the spans of a run say, verdict first; sections without content are left out."""
     return [
         *_verdict(found.verdict),
-        *training_loops.lines(found.loops),
+        *training_loops.lines(found.loops, currency),
         *segments.evaluations(found.evaluations),
         *segments.outside(found.others, whole=not found.loops),
         *segments.wall(found.segments, found.wall),
@@ -95,11 +100,20 @@ def _header(summary: Summary) -> list[str]:
         count(processes, "process") if processes else "nothing recorded",
         *(machine(summary.host, summary.profile) if summary.profile else []),
         f"Python {summary.python}",
+        *cost(summary),
     ]
     words = [str(word) for word in summary.command or ()]
     # A command that is ours needs no further sign of who reports.
     command = " ".join(words if words[:1] == ["inject"] else ["inject:", *words])
     return [*wrapped(command), *joined("  ", facts), *_properties(summary), *_error(summary)]
+
+
+def cost(summary: Summary) -> list[str]:
+    """What the run cost, where its price is known."""
+    price = summary.price
+    if price is None or summary.duration is None:
+        return []
+    return [f"cost {figure(price.of(summary.duration))} {clean(price.currency)}".rstrip()]
 
 
 def _properties(summary: Summary) -> list[str]:

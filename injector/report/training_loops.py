@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..analysis.profile import LoopRank, Statistics, Straggler, Throughput, TrainingLoop, Warmup
 from ..analysis.recorded import percentile
-from . import step_tree
+from . import epochs, step_tree
 from .output import room
 from .text import (
     LIMIT,
@@ -37,13 +37,16 @@ _TREES = 2
 """Further loops shown with their trees, at most."""
 
 
-def lines(loops: Sequence[TrainingLoop]) -> list[str]:
-    """The longest loop whole; others with a short tree, or a row each when they are small."""
+def lines(loops: Sequence[TrainingLoop], currency: str = "") -> list[str]:
+    """The longest loop whole; others with a short tree, or a row each when they are small.
+
+    ``currency`` is that of the costs of epochs.
+    """
     if not loops:
         return []
     first, *others = loops
     large = [other for other in others if seconds(other) >= _WHOLE * seconds(first)][:_TREES]
-    found = whole(first)
+    found = whole(first, currency)
     for other in large:
         found += brief(other)
     return found + _rows([other for other in others if other not in large])
@@ -54,7 +57,7 @@ def seconds(loop: TrainingLoop) -> float:
     return loop.step.mean * loop.step.n
 
 
-def whole(loop: TrainingLoop) -> list[str]:
+def whole(loop: TrainingLoop, currency: str = "") -> list[str]:
     """Everything about ``loop``."""
     return [
         *_heading(loop),
@@ -64,6 +67,7 @@ def whole(loop: TrainingLoop) -> list[str]:
         *_spread(loop),
         *step_tree.lines(loop.tree, left_out=exceptional(loop)),
         *rank_table(loop),
+        *epochs.lines(loop, currency),
     ]
 
 

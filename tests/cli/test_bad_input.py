@@ -143,6 +143,7 @@ def test_a_query_that_is_none(
         (("watch", "--web", "--json"), "--web serves a page"),
         (("watch", "--port", "80"), "add --web"),
         (("report", "--base", "nope"), "--base nope: there is no such folder"),
+        (("report", "--price", "much"), "--price is what an hour costs"),
         (("watch", "--once", "--base", "file"), "--base file: this is no folder"),
         (("query", "LAST", "select 1", "--base", ""), "--base '': there is no such folder"),
         (("pack", "--base", "file"), "--base file: this is no folder"),

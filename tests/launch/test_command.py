@@ -255,6 +255,7 @@ def test_an_option_that_ours_and_a_voirfile_have_in_common(here, option, how, sp
     assert command.arguments == [option, "4"]
     acts = own in command.flags or own in command.limits or "--interval" in command.limits
     acts = acts or "3" in (command.runs, command.into, command.given_name, command.tags.get("k"))
+    acts = acts or command.price == (3.0, "")
     assert acts == (not ours_takes or takes)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from injector.errors import UserError
 from injector.launch.command import split
-from injector.launch.limits import limit
+from injector.launch.limits import limit, price_of
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,17 @@ def test_samples_are_not_taken_all_the_time(text):
     with pytest.raises(UserError, match="--interval is 10ms at least, such as"):
         limit("--interval", text)
     assert limit("--interval", "10ms") == 0.01
+
+
+@pytest.mark.parametrize(
+    ("text", "price"),
+    [("2.5", (2.5, "")), ("2.5 EUR", (2.5, "EUR")), ("3€", (3.0, "€")), ("$ .5", (0.5, "$"))],
+)
+def test_prices(text, price):
+    assert price_of(text) == price
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "EUR", "2,5", "1 EUR 2", "inf", "1e3", "2.5 a\nb"])
+def test_what_is_no_price(text):
+    with pytest.raises(UserError, match="what an hour costs"):
+        price_of(text)

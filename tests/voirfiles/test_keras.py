@@ -22,6 +22,7 @@ def test_a_fit(tmp_path):
     assert {span.site["what"] for span in updates} == {"Adam"}
     # Each epoch has a loader of its own.
     assert ran.steps() == [[20]]
+    assert ran.epochs() == [[10, 40], [10, 40]]
     assert {span.site["what"] for span in forward} == {"Sequential"}
 
     evaluations = process.of("evaluation")

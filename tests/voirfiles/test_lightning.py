@@ -26,6 +26,7 @@ def test_a_fit(package, tmp_path):
     assert len(backward) == len(forward) == 20
     assert all(span.items == 4 for span in forward)
     assert ran.steps() == [[20]]
+    assert ran.epochs() == [[10, 40], [10, 40]]
     # The closure that is handed to the optimizer is the training step.
     for update, step, back in zip(updates, forward, backward, strict=True):
         assert update.holds(step) and update.holds(back) and step.end <= back.start

@@ -48,6 +48,7 @@ def test_the_loader_is_one_batch_ahead(tmp_path):
     ends = [span for span in process.of("io.end") if span.start < updates[-1].start]
     assert any(updates[8].end <= end.start and end.end <= updates[9].start for end in ends)
     assert ran.steps() == [[told["global_step"]]]
+    assert ran.epochs() == [[10, 40], [10, 40]]
 
 
 @pytest.mark.release

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from injector.analysis.profiling import profile
+from injector.analysis.summary import summarise
 from injector.store import series
 from injector.store.folder import open_run
 
@@ -87,6 +88,12 @@ class Recorded:
         found = profile(open_run(str(self.folder)))
         assert found is not None
         return [[track.steps for track in loop.ranks] for loop in found.loops]
+
+    def epochs(self) -> list[list[float]]:
+        """Of each epoch of the longest loop, as its report has it: steps and items."""
+        found = summarise(open_run(str(self.folder))).profile
+        assert found is not None
+        return [[each.steps, each.items or 0.0] for each in found.loops[0].epochs]
 
     def wrong(self) -> list[Any]:
         """What was asked for and not found, or raised."""

@@ -1,0 +1,172 @@
+"""Epochs as rows: where each begins, whatever the loop looks like, with its items, losses and cost."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from layouts import EPOCH, Program, only, report
+
+from injector.analysis.epochs import with_cost
+from injector.analysis.profile import Epoch, TrainingLoop
+from injector.analysis.profiling import profile
+from injector.analysis.recorded import TimedLoss
+from injector.report import epochs as rendered
+from injector.store.folder import open_run
+
+ms = pytest.approx
+STEPS = 10
+
+
+def _begun(p: Program) -> None:
+    p.span("io.start", 0.5, of=1, line=10)
+    for _ in range(STEPS):
+        p.turn()
+    p.dry()
+
+
+def _made_anew(p: Program) -> None:
+    """A loader of its own for each epoch."""
+    of = 1 + p.now
+    p.span("io.start", 0.5, of=of, line=10)
+    for _ in range(STEPS):
+        p.io(of=of)
+        p.train()
+    p.dry(of=of)
+
+
+def _ends_only(p: Program) -> None:
+    for _ in range(STEPS):
+        p.turn()
+    p.dry()
+
+
+def _left_early(p: Program) -> None:
+    """``break`` after so many batches: the loader never runs dry."""
+    p.span("io.start", 0.5, of=1, line=10)
+    for _ in range(STEPS):
+        p.turn()
+
+
+def _accumulated(p: Program) -> None:
+    p.span("io.start", 0.5, of=1, line=10)
+    for _ in range(STEPS):
+        p.io(0.5)
+        p.forward(0.5, items=4)
+        p.backward(0.5)
+        p.io(0.5)
+        p.forward(0.5, items=4)
+        p.backward(0.5)
+        p.update()
+    p.dry()
+
+
+def _said(p: Program) -> None:
+    """A region of a library's own, with its validation in it."""
+    with p.around("epoch", line=5):
+        _begun(p)
+        p.validate()
+
+
+def _validated(p: Program) -> None:
+    _begun(p)
+    p.validate()
+
+
+def _validated_on_the_same_data(p: Program) -> None:
+    _begun(p)
+    p.span("io.start", 0.5, of=1, line=21)
+    p.validate(of=1)
+
+
+def _validated_within(p: Program) -> None:
+    p.span("io.start", 0.5, of=1, line=10)
+    for step in range(STEPS):
+        p.turn()
+        if step == 4:
+            p.span("io.start", 0.5, of=1, line=21)
+            p.validate(of=1)
+    p.dry()
+
+
+LAYOUTS = [
+    _begun, _made_anew, _ends_only, _left_early, _accumulated, _said, _validated,
+    _validated_on_the_same_data, _validated_within,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda each: each.__name__[1:])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_each_begins_where_the_loop_does(
+    tmp_path: Path, layout: Callable[[Program], None], ranks: int
+) -> None:
+    programs = [Program(n + 1, n if ranks > 1 else None) for n in range(ranks)]
+    begins = []
+    for _ in range(4):
+        begins.append(programs[0].now)
+        for p in programs:
+            layout(p)
+        for p in programs:
+            p.wait(3)
+    found = only(report(tmp_path / "r", *programs)).epochs
+    assert [each.number for each in found] == [0, 1, 2, 3]
+    assert [each.steps for each in found] == [STEPS] * 4
+    assert [each.items for each in found] == [8.0 * STEPS * ranks] * 4
+    whole = [each.seconds + each.after for each in found[:-1]]
+    apart = [(b - a) / 1e9 for a, b in pairwise(begins)]
+    assert whole == [ms(each, abs=1e-3) for each in apart]
+    assert all(each.throughput == ms(each.items / each.seconds) for each in found)
+
+
+def test_what_is_no_epoch(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):  # next(iter(loader)) for each batch
+        p.span("io.start", 0.5, of=1, line=10)
+        p.turn()
+    assert len(only(report(tmp_path / "one", p)).epochs) <= 1
+    p = Program()
+    for _ in range(20):  # without a loader
+        p.train()
+    assert only(report(tmp_path / "two", p)).epochs == ()
+
+
+def test_the_losses_of_an_epoch_are_those_of_its_time(tmp_path: Path) -> None:
+    p = Program()
+    times, values = array("d"), array("d")
+    for epoch in range(3):
+        p.span("io.start", 0.5, of=1, line=10)
+        for step in range(STEPS):
+            p.io()
+            p.forward()
+            times.append(EPOCH + p.now / 1e9)
+            values.append(10.0 * epoch + step)
+            p.backward()
+            p.update()
+        p.dry()
+    report(tmp_path / "r", p)
+    losses = [TimedLoss(0, "loss", times, values), TimedLoss(1, "other", times, values)]
+    found = profile(open_run(str(tmp_path / "r")), losses=losses)
+    assert found is not None
+    told = [each.losses for each in only(found).epochs]
+    assert [(one.name, one.n, one.first, one.last, one.mean) for (one,) in told] == [
+        ("loss", 10, 10.0 * epoch, 10.0 * epoch + 9, 10.0 * epoch + 4.5) for epoch in range(3)
+    ]
+
+
+def test_the_cost_and_the_rows(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(30):
+        _validated(p)
+    loop: TrainingLoop = with_cost(only(report(tmp_path / "r", p)), 3600.0)
+    first: Epoch = loop.epochs[0]
+    assert first.cost == ms(first.seconds + first.after)
+    text = rendered.lines(loop, "EUR")
+    assert "cost EUR" in text[0] and text[4].strip() == "… 18 epochs between these"
+    assert [line.split()[0] for line in text[1:4]] == ["0", "1", "2"]
+    assert text[-2].split()[:2] == ["29", "10"]
+    assert rendered.lines(replace(loop, epochs=loop.epochs[:1])) != []  # its cost is known
+    assert rendered.lines(replace(loop, epochs=(replace(first, cost=None),))) == []
