@@ -28,6 +28,8 @@ $(VENV)/torch: $(VENV)/base
 
 $(VENV)/test: $(VENV)/torch
 	$(PIP) install --editable ".[test,lint,libraries]"
+# For its axe-core, which tests pages; of the Playwright that it asks for there is no use.
+	$(PIP) install --no-deps "axe-playwright-python==0.1.8"
 	touch $@
 
 # Installed and prepared once: a second time takes as long as the program.
@@ -49,7 +51,7 @@ test-all: $(VENV)/test browser
 test-gpu: $(VENV)/test
 	$(BIN)/python -m pytest -m gpu
 
-# The page of `inject watch --web` is tested in a real browser. It comes from the system's packages, so it
+# Pages are tested in a real browser. It comes from the system's packages, so it
 # is installed for root on Debian and its like only; elsewhere the test says what is missing.
 browser:
 	@for name in chromium chromium-browser google-chrome-stable google-chrome; do \

@@ -97,6 +97,7 @@ class LoopCharts:
     warmup: float
     """When the last step of the warm-up ended."""
     median: float
+    p95: float
     distribution: Distribution
     slow: int
     """Measured steps that took more than 1.5 median steps."""
@@ -189,6 +190,7 @@ def _loop(
         left_out=len(traces) - len(shown),
         warmup=ended / SECOND - began,
         median=median,
+        p95=float(np.percentile(every, 95)),
         distribution=_distribution(every),
         slow=int(np.count_nonzero(slow)),
         slow_seconds=float((every[slow] - median).sum(dtype=np.float64)),

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..store import spans
 from ..store.folder import Run
+from ..store.place import UNCOMMITTED
 from ..store.run_json import write_info
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
@@ -206,6 +207,32 @@ def price_of(info: Mapping[str, Any], given: tuple[float, str] | None) -> Price 
         per_hour = number(known.get("per_hour"))
         return None if per_hour is None else Price(per_hour, str(known.get("currency") or ""))
     return None if given is None else Price(*given)
+
+
+CHANGES = 128 << 10
+"""Bytes of uncommitted changes that are shown."""
+
+
+@value_class
+class Uncommitted:
+    """What was not committed of the program's work tree when a run began."""
+
+    text: str
+    """The diff, or the beginning of it."""
+    size: int | None
+    """Bytes that the run has of it; None where it has none."""
+
+
+def uncommitted(run: Run) -> Uncommitted | None:
+    """The uncommitted changes that ``run`` kept; None where all was committed, as far as is known."""
+    if not (run.info.get("git") or {}).get("dirty"):
+        return None
+    try:
+        with open(os.path.join(run.path, UNCOMMITTED), "rb") as file:
+            content, size = file.read(CHANGES), os.fstat(file.fileno()).st_size
+    except OSError:
+        return Uncommitted("", None)
+    return Uncommitted(content.decode("utf-8", "ignore"), size)
 
 
 def has_spans(folder: str) -> bool:

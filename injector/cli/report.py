@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from ..analysis.summary import Summary, summarise
+from ..analysis.summary import Summary, summarise, uncommitted
 from ..errors import UserError
 from ..launch.limits import price_of
 from ..report import formats, terminal
@@ -49,21 +49,22 @@ def main(argv: Sequence[str]) -> int:
             return report.main([path, "--format", form, *output])
         with collected(open_run(path)) as run:
             summary = summarise(run, price=price)
-            written(maker(run, summary, form), form, options.output)
+            written(maker(run, summary, form, own=True), form, options.output)
             return exit_code(run)
     except (UserError, OSError) as error:
         return failed(error)
 
 
-def maker(run: Run, summary: Summary, form: str) -> Callable[[], str]:
-    """What renders ``summary`` in the format ``form``."""
+def maker(run: Run, summary: Summary, form: str, own: bool = False) -> Callable[[], str]:
+    """What renders ``summary`` in the format ``form``; ``own``: with the program's uncommitted changes."""
     if form == "html":
         from ..analysis.charts import charts_of  # numpy, which a report without spans does without
         from ..report import page
 
         page.libraries()
         charts = charts_of(run, int(summary.limits.get("skip") or 0))
-        return lambda: page.render(summary, charts)
+        changes = page.changes_of(uncommitted(run)) if own else None
+        return lambda: page.render(summary, charts, changes)
     if form == "md":
         from ..report import markdown
 

@@ -1,8 +1,8 @@
-"""The report of one run as a page: one file that needs nothing else, for a browser of any size, or paper.
+"""Reports as pages: one file that needs nothing else, for a browser of any size, or paper.
 
-What is text stands in the page as text; what is drawn stands in it as data, which a script draws by
+What is text stands in a page as text; what is drawn stands in it as data, which a script draws by
 `uPlot <https://github.com/leeoniya/uPlot>`_. Nothing in it is fetched, and nothing that a run says of
-itself is ever taken for markup or code.
+itself is ever taken for markup or code. All pages are made of one frame, ``pages/base.html``.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._version import __version__
-from ..analysis.charts import Charts
-from ..analysis.summary import Summary, plain
+from ..analysis.summary import Summary, Uncommitted, plain
 from ..errors import UserError
-from . import sections, terminal
+from . import sections, segments, terminal
 from .text import clean, percent
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from ..analysis.charts import Charts
 
 MISSING = "a page needs jinja2 and uPlot: pip install 'overlay-injector[page]'"
 CARRIER, SCRIPT, STYLE = (
@@ -39,45 +43,85 @@ COLORS = 14
 class Libraries(NamedTuple):
     """What a page needs of others."""
 
-    template: Callable[..., str]
+    templates: jinja2.Environment
     script: str
     style: str
 
 
-def render(summary: Summary, charts: Charts) -> str:
+class Changes(NamedTuple):
+    """What was not committed of the program's work tree when the run began."""
+
+    about: str = ""
+    """How large it is, where not all of it is shown or kept."""
+    lines: tuple[tuple[str, str], ...] = ()
+    """``added``, ``removed`` or nothing, and a line of the diff."""
+
+
+def render(summary: Summary, charts: Charts, changes: Changes | None = None) -> str:
     """The page of a run. Raises UserError where what it needs is not installed."""
-    found = libraries()
+    scripts = ("plots.js", "run.js", "page.js")
+    return whole("run.html", scripts, *of_summary(summary, charts, changes))
+
+
+def of_summary(
+    summary: Summary, charts: Charts, changes: Changes | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the page of a run says, and what it draws."""
     sentence, below = sections.verdict(summary)
-    drawn = files(__package__).joinpath("page.js").read_text("utf-8")
     colors = Colors(charts)
-    return found.template(
+    said = {
+        "of": "run",
+        "summary": summary,
+        "title": clean(summary.title),
+        "command": " ".join(map(clean, summary.command or ())),
+        "heading": sections.heading(summary),
+        "severity": summary.profile.verdict.severity if summary.profile else "none",
+        "sentence": sentence,
+        "below": below,
+        "tiles": sections.tiles(summary),
+        "artifacts": terminal.artifacts(summary),
+        "libraries": sections.libraries_of(summary),
+        "sections": sections.sections(summary),
+        "loops": sections.loops_of(summary),
+        "charts": charts,
+        "colors": colors,
+        "changes": changes or Changes(),
+        "text": sections,
+    }
+    return said, {**plain(charts), "colors": colors.numbers}
+
+
+def whole(
+    template: str, scripts: Sequence[str], said: Mapping[str, Any], drawn: Mapping[str, Any]
+) -> str:
+    """A page of ``template`` that says and draws this, by our ``scripts`` and no other."""
+    found = libraries()
+    script = "(() => {\n" + "".join(map(_own, scripts)) + "})();\n"
+    return found.templates.get_template(template).render(
+        said,
         version=__version__,
-        policy=_policy(found.script, drawn),
-        summary=summary,
-        title=clean(summary.title),
-        command=" ".join(map(clean, summary.command or ())),
-        heading=sections.heading(summary),
-        severity=summary.profile.verdict.severity if summary.profile else "none",
-        sentence=sentence,
-        below=below,
-        tiles=sections.tiles(summary),
-        artifacts=terminal.artifacts(summary),
-        sections=sections.sections(summary),
-        loops=sections.loops_of(summary),
-        charts=charts,
-        colors=colors,
-        data=embedded({**plain(charts), "colors": colors.numbers}),
+        policy=policy(found.script, script),
+        data=embedded(drawn),
         uplot=found.script,
-        uplot_style=found.style,
-        style=files(__package__).joinpath("page.css").read_text("utf-8"),
-        script=drawn,
-        text=sections,
-    ).lstrip()
+        style=found.style + _own("page.css"),
+        script=script,
+    )
+
+
+def parts(template: str, said: Mapping[str, Any]) -> dict[str, str]:
+    """The blocks of ``template`` that change while what it is about goes on, as markup."""
+    made = libraries().templates.get_template(template)
+    context = made.new_context(dict(said))
+    return {name: "".join(made.blocks[name](context)) for name in ("lead", "report", "rest")}
+
+
+def _own(name: str) -> str:
+    return files(__package__).joinpath("pages").joinpath(name).read_text("utf-8")
 
 
 @cache
 def libraries() -> Libraries:
-    """jinja2's template of the page, and uPlot. Raises UserError, saying what to install."""
+    """The templates of pages, by jinja2, and uPlot. Raises UserError, saying what to install."""
     try:
         import jinja2
 
@@ -91,12 +135,15 @@ def libraries() -> Libraries:
         )
     except OSError as error:
         raise UserError(f"{MISSING}; {error.filename}: {error.strerror}") from None
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    templates = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_own),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(percent=percent, clean=clean)
-    text = files(__package__).joinpath("page.html").read_text("utf-8")
-    return Libraries(environment.from_string(text).render, script, style)
+    templates.filters.update(percent=percent, clean=clean, shown=sections.shown_columns)
+    return Libraries(templates, script, style)
 
 
 class Colors:
@@ -118,14 +165,30 @@ class Colors:
         return self.numbers.get(name, COLORS - 1)
 
 
+def changes_of(found: Uncommitted | None) -> Changes:
+    """The uncommitted changes of a run, as a page shows them."""
+    if found is None:
+        return Changes()
+    if found.size is None:
+        return Changes("they were not kept")
+    size = len(found.text.encode())
+    about = f"the first {segments.size(size)} of {segments.size(found.size)}"
+    kinds = {"+": "added", "-": "removed"}
+    lines = found.text.splitlines()
+    return Changes(
+        about if size < found.size else "",
+        tuple((kinds.get(line[:1], ""), clean(line.expandtabs(4))) for line in lines),
+    )
+
+
 def embedded(data: Any) -> str:
     """``data`` as JSON that can stand in a script's element: nothing in it ends that, or begins a comment."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
-def _policy(*scripts: str) -> str:
-    """What a browser may do with the page: run these scripts, and fetch nothing."""
+def policy(*scripts: str) -> str:
+    """What a browser may do with a page: run these scripts, and fetch nothing."""
     sums = (b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts)
     allowed = " ".join(f"'sha256-{each}'" for each in sums)
     return (

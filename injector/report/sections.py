@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..analysis.profile import LoopRank, Node, Profile, Statistics, TrainingLoop
+from ..analysis.profile import LoopRank, Node, Profile, SourceLine, Statistics, TrainingLoop
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
 from . import epochs, segments, stack_lines, step_tree, terminal, training_loops, values
@@ -137,6 +137,15 @@ def tiles(summary: Summary) -> list[tuple[str, str]]:
     return found
 
 
+def libraries_of(summary: Summary) -> list[str]:
+    """Name and version of the libraries that shipped voirfiles watched, each once."""
+    found = (
+        f"{each.get('library', '')} {each.get('version') or ''}".rstrip()
+        for each in summary.automatic or ()
+    )
+    return list(dict.fromkeys(map(clean, found)))
+
+
 # --- loops ------------------------------------------------------------------------------------------
 
 
@@ -257,26 +266,34 @@ def rank_regions(track: LoopRank) -> list[tuple[str, float]]:
 
 
 def lines_of_program(found: Profile) -> Section:
-    """The program's own lines by what they take of a step, without what is done in other lines below."""
-    shares: dict[str, list[float]] = {}
-    if not found.loops:
-        return Section("lines", "")
+    """The program's own lines as they stand in its files, with what of a step each takes: without what is
+    done in other lines below it. The file that takes most stands first.
+    """
+    taken: dict[SourceLine, float] = {}
+    regions: dict[SourceLine, dict[str, None]] = {}
 
     def add(node: Node) -> None:
-        own = node.share - sum(child.share for child in node.children if child.place)
-        text = "" if node.name == "step" else code_line(node.place)
-        if text:
-            shares.setdefault(text, []).append(own)
+        place = node.place
+        if place and node.name != "step":
+            own = node.share - sum(child.share for child in node.children if child.place)
+            taken[place] = taken.get(place, 0.0) + own
+            regions.setdefault(place, {})[clean(node.name)] = None
         for child in node.children:
             add(child)
 
-    add(found.loops[0].tree)
-    rows = sorted(((sum(each), text) for text, each in shares.items()), reverse=True)[:LINES]
-    table = Table(("share", "line"), (SHARE, CODE), [(share, text) for share, text in rows])
-    texts = ("of a step, by the line that the region was entered at",)
-    return (
-        Section("lines", "Lines of the program", texts, (table,)) if rows else Section("lines", "")
-    )
+    for loop in found.loops[:1]:
+        add(loop.tree)
+    files: dict[str, float] = {}
+    most = sorted(taken, key=lambda place: -taken[place])[:LINES]
+    for place in most:
+        files[place.file] = files.get(place.file, 0.0) + taken[place]
+    rows: list[tuple[str | float, ...]] = [
+        (line_of(place), clean(place.text).strip(), taken[place], ", ".join(regions[place]))
+        for place in sorted(most, key=lambda each: (-files[each.file], each.file, each.line))
+    ]
+    table = Table(("line", "source", "share", "regions"), (TEXT, CODE, SHARE, TEXT), rows)
+    texts = ("what of a step is spent below each line at which a region was entered",)
+    return Section("lines", "Lines of the program", texts if rows else (), (table,))
 
 
 def _sampled(summary: Summary) -> Iterator[Section]:

@@ -13,6 +13,7 @@ import shutil
 import signal
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
@@ -124,6 +125,44 @@ class Browser:
         """What events of this name said so far."""
         self.send("Runtime.evaluate", expression="0")  # what came before it has been read now
         return [event["params"] for event in self.events if event.get("method") == method]
+
+    def opened(self, path: Path) -> None:
+        """Load the page in a file, and wait until all of it is drawn."""
+        self.events.clear()
+        self.open(path.as_uri())
+        self.until(lambda: self.ask("'drawn' in document.documentElement.dataset"))
+
+    def errors(self) -> list[Any]:
+        """What went wrong in the page, by its console."""
+        thrown = [each["exceptionDetails"] for each in self.told("Runtime.exceptionThrown")]
+        return [*thrown, *(each["entry"]["text"] for each in self.told("Log.entryAdded"))]
+
+    def violations(self, axe: str, least: str = "serious") -> list[Any]:
+        """What axe-core, whose script is ``axe``, finds that is ``least`` or worse: rule and places."""
+        self.send("Runtime.evaluate", expression=axe)
+        levels = ("minor", "moderate", "serious", "critical")
+        worse = json.dumps(levels[levels.index(least) :])
+        return self.ask(  # type: ignore[no-any-return]
+            "axe.run({resultTypes: ['violations']}).then(found => {"
+            " if (found.passes.length < 10) throw new Error('axe saw nothing');"
+            f" return found.violations.filter(each => {worse}.includes(each.impact))"
+            ".map(each => [each.id, each.nodes.map(node => node.html)]) })"
+        )
+
+    def press(self, key: str, text: str | None = None) -> None:
+        """Press a key, which writes ``text``, and let it go."""
+        for kind in ("keyDown", "keyUp"):
+            more = {"text": text} if text and kind == "keyDown" else {}
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, **more)
+
+    def look(self, scheme: str = "light", width: int = 1200, height: int = 800) -> None:
+        """Show pages in this scheme of colours, in a window of this size."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.send("Emulation.setEmulatedMedia", features=[feature])
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width, height=height, deviceScaleFactor=1, mobile=width < 600,
+        )  # fmt: skip
 
     def close(self) -> None:
         """End it, with all that it has started."""

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browser import Browser
 from large_run import SLOW, write_large_run
 from spans import write_run
 
@@ -37,26 +36,10 @@ def large(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def browser():
-    try:
-        made = Browser()
-    except LookupError as error:
-        pytest.fail(str(error), pytrace=False)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def written(large) -> Path:
     target = large.parent / "run.html"
     assert main(["report", str(large), "-o", str(target)]) == 0
     return target
-
-
-def opened(browser, path):
-    browser.events.clear()
-    browser.open(path.as_uri())
-    browser.until(lambda: browser.ask("'drawn' in document.documentElement.dataset"))
 
 
 def test_a_hundred_thousand_steps_are_a_page_of_three_megabytes(written):
@@ -80,7 +63,7 @@ def test_no_slow_step_is_lost_however_few_points_are_drawn(large):
 
 
 def test_it_is_drawn_and_fetches_nothing(browser, written):
-    opened(browser, written)
+    browser.opened(written)
     assert browser.ask("document.querySelector('.sentence').textContent").startswith(
         "compute-bound"
     )
@@ -91,12 +74,11 @@ def test_it_is_drawn_and_fetches_nothing(browser, written):
     assert browser.ask(inks) > 6
     asked = [each["request"]["url"] for each in browser.told("Network.requestWillBeSent")]
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-    assert browser.told("Runtime.exceptionThrown") == []
-    assert [each["entry"]["text"] for each in browser.told("Log.entryAdded")] == []
+    assert browser.errors() == []
 
 
 def test_all_plots_zoom_together_and_back(browser, written):
-    opened(browser, written)
+    browser.opened(written)
     shown = "document.getElementById('range').textContent"
     before = browser.ask(shown)
     assert before.startswith("the whole run")
@@ -126,9 +108,9 @@ def test_all_plots_zoom_together_and_back(browser, written):
 
 
 def test_tables_are_sorted_by_what_is_clicked(browser, written):
-    opened(browser, written)
+    browser.opened(written)
     column = """(() => { const t = document.querySelector('#loop0-ranks table');
-        t.tHead.rows[0].cells[2].click();
+        t.tHead.rows[0].cells[2].firstChild.click();
         return [...t.tBodies[0].rows].map(r => +r.cells[2].textContent) })()"""
     down = browser.ask(column)
     assert down == sorted(down, reverse=True) and len(down) == RANKS
@@ -137,25 +119,36 @@ def test_tables_are_sorted_by_what_is_clicked(browser, written):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1600])
-def test_it_fits_every_screen(browser, written, width, scheme):
-    browser.send(
-        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
-    )
-    browser.send("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1,
-                 mobile=width < 600)  # fmt: skip
-    opened(browser, written)
+def test_it_fits_every_screen_and_every_reader(browser, axe, written, width, scheme):
+    browser.look(scheme, width)
+    browser.opened(written)
     assert browser.ask("document.documentElement.scrollWidth") <= width
     colour = browser.ask("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, colour.strip("rgb()").split(","))) > 3 * 128) == (scheme == "light")
-    browser.send("Emulation.clearDeviceMetricsOverride")
-    browser.send("Emulation.setEmulatedMedia", features=[])
+    assert browser.violations(axe) == []
+    browser.look()
+
+
+def test_the_keyboard_is_enough(browser, written):
+    """Plots are focused and zoomed, tables sorted, and what a plot shows is said in words."""
+    browser.opened(written)
+    shown = "document.getElementById('range').textContent"
+    before = browser.ask(shown)
+    for key, text in (("+", "+"), ("ArrowRight", None), ("0", "0")):
+        browser.ask("document.getElementById('over-time-load').focus()")
+        browser.press(key, text)
+        assert (browser.ask(shown) == before) == (key == "0")
+    words = browser.ask("document.querySelector('#steps0 [role=img]').ariaLabel")
+    assert words.startswith("time of a step. rank 0: from ") and "rank 7" in words
+    browser.ask("document.querySelector('#loop0-ranks thead button').focus()")
+    browser.press("Enter", "\r")
+    assert browser.ask("document.querySelector('#loop0-ranks th[aria-sort]') !== null")
 
 
 def test_it_is_resized_and_printed(browser, written):
-    opened(browser, written)
-    for width in (1200, 400):
-        browser.send("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1,
-                     mobile=False)  # fmt: skip
+    browser.opened(written)
+    for width in (1200, 640):
+        browser.look(width=width)
         browser.until(
             lambda: (
                 browser.ask("document.documentElement.scrollWidth <= innerWidth")
@@ -164,17 +157,19 @@ def test_it_is_resized_and_printed(browser, written):
                 )
             )
         )
-    browser.send("Emulation.clearDeviceMetricsOverride")
+    browser.look()
     found = base64.b64decode(browser.send("Page.printToPDF")["data"])
     assert found.startswith(b"%PDF") and len(found) > 20_000
-    assert browser.told("Runtime.exceptionThrown") == []
+    assert browser.errors() == []
 
 
 def test_nothing_that_a_run_says_is_markup_or_code(browser, tmp_path):
     folder = tmp_path / "run"
     write_large_run(
         folder, 40, 2, name=EVIL, command=["inject", "run", EVIL], host=EVIL, platform=EVIL,
-        packages={EVIL: EVIL}, git={"root": EVIL, "branch": EVIL, "commit": EVIL}, voirfiles=[EVIL],
+        packages={EVIL: EVIL}, voirfiles=[EVIL], tags={EVIL: EVIL}, params={EVIL: {EVIL: EVIL}},
+        git={"root": EVIL, "branch": EVIL, "commit": EVIL, "dirty": True},
+        artifacts=[{"name": EVIL, "path": EVIL, "size": 1, "copied": False}],
         warnings=[{"kind": "problem", "text": EVIL}], limits={EVIL: EVIL},
         probes=[{"selector": EVIL, "fired": 1, "exact": True,
                  "places": [{"module": EVIL, "function": EVIL, "file": EVIL, "line": 1, "source": EVIL}]}],
@@ -184,20 +179,23 @@ def test_nothing_that_a_run_says_is_markup_or_code(browser, tmp_path):
         for word in ("backward", "/x/train.py", "loss.backward()"):
             text = text.replace(json.dumps(word), json.dumps(EVIL))
         log.write_text(text)
+    (folder / "uncommitted.diff").write_text(f"--- a/{EVIL}\n+{EVIL}\n-x\n")
     data = folder / "large.D0.data"
     data.write_text(data.read_text().replace('"loss"', json.dumps(f"loss {EVIL}")))
     target = tmp_path / "x.html"
     assert main(["report", str(folder), "-o", str(target)]) == 0
-    opened(browser, target)
+    browser.opened(target)
     assert browser.ask(
         "window.owned === undefined && !document.querySelector('main img, main script')"
     )
-    assert browser.ask("document.body.textContent").count("onerror") > 8
+    assert browser.ask("document.body.textContent").count("onerror") > 20
+    diff = "[...document.querySelectorAll('.diff span')].map(each => [each.className, each.textContent])"
+    assert browser.ask(diff)[1:] == [["added", f"+{EVIL}\n"], ["removed", "-x\n"]]
     assert (
         ">49<" not in target.read_text()
         and browser.ask("document.querySelector('h1').textContent") == EVIL
     )
-    assert browser.told("Runtime.exceptionThrown") == []
+    assert browser.errors() == []
 
 
 def test_sampled_stacks_are_a_flame_graph(browser, tmp_path):
@@ -217,7 +215,7 @@ def test_sampled_stacks_are_a_flame_graph(browser, tmp_path):
     sampled = (LoopSamples(loop.task, loop.place, 100, 1, regions, tree),)
     target = tmp_path / "x.html"
     target.write_text(page.render(replace(summary, sampled=sampled, sampling=50), charts_of(run)))
-    opened(browser, target)
+    browser.opened(target)
     widths = "[...document.querySelectorAll('.flame .box')].map(each => each.offsetWidth)"
     whole, io, inner, backward = browser.ask(widths)
     assert io == inner == pytest.approx(0.75 * whole, abs=2)
@@ -228,7 +226,7 @@ def test_sampled_stacks_are_a_flame_graph(browser, tmp_path):
     browser.ask(click)
     assert browser.ask(widths) == [whole, io, inner, backward]
     assert browser.ask("window.owned === undefined && !document.querySelector('main img')")
-    assert browser.told("Runtime.exceptionThrown") == []
+    assert browser.errors() == []
 
 
 def test_its_policy_allows_no_script_but_its_own(large):
