@@ -124,6 +124,20 @@ STEPS = _of(
     ("call_tokens", "tokens", "Tokens that the call worked on.", "query regions.tokens"),
     ("call_bytes", "B", "Bytes that the call moved.", "query regions.bytes"),
 )  # fmt: skip
+_BATCH = "where a model only predicts, from when its batch is there until the next one is fetched"
+_LATENCIES = (
+    *((f"batch_latency_p{n}", "s", f"Time of a batch, {_BATCH}, that {n} % of the batches do not exceed.",
+       f"report profile.latencies.batch.p{n}, suite runs.latencies.batch.p{n}")
+      for n in (50, 75, 90, 95, 99)),
+    *((f"query_latency_p{n}", "s", f"Time of a batch divided by its items, that {n} % of the batches do not "
+       "exceed.", f"report profile.latencies.query.p{n}, suite runs.latencies.query.p{n}")
+      for n in (50, 75, 90, 95, 99)),
+    ("query_latency_mean", "s", "Time of all batches divided by all their items.",
+     "report profile.latencies.mean, suite runs.latencies.mean"),
+    ("latency_batches", "batches", "Batches that latencies are of.", "report profile.latencies.batches"),
+    ("latency_queries", "items", "Items of all these batches; a query is an item.",
+     "report profile.latencies.queries"),
+)  # fmt: skip
 EVALUATION = _of(
     SPANS,
     ("evaluation_passes", "passes", "Passes over data in which nothing is trained.",
@@ -133,6 +147,7 @@ EVALUATION = _of(
      "export evaluation/seconds, report profile.evaluations.seconds"),
     ("evaluation_throughput", "items/s", "Items of all passes by their seconds, without a first batch that "
      "compiles.", "export evaluation/throughput, report profile.evaluations.throughput"),
+    *_LATENCIES,
 )  # fmt: skip
 VALUES = _of(
     EVENTS,

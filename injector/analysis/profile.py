@@ -264,6 +264,48 @@ class Evaluation:
 
 
 @value_class
+class Percentiles:
+    """Seconds that so many percent do not exceed, linear between neighbours."""
+
+    p50: float
+    p75: float
+    p90: float
+    p95: float
+    p99: float
+
+
+@value_class
+class Histogram:
+    """How often values lie between neighbouring edges."""
+
+    edges: list[float]
+    """Seconds; one more than there are counts."""
+    counts: list[float]
+
+
+@value_class
+class Latency:
+    """How long batches took where a model only predicts; :mod:`.latencies` has the definitions. Seconds."""
+
+    what: str
+    """``evaluation`` or ``predict``."""
+    place: SourceLine | None
+    data: int | None
+    """As that of an :class:`Evaluation`."""
+    batches: int
+    queries: float | None
+    """Items of all batches; None where they are not known, and then nothing is told of queries."""
+    mean: float | None
+    """Of a query: all seconds by all items."""
+    batch: Percentiles
+    query: Percentiles | None
+    """Of the seconds of each batch by its items."""
+    batch_histogram: Histogram
+    query_histogram: Histogram | None
+    """Each batch counts as often as it has items."""
+
+
+@value_class
 class TimeSegment:
     """A part of the run's wall time."""
 
@@ -419,3 +461,5 @@ class Profile:
     """What could not be measured, and why, as sentences."""
     outcomes: tuple[RankOutcome, ...] = ()
     """Of ranks that died, hung or waited for those; attempt by attempt, the cause first."""
+    latencies: tuple[Latency, ...] = ()
+    """Of evaluations and predictions; the place with most batches first."""

@@ -16,6 +16,8 @@ from .bounds import bounds_of, bounds_of_run
 from .columns import SECOND, CallSite, RecordedProcess, SpanColumns, read_rows, sources
 from .epochs import epochs_of
 from .evidence import Evidence, Memory, busy_of, growth_of, host_of, windows_of
+from .latencies import first_of as first_batches
+from .latencies import latencies
 from .loops import grouped, labels, loop_of, numbered, warmup_steps
 from .machines import HostUsage
 from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcomes_of, own
@@ -91,6 +93,7 @@ def profile(
         others=others,
         unmeasured=unmeasured_of(run.info, found, summaries, told, unknown),
         outcomes=outcomes_of(run.info, ranks),
+        latencies=latencies(first_batches((each.source, each.batches) for each in summaries)),
     )
 
 

@@ -61,7 +61,7 @@ def sections(summary: Summary) -> list[Section]:
         *([each for loop in found.loops for each in _loop(loop, found, currency)] if found else []),
         *([lines_of_program(found)] if found else []),
         *_sampled(summary),
-        *([_wall(found), _evaluations(found), _outside(found)] if found else []),
+        *([_wall(found), _evaluations(found), _latencies(found), _outside(found)] if found else []),
         *_machines(summary),
         _losses(summary),
         _values(summary),
@@ -340,6 +340,14 @@ def _evaluations(found: Profile) -> Section:
     return Section(
         "evaluation", "Evaluation", (), (Table(heads, (TEXT, *[NUMBER] * 4, CODE), rows),)
     )
+
+
+def _latencies(found: Profile) -> Section:
+    rows: list[tuple[str | float, ...]] = [
+        tuple(row) for row in segments.latency_rows(found.latencies)
+    ]
+    heads = ("predicting at", *segments.LATENCY_HEADS)
+    return Section("latency", "Latency", (), (Table(heads, (TEXT, *[NUMBER] * 7), rows),))
 
 
 def _outside(found: Profile) -> Section:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from math import isfinite
 
 from ..analysis.machines import DeviceUsage, HostUsage
-from ..analysis.profile import Evaluation, Node, Profile, SourceLine, TimeSegment
+from ..analysis.profile import (
+    Evaluation,
+    Latency,
+    Node,
+    Percentiles,
+    Profile,
+    SourceLine,
+    TimeSegment,
+)
 from ..analysis.summary import Summary
 from .output import BARS, room
 from .text import (
@@ -119,6 +127,31 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
             text = f"warm-up at {line_of(one.place)}: the first batch took {duration(one.warmup)}"
             shown += wrapped(f"{text}, excluded from items/s", 2)
     return shown
+
+
+LATENCY_HEADS = ("n", "mean", "p50", "p75", "p90", "p95", "p99")
+
+
+def latency_rows(found: Sequence[Latency]) -> list[list[str]]:
+    """Of each place that predicts its batches, and where items are known its queries, as seconds."""
+    rows = []
+    for one in found:
+        where = f"{line_of(one.place) or one.what}{f' data {one.data}' if one.data else ''}"
+        rows.append([f"{where} a batch", str(one.batches), "", *_percentiles(one.batch)])
+        if one.query and one.mean is not None:
+            number = str(round(one.queries or 0))
+            rows.append([f"{where} a query", number, short(one.mean), *_percentiles(one.query)])
+    return rows
+
+
+def _percentiles(found: Percentiles) -> list[str]:
+    return [short(each) for each in (found.p50, found.p75, found.p90, found.p95, found.p99)]
+
+
+def latencies(found: Sequence[Latency], trains: bool) -> list[str]:
+    """The latencies of a run; beside a training (``trains``) those of calls of `predict` alone."""
+    shown = [each for each in found if not trains or each.what == "predict"]
+    return table("latency", LATENCY_HEADS, latency_rows(shown[: LIMIT // 2]))
 
 
 def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:

@@ -68,6 +68,7 @@ def profile(found: Profile, currency: str = "") -> list[str]:
         *_verdict(found.verdict),
         *training_loops.lines(found.loops, currency),
         *segments.evaluations(found.evaluations),
+        *segments.latencies(found.latencies, bool(found.loops)),
         *segments.outside(found.others, whole=not found.loops),
         *segments.wall(found.segments, found.wall),
     ]

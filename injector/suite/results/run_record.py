@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from ...analysis.machines import HostUsage, machines
-from ...analysis.recorded import number, sum_of_known
+from ...analysis.recorded import CONTEXT, number, sum_of_known
 from ...analysis.runs import missing_of
+from ...analysis.summary import has_spans, plain
 from ...bus.opening import collected
 from ...store.folder import Run, is_run, open_run, read_events
 from ...store.logs import LONGEST, Damage
@@ -23,7 +24,7 @@ from ..run import tracebacks
 
 KEPT = "result.json"
 """The file in a run's folder that holds what was read of it."""
-FORMAT = 4
+FORMAT = 5
 """Of that file: another one is not looked at."""
 OWN = 32 << 20
 """Bytes; see run.json's ``peak_rss``."""
@@ -100,6 +101,13 @@ class RunRecord:
     """Of its ``run.json``; None where there is none."""
     missing: tuple[str, ...] = ()
     """What of the record is lost, or is no longer what was recorded, as sentences."""
+    name: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+    """The last of each number that a voirfile or the program recorded, by its name."""
+    latencies: tuple[Mapping[str, Any], ...] = ()
+    """Of evaluations and predictions, as the report of the run has them (`Latency`)."""
 
     @property
     def driver(self) -> str:
@@ -150,9 +158,9 @@ def read(folder: str, skip: int = 0) -> RunRecord | None:
 
 
 def _read(run: Run, skip: int) -> RunRecord:
-    from ...analysis.timeseries import (
-        stepping,  # numpy: not for listing suites, nor for running one
-    )
+    # numpy: not for listing suites, nor for running one
+    from ...analysis.latencies import latencies_of
+    from ...analysis.timeseries import stepping
 
     info, seen = run.info, machines(run)
     limits = info.get("limits") or {}
@@ -187,6 +195,11 @@ def _read(run: Run, skip: int) -> RunRecord:
         packages=info.get("packages") or {},
         schema=info.get("schema"),
         missing=missing_of(run),
+        name=str(info.get("name") or ""),
+        tags={str(key): str(value) for key, value in (info.get("tags") or {}).items()},
+        params={str(key): str(value) for key, value in (info.get("params") or {}).items()},
+        values=events.last,
+        latencies=tuple(map(plain, latencies_of(run))) if steps or has_spans(run.content) else (),
     )
 
 
@@ -271,16 +284,27 @@ class _Events:
         self.unit = "items/s"
         self.error = ""
         self.trace: tuple[str, ...] = ()
+        self.last: dict[str, float] = {}
         self._losses: dict[str, LossCollector] = {}
         for _, event, data in read_events(run, Damage()):
             if not isinstance(data, dict):
                 continue
-            if event == "data" and data.get("task") in (None, "train"):
-                self._data(data)
+            if event == "data":
+                self._last(data)
+                if data.get("task") in (None, "train"):
+                    self._data(data)
             elif event == "error" and not self.error:
                 self.error, self.trace = tracebacks.of_event(
                     data.get("type"), data.get("message"), data.get("trace")
                 )
+
+    def _last(self, data: dict[str, Any]) -> None:
+        for name, value in data.items():
+            if name in CONTEXT or isinstance(value, (dict, list)):
+                continue
+            found = number(value)
+            if found is not None and isfinite(found):
+                self.last[name] = found
 
     def _data(self, data: dict[str, Any]) -> None:
         # A step that ov.step or ov.loader saw is among the spans as well, and exact there.

@@ -231,6 +231,8 @@ def _process(process: ProcessSummary) -> dict[str, Any]:
         "peak_memory": record.memory if record else None,
         "energy": record.energy if record else None,
         "load": [device.load for device in record.devices] if record else [],
+        "values": dict(record.values) if record else {},
+        "latencies": list(record.latencies) if record else [],
         "findings": [_finding(each) for each in process.findings],
     }
 
