@@ -215,10 +215,10 @@ def test_what_is_named_lies_beside_the_file_that_names_it(tmp_path):
     suite, bench = tmp_path / "suite" / "s.yaml", tmp_path / "bench"
     places = {("prepare",): Where(str(bench / "benchmark.yaml"), 4, "prepare")}
     asked = Benchmark("b", Where(str(suite), 1), {"definition": str(bench)}, "b", {}, places)
-    assert definitions.path_of(asked, "prepare.py", "prepare") == bench / "prepare.py"
+    assert asked.path("prepare.py", "prepare") == bench / "prepare.py"
     # Inherited by a suite elsewhere: the definition has it all the same.
-    assert definitions.path_of(asked, "prepare.py", "origin") == bench / "prepare.py"
-    assert definitions.path_of(asked, "/abs/x.py", "prepare").as_posix() == "/abs/x.py"
+    assert asked.path("prepare.py", "origin") == bench / "prepare.py"
+    assert asked.path("/abs/x.py", "prepare").as_posix() == "/abs/x.py"
 
 
 def test_every_shipped_definition_is_one():

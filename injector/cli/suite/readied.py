@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import UserError
-from ...suite.config.benchfile import ARCHITECTURES
+from ...suite.config.scope import ARCHITECTURES
 from ...suite.environments.commands import indented
 from ...suite.environments.setup import SetupOptions, SetupOutcome
 from .options import add_base, base

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from .problems import Problem, SuiteError, Where
+from .scope import ARCHITECTURES
 
-ARCHITECTURES = ("cuda", "rocm", "xpu", "hpu", "cpu")
 CODE = "{milabench_code}"
 """milabench's own placeholder for the folder of the definition."""
 

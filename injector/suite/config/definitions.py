@@ -7,17 +7,13 @@ own entry is merged.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ... import origin
 from . import benchfile
 from .problems import Problem, SuiteError, Where, meant
-
-if TYPE_CHECKING:
-    from .model import Benchmark
 
 DEFINITION_FILES = YAML, BENCHFILE = ("benchmark.yaml", "benchfile.py")
 """A folder with one of these defines a benchmark: ours, or milabench's layout."""
@@ -95,17 +91,3 @@ def implied(folder: Path) -> dict[str, Any]:
     """What a definition need not say, since the files beside it do."""
     conventions = {"voirfile": "voirfile.py", "prepare": "prepare.py"}
     return {key: name for key, name in conventions.items() if (folder / name).is_file()}
-
-
-def path_of(benchmark: Benchmark, written: str, *keys: str | int) -> Path:
-    """The file or folder that a benchmark's setting names, absolute.
-
-    Relative to the file in which ``keys`` were written; else to the definition's folder, for what is
-    inherited by a suite in another place. It need not exist.
-    """
-    beside = os.path.dirname(os.path.abspath(benchmark.at(*keys).file))
-    path = os.path.expanduser(written)
-    first = os.path.join(beside, path)
-    if benchmark.definition is None or os.path.isabs(path) or os.path.exists(first):
-        return Path(first)
-    return benchmark.definition / path

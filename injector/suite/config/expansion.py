@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .expressions import Reference
-from .layers import Layer, apply_conditions, pruned
+from .filling import Found, Templates, find_templates, resolve
+from .layers import Layer, Override, apply_conditions, pruned
 from .library import EVERY, Library, fixed_parents, parents_of
 from .model import Benchmark
-from .overriding import Override
-from .placeholders import Context
 from .problems import Mistake, Path, Where, nearest_place
-from .scope import Scope
-from .settings import Found, TemplateTree, find_templates, resolve
+from .scope import Context, Scope
 from .templates import NotKnownYet, Template
 from .variants import Naming, Values, combinations, excluded, limited_count, matrix, trials
 
@@ -63,15 +62,17 @@ class Blend:
     layer: Layer
     used: set[str]
     """The variables that they use."""
-    local: TemplateTree
+    local: Templates
     """Their templates that need values of a matrix, a search or variables."""
-    templates: TemplateTree
+    early: Templates
+    """Those of keys that are needed before there is a job."""
+    templates: Templates
     """All of their templates."""
 
     @property
     def dynamic(self) -> bool:
         """Whether they may use other variables."""
-        return any(_is_dynamic(text) for _, text in self.templates.leaves())
+        return any(_is_dynamic(text) for _, text in self.templates.each())
 
 
 class Expansion:
@@ -160,12 +161,10 @@ class Expansion:
         axes = self.shape.data.get("matrix")
         if axes is None:
             return [{}]
-        known = resolve(
-            axes,
-            find_templates({"matrix": axes}).templates.at(("matrix",)),
-            Scope({}, variables),
-            lambda at, text: self.note(self.shape.places, at, text),
-        )
+        some = {"matrix": axes}
+        scope = Scope({}, variables)
+        note = functools.partial(self.note, self.shape.places)
+        known = resolve(some, find_templates(some).templates, scope, note)["matrix"]
         rows = [values for values in matrix(known) if not self.excluded(values, variables)]
         if not rows:
             raise Mistake("every combination is excluded")
@@ -215,8 +214,9 @@ class Expansion:
         self.check(layer, found, values, variables)
         scope = Scope({**data, "matrix": values}, variables)
         local = found.templates.only(lambda path, text: _is_local(path, text, scope))
+        early = found.templates.only(lambda path, text: path[0] in EARLY)
         used = self.inputs.mentioned(each for _, each in found.references())
-        return Blend(layer, used, local, found.templates)
+        return Blend(layer, used, local, early, found.templates)
 
     def defined(self, layer: Layer, folder: str) -> Layer:
         """``layer`` over its definition's settings."""
@@ -273,8 +273,8 @@ class _Variant:
             yield self.benchmark(naming, self.values)
             return
         scope = Scope({"matrix": self.values}, self.variables)
-        found = self.blend.templates.at(("search",))
-        known = resolve(study, found, scope, self.note)
+        found = self.blend.templates.only(lambda path, _: path[0] == "search")
+        known = resolve({"search": study}, found, scope, self.note)["search"]
         try:
             drawn = trials(known, naming.plain({**self.swept, **self.values}))
         except Mistake as error:
@@ -317,15 +317,14 @@ class _Variant:
             if not override.matches(self.expansion.name):
                 data = _without_null(override.layer.over(Layer(data, {}), unite=False).data)
         context = Context({**self.inputs.facts, "name": name})
-        early = self.blend.templates.below
+        early = self.blend.early
         if "when" in data:
             data = _without_null(apply_conditions(data, self.variables, context, self.note))
-            early = find_templates({key: data[key] for key in EARLY if key in data}).templates.below
-        tree = TemplateTree(below={key: each for key, each in early.items() if key in EARLY})
-        if tree:
+            early = find_templates({key: data[key] for key in EARLY if key in data}).templates
+        if early:
             scope = Scope(data, self.variables, context, False)
             some = {key: data[key] for key in EARLY if key in data}
-            data.update(resolve(some, tree, scope, self.note))
+            data.update(resolve(some, early, scope, self.note))
         return data
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from os.path import expanduser, isdir, isfile, normpath
@@ -10,7 +11,7 @@ from typing import Any
 
 from . import definitions
 from .keys import TOP, DefinitionKeys, TopKeys, problems
-from .layers import EMPTY, Layer, laid, listed
+from .layers import EMPTY, Layer, listed
 from .problems import (
     Mistake,
     Path,
@@ -76,7 +77,7 @@ class Library:
         found: dict[str, Layer] = {}
         for name in names:
             self._climb(name, (), found)
-        return laid(found.values())
+        return functools.reduce(lambda low, high: high.over(low), found.values(), EMPTY)
 
     def _climb(self, name: str, chain: tuple[str, ...], found: dict[str, Layer]) -> None:
         if name in chain:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from .expansion import Expansion, Inputs
-from .layers import merged
+from .layers import flat, merged, overrides, variables
 from .library import Library, read_library
 from .model import Benchmark, Suite
-from .overriding import Override, flat, overrides, variables
 from .problems import ProblemList, Where, meant, nearest_place
 
 _ARCH = "{arch}"
@@ -50,13 +49,8 @@ def _inputs(
     sweeps: Sequence[str],
 ) -> Inputs:
     declared = library.top["variables"].data if "variables" in library.top else {}
-    given: list[Override] = []
-    known: dict[str, Any] = {}
-    swept: dict[str, list[Any]] = {}
-    with library.problems.collecting():
-        known, swept = variables(declared, parameters, sweeps)
-    with library.problems.collecting():
-        given = overrides(override, library.entries)
+    known, swept = variables(declared, parameters, sweeps, library.problems)
+    given = overrides(override, library.entries, library.problems)
     for each in given:
         if each.early:
             for name in [name for name in library.entries if each.matches(name)]:
@@ -106,7 +100,7 @@ def _unused(inputs: Inputs, expansions: Sequence[Expansion], made: Sequence[Benc
         if not override.matches(*names):
             hint = meant(override.pattern, sorted(names))
             text = f"no benchmark is called {override.pattern}{hint}"
-            problems.add(override.setting.where, text)
+            problems.add(override.where, text)
     used = sorted({name for expansion in expansions for name in expansion.used})
     dynamic = any(expansion.dynamic for expansion in expansions)
     for option, given in (("-V", inputs.swept), ("-P", () if dynamic else inputs.parameters)):

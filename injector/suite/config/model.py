@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .arguments import render_args
 from .problems import ProblemList, Where
-
-if TYPE_CHECKING:
-    from .rendering import Rendering
+from .templates import render_args
 
 MAX_DURATION = 600.0
 """Seconds after which a benchmark is ended that does not set its own limit."""
@@ -47,6 +45,19 @@ class Benchmark:
                 return where
         return self.where
 
+    def path(self, written: str, *keys: str | int) -> Path:
+        """The file or folder that the setting at ``keys`` names, absolute; it need not exist.
+
+        Relative to the file in which ``keys`` were written; else to the definition's folder, for what
+        is inherited by a suite in another place.
+        """
+        beside = os.path.dirname(os.path.abspath(self.at(*keys).file))
+        path = os.path.expanduser(written)
+        first = os.path.join(beside, path)
+        if self.definition is None or os.path.isabs(path) or os.path.exists(first):
+            return Path(first)
+        return self.definition / path
+
     def filled(self, context: Mapping[str, object]) -> dict[str, Any]:
         """Its settings with every placeholder resolved; keys that are null are left out.
 
@@ -56,11 +67,13 @@ class Benchmark:
         Raises:
             SuiteError: every placeholder that cannot be resolved, and every value of a wrong type.
         """
-        return self._rendering(context).settings()
+        made: dict[str, Any] = self._filling(context).filled()
+        return made
 
     def argv(self, context: Mapping[str, object]) -> list[str]:
         """The arguments of its program, placeholders resolved; raises as :meth:`filled`."""
-        return self._rendering(context).arguments()
+        made: list[str] = self._filling(context).argv()
+        return made
 
     def arguments(self, filled: Mapping[str, Any]) -> list[str]:
         """The arguments of its program, from settings that are filled already.
@@ -79,14 +92,19 @@ class Benchmark:
         Raises:
             SuiteError: a condition is about something that ``context`` does not have.
         """
-        return self._rendering(context).unmet()
+        found: tuple[str, ...] = self._filling(context).unmet()
+        return found
 
-    def _rendering(self, context: Mapping[str, object]) -> Rendering:
-        from .rendering import (
-            Rendering,  # imports pydantic, which is an extra: a report does without
-        )
+    def _filling(self, context: Mapping[str, object]) -> Any:
+        from .filling import Filling  # imports pydantic, which is an extra: a report does without
 
-        return Rendering(self, context)
+        own = {"name": self.name, "system": self.variables.get("system")}
+        own |= {"group": self.group, "install_group": self.install_group}
+        if self.definition is not None:
+            own["definition"] = str(self.definition)
+        known = self.templates[1] if self.templates and self.templates[0] is self.settings else None
+        of = f" (in {self.name})" if self.name != self.family != "" else ""
+        return Filling(self.settings, self.variables, {**own, **context}, known, self.at, of)
 
     def with_settings(self, **settings: Any) -> Benchmark:
         """The same with other values for some top-level keys."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -11,6 +11,8 @@ from ...errors import UserError
 
 Path = tuple[str | int, ...]
 """The keys that lead to a value."""
+Note = Callable[[Path, str], None]
+"""Is called with the place of a mistake, and what it is."""
 
 MANY = 12
 """More known words than this are not listed in a message."""

@@ -11,9 +11,8 @@ from typing import Any
 
 from ...analysis.wording import count
 from .expressions import compiled, number, read_number
-from .placeholders import Context
 from .problems import Mistake, meant
-from .scope import Scope
+from .scope import Context, Scope
 from .templates import NotKnownYet
 
 MOST = 100_000

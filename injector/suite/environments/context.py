@@ -11,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..config.definitions import path_of
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError
 from . import folders, origins
@@ -56,7 +55,7 @@ def preparation_of(benchmark: Benchmark, base: Path) -> Preparation | None:
         settings = {"script": settings[0], "argv": settings[1:]}
     name = str(settings.get("script") or "prepare.py")
     code = code_of(benchmark, base)
-    script = path_of(benchmark, name, "prepare", "script")
+    script = benchmark.path(name, "prepare", "script")
     origin = origins.origin_of(benchmark)
     if not script.is_file() and origin is not None:
         script = code / name  # it comes with the program, which may not be there yet

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.definitions import path_of
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError
 from . import folders
@@ -83,7 +82,7 @@ def origin_of(benchmark: Benchmark) -> Origin | None:
     if problems := list(_problems(benchmark, declared)):
         raise SuiteError(problems)
     patches = tuple(
-        path_of(benchmark, str(patch), "origin", "patches", number)
+        benchmark.path(str(patch), "origin", "patches", number)
         for number, patch in enumerate(declared.get("patches") or ())
     )
     common: dict[str, Any] = {"patches": patches, "inside": str(declared.get("folder") or "")}
@@ -94,7 +93,7 @@ def origin_of(benchmark: Benchmark) -> Origin | None:
         pin = str(declared["package"])
         return Origin(re.split(r"[\[=]", pin)[0], archive=pin, **common)
     if declared.get("path"):
-        path = path_of(benchmark, str(declared["path"]), "origin", "path")
+        path = benchmark.path(str(declared["path"]), "origin", "path")
         return Origin(path.name, path=path, **common)
     return None
 
@@ -102,7 +101,7 @@ def origin_of(benchmark: Benchmark) -> Origin | None:
 def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str, Any]) -> Origin:
     url = str(declared["git"])
     if not _FAR.match(url):
-        url = str(path_of(benchmark, url, "origin", "git"))
+        url = str(benchmark.path(url, "origin", "git"))
     into = str(declared.get("into") or "")
     definition = benchmark.definition if into else None
     last = re.split(r"[/:]", url.rstrip("/"))[-1]
@@ -153,11 +152,11 @@ def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
     if into and benchmark.definition is None:
         yield problem("there is no definition whose files could lie beside it", "into")
     for number, patch in enumerate(patches):
-        path = path_of(benchmark, str(patch), "origin", "patches", number)
+        path = benchmark.path(str(patch), "origin", "patches", number)
         if not path.is_file():
             yield problem(f"there is no file {path}", "patches", number)
     if declared.get("path"):
-        path = path_of(benchmark, str(declared["path"]), "origin", "path")
+        path = benchmark.path(str(declared["path"]), "origin", "path")
         if not path.is_dir():
             yield problem(f"there is no folder {path}", "path")
 

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..config.benchfile import ARCHITECTURES
-from ..config.definitions import path_of
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError
+from ..config.scope import ARCHITECTURES
 from . import origins
 from .own_package import NAME
 
@@ -138,7 +137,7 @@ def _declared(benchmark: Benchmark, arch: str) -> tuple[list[Path], list[str]]:
     """Files and lines that ``requirements`` comes to."""
     declared = benchmark.settings.get("requirements")
     if isinstance(declared, str):
-        return [path_of(benchmark, declared, "requirements")], []
+        return [benchmark.path(declared, "requirements")], []
     if not declared:
         return _conventional(benchmark, arch), []
     packages = declared.get("packages") or []
@@ -146,7 +145,7 @@ def _declared(benchmark: Benchmark, arch: str) -> tuple[list[Path], list[str]]:
     for key in (arch, DEFAULT):
         if key in declared:
             names = [declared[key]] if isinstance(declared[key], str) else declared[key] or []
-            return [path_of(benchmark, str(each), "requirements", key) for each in names], lines
+            return [benchmark.path(str(each), "requirements", key) for each in names], lines
     found = _conventional(benchmark, arch)
     known = ", ".join(key for key in ARCHITECTURES if key in declared)
     if found or not known:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..config.definitions import DEFINITION_FILES, path_of
+from ..config.definitions import DEFINITION_FILES
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError, meant, nearest
 
@@ -58,7 +58,7 @@ def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> P
 def _script(benchmark: Benchmark, target: str) -> str:
     if os.path.isabs(target):
         return target
-    found = path_of(benchmark, target, "run")
+    found = benchmark.path(target, "run")
     return str(found) if os.path.isfile(found) else target
 
 
@@ -172,9 +172,7 @@ def voirfiles(benchmark: Benchmark) -> list[str]:
         found = _beside(benchmark, VOIRFILE)
         return [found] if found else []
     listed = [named] if isinstance(named, str) else named
-    return [
-        each if each == "auto" else str(path_of(benchmark, each, "voirfile")) for each in listed
-    ]
+    return [each if each == "auto" else str(benchmark.path(each, "voirfile")) for each in listed]
 
 
 def options(benchmark: Benchmark) -> list[str]:

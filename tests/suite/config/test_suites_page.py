@@ -10,7 +10,7 @@ import pytest
 
 from injector.suite.config.expressions import FUNCTIONS
 from injector.suite.config.keys import schema
-from injector.suite.config.placeholders import TABLE
+from injector.suite.config.scope import TABLE
 
 PAGE = (Path(__file__).parents[3] / "docs" / "suites.md").read_text()
 EXAMPLES = re.findall(
