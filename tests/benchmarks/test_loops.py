@@ -58,6 +58,7 @@ def test_calls_are_recorded_and_compared(tmp_path):
     assert "devices" in measured["regions every, device"]
 
 
+@pytest.mark.release
 def test_a_small_loop_is_timed_with_and_without_each_kind_of_hook(tmp_path):
     measured = loops.small(tmp_path, 1, 0.02)
     assert set(measured) == {row.key for row in sheets.SMALL.rows}
@@ -73,6 +74,7 @@ def test_calls_of_methods_are_timed(tmp_path):
     assert '"region":"h2d"' in next((run / "raw").glob("*.log")).read_text()
 
 
+@pytest.mark.release
 def test_what_a_fast_loop_loses_is_counted(tmp_path):
     assert loops.every(NOBODY, tmp_path, 1, 0.001)["every"] == {
         "io + step": Spread(0.0, 0.0, 0.0, 1),

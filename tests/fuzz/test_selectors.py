@@ -125,7 +125,7 @@ drawing = settings(
 )
 
 
-@settings(drawing, max_examples=25)
+@settings(drawing, max_examples=10)
 @given(random=st.randoms(use_true_random=True))
 def test_no_selector_changes_a_program(random):
     compare(random)

@@ -58,6 +58,7 @@ def test_a_rank_that_was_killed_and_started_again(inject, environ, tmp_path):
     assert rows[1].notes == (f"restarted: attempt 0 died at step {BAD} (killed by SIGKILL)",)
 
 
+@pytest.mark.release
 def test_a_rank_that_exits(inject, environ, tmp_path):
     job = finish(start(inject, environ, tmp_path, "exits"), tmp_path)
     assert job.exit == 1, job.err
@@ -76,6 +77,7 @@ def test_a_rank_that_exits(inject, environ, tmp_path):
     )
 
 
+@pytest.mark.release
 def test_a_rank_that_hangs_while_the_other_waits(inject, environ, tmp_path, monkeypatch):
     monkeypatch.setattr(outcomes, "LEAST", 1.0)
     monkeypatch.setattr(outcomes, "TIMES", 1.0)

@@ -119,7 +119,7 @@ def run(tmp_path):
     return go
 
 
-@pytest.mark.parametrize("keep", [(), ("keep",)])
+@pytest.mark.parametrize("keep", [(), pytest.param(("keep",), marks=pytest.mark.release)])
 def test_workers_are_closed(keep, run):
     done, stops, folder = run(SINGLE, "--skip", "2", "--stop", "5", "main.py", *keep)
     assert (done.returncode, done.stdout) == (0, "finally\natexit\n"), done.stderr
