@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..errors import UserError
 from ..probe import define
 from ..rewrite import selector as language
+from ..rewrite import selector_reader
 from ..rewrite.request import Request
-from ..rewrite.selector import Call, Element
+from ..rewrite.selector import Element, FunctionNode
 from .activations import Activations, calling_frame, chains
 from .context import EVENTS_OF_TAG, READ, LastSet, comes_with, is_recorded
 from .targets import ProbeTarget, is_module_level, recurses, request_for, resolved
@@ -72,7 +73,7 @@ class HookRequests:
         self._env = env
         self._number = number
 
-    def _request_around(self, chain: list[Call]) -> EnclosingFunctions:
+    def _request_around(self, chain: list[FunctionNode]) -> EnclosingFunctions:
         """Ask for what the functions around the last one give, and for what that one has recorded."""
         around = EnclosingFunctions(recurses(chain))
         scope: Activations | None = None
@@ -102,7 +103,7 @@ class HookRequests:
                 around.captured += [(number, known, element) for element in inside]
         return around
 
-    def _request_scope(self, call: Call, outer: Activations | None) -> Activations:
+    def _request_scope(self, call: FunctionNode, outer: Activations | None) -> Activations:
         """Ask when a function begins and ends."""
         if is_module_level(call):
             return Activations(outer, call.module)
@@ -112,7 +113,11 @@ class HookRequests:
         return scope
 
     def _request_recorded(
-        self, call: Call, elements: list[Element], beside: list[Call], scope: Activations
+        self,
+        call: FunctionNode,
+        elements: list[Element],
+        beside: list[FunctionNode],
+        scope: Activations,
     ) -> LastSet:
         """Ask for what happens in a function before another thing fires, and in functions beside."""
         known = LastSet(scope)
@@ -126,7 +131,9 @@ class HookRequests:
             self._request_below(child, known.add_below, scope)
         return known
 
-    def _request_below(self, call: Call, add: Callable[..., None], scope: Activations) -> None:
+    def _request_below(
+        self, call: FunctionNode, add: Callable[..., None], scope: Activations
+    ) -> None:
         """Ask for all that a function has, and those in it, where it is not around what fires."""
         if any(element.focus for element in call.captures):
             raise self._error("write a probe for each variable that fires")
@@ -138,7 +145,7 @@ class HookRequests:
 
     def _request_collected(
         self,
-        call: Call,
+        call: FunctionNode,
         element: Element,
         add: Callable[..., None],
         active: Callable[[], Any] | None = None,
@@ -171,7 +178,7 @@ class HookRequests:
 
     def _target(
         self,
-        call: Call,
+        call: FunctionNode,
         hook: str,
         variable: str | None,
         captures: tuple[str, ...] = (),
@@ -205,7 +212,7 @@ class HookRequests:
     def _test(self, element: Element) -> Test:
         if element.value is None:
             return lambda _: True
-        return language.matcher(element.value, self._resolve)
+        return selector_reader.matcher(element.value, self._resolve)
 
     def _error(self, message: str) -> UserError:
         file, line = self.place
@@ -219,7 +226,7 @@ def _variables(element: Element) -> tuple[str | None, ...]:
     return (element.name,)
 
 
-def _recorded(call: Call) -> list[Element]:
+def _recorded(call: FunctionNode) -> list[Element]:
     """The elements of the function that fires that are recorded before it does."""
     focuses = [element for element in call.captures if element.focus]
     return [

@@ -8,7 +8,7 @@ from ..probe import MISSING, define, define_stored, defined
 from ..rewrite import selector as language
 from ..rewrite.method_calls import hook_of, is_method
 from ..rewrite.request import Request
-from ..rewrite.selector import Call, Element
+from ..rewrite.selector import Element, FunctionNode
 from .activations import Activations, calling_frame
 from .context import Event, Totals
 from .hook_requests import EnclosingFunctions, HookRequests
@@ -161,7 +161,7 @@ class Probe(HookRequests):
             self._request_focus(each, mode == "wrap")
 
     def _request_object(self, found: Any, variable: str) -> None:
-        call = Call(self.selector)
+        call = FunctionNode(self.selector)
         element = Element(variable, variable, focus=language.BEGIN)
         hook = self._hook()
         event = Event(element, [], [], self._raw, self._test)
@@ -195,7 +195,7 @@ class Probe(HookRequests):
 
     # --- one event each time the focus variable is set ---------------------------------------------
 
-    def _request_focus(self, tree: Call, wrap: bool) -> None:
+    def _request_focus(self, tree: FunctionNode, wrap: bool) -> None:
         chain = chain_to_focus(tree, self.selector)
         around = self._request_around(chain)
         inner = chain[-1]
@@ -210,7 +210,7 @@ class Probe(HookRequests):
 
     def _request(
         self,
-        call: Call,
+        call: FunctionNode,
         element: Element,
         others: list[Element],
         around: EnclosingFunctions,
@@ -229,7 +229,7 @@ class Probe(HookRequests):
 
     def _request_place(
         self,
-        call: Call,
+        call: FunctionNode,
         hook: str,
         element: Element,
         others: list[Element],
@@ -320,7 +320,7 @@ class Probe(HookRequests):
 
     # --- one event when the outermost function ends ------------------------------------------------
 
-    def _request_total(self, tree: Call) -> None:
+    def _request_total(self, tree: FunctionNode) -> None:
         if self.override:
             raise self._error("a selector without a focus has no variable to override")
         chain = chain_to_focus(tree, self.selector) if language.focus(tree) else [tree]

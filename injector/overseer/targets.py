@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from ..errors import UserError
 from ..rewrite import selector as language
+from ..rewrite import selector_reader
 from ..rewrite.request import Request
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from types import MethodType
     from typing import Any
 
-    from ..rewrite.selector import Call
+    from ..rewrite.selector import FunctionNode
 
 
 class ProbeTarget:
@@ -28,10 +29,10 @@ class ProbeTarget:
         self.found = found
 
 
-def parsed(selector: str, place: tuple[str, int]) -> Call:
+def parsed(selector: str, place: tuple[str, int]) -> FunctionNode:
     """The tree of a selector that stands at ``place`` in a voirfile. Raises UserError."""
     try:
-        return language.parse(selector)
+        return selector_reader.parse(selector)
     except language.SelectorError as error:
         raise UserError(f"{place[0]}:{place[1]}: {error}") from None
 
@@ -89,7 +90,7 @@ def own_name(method: MethodType) -> str | None:
     return code.co_varnames[0] if code is not None and code.co_argcount else None
 
 
-def one_focus_each(tree: Call) -> list[Call]:
+def one_focus_each(tree: FunctionNode) -> list[FunctionNode]:
     """The tree once for each of its functions beside each other in which something fires.
 
     What fires in one of them comes without the variables of the others that fire.
@@ -103,7 +104,7 @@ def one_focus_each(tree: Call) -> list[Call]:
     ]
 
 
-def chain_to_focus(tree: Call, text: str) -> list[Call]:
+def chain_to_focus(tree: FunctionNode, text: str) -> list[FunctionNode]:
     """The functions from the outermost one down to that which holds the focus."""
     chain = [tree]
     while not any(e.focus for e in chain[-1].captures):
@@ -114,10 +115,10 @@ def chain_to_focus(tree: Call, text: str) -> list[Call]:
     return chain
 
 
-def recurses(chain: list[Call]) -> bool:
+def recurses(chain: list[FunctionNode]) -> bool:
     """Whether a function stands directly inside itself."""
     return any(one.target == other.target for one, other in pairwise(chain))
 
 
-def is_module_level(call: Call) -> bool:
+def is_module_level(call: FunctionNode) -> bool:
     return call.module is not None and not call.path

@@ -8,53 +8,52 @@ stand-in where it was found.
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import wrapping
-from .exchange import instrument_function
+from .exchange import Test, instrument_function
+from .locate import Program, Source
+from .method_calls import is_method
+from .names import imported
 from .objects import Attribute, OneClass, OneObject, close, find, function_at, inside
+from .registry import Registry
 from .request import MAIN, Match, Request, Unmatched
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .engine import Engine
-
-    Test = Callable[[Any], bool]
 
 
 class Binding:
     """``"injector:7&"``: called where a module binds a name whose rest is found on the value."""
 
-    def __init__(self, engine: Engine, request: Request) -> None:
-        self._engine = engine
+    def __init__(self, registry: Registry, request: Request) -> None:
+        self._registry = registry
         self._request = request
         self.called = False
 
     def __call__(self, value: Any) -> Any:
         self.called = True
-        request, engine = self._request, self._engine
+        request, registry = self._request, self._registry
         try:
             if len(request.path) > 1:
-                attach_path(engine, value, request.path[1:], request)
+                attach_path(registry, value, request.path[1:], request)
                 return value
             holder = ModuleType(request.module)
             vars(holder)[request.path[0]] = value
             place = Attribute(holder, request.path[0], value, None)
-            _attach_place(engine, place, request)
+            _attach_place(registry, place, request)
             return vars(holder)[request.path[0]]
         except Exception as error:
-            engine.report(Unmatched(request, f"could not be attached: {error!r}"))
+            registry.report(Unmatched(request, f"could not be attached: {error!r}"))
             return value
 
 
 class StarBinding:
     """``"injector:7*"``: called after each ``import *``, which may have brought the requested name."""
 
-    def __init__(self, engine: Engine, request: Request, last: int) -> None:
-        self._engine = engine
+    def __init__(self, registry: Registry, request: Request, last: int) -> None:
+        self._registry = registry
         self._request = request
         self._last = last
         self._found = False
@@ -64,31 +63,31 @@ class StarBinding:
         request, name, namespace = self._request, self._request.path[0], frame.f_globals
         if name in namespace:
             self._found = True
-            namespace[name] = Binding(self._engine, request)(namespace[name])
+            namespace[name] = Binding(self._registry, request)(namespace[name])
         elif request.module == MAIN and frame.f_lineno >= self._last and not self._found:
-            self._engine.not_found(request)
+            self._registry.not_found(request)
 
 
-def attach_path(engine: Engine, start: Any, path: tuple[str, ...], request: Request) -> None:
+def attach_path(registry: Registry, start: Any, path: tuple[str, ...], request: Request) -> None:
     """Attach to what ``path`` leads to from ``start``; reports an Unmatched where it leads nowhere."""
     if not path:
-        engine.not_found(request)
+        registry.not_found(request)
         return
     holder = start
     place = None
     for depth, name in enumerate(path):
         inner = inside(holder) if place is None else function_at(place)
         if isinstance(inner, FunctionType) and instrument_function(
-            engine, inner, request, inside=path[depth:]
+            registry, inner, request, inside=path[depth:]
         ):
             return
         place = find(holder, name)
         if place is None:
-            engine.report(_nothing_there(holder, name, request))
+            registry.report(_nothing_there(holder, name, request))
             return
         holder = place.raw
     assert place is not None
-    _attach_place(engine, place, request)
+    _attach_place(registry, place, request)
 
 
 def _nothing_there(holder: Any, name: str, request: Request) -> Unmatched:
@@ -97,34 +96,34 @@ def _nothing_there(holder: Any, name: str, request: Request) -> Unmatched:
     return Unmatched(request, f"{name} not found in {where}", close(name, names))
 
 
-def attach_object(engine: Engine, target: Any, request: Request) -> None:
+def attach_object(registry: Registry, target: Any, request: Request) -> None:
     """Attach to ``target`` itself, wherever it is used."""
     target = wrapping.unwrapped(target)
     inner = inside(target)
     if isinstance(target, type):
-        _attach_class(engine, target, request, None)
+        _attach_class(registry, target, request, None)
     elif isinstance(inner, FunctionType):
         test = OneObject(target.__self__) if isinstance(target, MethodType) else None
-        _attach_function(engine, inner, request, _home(target), test)
+        _attach_function(registry, inner, request, _home(target), test)
     elif _calls_python(target):
-        _attach_function(engine, type(target).__call__, request, None, OneObject(target))
+        _attach_function(registry, type(target).__call__, request, None, OneObject(target))
     else:
-        _wrap_everywhere(engine, target, request)
+        _wrap_everywhere(registry, target, request)
 
 
-def _attach_place(engine: Engine, place: Attribute, request: Request) -> None:
+def _attach_place(registry: Registry, place: Attribute, request: Request) -> None:
     raw = place.raw
     inner = function_at(place)
     if wrapping.is_stand_in(inner):  # it has been found that nothing better can be done
-        _wrap_at(engine, place, request)
+        _wrap_at(registry, place, request)
     elif isinstance(raw, type):
-        _attach_class(engine, raw, request, place)
+        _attach_class(registry, raw, request, place)
     elif isinstance(inner, FunctionType):
-        _attach_function(engine, inner, request, place, _concerns(place))
+        _attach_function(registry, inner, request, place, _concerns(place))
     elif place.owner is None and _calls_python(raw):
-        _attach_function(engine, type(raw).__call__, request, place, OneObject(raw))
+        _attach_function(registry, type(raw).__call__, request, place, OneObject(raw))
     else:
-        _wrap_at(engine, place, request)
+        _wrap_at(registry, place, request)
 
 
 def _concerns(place: Attribute) -> Test | None:
@@ -143,60 +142,60 @@ def _calls_python(thing: Any) -> bool:
 
 
 def _attach_function(
-    engine: Engine, function: Any, request: Request, place: Attribute | None, test: Test | None
+    registry: Registry, function: Any, request: Request, place: Attribute | None, test: Test | None
 ) -> None:
-    if instrument_function(engine, function, request, test):
+    if instrument_function(registry, function, request, test):
         return
     if place is None:
         place = _home(function)
     if place is None or test is not None:
-        engine.report(
+        registry.report(
             Unmatched(request, f"{function.__qualname__} has no source that can be rewritten")
         )
         return
-    _wrap_at(engine, place, request)
+    _wrap_at(registry, place, request)
 
 
-def _attach_class(engine: Engine, cls: type, request: Request, place: Attribute | None) -> None:
+def _attach_class(registry: Registry, cls: type, request: Request, place: Attribute | None) -> None:
     """A class is called to make an instance: its ``__init__``, else its ``__new__``."""
     for name in ("__init__", "__new__"):
         found = find(cls, name)
         if found is not None and isinstance(inside(found.raw), FunctionType):
-            _attach_place(engine, found, request)
+            _attach_place(registry, found, request)
             return
     init = find(cls, "__init__")
     if init is not None and cls.__flags__ & _CHANGEABLE == _HEAP_TYPE:
-        _wrap_at(engine, init, request)
+        _wrap_at(registry, init, request)
     elif place is None or place == _home(cls):
         # Under its own name it must stay itself, or its instances could not be pickled.
         reason = f"{cls.__qualname__} is no Python class: name the module that calls it instead"
-        engine.report(Unmatched(request, reason))
+        registry.report(Unmatched(request, reason))
     else:
-        _wrap_at(engine, place, request)
+        _wrap_at(registry, place, request)
 
 
 _HEAP_TYPE = 1 << 9
 _CHANGEABLE = _HEAP_TYPE | 1 << 8  # with Py_TPFLAGS_IMMUTABLETYPE
 
 
-def _wrap_at(engine: Engine, place: Attribute, request: Request) -> None:
+def _wrap_at(registry: Registry, place: Attribute, request: Request) -> None:
     """Put a stand-in where ``place`` is; reports what came of it."""
     reason = _unwrappable(place, request)
     if reason is not None:
-        engine.report(Unmatched(request, reason))
+        registry.report(Unmatched(request, reason))
         return
     raw = place.raw
     try:
         if isinstance(raw, (staticmethod, classmethod)):
-            place.put(type(raw)(wrapping.wrap(raw.__func__, request, engine.on_hook_defined)))
+            place.put(type(raw)(wrapping.wrap(raw.__func__, request, registry.on_hook_defined)))
         else:
-            made = wrapping.wrap(raw, request, engine.on_hook_defined)
+            made = wrapping.wrap(raw, request, registry.on_hook_defined)
             if made is not raw or place.owner is not place.holder:
                 place.put(made)
     except (TypeError, AttributeError) as error:
-        engine.report(Unmatched(request, f"{_called(place)} cannot be replaced: {error}"))
+        registry.report(Unmatched(request, f"{_called(place)} cannot be replaced: {error}"))
         return
-    engine.report(_wrapped(place, request))
+    registry.report(_wrapped(place, request))
 
 
 def _unwrappable(place: Attribute, request: Request) -> str | None:
@@ -215,19 +214,19 @@ def _unwrappable(place: Attribute, request: Request) -> str | None:
     return None
 
 
-def _wrap_everywhere(engine: Engine, target: Any, request: Request) -> None:
+def _wrap_everywhere(registry: Registry, target: Any, request: Request) -> None:
     """Put one stand-in for ``target`` wherever a module has it under a name."""
     places = list(_uses(target))
     if not places:
-        engine.report(Unmatched(request, f"no module has {target!r} under a name"))
+        registry.report(Unmatched(request, f"no module has {target!r} under a name"))
     shared = None
     for place in places:
         if wrapping.is_stand_in(place.raw) or shared is None:
-            _wrap_at(engine, place, request)
+            _wrap_at(registry, place, request)
             shared = shared or vars(place.holder)[place.name]
         else:
             place.put(shared)
-            engine.report(_wrapped(place, request))
+            registry.report(_wrapped(place, request))
 
 
 def _uses(target: Any) -> Iterator[Attribute]:
@@ -271,3 +270,94 @@ def _wrapped(place: Attribute, request: Request) -> Match:
         module = str(getattr(holder, "__module__", "") or request.module)
         function = _called(place)
     return Match(request, module, function, "", 0, "", "wrapped")
+
+
+# -- names that a loaded module got from elsewhere, or makes on demand ------------------------------
+
+
+def find_on(
+    registry: Registry,
+    add: Callable[[Iterable[Request]], None],
+    module: ModuleType,
+    requests: Iterable[Request],
+) -> None:
+    """Meet requests on the live module: names it got from elsewhere or makes on demand.
+
+    ``add`` takes requests that turn out to be about another module.
+    """
+    for request in requests:
+        if is_method(request.variable):
+            continue  # that a name is read does not say that it is called
+        try:
+            if not _postponed(registry, add, module, request):
+                attach_path(registry, module, request.path, request)
+        except Exception as error:
+            registry.unmatched([request], f"could not be attached: {error!r}")
+
+
+def _postponed(
+    registry: Registry,
+    add: Callable[[Iterable[Request]], None],
+    module: ModuleType,
+    request: Request,
+) -> bool:
+    """Whether ``module`` has a ``__getattr__`` for the name that ``request`` begins with.
+
+    If so, the request waits: for the module that an import statement of the source names, although it
+    was not executed (``if TYPE_CHECKING:``), else for the first time that ``__getattr__`` gives it.
+    """
+    namespace = vars(module)
+    if not request.path or request.path[0] in namespace:
+        return False
+    own = namespace.get("__getattr__")
+    if own is None and not hasattr(type(module), "__getattr__"):
+        return False
+    elsewhere = _imported(registry, module, request)
+    if elsewhere is not None:
+        add([elsewhere])
+    elif own is None:
+        return False
+    else:
+        _watch(registry, namespace, own).setdefault(request.path[0], []).append(request)
+    return True
+
+
+def _imported(registry: Registry, module: ModuleType, request: Request) -> Request | None:
+    """The same request for the module that the name is imported from, as the source has it."""
+    name = request.module
+    source = registry.source_of(name, None, vars(module))
+    if source is None:
+        return None
+    file = Source(name, source.filename, source.text, hasattr(module, "__path__"))
+    for found, path in imported(Program(None, sys.path, ""), file, request.path):
+        if found != name:
+            return request._replace(module=found, path=path)
+    return None
+
+
+def _watch(
+    registry: Registry, namespace: dict[str, Any], make: Callable[[str], Any]
+) -> dict[str, list[Request]]:
+    """Have ``__getattr__`` attach what it makes; what waits, by name."""
+    waiting: dict[str, list[Request]] | None = getattr(make, "_injector_waiting", None)
+    if waiting is not None:
+        return waiting
+    found: dict[str, list[Request]] = {}
+
+    @functools.wraps(make)
+    def __getattr__(name: str) -> Any:
+        try:
+            value = make(name)
+        except BaseException as error:
+            # The program's traceback goes on where it would without us.
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+            raise
+        for request in found.pop(name, ()):
+            value = Binding(registry, request)(value)
+            if name in namespace:
+                namespace[name] = value
+        return value
+
+    __getattr__._injector_waiting = found  # type: ignore[attr-defined]
+    namespace["__getattr__"] = __getattr__
+    return found

@@ -13,8 +13,8 @@ import builtins
 import sys
 
 from .importing import ImportHook, is_lazy
-from .known_code import KnownCode
 from .method_calls import MethodCalls, hook_of, is_method
+from .registry import Registry
 from .request import MAIN, Match, Request
 
 TYPE_CHECKING = False
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
-    from .known_code import Report
     from .module_source import ModuleSource
+    from .registry import Report
 
     Callback = Callable[[ModuleType], None]
 
 
-class Engine(KnownCode):
+class Engine(Registry):
     """Puts requested hooks into the program. One per process.
 
-    ``report`` is that of :class:`KnownCode`. ``main_names`` are module names whose execution by
+    ``report`` is that of :class:`Registry`. ``main_names`` are module names whose execution by
     ``runpy`` is the program's; ``main_met`` is true from when the program's code was handed out
     (a caller that runs it without ``main_code`` sets it): before, requests for it just wait.
     ``method_calls`` says of which methods the calls in the program's own files are hooked.
@@ -45,19 +45,14 @@ class Engine(KnownCode):
         self.main_names: set[str] = set()
         self.names: set[str] = set()
         self.endings: set[str] = set()
-        self._requests: dict[str, list[Request]] = {}
-        self._done: dict[str, set[Request]] = {}
         self._pending: dict[str, list[Request]] = {}
         self._late: dict[str, list[Request]] = {}
         self._callbacks: dict[str, list[Callback]] = {}
-        self.derived: dict[object, Request] = {}
         self._import_hook = ImportHook(self)
         self._tooled = self._tooled_late = False
         self._tool_error = ""
         self._tooling: dict[int, list[str]] = {}
         self.main_met = False
-        self.handler_files: set[str] = set()
-        """Voirfiles: what hooks call in them is no part of the program, and no compiler's business."""
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -67,7 +62,7 @@ class Engine(KnownCode):
 
         self.prepare(self.method_calls.methods)
         self._import_hook.install()
-        originals.watch(self)
+        originals.watch(self, self.after_import)
 
     def uninstall(self) -> None:
         """Look at no further module; what is put in stays."""
@@ -88,9 +83,7 @@ class Engine(KnownCode):
             if name not in ready and not self._import_hook.expect(name) and self._is_ready(name):
                 ready.append(name)  # its import ended while we looked
         if ready:
-            from .loaded import exchange
-
-            exchange(self, ready)
+            self._exchange(ready)
 
     def add_late(self, requests: Iterable[Request]) -> None:
         """Weave ``requests`` into functions of modules once those have been loaded.
@@ -126,15 +119,7 @@ class Engine(KnownCode):
             elif rest and not self._tools():
                 self.unmatched(rest, self._tool_error)
             elif rest:
-                from .loaded import find_on
-
-                find_on(self, sys.modules[name], rest)
-
-    def met(self, name: str, requests: Iterable[Request]) -> None:
-        """Remember requests that are put in: who rewrites the whole module weaves them again."""
-        with self._lock:
-            self._requests.setdefault(name, []).extend(requests)
-            self._done.setdefault(name, set()).update(requests)
+                self._find_on(name, rest)
 
     def add_method(self, method: str, joint: bool = False) -> None:
         """Hook the calls of every method of this name in the program's own files.
@@ -182,7 +167,10 @@ class Engine(KnownCode):
         self._tools()
         from .attaching import attach_object
 
-        self.guarded(request, lambda: attach_object(self, target, request))
+        try:
+            attach_object(self, target, request)
+        except Exception as error:
+            self.unmatched([request], f"could not be attached: {error!r}")
 
     def after_import(self, name: str, callback: Callback) -> None:
         """Call ``callback(module)`` when the module has been imported; at once if it is there.
@@ -281,11 +269,10 @@ class Engine(KnownCode):
             late = [request for request in self._requests.get(name, ()) if request not in done]
             unmet = [request for request in self._pending.pop(name, []) if not _was_bound(request)]
             callbacks = [*self._callbacks.get(name, ()), *self._callbacks.get(_ending(name), ())]
-        if late or unmet:
-            from .loaded import exchange, find_on
-
-            exchange(self, [name] if late else [])
-            find_on(self, module, unmet)
+        if late:
+            self._exchange([name])
+        if unmet:
+            self._find_on(name, unmet)
         if name in self._late:
             self._reach_late(name)
         for callback in callbacks:
@@ -310,7 +297,7 @@ class Engine(KnownCode):
 
             self._tooled_late = True
             if not late:
-                from . import attaching, loaded  # noqa: F401
+                from . import attaching  # noqa: F401
 
                 self._tooled = True
         except Exception as error:  # such as a module of these that is itself half loaded
@@ -322,11 +309,6 @@ class Engine(KnownCode):
         return self._tooled or (late and self._tooled_late)
 
     # -- rewriting -------------------------------------------------------------------------------
-
-    def wanted(self, name: str) -> list[Request]:
-        """The requests for a module."""
-        with self._lock:
-            return list(self._requests.get(name, ()))
 
     def _all_requests(self, name: str, code: CodeType) -> list[Request]:
         """The requests for a module that is about to be executed: with those for what it holds.
@@ -385,13 +367,18 @@ class Engine(KnownCode):
             return False
         return not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
-    def fresh(self, name: str) -> tuple[list[Request], list[Request]]:
-        """All requests for a module, and those not put in so far; from now on they count as such."""
-        with self._lock:
-            requests = self.wanted(name)
-            done = self._done.get(name, ())
-            self._done[name] = set(requests)
-        return requests, [request for request in requests if request not in done]
+    def _exchange(self, names: list[str]) -> None:
+        """Put all requests for loaded modules in."""
+        from .exchange import exchange
+
+        for name, rest in exchange(self, names).items():
+            self._find_on(name, rest)
+
+    def _find_on(self, name: str, requests: list[Request]) -> None:
+        """Meet requests on a loaded module that its text does not answer."""
+        from .attaching import find_on
+
+        find_on(self, self.add, sys.modules[name], requests)
 
 
 def _only_bound(matches: list[Match]) -> list[Request]:

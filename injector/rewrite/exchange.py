@@ -11,14 +11,12 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .module_source import ModuleSource, Path, descend, is_function, walk
 from .objects import OneObject, filtered
+from .registry import Registry
 from .request import Match, Request, Unmatched
-
-if TYPE_CHECKING:
-    from .engine import Engine
 
 Namespace = dict[str, Any]
 
@@ -167,11 +165,45 @@ def _refiled(code: CodeType, model: CodeType) -> CodeType:
     return code.replace(co_filename=model.co_filename, co_consts=constants)
 
 
+def exchange(registry: Registry, names: Sequence[str]) -> dict[str, list[Request]]:
+    """Give the functions of loaded modules the code that all requests together ask for.
+
+    Returns, by module, the new requests whose names must be looked for on the live module.
+    """
+    job = Exchange()
+    left: dict[str, list[Request]] = {}
+    for name in names:
+        requests, fresh = registry.fresh(name)
+        try:
+            left[name] = _prepare(registry, job, name, requests, fresh)
+        except Exception as error:
+            registry.unmatched(fresh, f"the module could not be rewritten: {error!r}")
+    for match, obstacle in job.apply():
+        registry.report(match if obstacle is None else Unmatched(match.request, obstacle))
+    return left
+
+
+def _prepare(
+    registry: Registry, job: Exchange, name: str, requests: list[Request], fresh: list[Request]
+) -> list[Request]:
+    """Put the module's new code into ``job``; what must be found on the live module."""
+    namespace = getattr(sys.modules[name], "__dict__", {})
+    source = registry.source_of(name, None, namespace)
+    if source is None:
+        return fresh
+    code, matches, unmet = source.rewrite(requests)
+    news = [match for match in matches if match.request in fresh]
+    if code is not None:
+        job.add(source, namespace, code, [n for n in news if n.kind != "binding"])
+    bound = {match.request: None for match in news if match.kind == "binding"}
+    return [request for request in (*bound, *unmet) if request in fresh]
+
+
 Test = Callable[[Any], bool]
 
 
 def instrument_function(
-    engine: Engine,
+    registry: Registry,
     function: FunctionType,
     request: Request,
     test: Test | None = None,
@@ -183,31 +215,31 @@ def instrument_function(
     """
     name = function.__globals__.get("__name__", "")
     namespace = getattr(sys.modules.get(name), "__dict__", None)
-    source = engine.source_of(name, None, namespace) if namespace is not None else None
+    source = registry.source_of(name, None, namespace) if namespace is not None else None
     path = None if source is None else source.place(function.__code__)
     path = None if source is None or not path else descend(source.plain, path, inside)
     if source is None or namespace is None or not path:
         return False
     place = (name, path)
-    derived = _derive(engine, function, request, test, place)
+    derived = _derive(registry, function, request, test, place)
     if not inside and not source.stands_alone(path):
-        derived = _one_closure(engine, function, derived, place)
+        derived = _one_closure(registry, function, derived, place)
     matches, reason = source.patch(path, derived)
-    code = source.rewrite(engine.wanted(name))[0] if matches else None
+    code = source.rewrite(registry.wanted(name))[0] if matches else None
     if code is None:
         what = f"{request.variable or 'a variable'} in {'.'.join((function.__qualname__, *inside))}"
-        engine.not_found(request, reason or f"{what} not found", source)
+        registry.not_found(request, reason or f"{what} not found", source)
         return True
     job = Exchange()
     job.add(source, namespace, code, matches)
     for match, obstacle in job.apply(function if source.stands_alone(path) else None):
         own = match._replace(request=request)
-        engine.report(own if obstacle is None else Unmatched(request, obstacle))
+        registry.report(own if obstacle is None else Unmatched(request, obstacle))
     return True
 
 
 def _derive(
-    engine: Engine,
+    registry: Registry,
     function: FunctionType,
     request: Request,
     test: Test | None,
@@ -217,11 +249,11 @@ def _derive(
     code = function.__code__
     if test is None or not code.co_argcount:
         return request
-    return _filtered(engine, request, place, test, code.co_varnames[0])
+    return _filtered(registry, request, place, test, code.co_varnames[0])
 
 
 def _one_closure(
-    engine: Engine, function: FunctionType, request: Request, place: tuple[str, Path]
+    registry: Registry, function: FunctionType, request: Request, place: tuple[str, Path]
 ) -> Request:
     """``request`` for this one of the closures that share its code, identified by a function it holds.
 
@@ -233,16 +265,16 @@ def _one_closure(
         except ValueError:  # it is empty
             continue
         if isinstance(held, FunctionType) and held is not function:
-            return _filtered(engine, request, place, OneObject(held), name)
+            return _filtered(registry, request, place, OneObject(held), name)
     return request
 
 
 def _filtered(
-    engine: Engine, request: Request, place: tuple[str, Path], test: Test, variable: str
+    registry: Registry, request: Request, place: tuple[str, Path], test: Test, variable: str
 ) -> Request:
     key = (request, place, test)
-    if key not in engine.derived:
-        hook = filtered(request.hook, test, variable, engine.on_hook_defined)
+    if key not in registry.derived:
+        hook = filtered(request.hook, test, variable, registry.on_hook_defined)
         captures = (*request.captures, variable)
-        engine.derived[key] = request._replace(hook=hook, captures=captures)
-    return engine.derived[key]
+        registry.derived[key] = request._replace(hook=hook, captures=captures)
+    return registry.derived[key]

@@ -11,14 +11,12 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .module_source import ModuleSource, Quiet, follow, is_function, walk
 from .objects import find, function_at
+from .registry import Registry
 from .request import Match, Request
-
-if TYPE_CHECKING:
-    from .engine import Engine
 
 _CHUNKS = 8
 """How often more lines are taken when those taken are not yet a whole function."""
@@ -85,7 +83,7 @@ class FunctionSource:
 
 
 def instrument_alone(
-    engine: Engine,
+    registry: Registry,
     source: ModuleSource,
     module: ModuleType,
     path: tuple[str, ...],
@@ -111,7 +109,7 @@ def instrument_alone(
     matched = {match.request for match in matches}
     for match in matches:
         if match.request in aimed:
-            engine.report(match._replace(request=aimed[match.request]))
+            registry.report(match._replace(request=aimed[match.request]))
     return [request for aim_, request in aimed.items() if aim_ not in matched]
 
 
@@ -138,7 +136,7 @@ def _function_source(source: ModuleSource, function: FunctionType) -> FunctionSo
     code = function.__code__
     if code in source.functions:
         known, plain = source.functions[code]
-        return known if plain is known.plain else None
+        return known if isinstance(known, FunctionSource) and plain is known.plain else None
     names = tuple(function.__qualname__.split("."))
     if (
         "<" in function.__qualname__
@@ -243,13 +241,13 @@ def _named(code: CodeType, names: Sequence[str]) -> CodeType | None:
 
 
 def reach(
-    engine: Engine, name: str, module: ModuleType, requests: Sequence[Request]
+    registry: Registry, name: str, module: ModuleType, requests: Sequence[Request]
 ) -> tuple[list[Request], ModuleSource | None]:
     """Meet requests for the functions of a loaded module, each in its own lines where that is possible.
 
     Returns those that could not be met so, and the module's source if it has one.
     """
-    source = engine.source_of(name, None, vars(module))
+    source = registry.source_of(name, None, vars(module))
     by_path: dict[tuple[str, ...], list[Request]] = {}
     for request in requests:
         by_path.setdefault(request.path, []).append(request)
@@ -258,10 +256,10 @@ def reach(
         left = group
         if source is not None and not source.versions and path:
             try:
-                left = instrument_alone(engine, source, module, path, group)
+                left = instrument_alone(registry, source, module, path, group)
             except Exception as error:
-                engine.unmatched(group, f"could not be rewritten: {error!r}")
+                registry.unmatched(group, f"could not be rewritten: {error!r}")
                 continue
         rest += left
-    engine.met(name, [request for request in requests if request not in rest])
+    registry.met(name, [request for request in requests if request not in rest])
     return rest, source

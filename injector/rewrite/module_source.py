@@ -10,14 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .request import ANYWHERE, Match, Request
 
 if TYPE_CHECKING:
     import ast
-
-    from .function_source import FunctionSource
 
 CodeStep = tuple[str, int, int]
 """One code object inside its parent: name, first line, how many alike came before."""
@@ -27,6 +25,13 @@ Instrumented = tuple["CodeType | None", list[Match], dict[Request, str]]
 """A module's code with requests in it, where they matched, and why others did not."""
 
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: set for functions, not for modules and class bodies
+
+
+class NamedFunction(Protocol):
+    """A function that was rewritten by itself."""
+
+    names: tuple[str, ...]
+    """Its qualified name, split at the dots."""
 
 
 class ModuleSource:
@@ -56,7 +61,7 @@ class ModuleSource:
         self.versions: list[CodeType] = []
         self.patches: dict[Path, list[Request]] = {}
         self.star_imports: dict[Request, int] = {}
-        self.functions: dict[CodeType, tuple[FunctionSource, CodeType]] = {}
+        self.functions: dict[CodeType, tuple[NamedFunction, CodeType]] = {}
         self._lines: list[str] | None = None
         self._plain = plain
         self._requests: list[Request] = []

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from types import CodeType, FunctionType, ModuleType
     from typing import Any
 
-    from .engine import Engine
+    from .registry import Registry
 
+    AfterImport = Callable[[str, Callable[[ModuleType], None]], None]
     Traced = Callable[..., Any]
     Lookup = Callable[[CodeType], CodeType | None]
 
@@ -36,31 +37,31 @@ _Function: Any = type(lambda: None)
 _Code: Any = type((lambda: None).__code__)
 
 
-def watch(engine: Engine) -> None:
+def watch(registry: Registry, after_import: AfterImport) -> None:
     """Wait for picklers of code objects and for compilers to be imported."""
     for name in ("*.cloudpickle", "*.cloudpickle_fast"):
-        engine.after_import(name, lambda module: _teach_cloudpickle(engine, module))
-    engine.after_import("dill._dill", lambda module: _teach_dill(engine, module))
-    engine.after_import("dill.detect", _teach_dill_to_look)
-    _watch_compilers(engine)
+        after_import(name, lambda module: _patch_cloudpickle(registry, module))
+    after_import("dill._dill", lambda module: _patch_dill(registry, module))
+    after_import("dill.detect", _patch_dill_detect)
+    _watch_compilers(registry, after_import)
 
 
-def _teach_cloudpickle(engine: Engine, module: ModuleType) -> None:
+def _patch_cloudpickle(registry: Registry, module: ModuleType) -> None:
     for name in ("CloudPickler", "Pickler"):
         pickler = getattr(module, name, None)
         for table_name in ("_dispatch_table", "dispatch"):
             table = getattr(pickler, table_name, None)
             if table is not None and _Code in table:
-                table[_Code] = _original_first(engine, table[_Code], 0)
+                table[_Code] = _original_first(registry, table[_Code], 0)
 
 
-def _teach_dill(engine: Engine, module: ModuleType) -> None:
+def _patch_dill(registry: Registry, module: ModuleType) -> None:
     table = module.Pickler.dispatch
     if _Code in table:
-        table[_Code] = _original_first(engine, table[_Code], 1)
+        table[_Code] = _original_first(registry, table[_Code], 1)
 
 
-def _teach_dill_to_look(detect: ModuleType) -> None:
+def _patch_dill_detect(detect: ModuleType) -> None:
     """dill takes along what a function's names mean in builtins: not where they are hooks."""
     native = detect.globalvars
 
@@ -74,21 +75,21 @@ def _teach_dill_to_look(detect: ModuleType) -> None:
 
 
 def _original_first(
-    engine: Engine, reduce: Callable[..., Any], position: int
+    registry: Registry, reduce: Callable[..., Any], position: int
 ) -> Callable[..., Any]:
     """``reduce`` with the code at ``position`` of its arguments replaced by the original."""
-    if getattr(reduce, "_asks", None) is engine:
+    if getattr(reduce, "_registry", None) is registry:
         return reduce  # a table that two modules share
 
-    def ask(*args: Any, **kwargs: Any) -> Any:
+    def reduce_original(*args: Any, **kwargs: Any) -> Any:
         code = args[position]
-        original = engine.original(code) if isinstance(code, _Code) else None
+        original = registry.original(code) if isinstance(code, _Code) else None
         if original is not None:
             args = (*args[:position], original, *args[position + 1 :])
         return reduce(*args, **kwargs)
 
-    ask._asks = engine  # type: ignore[attr-defined]
-    return ask
+    reduce_original._registry = registry  # type: ignore[attr-defined]
+    return reduce_original
 
 
 _NEEDED = (
@@ -99,7 +100,7 @@ _NEEDED = (
 )
 
 
-def _watch_compilers(engine: Engine) -> None:
+def _watch_compilers(registry: Registry, after_import: AfterImport) -> None:
     """When a compiler is imported, give it original code; make Dynamo look through every hook."""
     listening = False
 
@@ -107,22 +108,22 @@ def _watch_compilers(engine: Engine) -> None:
         nonlocal listening
         if not listening and _complete():
             listening = True
-            _quietly(trace_originals, engine.traced)
-            _quietly(leave_alone, own_folders(), engine.handler_files)
-            engine.each_hook(transparent)
+            _quietly(trace_originals, registry.traced)
+            _quietly(leave_alone, own_folders(), registry.handler_files)
+            registry.each_hook(transparent)
 
     def numba_imported(module: ModuleType) -> None:
         def original(code: CodeType) -> CodeType | None:
-            found = engine.original(code)
+            found = registry.original(code)
             if found is not None:
-                engine.note_compiled(code)
+                registry.note_compiled(code)
             return found
 
         compile_originals(module, original)
 
-    engine.after_import("numba.core.bytecode", numba_imported)
+    after_import("numba.core.bytecode", numba_imported)
     for name in _NEEDED:  # whichever is complete last: torches differ in what imports what
-        engine.after_import(name, imported)
+        after_import(name, imported)
 
 
 def _complete() -> bool:

@@ -1,80 +1,181 @@
-"""The selector language: text in, a small tree out.
+"""A selector that has been read: a small tree of functions and variables, and what it says.
 
-The meaning is that of ptera's selectors, which stay the reference; `docs/selectors.md` is the
-guide. What our own small reader cannot read is offered to ptera's parser before it is refused.
+The meaning is that of ptera's selectors, which stay the reference; `docs/selectors.md` is the guide.
+
+Selectors are read while a program starts, so these are plain slotted classes and nothing is
+imported for them.
 """
 
 from __future__ import annotations
 
-from .reader import Reader, kind_of
-from .selector_tree import (
-    ABSENT,
-    BEGIN,
-    END,
-    EVENTS,
-    Call,
-    Element,
-    SelectorError,
-    Unread,
-    Value,
-    check_call,
-)
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
-__all__ = [
-    "ABSENT",
-    "BEGIN",
-    "END",
-    "EVENTS",
-    "Call",
-    "Element",
-    "Selector",
-    "SelectorError",
-    "Value",
-    "all_elements",
-    "calls",
-    "captures",
-    "focus",
-    "matcher",
-    "mode",
-    "parse",
-]
+    from typing_extensions import Self
 
-Selector = Call
+ABSENT = None
+"""What `Element.value` is where the selector asks for no value."""
+
+BEGIN = 1
+"""Focus bit of `!x`, and of the variable that a selector ends in."""
+END = 2
+"""Focus bit of `!!x`."""
+
+EVENTS = ("#enter", "#error", "#exit", "#receive", "#value", "#yield", "#loop", "#endloop")
+_LOOPS = ("#loop_", "#endloop_")
 
 
-def parse(text: str) -> Selector:
-    """Read a selector. A lone variable `x` comes back as `* > x`.
+class SelectorError(ValueError):
+    """A text that is no selector. `str` shows the text with a caret under the place."""
 
-    Raises SelectorError, with the place, if neither this reader nor ptera's can read it.
+    def __init__(self, message: str, text: str = "", offset: int = 0) -> None:
+        super().__init__(message, text, offset)
+        self.message = message
+        self.text = text
+        self.offset = offset
+
+    def __str__(self) -> str:
+        if not self.text.strip():
+            return self.message
+        # A tab or a line break would part the caret from its place.
+        shown = "".join(" " if c.isspace() else c for c in self.text)
+        return f"{self.message}\n    {shown}\n    {' ' * self.offset}^"
+
+
+class Unread(SelectorError):
+    """Refused by our reader, though ptera's may know better."""
+
+
+class _Node:
+    """Value equality over `_fields`; `at`, where there is one, is no part of the meaning."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self._fields)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self._key()))
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields)
+        return f"{type(self).__name__}({inside})"
+
+    def replace(self, **changes: Any) -> Self:
+        """The same node with some fields changed."""
+        new = object.__new__(type(self))
+        names: tuple[str, ...] = type(self).__slots__
+        for name in names:
+            setattr(new, name, changes.get(name, getattr(self, name)))
+        return new
+
+
+class Value(_Node):
+    """What a variable is compared with: `x=1`, `x='s'`, `x=name`, `x=make(2)`, `x~test`.
+
+    `kind` is one of number, string, symbol, call and match; `text` of a string is without quotes,
+    that of a match is the symbol or call which gives the test.
     """
-    try:
-        return _checked(Reader(text).selector(), text)
-    except Unread as error:
-        # Our own words are the better ones if ptera's tree makes no sense either.
-        refusal = SelectorError(error.message, error.text, error.offset)
-        try:
-            found = ptera_tree(text)
-            if found is not None:
-                return _checked(found, text)
-        except SelectorError:
-            pass
-        raise refusal from None
+
+    __slots__ = ("kind", "text")
+    _fields = ("text", "kind")
+
+    def __init__(self, text: str, kind: str) -> None:
+        self.text = text
+        self.kind = kind
+
+    def __str__(self) -> str:
+        text = f"'{self.text}'" if self.kind == "string" else self.text
+        return ("~" if self.kind == "match" else "=") + text
 
 
-def _checked(tree: Element | Call, text: str) -> Selector:
-    if isinstance(tree, Element):
-        tree = Call("*", (tree.replace(focus=tree.focus | BEGIN),))
-    for call in calls(tree):
-        check_call(call, text)
-    return tree
+class Element(_Node):
+    """One variable. `name` None is any variable; `capture` is the name its value travels under."""
+
+    __slots__ = ("at", "capture", "category", "focus", "name", "value")
+    _fields = ("name", "capture", "value", "category", "focus")
+
+    def __init__(
+        self,
+        name: str | None,
+        capture: str | None = None,
+        value: Value | None = ABSENT,
+        category: str | None = None,
+        focus: int = 0,
+        at: int = 0,
+    ) -> None:
+        self.name = name
+        self.capture = capture
+        self.value = value
+        self.category = category
+        self.focus = focus
+        """0, or `BEGIN`, `END`, or both."""
+        self.at = at
+
+    @property
+    def tag(self) -> str | None:
+        """The category's own name: `Tag` for `x:@Tag` and for `x:pkg.Tag`."""
+        return self.category and _last(self.category)
+
+    def __str__(self) -> str:
+        return _element_text(self, self.focus)
 
 
-def calls(selector: Selector) -> Iterator[Call]:
+class FunctionNode(_Node):
+    """One function, the variables wanted of it, and the functions wanted inside it."""
+
+    __slots__ = ("at", "captures", "category", "children", "target")
+    _fields = ("target", "captures", "children", "category")
+
+    def __init__(
+        self,
+        target: str,
+        captures: tuple[Element, ...] = (),
+        children: tuple[FunctionNode, ...] = (),
+        category: str | None = None,
+        at: int = 0,
+    ) -> None:
+        self.target = target
+        """`f`, `pkg.f` (a name where the selector is used), `/pkg.mod/f`, `//f`, `//` or `*`."""
+        self.captures = captures
+        self.children = children
+        self.category = category
+        self.at = at
+
+    @property
+    def tag(self) -> str | None:
+        """The category's own name, as that of an element."""
+        return self.category and _last(self.category)
+
+    @property
+    def module(self) -> str | None:
+        """The module of `/pkg.mod/f`, `__main__` for `//f`; None for a name or `*`."""
+        if not self.target.startswith("/"):
+            return None
+        return self.target[1:].partition("/")[0] or "__main__"
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The qualified name inside `module`, `()` for the module's own level."""
+        if not self.target.startswith("/"):
+            return ()
+        inside = self.target[1:].partition("/")[2]
+        return tuple(inside.replace(".", "/").split("/")) if inside else ()
+
+    def __str__(self) -> str:
+        return _call_text(self)
+
+
+Selector = FunctionNode
+
+
+def calls(selector: Selector) -> Iterator[FunctionNode]:
     """Every function of a selector, outermost first."""
     yield selector
     for child in selector.children:
@@ -107,83 +208,88 @@ def mode(selector: Selector) -> str:
     return "wrap" if focus(selector, END) else "immediate"
 
 
-def matcher(value: Value, lookup: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """A test of whether a variable has the wanted value; `lookup` gives what a name stands for."""
-    wanted: Any = value.text
-    if value.kind != "string":
-        wanted = Reader(value.text).constant(lookup)
-    if value.kind == "match":
-        test: Callable[[Any], Any] = wanted
-        return test
-    return lambda found: wanted == found
+# --- tree → text ---------------------------------------------------------------------------------
 
 
-# --- ptera's own parser, for what our reader does not know ----------------------------------------
+def _element_text(element: Element, focus: int) -> str:
+    name, capture = element.name, element.capture
+    text = name or (f"${capture}" if capture else "*")
+    if focus == BEGIN | END:
+        # Two focuses on one variable can be written only on the two sides of an `as`.
+        text = f"!{text} as !!{capture}"
+    else:
+        text = "!" * focus + text
+        if name is not None and capture != name:
+            text += f" as {capture or '*'}"
+    return text + (f":{element.category}" if element.category else "") + str(element.value or "")
 
 
-def ptera_tree(text: str) -> Element | Call | None:
-    """ptera's tree of `text` as ours; None if ptera cannot read it, or is not installed."""
-    try:
-        from ptera.selector import parse
-    except ImportError:
+def _call_text(call: FunctionNode) -> str:
+    inside: list[str] = [str(element) for element in call.captures]
+    inside += [str(child) for child in call.children]
+    tail = ""
+    if call.children:
+        tail = " > " + inside.pop()
+    elif call.captures and call.captures[-1].focus & BEGIN:
+        inside.pop()
+        last = call.captures[-1]
+        tail = " > " + _element_text(last, last.focus & ~BEGIN)
+    head = call.target + (f":{call.category}" if call.category else "")
+    return head + (f"({', '.join(inside)})" if inside or not tail else "") + tail
+
+
+# --- what a name may be --------------------------------------------------------------------------
+
+
+def _dotted(word: str) -> bool:
+    return all(part.isidentifier() for part in word.split("."))
+
+
+def _last(word: str) -> str:
+    return word.replace("@", ".").replace("/", ".").rpartition(".")[2]
+
+
+def check_call(call: FunctionNode, text: str) -> None:
+    """Raise SelectorError if a name in a call, its inner calls aside, can be no name."""
+    wrong = _target_problem(call.target)
+    if wrong:
+        raise SelectorError(wrong, text, call.at)
+    _check_category(call.category, text, call.at)
+    for element in call.captures:
+        _check_variable(element.name, "a variable's name", text, element.at)
+        _check_variable(element.capture, "a name after 'as'", text, element.at)
+        _check_category(element.category, text, element.at)
+
+
+def _target_problem(target: str) -> str | None:
+    if target == "*" or _dotted(target):
         return None
-    try:
-        return converted(parse(text))
-    except Exception:
-        # It refuses with whatever breaks first: SyntaxError, TypeError, AssertionError, …
-        return None
+    if not target.startswith("/"):
+        return f"expected a function's name, not {target!r}"
+    module, slash, inside = target[1:].partition("/")
+    if module and not _dotted(module):
+        return f"expected a module's name, not {module!r}"
+    if not slash:
+        return (
+            f"{target!r} names only a module: write '{target}/' for its own level, "
+            f"'{target}/f' for a function in it, '/{target}' for a function of the program"
+        )
+    if inside and not all(_dotted(part) for part in inside.split("/")):
+        return f"expected a function's name after the module, not {inside!r}"
+    return None
 
 
-def converted(node: Any) -> Element | Call:
-    """One node of ptera's tree. Raises TypeError for what our tree has no place for."""
-    if hasattr(node, "element"):
-        return _call(node)
-    if hasattr(node, "tags"):
-        return _element(node)
-    raise TypeError(f"no selector: {node!r}")
+def _check_variable(name: str | None, what: str, text: str, at: int) -> None:
+    if name is None or _dotted(name) or name in EVENTS:
+        return
+    if any(name.startswith(loop) and name[len(loop) :].isidentifier() for loop in _LOOPS):
+        return
+    if name.startswith("#"):
+        known = " ".join((*EVENTS[:6], "#loop_x", "#endloop_x"))
+        raise SelectorError(f"{name!r} is no event; known are {known}", text, at)
+    raise SelectorError(f"expected {what}, not {name!r}", text, at)
 
 
-def _call(node: Any) -> Call:
-    element = node.element
-    if _present(element.value):
-        raise TypeError("a function has no value")
-    children = [_call(child) for child in node.children]
-    captures = [_element(capture) for capture in node.captures]
-    target = "*" if element.name is None else _name(element.name)
-    return Call(target, tuple(captures), tuple(children), _category(element.category))
-
-
-def _element(node: Any) -> Element:
-    value = _value(node.value) if _present(node.value) else ABSENT
-    name = None if node.name is None else _name(node.name)
-    focus = (BEGIN if 1 in node.tags else 0) | (END if 2 in node.tags else 0)
-    return Element(name, node.capture, value, _category(node.category), focus)
-
-
-def _present(value: Any) -> bool:
-    return repr(value) != "ABSENT"
-
-
-def _name(name: Any) -> str:
-    return str(name)
-
-
-def _category(category: Any) -> str | None:
-    return None if category is None else _text(category)
-
-
-def _value(value: Any) -> Value:
-    if not hasattr(value, "fn"):
-        text = _text(value)
-        return Value(text[1:-1], "string") if text.startswith("'") else Value(text, kind_of(text))
-    if isinstance(value.fn, type):  # ptera's MatchFunction, around what gives the test
-        return Value(_text(value.args[0]), "match")
-    return Value(_text(value), "call")
-
-
-def _text(value: Any) -> str:
-    if hasattr(value, "fn"):
-        return f"{_text(value.fn)}({', '.join(map(_text, value.args))})"
-    if hasattr(value, "key"):
-        return f"{_text(value.key)}={_text(value.value)}"
-    return str(value.value)
+def _check_category(category: str | None, text: str, at: int) -> None:
+    if category and not (_dotted(category.removeprefix("@")) or category.startswith("/")):
+        raise SelectorError(f"expected a tag such as '@Tag', not {category!r}", text, at)

@@ -11,7 +11,7 @@ import sys
 import pytest
 import yaml
 
-from injector.rewrite import selector
+from injector.rewrite.selector_reader import parse
 from injector.suite import config
 from injector.suite.config import definitions
 
@@ -124,7 +124,7 @@ def test_selectors_of_a_voirfile_parse(name):
     wheres = list(selectors((DEFINITIONS[name] / "voirfile.py").read_text()))
     assert wheres
     for where in wheres:
-        selector.parse(where)
+        parse(where)
 
 
 def selectors(text):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from injector.cli import functions
-from injector.rewrite.selector import parse
+from injector.rewrite.selector_reader import parse
 
 ROOT = Path(functions.__file__).parents[2]
 

@@ -18,7 +18,7 @@ from injector.rewrite.inventory import Function, inventory
 from injector.rewrite.locate import NoSource, Program, display, files, find, module_files
 from injector.rewrite.names import explain
 from injector.rewrite.request import Match, Request, Unmatched
-from injector.rewrite.selector import parse
+from injector.rewrite.selector_reader import parse
 from injector.rewrite.survey import survey
 from injector.rewrite.transform import explain as where
 

@@ -10,31 +10,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from injector.rewrite import selector
+from injector.rewrite import selector, selector_reader
 from injector.rewrite.selector import (
     ABSENT,
     BEGIN,
     END,
-    Call,
     Element,
+    FunctionNode,
     SelectorError,
     Value,
-    parse,
 )
+from injector.rewrite.selector_reader import converted, matcher, parse
 
 ptera_selector = pytest.importorskip("ptera.selector")
 
 
-def by_ptera(text: str) -> Call:
+def by_ptera(text: str) -> FunctionNode:
     """ptera's tree of a selector in our form, wrapped as ptera wraps a lone variable."""
-    tree = selector.converted(ptera_selector._select(text))
-    assert isinstance(tree, Call)
+    tree = converted(ptera_selector._select(text))
+    assert isinstance(tree, FunctionNode)
     return tree
 
 
-def call(target: str, *inside: Element | Call) -> Call:
+def call(target: str, *inside: Element | FunctionNode) -> FunctionNode:
     captures = tuple(x for x in inside if isinstance(x, Element))
-    return Call(target, captures, tuple(x for x in inside if isinstance(x, Call)))
+    return FunctionNode(target, captures, tuple(x for x in inside if isinstance(x, FunctionNode)))
 
 
 def var(name: str | None, capture: str | None = None, **rest: object) -> Element:
@@ -81,7 +81,7 @@ FORMS = {
     "f > x as y:@T=1": call(
         "f", var("x", "y", category="@T", value=Value("1", "number"), focus=BEGIN)
     ),
-    "f:@Tag > x": Call("f", (var("x", focus=BEGIN),), category="@Tag"),
+    "f:@Tag > x": FunctionNode("f", (var("x", focus=BEGIN),), category="@Tag"),
     "f > (x)": call("f", var("x", focus=BEGIN)),
     "(f) > x": call("f", var("x", focus=BEGIN)),
     "(f > g) > x": call("f", var("g", focus=BEGIN), var("x", focus=BEGIN)),
@@ -124,7 +124,7 @@ def test_form_survives_being_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", FORMS)
 def test_ptera_is_not_needed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selector, "ptera_tree", lambda text: pytest.fail("ptera was asked"))
+    monkeypatch.setattr(selector_reader, "ptera_tree", lambda text: pytest.fail("ptera was asked"))
     parse(text)
 
 
@@ -199,7 +199,7 @@ soup = st.lists(
 ).map("".join)
 
 
-def ours_and_ptera(text: str) -> tuple[Call | None, Call | None]:
+def ours_and_ptera(text: str) -> tuple[FunctionNode | None, FunctionNode | None]:
     try:
         ours = parse(text)
     except SelectorError:
@@ -320,13 +320,13 @@ def test_without_ptera_the_first_error_stands(monkeypatch: pytest.MonkeyPatch) -
 
 def test_convert_refuses_what_is_no_tree() -> None:
     with pytest.raises(TypeError, match="no selector"):
-        selector.converted([1])
+        converted([1])
 
 
 def test_reading_imports_nothing() -> None:
     source = (
         "import sys, injector.rewrite; before = set(sys.modules)\n"
-        "from injector.rewrite.selector import parse\n"
+        "from injector.rewrite.selector_reader import parse\n"
         "parse('f(x=1, !a) > g() as r'); print(sorted(set(sys.modules) - before))"
     )
     root = Path(selector.__file__).parents[2]
@@ -334,7 +334,7 @@ def test_reading_imports_nothing() -> None:
         [sys.executable, "-S", "-c", source], cwd=root, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(
-        [f"injector.rewrite.{name}" for name in ("reader", "selector", "selector_tree")]
+        [f"injector.rewrite.{name}" for name in ("selector", "selector_reader")]
     )
 
 
@@ -434,7 +434,7 @@ def test_identifiers_are_folded_as_python_folds_them() -> None:
 def test_constant(text: str, value: object) -> None:
     wanted = parse(f"f(x={text})").captures[0].value
     assert wanted is not None
-    test = selector.matcher(wanted, lambda name: f"<{name}>")
+    test = matcher(wanted, lambda name: f"<{name}>")
     assert test(value) and not test("something else")
 
 
@@ -442,10 +442,10 @@ def test_called_values() -> None:
     table = {"make": lambda *a, **k: (a, k), "a": 7, "curry": lambda x: lambda y: (x, y)}
     wanted = parse("f(x=make(1, 'b', a, k=make(), m=2))").captures[0].value
     assert wanted is not None
-    assert selector.matcher(wanted, table.__getitem__)(((1, "b", 7), {"k": ((), {}), "m": 2}))
+    assert matcher(wanted, table.__getitem__)(((1, "b", 7), {"k": ((), {}), "m": 2}))
     wanted = parse("f(x=curry(1)(2))").captures[0].value
     assert wanted is not None
-    assert selector.matcher(wanted, table.__getitem__)((1, 2))
+    assert matcher(wanted, table.__getitem__)((1, 2))
 
 
 def test_match_functions() -> None:
@@ -453,5 +453,5 @@ def test_match_functions() -> None:
     positive = parse("f(x~positive)").captures[0].value
     above = parse("f(x~above(3))").captures[0].value
     assert positive is not None and above is not None
-    assert selector.matcher(positive, table.__getitem__)(1)
-    assert not selector.matcher(above, table.__getitem__)(3)
+    assert matcher(positive, table.__getitem__)(1)
+    assert not matcher(above, table.__getitem__)(3)

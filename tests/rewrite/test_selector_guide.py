@@ -15,7 +15,8 @@ import pytest
 from injector.rewrite import selector
 from injector.rewrite.locate import Program, Source
 from injector.rewrite.request import Request
-from injector.rewrite.selector import SelectorError, parse
+from injector.rewrite.selector import SelectorError
+from injector.rewrite.selector_reader import converted, parse
 from injector.rewrite.survey import survey
 
 ROOT = Path(__file__).parents[2]
@@ -86,7 +87,7 @@ def test_caret_of_the_page() -> None:
 def test_ptera_reads_every_example_so() -> None:
     reference = pytest.importorskip("ptera.selector")
     for text in SELECTORS:
-        assert selector.converted(reference._select(text)) == parse(text)
+        assert converted(reference._select(text)) == parse(text)
 
 
 VOIRFILE = """

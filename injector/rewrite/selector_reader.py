@@ -1,16 +1,67 @@
-"""Reading a selector: a hand-written scanner and a precedence parser.
+"""Reading a selector: a hand-written scanner and a precedence parser, with ptera's precedences.
 
-Precedences and meaning are those of ptera's selectors.
+Importing ptera costs 80 ms, so its own parser is asked only about what this one cannot read.
 """
 
 from __future__ import annotations
 
-from .selector_tree import ABSENT, BEGIN, END, Call, Element, SelectorError, Unread, Value
+from .selector import (
+    ABSENT,
+    BEGIN,
+    END,
+    Element,
+    FunctionNode,
+    Selector,
+    SelectorError,
+    Unread,
+    Value,
+    calls,
+    check_call,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
+
+
+def parse(text: str) -> Selector:
+    """Read a selector. A lone variable `x` comes back as `* > x`.
+
+    Raises SelectorError, with the place, if neither this reader nor ptera's can read it.
+    """
+    try:
+        return _checked(SelectorReader(text).selector(), text)
+    except Unread as error:
+        # Our own message is the better one if ptera's tree makes no sense either.
+        refusal = SelectorError(error.message, error.text, error.offset)
+        try:
+            found = ptera_tree(text)
+            if found is not None:
+                return _checked(found, text)
+        except SelectorError:
+            pass
+        raise refusal from None
+
+
+def _checked(tree: Element | FunctionNode, text: str) -> Selector:
+    if isinstance(tree, Element):
+        tree = FunctionNode("*", (tree.replace(focus=tree.focus | BEGIN),))
+    for call in calls(tree):
+        check_call(call, text)
+    return tree
+
+
+def matcher(value: Value, lookup: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """A test of whether a variable has the wanted value; `lookup` gives what a name stands for."""
+    wanted: Any = value.text
+    if value.kind != "string":
+        wanted = SelectorReader(value.text).constant(lookup)
+    if value.kind == "match":
+        test: Callable[[Any], Any] = wanted
+        return test
+    return lambda found: wanted == found
+
 
 # --- text → tokens -------------------------------------------------------------------------------
 
@@ -76,21 +127,21 @@ _LEFT = {",": 10, ">": 100, "=": 120, "~": 120, "(": 200, ":": 300, "as": 350}
 _RIGHT = {">": 99, ":": 301}
 
 
-def _as_call(node: Element | Call) -> Call:
+def _as_call(node: Element | FunctionNode) -> FunctionNode:
     """What stands before `>` or `(` is a function: its focus and capture are dropped."""
-    if isinstance(node, Call):
+    if isinstance(node, FunctionNode):
         return node
-    return Call(node.name or "*", category=node.category, at=node.at)
+    return FunctionNode(node.name or "*", category=node.category, at=node.at)
 
 
-def _nest(parent: Call, child: Element | Call) -> Call:
-    if isinstance(child, Call):
+def _nest(parent: FunctionNode, child: Element | FunctionNode) -> FunctionNode:
+    if isinstance(child, FunctionNode):
         return parent.replace(children=(*parent.children, child))
     child = child.replace(focus=child.focus | BEGIN)
     return parent.replace(captures=(*parent.captures, child))
 
 
-class Reader:
+class SelectorReader:
     """One pass over the tokens.
 
     `root` says that a lone name is the focus, as it is outside of parentheses.
@@ -122,7 +173,7 @@ class Reader:
             raise self.unread(expected)
         self.take()
 
-    def selector(self) -> Element | Call:
+    def selector(self) -> Element | FunctionNode:
         """The whole text as a tree. Raises SelectorError; Unread if another reader may try."""
         tree = self.expression(0, True)
         if self.at_op(","):
@@ -134,13 +185,13 @@ class Reader:
     def place(self) -> tuple[str, int]:
         return self.text, self.now[2]
 
-    def expression(self, power: int, root: bool) -> Element | Call:
+    def expression(self, power: int, root: bool) -> Element | FunctionNode:
         left = self.operand(power, root)
         while self.now[0] == "op" and _LEFT.get(self.now[1], 0) > max(power, 10):
             left = self.operation(left, root)
         return left
 
-    def operand(self, power: int, root: bool) -> Element | Call:
+    def operand(self, power: int, root: bool) -> Element | FunctionNode:
         kind, word, at = self.now
         if kind == "word":
             self.take()
@@ -176,7 +227,7 @@ class Reader:
             return Element(None, at=at)
         return Element(word, word, focus=BEGIN if root else 0, at=at)
 
-    def group(self, root: bool) -> Element | Call:
+    def group(self, root: bool) -> Element | FunctionNode:
         self.take()
         inside = self.expression(0, root)
         if self.at_op(","):
@@ -184,7 +235,7 @@ class Reader:
         self.close("')'")
         return inside
 
-    def operation(self, left: Element | Call, root: bool) -> Element | Call:
+    def operation(self, left: Element | FunctionNode, root: bool) -> Element | FunctionNode:
         at = self.now[2]
         op = self.take()[1]
         if op == ">":
@@ -200,13 +251,13 @@ class Reader:
             return self.category(left, at)
         return self.compare(left, op)
 
-    def function(self, node: Element | Call, at: int) -> Call:
+    def function(self, node: Element | FunctionNode, at: int) -> FunctionNode:
         if isinstance(node, Element) and node.value is not ABSENT:
             raise SelectorError("a function has no value to compare: f(x=1) > y", self.text, at)
         return _as_call(node)
 
-    def arguments(self, call: Call) -> Call:
-        inside: list[Element | Call] = []
+    def arguments(self, call: FunctionNode) -> FunctionNode:
+        inside: list[Element | FunctionNode] = []
         if not self.at_op(")"):
             inside.append(self.expression(0, False))
             while self.at_op(","):
@@ -214,10 +265,10 @@ class Reader:
                 inside.append(self.expression(0, False))
         self.close()
         elements = tuple(x for x in inside if isinstance(x, Element))
-        inner = tuple(x for x in inside if isinstance(x, Call))
+        inner = tuple(x for x in inside if isinstance(x, FunctionNode))
         return call.replace(captures=call.captures + elements, children=call.children + inner)
 
-    def alias(self, left: Element | Call, root: bool) -> Element | Call:
+    def alias(self, left: Element | FunctionNode, root: bool) -> Element | FunctionNode:
         mark = self.take()[1] if self.at_op("!", "!!") else ""
         name = self.word(root, "a name after 'as'")
         focus = {"": name.focus, "!": BEGIN, "!!": END}[mark]
@@ -228,8 +279,8 @@ class Reader:
         result = Element("#value", name.name, focus=focus, at=name.at)
         return left.replace(captures=(*left.captures, result))
 
-    def category(self, left: Element | Call, at: int) -> Element | Call:
-        if isinstance(left, Call):
+    def category(self, left: Element | FunctionNode, at: int) -> Element | FunctionNode:
+        if isinstance(left, FunctionNode):
             raise Unread("a tag belongs to a name: f:@Tag(x)", self.text, at)
         kind, word, _ = self.now
         if kind != "word":
@@ -239,7 +290,7 @@ class Reader:
             raise self.unread("the tag after the alias (x as y:@Tag)")
         return left.replace(category=word)
 
-    def compare(self, left: Element | Call, op: str) -> Element | Call:
+    def compare(self, left: Element | FunctionNode, op: str) -> Element | FunctionNode:
         value = self.value()
         if op == "~":
             value = Value(str(value)[1:], "match")
@@ -318,3 +369,70 @@ def _number(word: str) -> int | float | None:
 def kind_of(word: str) -> str:
     """Whether a word among values is a number or stands for something else."""
     return "symbol" if _number(word) is None else "number"
+
+
+# --- ptera's own parser, for what our reader does not know ----------------------------------------
+
+
+def ptera_tree(text: str) -> Element | FunctionNode | None:
+    """ptera's tree of `text` as ours; None if ptera cannot read it, or is not installed."""
+    try:
+        from ptera.selector import parse
+    except ImportError:
+        return None
+    try:
+        return converted(parse(text))
+    except Exception:
+        # It refuses with whatever breaks first: SyntaxError, TypeError, AssertionError, …
+        return None
+
+
+def converted(node: Any) -> Element | FunctionNode:
+    """One node of ptera's tree. Raises TypeError for what our tree has no place for."""
+    if hasattr(node, "element"):
+        return _call(node)
+    if hasattr(node, "tags"):
+        return _element(node)
+    raise TypeError(f"no selector: {node!r}")
+
+
+def _call(node: Any) -> FunctionNode:
+    element = node.element
+    if _present(element.value):
+        raise TypeError("a function has no value")
+    children = [_call(child) for child in node.children]
+    captures = [_element(capture) for capture in node.captures]
+    target = "*" if element.name is None else str(element.name)
+    return FunctionNode(target, tuple(captures), tuple(children), _category(element.category))
+
+
+def _element(node: Any) -> Element:
+    value = _value(node.value) if _present(node.value) else ABSENT
+    name = None if node.name is None else str(node.name)
+    focus = (BEGIN if 1 in node.tags else 0) | (END if 2 in node.tags else 0)
+    return Element(name, node.capture, value, _category(node.category), focus)
+
+
+def _present(value: Any) -> bool:
+    return repr(value) != "ABSENT"
+
+
+def _category(category: Any) -> str | None:
+    return None if category is None else _text(category)
+
+
+def _value(value: Any) -> Value:
+    if not hasattr(value, "fn"):
+        text = _text(value)
+        return Value(text[1:-1], "string") if text.startswith("'") else Value(text, kind_of(text))
+    if isinstance(value.fn, type):  # ptera's MatchFunction, around what gives the test
+        return Value(_text(value.args[0]), "match")
+    return Value(_text(value), "call")
+
+
+def _text(value: Any) -> str:
+    if hasattr(value, "fn"):
+        return f"{_text(value.fn)}({', '.join(map(_text, value.args))})"
+    if hasattr(value, "key"):
+        return f"{_text(value.key)}={_text(value.value)}"
+    return str(value.value)

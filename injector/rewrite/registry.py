@@ -1,14 +1,14 @@
-"""What the engine knows of the program's code, and what it reports of requests.
+"""What is known in one process: requests, sources that were read, hooks, and what was reported.
 
-The texts that were read, the code that is ours and the code as written, the hooks that code calls; each
-match of a request and each request without one, reported once.
+The modules that put hooks in (exchange, attaching, function_source) are handed the registry; the engine,
+which decides when they are used, is the registry's one subclass.
 """
 
 from __future__ import annotations
 
 import _thread
 
-from .request import MAIN, Match, Unmatched
+from .request import MAIN, Match, Request, Unmatched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .module_source import ModuleSource
-    from .request import Request
 
     Report = Callable[[Match | Unmatched], None]
     Traced = Callable[..., Any]
 
 
-class KnownCode:
-    """The texts, the hooks and the reports of one process.
+class Registry:
+    """The requests, the sources, the hooks and the reports of one process.
 
     ``report`` is called with each place where a request matched and with each request that found none;
     from any thread that imports.
@@ -32,8 +31,16 @@ class KnownCode:
 
     def __init__(self, report: Report) -> None:
         self._lock = _thread.RLock()
+        self._requests: dict[str, list[Request]] = {}
+        """All requests, by module."""
+        self._done: dict[str, set[Request]] = {}
+        """Those of them that the module's code has."""
+        self.derived: dict[object, Request] = {}
+        """Requests made of others for one function and one test, so that none is made twice."""
         self._sources: dict[str, ModuleSource] = {}
         self._main_text = (b"", "")
+        self.handler_files: set[str] = set()
+        """Voirfiles: what hooks call in them is no part of the program, and no compiler's business."""
         self.compiled: set[tuple[str, str]] = set()
         """File and qualified name of each function that a compiler was given without hooks."""
         self._hooks: list[tuple[Callable[..., Any], Traced | None]] = []
@@ -42,7 +49,28 @@ class KnownCode:
         self._reported: set[Match | Unmatched] = set()
         self._held: list[Unmatched] | None = None
 
-    # -- texts and code --------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------
+
+    def wanted(self, name: str) -> list[Request]:
+        """The requests for a module."""
+        with self._lock:
+            return list(self._requests.get(name, ()))
+
+    def fresh(self, name: str) -> tuple[list[Request], list[Request]]:
+        """All requests for a module, and those not put in so far; from now on they count as such."""
+        with self._lock:
+            requests = self.wanted(name)
+            done = self._done.get(name, ())
+            self._done[name] = set(requests)
+        return requests, [request for request in requests if request not in done]
+
+    def met(self, name: str, requests: Iterable[Request]) -> None:
+        """Remember requests that are put in: rewriting the whole module puts them in again."""
+        with self._lock:
+            self._requests.setdefault(name, []).extend(requests)
+            self._done.setdefault(name, set()).update(requests)
+
+    # -- sources and code --------------------------------------------------------------------------
 
     def source_of(
         self, name: str, code: CodeType | None, namespace: dict[str, Any]
@@ -121,13 +149,6 @@ class KnownCode:
             listener(hook, traced)
 
     # -- reports ----------------------------------------------------------------------------------
-
-    def guarded(self, request: Request, act: Callable[[], None]) -> None:
-        """Run ``act``; what it raises leaves the request unmatched."""
-        try:
-            act()
-        except Exception as error:
-            self.unmatched([request], f"could not be attached: {error!r}")
 
     def not_found(
         self, request: Request, reason: str = "", source: ModuleSource | None = None
