@@ -19,7 +19,7 @@ from .exchange import Test, instrument_function
 from .locate import Program, Source
 from .method_calls import is_method
 from .names import imported
-from .objects import Attribute, OneClass, OneObject, close, find, function_at, inside
+from .objects import Attribute, OneClass, OneObject, called_at, close, find, function_at, inside
 from .registry import Registry
 from .request import MAIN, Match, Request, Unmatched
 
@@ -158,11 +158,10 @@ def _attach_function(
 
 def _attach_class(registry: Registry, cls: type, request: Request, place: Attribute | None) -> None:
     """A class is called to make an instance: its ``__init__``, else its ``__new__``."""
-    for name in ("__init__", "__new__"):
-        found = find(cls, name)
-        if found is not None and isinstance(inside(found.raw), FunctionType):
-            _attach_place(registry, found, request)
-            return
+    made_by = called_at(cls)
+    if made_by is not None:
+        _attach_place(registry, made_by, request)
+        return
     init = find(cls, "__init__")
     if init is not None and cls.__flags__ & _CHANGEABLE == _HEAP_TYPE:
         _wrap_at(registry, init, request)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterable, Set
+from typing import Any
 
 from .nodes import FUNCTIONS, ScopeNode, dotted, imported, leaves, parameters
 
@@ -107,7 +108,9 @@ class Facts:
         return own | self.assigned | self.targets | self.loaded | self.declared
 
 
-_Entry = tuple[ast.AST, ast.AST, str, int, int, "Inner | None"]
+_Entry = tuple[Any, ast.AST, str, int, int, "Inner | None"]
+"""A node, which is of the kind that its visitor is for; the slot that it stands in (parent, field, index); the
+identity of its statement; the comprehension around it."""
 
 
 class _Scan:
@@ -166,7 +169,6 @@ class _Scan:
 
     def site(self, entry: _Entry) -> Site:
         node, parent, field, index, statement, inner = entry
-        assert isinstance(node, ast.expr)
         found = Site(node, parent, field, index, inner)
         self.facts.sites.setdefault(statement, []).append(found)
         return found
@@ -188,7 +190,6 @@ class _Scan:
 
     def read(self, entry: _Entry) -> None:
         node, parent, field, index, _, inner = entry
-        assert isinstance(node, ast.Name)
         identifier = node.id
         ring = inner
         while ring is not None:
@@ -204,7 +205,6 @@ class _Scan:
 
     def on_name(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, ast.Name)
         if isinstance(node.ctx, ast.Load):
             self.read(entry)
         elif isinstance(node.ctx, ast.Store):
@@ -214,7 +214,6 @@ class _Scan:
 
     def on_attribute(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, ast.Attribute)
         if isinstance(node.ctx, ast.Store):
             key = dotted(node)
             if key is not None:
@@ -223,7 +222,6 @@ class _Scan:
 
     def on_walrus(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, ast.NamedExpr)
         self.site(entry)
         self.facts.assigned.add(node.target.id)
         if isinstance(node.value, ast.Lambda):
@@ -232,7 +230,6 @@ class _Scan:
 
     def on_call(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, ast.Call)
         if self.methods and isinstance(node.func, ast.Attribute) and node.func.attr in self.methods:
             self.site(entry)
         self.children(node, entry[4], entry[5])
@@ -244,7 +241,6 @@ class _Scan:
 
     def on_comprehension(self, entry: _Entry) -> None:
         node, _, _, _, statement, outer = entry
-        assert isinstance(node, COMPREHENSIONS)
         inner = self.site(entry).own = Inner(outer)
         for generator in node.generators:
             for leaf in leaves(generator.target):
@@ -278,7 +274,6 @@ class _Scan:
 
     def on_lambda(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, ast.Lambda)
         self.facts.nested.append((node, self.lambdas.get(id(node))))
         self.defaults(node.args, entry[4], entry[5])
 
@@ -288,7 +283,6 @@ class _Scan:
 
     def on_function(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         self.facts.assigned.add(node.name)
         self.facts.nested.append((node, node.name))
         self.defaults(node.args, id(node), None)
@@ -296,7 +290,6 @@ class _Scan:
 
     def on_class(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, ast.ClassDef)
         self.facts.assigned.add(node.name)
         self.facts.nested.append((node, node.name))
         if not getattr(node, "type_params", None):
@@ -307,7 +300,6 @@ class _Scan:
 
     def on_assign(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, ast.Assign)
         if isinstance(node.value, ast.Lambda):
             for target in node.targets:
                 if isinstance(target, ast.Name):
@@ -316,7 +308,6 @@ class _Scan:
 
     def on_annotated(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, ast.AnnAssign)
         key = dotted(node.target)
         if key is not None:
             self.tag(key, node.annotation)
@@ -331,7 +322,6 @@ class _Scan:
 
     def on_import(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names:
             bound = imported(alias, node)
             if bound is not None:
@@ -339,7 +329,6 @@ class _Scan:
 
     def on_handler(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, ast.ExceptHandler)
         if node.name:
             self.facts.assigned.add(node.name)
             self.facts.deleted.add(node.name)
@@ -348,7 +337,6 @@ class _Scan:
 
     def on_declaration(self, entry: _Entry) -> None:
         node = entry[0]
-        assert isinstance(node, (ast.Global, ast.Nonlocal))
         self.facts.declared.update(node.names)
         self.facts.declarations.append(node)
 

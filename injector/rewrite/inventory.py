@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from .transform import ended
+from .nodes import dotted, ended, leaves, parameters, tested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,13 +70,8 @@ class Function:
 
 def inventory(text: str | bytes, module: str = "__main__", file: str = "") -> list[Function]:
     """Every function of a source, its own level first. Raises SyntaxError."""
-    return of_tree(ast.parse(text, file or "<unknown>"), module, file)
-
-
-def of_tree(tree: ast.Module, module: str = "__main__", file: str = "") -> list[Function]:
-    """The same of a parsed source."""
     walk = _Walk(module, file)
-    walk.scope(tree.body, (), "module", 1)
+    walk.scope(ast.parse(text, file or "<unknown>").body, (), "module", 1)
     return walk.found
 
 
@@ -100,7 +95,7 @@ class _Walk:
         self.found.append(function)
         scope = _InventoryScope(function)
         if arguments is not None:
-            scope.parameters(arguments)
+            scope.take_parameters(arguments)
         for node in body:
             scope.visit(node)
         for name in function.variables:
@@ -108,7 +103,7 @@ class _Walk:
         if kind != "class":
             for event in ("#enter", "#exit", "#error"):
                 function.events.setdefault(event, line)
-        if kind == "lambda" or (function.runs and not ended(body)):  # type: ignore[arg-type]
+        if kind == "lambda" or (function.runs and not ended(body)):
             function.events.setdefault("#value", line)
         for inner, name in scope.inner:
             self.enter(inner, (*path, name), "method" if kind == "class" else "function")
@@ -137,8 +132,8 @@ class _InventoryScope(ast.NodeVisitor):
     def event(self, name: str, node: ast.AST) -> None:
         self.function.events.setdefault(name, getattr(node, "lineno", self.function.line))
 
-    def parameters(self, arguments: ast.arguments) -> None:
-        for arg in every_argument(arguments):
+    def take_parameters(self, arguments: ast.arguments) -> None:
+        for arg in parameters(arguments):
             self.function.arguments.append(arg.arg)
             self.set(arg.arg, arg, "argument")
             self.tag(arg.arg, arg.annotation)
@@ -254,18 +249,18 @@ class _InventoryScope(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
-        self.loop(bound_names(node.target), node)
+        self.loop(map(dotted, leaves(node.target)), node)
         self.targets(node.target, "loop")
         self.all([node.iter, *node.body, *node.orelse])
 
     visit_AsyncFor = visit_For
 
     def visit_While(self, node: ast.While) -> None:
-        self.loop(test_names(node.test), node)
+        self.loop([name for name in tested(node.test) if name.isidentifier()], node)
         self.generic_visit(node)
 
-    def loop(self, names: Iterable[str], node: ast.AST) -> None:
-        for name in names:
+    def loop(self, names: Iterable[str | None], node: ast.AST) -> None:
+        for name in filter(None, names):
             self.event(f"#loop_{name}", node)
             self.event(f"#endloop_{name}", node)
 
@@ -275,39 +270,3 @@ class _InventoryScope(ast.NodeVisitor):
         self.generic_visit(node)
 
     visit_YieldFrom = visit_Yield
-
-
-def every_argument(arguments: ast.arguments) -> list[ast.arg]:
-    """All parameters in the order in which they are written."""
-    found = [*arguments.posonlyargs, *arguments.args]
-    found += [arguments.vararg] if arguments.vararg else []
-    found += arguments.kwonlyargs
-    return [*found, arguments.kwarg] if arguments.kwarg else found
-
-
-def dotted(node: ast.AST) -> str:
-    """`self.loss` of such an attribute or name; empty for what is reached in another way."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        inside = dotted(node.value)
-        return f"{inside}.{node.attr}" if inside else ""
-    return ""
-
-
-def bound_names(target: ast.AST) -> list[str]:
-    """The names that a loop's target binds."""
-    found = [n for n in ast.walk(target) if isinstance(n, (ast.Name, ast.Attribute))]
-    stored = [n for n in found if isinstance(n.ctx, ast.Store)]
-    return [name for name in map(dotted, stored) if name]
-
-
-def test_names(test: ast.AST) -> list[str]:
-    """The names and constants by which a `while` loop can be named."""
-    found: list[str] = []
-    for node in ast.walk(test):
-        if isinstance(node, ast.Name):
-            found.append(node.id)
-        elif isinstance(node, ast.Constant) and str(node.value).isidentifier():
-            found.append(str(node.value))
-    return list(dict.fromkeys(found))

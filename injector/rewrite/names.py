@@ -9,8 +9,9 @@ import os
 import re
 from functools import lru_cache
 
-from .inventory import FUNCTION, Function, dotted, inventory
+from .inventory import FUNCTION, Function, inventory
 from .locate import NoSource, Program, Source
+from .nodes import dotted, own_statements
 from .request import MAIN, Request, Unmatched
 
 TYPE_CHECKING = False
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def statement(source: Source, line: int) -> ast.stmt | None:
     """The innermost statement at a line that stands in no function and no class."""
     found = None
-    for node in _module_level(ast.parse(source.text).body):
+    for node in own_statements(ast.parse(source.text).body):
         if node.lineno <= line <= (node.end_lineno or node.lineno):
             found = node
     return found
@@ -57,20 +58,20 @@ def ways(
     elif isinstance(node, ast.ClassDef):
         bases = [dotted(base) for base in node.bases]
         yield from ((source.module, (*b.split("."), *rest)) for b in bases if b)
-    elif isinstance(node, ast.Assign) and dotted(node.value):
-        yield source.module, (*dotted(node.value).split("."), *rest)
+    elif isinstance(node, ast.Assign) and (value := dotted(node.value)):
+        yield source.module, (*value.split("."), *rest)
 
 
 def imported(program: Program, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
     """Where the import statements of the module level say that a name comes from, run or not."""
-    for node in _module_level(ast.parse(source.text).body):
+    for node in own_statements(ast.parse(source.text).body):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from ways(program, source, path, node)
 
 
 def starred(program: Program, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
     """Where a name may come from that nothing binds: the modules of `from … import *`."""
-    for node in _module_level(ast.parse(source.text).body):
+    for node in own_statements(ast.parse(source.text).body):
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
             yield _split(program, _absolute(node, source), path)
 
@@ -78,7 +79,7 @@ def starred(program: Program, source: Source, path: tuple[str, ...]) -> Iterator
 def on_demand(source: Source, name: str) -> int:
     """The line of the `__getattr__` that makes a name which the module does not bind; 0 for none."""
     found = 0
-    for node in _module_level(ast.parse(source.text).body):
+    for node in own_statements(ast.parse(source.text).body):
         bound = _bound(node)
         if name in bound:
             return 0
@@ -95,14 +96,6 @@ def _bound(node: ast.stmt) -> set[str]:
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
     names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
     return {one.id for one in names if isinstance(one.ctx, ast.Store)}
-
-
-def _module_level(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:
-    for node in body:
-        if isinstance(node, ast.stmt):
-            yield node
-        if not isinstance(node, (*FUNCTION, ast.ClassDef, ast.expr)):
-            yield from _module_level(ast.iter_child_nodes(node))
 
 
 def _absolute(node: ast.ImportFrom, source: Source) -> str:

@@ -146,6 +146,23 @@ def leaves(target: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
             stack.append(node.value)
 
 
+def own_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a scope in the order of the source, those inside of its blocks as well.
+
+    What functions and classes hold is of their own scopes.
+    """
+    stack: list[ast.AST] = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for field in ("finalbody", "orelse", "handlers", "cases", "body"):
+                inside = getattr(node, field, None)
+                if isinstance(inside, list):
+                    stack.extend(reversed(inside))
+
+
 def is_lazy(node: ast.AST) -> bool:
     """Whether a node is one of Python 3.15's imports that wait for the first use of the name."""
     return bool(getattr(node, "is_lazy", False))
@@ -236,6 +253,11 @@ def always(guard: ast.expr) -> bool:
             isinstance(part, ast.Constant) for part in guard.values
         )
     return isinstance(guard, ast.Constant) and bool(guard.value)
+
+
+def ended(body: Sequence[ast.AST]) -> bool:
+    """Whether a block plainly does not run into what follows it."""
+    return bool(body) and isinstance(body[-1], (ast.Return, ast.Raise))
 
 
 def docstring_end(body: Sequence[ast.stmt]) -> int:

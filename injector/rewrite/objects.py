@@ -104,6 +104,26 @@ def _held(thing: Any) -> Iterator[Any]:
         yield inside(thing.func)
 
 
+def called_at(cls: type) -> Attribute | None:
+    """What runs when a class is called to make an instance, in Python: ``__init__``, else ``__new__``."""
+    for name in ("__init__", "__new__"):
+        place = find(cls, name)
+        if place is not None and isinstance(inside(place.raw), FunctionType):
+            return place
+    return None
+
+
+def called(thing: Any) -> FunctionType | None:
+    """The Python function that runs when ``thing`` is called, if there is one."""
+    found = inside(thing)
+    if isinstance(found, type):
+        place = called_at(found)
+        found = None if place is None else inside(place.raw)
+    elif not isinstance(found, FunctionType) and callable(found):
+        found = inside(type(found).__call__)
+    return found if isinstance(found, FunctionType) else None
+
+
 def close(name: str, names: Iterable[object]) -> tuple[str, ...]:
     """The few of ``names`` that look most like ``name``."""
     from difflib import get_close_matches

@@ -154,9 +154,7 @@ class Registry:
         self, request: Request, reason: str = "", source: ModuleSource | None = None
     ) -> None:
         """Report that a text holds nothing that ``request`` names."""
-        from .source_text import missing
-
-        self.report(missing(source or self._sources.get(request.module), request, reason))
+        self.report(_missing(source or self._sources.get(request.module), request, reason))
 
     def unmatched(self, requests: Iterable[Request], reason: str) -> None:
         """Report that ``requests`` cannot be met."""
@@ -192,3 +190,25 @@ class Registry:
         for failed in held:
             if failed.request not in matched:
                 self.report(failed)
+
+
+def _missing(source: ModuleSource | None, request: Request, reason: str = "") -> Unmatched:
+    """That ``request`` found nothing in a text, with the names in it that are most like it."""
+    where = "the program" if request.module == MAIN else request.module
+    path = ".".join(request.path)
+    variable = request.variable or "a variable"
+    if request.category:
+        variable += f" with the tag {request.category}"
+    what = " in ".join(part for part in (variable, path) if part)
+    return Unmatched(request, reason or f"{what} not found in {where}", _nearest(source, request))
+
+
+def _nearest(source: ModuleSource | None, request: Request) -> tuple[str, ...]:
+    try:
+        from .inventory import inventory
+        from .names import nearest
+
+        known = inventory(source.text, source.module, source.filename) if source is not None else []
+        return nearest(request, known)
+    except Exception:
+        return ()  # a help that is not worth more than the message itself

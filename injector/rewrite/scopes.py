@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .facts import Facts, outline, scan
 from .method_calls import is_method
-from .nodes import FUNCTIONS, ScopeNode, imported, parameters
+from .nodes import FUNCTIONS, ScopeNode, imported, own_statements, parameters
 from .request import ANYWHERE, Match, Request
 
 CALL_POINTS = frozenset({"#enter", "#exit", "#error", "#value", "#yield", "#receive", "#scope"})
@@ -134,34 +134,22 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[Child]:
 
     Conditional definitions and those inside loops, ``with`` and ``try`` belong to the scope as well.
     """
-    stack: list[ast.AST] = list(reversed(body))
-    while stack:
-        node = stack.pop()
+    for node in own_statements(body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name, node
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             yield from _named_lambda(node)
-        else:
-            for field in ("finalbody", "orelse", "handlers", "cases", "body"):
-                inside = getattr(node, field, None)
-                if isinstance(inside, list):
-                    stack.extend(reversed(inside))
 
 
 def imports(body: Sequence[ast.stmt]) -> set[str]:
     """The names that import statements of a scope bind."""
-    found: set[str] = set()
-    stack: list[ast.AST] = list(body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            found.update(name for alias in node.names if (name := imported(alias, node)))
-        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for field in ("finalbody", "orelse", "handlers", "cases", "body"):
-                inside = getattr(node, field, None)
-                if isinstance(inside, list):
-                    stack.extend(inside)
-    return found
+    return {
+        name
+        for node in own_statements(body)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+        if (name := imported(alias, node))
+    }
 
 
 def _named_lambda(node: ast.Assign | ast.AnnAssign) -> Iterator[Child]:

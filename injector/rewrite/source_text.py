@@ -9,7 +9,6 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from .module_source import Compiler, ModuleSource
-from .request import MAIN, Request, Unmatched
 
 if TYPE_CHECKING:
     import ast
@@ -157,25 +156,3 @@ def _with_tree(own: Any, loader: Any, tree: ast.Module, filename: str) -> Any:
         return loader.source_to_code(loader.get_data(filename), filename)
     finally:
         del namespace["compile"]
-
-
-def missing(source: ModuleSource | None, request: Request, reason: str = "") -> Unmatched:
-    """That ``request`` found nothing in a text, with the names in it that are most like it."""
-    where = "the program" if request.module == MAIN else request.module
-    path = ".".join(request.path)
-    variable = request.variable or "a variable"
-    if request.category:
-        variable += f" with the tag {request.category}"
-    what = " in ".join(part for part in (variable, path) if part)
-    return Unmatched(request, reason or f"{what} not found in {where}", _nearest(source, request))
-
-
-def _nearest(source: ModuleSource | None, request: Request) -> tuple[str, ...]:
-    try:
-        from .inventory import inventory
-        from .names import nearest
-
-        known = inventory(source.text, source.module, source.filename) if source is not None else []
-        return nearest(request, known)
-    except Exception:
-        return ()  # a help that is not worth more than the message itself

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from functools import partial
 from types import (
     ClassMethodDescriptorType,
     FunctionType,
@@ -17,6 +16,7 @@ from typing import Any
 from .locate import NoSource, Program, Source
 from .method_calls import is_method
 from .names import explain, is_closed, on_demand, starred, statement, ways
+from .objects import called
 from .request import ANYWHERE, Match, Request, Unmatched
 
 TYPE_CHECKING = False
@@ -157,7 +157,7 @@ def _wrapped(request: Request, module: str, name: str) -> Match | Unmatched:
 
 
 def _in_object(program: Program, request: Request, target: Any) -> Iterator[Match | Unmatched]:
-    function = _function_of(target)
+    function = called(target)
     source = _source_of(function) if function is not None else None
     if function is None or source is None:
         yield _of_c(request, target)
@@ -179,36 +179,6 @@ def _of_c(request: Request, target: Any) -> Match | Unmatched:
 
 
 _DESCRIPTORS = (MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType)
-
-
-def _function_of(target: Any) -> FunctionType | None:
-    """The Python function that runs when an object is called, behind decorators and descriptors."""
-    for _ in range(MOST_HOPS):
-        if isinstance(target, FunctionType) and not hasattr(target, "__wrapped__"):
-            return target
-        if isinstance(target, type):
-            made = (vars(cls).get(name) for name in ("__init__", "__new__") for cls in target.mro())
-            inner = next((one for one in made if isinstance(_bare(one), FunctionType)), None)
-        elif isinstance(target, partial):
-            return None
-        else:
-            inner = _bare(target)
-            if inner is target:
-                inner = getattr(type(target), "__call__", None)  # noqa: B004
-        if inner is None:
-            return None
-        target = inner
-    return target if isinstance(target, FunctionType) else None
-
-
-def _bare(thing: Any) -> Any:
-    if isinstance(thing, property):
-        return thing.fget
-    for name in ("__wrapped__", "__func__", "func"):
-        inner = getattr(thing, name, None)
-        if callable(inner) and not isinstance(thing, (type, partial)):
-            return inner
-    return thing
 
 
 def _source_of(function: FunctionType) -> Source | None:

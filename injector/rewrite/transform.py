@@ -40,6 +40,7 @@ from .nodes import (
     call,
     constant,
     docstring_end,
+    ended,
     entry,
     future_end,
     name,
@@ -325,11 +326,6 @@ def _blocks(statement: ast.stmt) -> int:
 def entry_of(node: ast.Lambda) -> Spot:
     """Where a lambda's body begins."""
     return Spot(node.body.lineno, node.body.col_offset, node.body.lineno, node.body.col_offset)
-
-
-def ended(body: Sequence[ast.stmt]) -> bool:
-    """Whether a block plainly does not run into what follows it."""
-    return bool(body) and isinstance(body[-1], (ast.Return, ast.Raise))
 
 
 def end(body: list[ast.stmt], leave: Callable[[], ast.stmt]) -> None:
