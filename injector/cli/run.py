@@ -8,11 +8,10 @@ import time
 from importlib import import_module
 
 from injector.bus.inbox import Inbox
-from injector.cli.beside import Beside
+from injector.cli.sidecars import Sidecars
 from injector.errors import UserError
 from injector.launch import environment, supervisor
 from injector.launch.command import FLAGS, VALUED, Command, split
-from injector.launch.settings import encode
 from injector.monitor.presence import accelerator
 from injector.store.place import Place, create, create_into
 from injector.voirfiles import automatic, methods
@@ -151,17 +150,17 @@ class _Run:
 
     def run(self, path: str, argv: list[str], folder: str | None) -> supervisor.Ended:
         """The program, from its start until nothing is left of it."""
-        beside = Beside(self.command, folder, self.problems)
+        sidecars = Sidecars(self.command, folder, self.problems)
         # Not at once: the program, which is starting, may have few cores.
-        later = ((SOON, self.prepare), (LATER, self.prepare_analysis), *beside.later())
+        later = ((SOON, self.prepare), (LATER, self.prepare_analysis), *sidecars.later())
         inbox = _inbox(folder)
         environ, limits = self.environ(folder, inbox), self.limits()
         try:
             return supervisor.run(
-                path, argv, environ, beside.start, limits, beside.apart, later, inbox
+                path, argv, environ, sidecars.start, limits, sidecars.apart, later, inbox
             )
         finally:
-            self.git, self.sampling = beside.end(), beside.sampling
+            self.git, self.sampling = sidecars.end(), sidecars.sampling
 
     def limits(self) -> supervisor.Limits:
         given = self.command.limits
@@ -210,7 +209,7 @@ class _Run:
             "auto": automatic() if command.automatic else {},
             "methods": self.methods(environ),
         }
-        environ.update(environment.variables(encode(settings), original))
+        environ.update(environment.variables(environment.encode(settings), original))
         return environ
 
     def methods(self, environ: dict[str, str]) -> dict[str, list[str]]:

@@ -33,7 +33,7 @@ VOIR = "voir"
 """Imported when a program sends records itself."""
 
 
-class Process:
+class ProgramProcess:
     """This process of the program, overseen where the run has voirfiles."""
 
     def __init__(self, config: dict[str, Any], children: Children) -> None:
@@ -120,14 +120,14 @@ class Process:
             if self.config["voirfiles"] or self.config["configs"]:
                 self._open()
                 return
-            from injector.launch import automatic, shadows
+            from injector.launch import library_watch, shadows
 
             calls = code is not None and self.method_calls.asks(code, "__main__")
             if calls or (folder and shadows.names(folder)):
                 self._open()
             else:
                 libraries = {*self.config.get("auto", ()), USER, VOIR}
-                automatic.Watch(libraries, self.method_calls, self.open_now).start()
+                library_watch.LibraryWatch(libraries, self.method_calls, self.open_now).start()
         except Exception as error:
             say(f"not probing: {type(error).__name__}: {error}")
 

@@ -51,7 +51,7 @@ class Native(partial):  # type: ignore[misc]
         return self.__wrapped__.__name__
 
 
-class Step:
+class Interceptor:
     """One builtin and what is done to its arguments before it is called."""
 
     def __init__(self, real: Callable[..., Any], arrange: Arrange) -> None:
@@ -89,14 +89,14 @@ def _body() -> None:
 
 def native(real: Callable[..., Any], arrange: Arrange) -> Native:
     """A stand-in for a builtin whose positional arguments pass through ``arrange`` first."""
-    function = Native(__build_class__, _body, "", metaclass=Step(real, arrange))
+    function = Native(__build_class__, _body, "", metaclass=Interceptor(real, arrange))
     for name in ("__name__", "__qualname__", "__doc__", "__module__", "__text_signature__"):
         setattr(function, name, getattr(real, name, None))
     function.__wrapped__ = real
     return function
 
 
-class Environ:
+class TemporaryVariables:
     """Our variables in the C environment for as long as one call lasts.
 
     Some calls take the environment as C has it. What a library put there with ``setenv`` is not in
@@ -209,8 +209,10 @@ class Children:
             return True
         return path is not None and environment.starts_python([path, *list(words)[1:]], search)
 
-    def inherited(self) -> Environ:
-        return Environ(environment.variables(self.boot, os.environ.get("PYTHONPATH"), self.path))
+    def inherited(self) -> TemporaryVariables:
+        return TemporaryVariables(
+            environment.variables(self.boot, os.environ.get("PYTHONPATH"), self.path)
+        )
 
     def extended(self, mapping: Any) -> Any:
         """The mapping with our variables, unless it wakes an inject of its own."""

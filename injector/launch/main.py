@@ -20,7 +20,7 @@ from stat import S_ISFIFO, S_ISREG
 
 from injector import gc_padding
 from injector.launch import shadows
-from injector.launch.boot import Held, Process
+from injector.launch.boot import Held, ProgramProcess
 from injector.launch.environment import PACKAGE, STDIN
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -96,7 +96,7 @@ def _flush(stream: Any) -> None:
 class Script:
     """Whatever the interpreter was asked to run, until it is run."""
 
-    def __init__(self, process: Process, argument: str) -> None:
+    def __init__(self, process: ProgramProcess, argument: str) -> None:
         self.process = process
         self.argument = argument
         self.path = argument

@@ -9,9 +9,9 @@ import sys
 
 from injector import gc_padding
 from injector.bus import inbox
-from injector.launch.boot import Process, spare_builtins
+from injector.launch.boot import ProgramProcess, spare_builtins
 from injector.launch.children import Children, native
-from injector.launch.settings import decode
+from injector.launch.environment import decode
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]
         _let_sample()
     children = Children(settings)
     children.install()
-    process = Process(config, children)
+    process = ProgramProcess(config, children)
     process.spare = spare_builtins()
     atexit.register(process.at_exit)
     os._exit = posix._exit = native(os._exit, process.before_exit)
@@ -40,7 +40,7 @@ def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]
     return begin
 
 
-def _beginning(process: Process, path: str | None) -> Callable[[], None]:
+def _beginning(process: ProgramProcess, path: str | None) -> Callable[[], None]:
     program = sys.argv[0] if sys.argv else ""
     if program in ("", "-", "-c"):
         process.children.path = path

@@ -13,7 +13,7 @@ import time
 
 from injector import reaper
 from injector.bus.inbox import SIGNAL
-from injector.launch.relay import Relay
+from injector.launch.signals import Relay
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ def run(
         pid = os.posix_spawn(path, words, environ, setsigmask=before, setsigdef=quiet)
         # Not before the program: what kills it now is not to be taken for what it will have had.
         relay = Relay(pid, watched - own)
-        watch = _Watch(pid, started, limits or Limits(), relay, set() if apart is None else apart)
+        watch = _Supervision(
+            pid, started, limits or Limits(), relay, set() if apart is None else apart
+        )
         if inbox is not None:
             watch.listen(inbox)
         try:
@@ -141,7 +143,7 @@ def _ignored(number: int) -> bool:
     return bool(_signal.getsignal(number) == _signal.SIG_IGN)
 
 
-class _Watch:
+class _Supervision:
     """The program and its descendants, from its start until nothing is left of them."""
 
     def __init__(
@@ -158,8 +160,8 @@ class _Watch:
         self._due: dict[Callable[[], None], float] = {}  # what to do, and when
         self._inbox: Inbox | None = None
         self._stopping: set[int] = set()  # processes that have all others end with them; 0 for now
-        if relay.witness is not None:
-            apart.add(relay.witness.pid)
+        if relay.sentinel is not None:
+            apart.add(relay.sentinel.pid)
         if limits.timeout is not None:
             self._in(limits.timeout, self._time_is_up)
 
@@ -290,8 +292,8 @@ class _Watch:
         self._plan_relay()
 
     def _end_relay(self) -> None:
-        if self._relay.witness is not None:
-            self._apart.discard(self._relay.witness.pid)
+        if self._relay.sentinel is not None:
+            self._apart.discard(self._relay.sentinel.pid)
         self._relay.end()
 
     def _hurry(self, number: int) -> None:

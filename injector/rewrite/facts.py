@@ -109,7 +109,7 @@ class Facts:
 
 
 _Entry = tuple[Any, ast.AST, str, int, int, "Inner | None"]
-"""A node, which is of the kind that its visitor is for; the slot that it stands in (parent, field, index); the
+"""A node of the kind that its visitor is for, the slot that it stands in (parent, field, index), the
 identity of its statement; the comprehension around it."""
 
 
@@ -349,7 +349,7 @@ class _Scan:
 
     def on_alias(self, entry: _Entry) -> None:
         # Its value is evaluated lazily, in a scope of its own.
-        self.facts.assigned.add(entry[0].name.id)  # type: ignore[attr-defined]
+        self.facts.assigned.add(entry[0].name.id)
 
 
 _VISITORS: dict[type[ast.AST], Callable[[_Scan, _Entry], None]] = {

@@ -275,7 +275,7 @@ sys.exit(5)
     assert seen.whole
 
 
-def witness_of(run, program):
+def sentinel_of(run, program):
     """Ours that stands in the program's group to tell what that is sent."""
     group = os.getpgid(program)
     others = [pid for pid in run.left() if pid not in (program, run.process.pid)]
@@ -283,7 +283,7 @@ def witness_of(run, program):
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
-def test_the_witness_of_signals_is_lost(launch, name):
+def test_the_sentinel_of_signals_is_lost(launch, name):
     run = launch(
         """
 signal.signal(signal.SIGTERM, lambda *_: (steps(1000), sys.exit(5)))
@@ -294,8 +294,8 @@ while True:
         process_group_of_its_own=True,
     )
     program = int(run.said()[1])
-    witness = until(lambda: witness_of(run, program))
-    os.kill(witness, getattr(signal, name))
+    sentinel = until(lambda: sentinel_of(run, program))
+    os.kill(sentinel, getattr(signal, name))
     run.process.terminate()  # to inject alone, which passes it on
     run = run.over()
     assert run.exit == 5

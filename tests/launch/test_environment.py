@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from injector.launch.boot import Process
+from injector.launch.boot import ProgramProcess
 from injector.launch.children import Children
 from injector.launch.environment import SIZES, is_one_of_several, module_named
 
@@ -63,7 +63,7 @@ def test_one_of_several(monkeypatch, environment, words, several):
 )
 def test_the_command_of_a_package_is_a_part_of_it(monkeypatch, file, packages):
     monkeypatch.setattr(sys, "orig_argv", ["python", file])
-    process = Process(
+    process = ProgramProcess(
         {"auto": {"torch": []}, "methods": {"any": ["to"], "ranks": []}}, Children("")
     )
     text = "import re, sys, torch\nfrom trainer.cli import main\nsys.exit(main())"
@@ -74,4 +74,4 @@ def test_the_command_of_a_package_is_a_part_of_it(monkeypatch, file, packages):
 
 def test_the_package_of_a_module_that_is_run(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "-u", "-m", "trainer.cli", "-m", "x"])
-    assert Process({}, Children("")).method_calls.packages == {"trainer"}
+    assert ProgramProcess({}, Children("")).method_calls.packages == {"trainer"}

@@ -144,7 +144,7 @@ def test_from_a_child_of_the_program_to_the_group(counting):
     assert program.end() == ["SIGTERM"]
 
 
-def witness_of(program):
+def sentinel_of(program):
     def find():
         return [
             pid
@@ -156,11 +156,11 @@ def witness_of(program):
     return pid
 
 
-def test_a_stopped_witness_is_woken(counting):
+def test_a_stopped_sentinel_is_woken(counting):
     program = counting()
-    witness = witness_of(program)
-    os.kill(witness, signal.SIGSTOP)
-    until(lambda: state(witness) == "T")
+    sentinel = sentinel_of(program)
+    os.kill(sentinel, signal.SIGSTOP)
+    until(lambda: state(sentinel) == "T")
     os.killpg(program.pid, signal.SIGTERM)
     program.wait_for(1)
     once_more(program)
@@ -168,41 +168,41 @@ def test_a_stopped_witness_is_woken(counting):
     assert program.end() == ["SIGTERM", "SIGTERM"]
 
 
-def test_without_the_witness_nothing_is_missed(counting):
+def test_without_the_sentinel_nothing_is_missed(counting):
     program = counting()
-    os.kill(witness_of(program), signal.SIGKILL)
+    os.kill(sentinel_of(program), signal.SIGKILL)
     os.kill(program.pid, signal.SIGTERM)
     program.wait_for(1)
     assert program.end() == ["SIGTERM"]
     assert program.process.wait(PATIENCE) == 0
 
 
-def test_the_witness_ends_with_us(counting):
+def test_the_sentinel_ends_with_us(counting):
     program = counting()
-    witness = witness_of(program)
+    sentinel = sentinel_of(program)
     program.process.kill()
-    until(lambda: not alive(witness))
+    until(lambda: not alive(sentinel))
     assert alive(program.program)
 
 
 def test_its_command_line_is_not_taken_for_ours(counting):
     """Whoever means us by our name (``pkill -f``) does not mean it as well."""
     program = counting()
-    words = Path(f"/proc/{witness_of(program)}/cmdline").read_bytes().split(b"\0")[1:]
+    words = Path(f"/proc/{sentinel_of(program)}/cmdline").read_bytes().split(b"\0")[1:]
     assert b"inject" not in b" ".join(words) and b"main.py" not in b" ".join(words)
 
 
-def test_a_witness_without_standard_streams(tmp_path):
+def test_a_sentinel_without_standard_streams(tmp_path):
     """Pipes take the numbers of those that are closed."""
     text = (
         "import os, signal, sys\n"
         "for fd in (0, 1): os.close(fd)\n"
-        "from injector.launch.witness import Witness\n"
+        "from injector.launch.signals import SignalSentinel\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, {10})\n"
-        "witness = Witness([10])\n"
+        "sentinel = SignalSentinel([10])\n"
         "os.killpg(0, 10)\n"
-        "code = (10, 0, os.getpid()) in witness.seen()\n"
-        "witness.end()\n"
+        "code = (10, 0, os.getpid()) in sentinel.seen()\n"
+        "sentinel.end()\n"
         "os._exit(40 + code)\n"
     )
     assert subprocess.run([sys.executable, "-c", text], start_new_session=True).returncode == 41
@@ -210,22 +210,22 @@ def test_a_witness_without_standard_streams(tmp_path):
 
 REMEMBERS = """
 import os, signal
-from injector.launch.witness import Witness, key
+from injector.launch.signals import SignalSentinel, key
 one, two = (10, 0, os.getpid()), (12, 0, os.getpid())
 signal.pthread_sigmask(signal.SIG_BLOCK, {10, 12})
-witness = Witness([10, 12])
+sentinel = SignalSentinel([10, 12])
 for number in (10, 12):
-    os.kill(witness.pid, number)
-assert witness.seen() == witness.seen() == {one, two}
-witness.forget(10)
-assert witness.seen() == {two}
+    os.kill(sentinel.pid, number)
+assert sentinel.seen() == sentinel.seen() == {one, two}
+sentinel.forget(10)
+assert sentinel.seen() == {two}
 os.kill(os.getpid(), 12)
-assert key(signal.sigwaitinfo({12})) in witness.seen()
-witness.end()
+assert key(signal.sigwaitinfo({12})) in sentinel.seen()
+sentinel.end()
 """
 
 
-def test_a_witness_remembers_until_it_may_forget():
+def test_a_sentinel_remembers_until_it_may_forget():
     done = subprocess.run([sys.executable, "-c", REMEMBERS], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -13,7 +13,6 @@ import recorded
 
 from injector.bus.collector import collect
 from injector.launch import environment
-from injector.launch.settings import encode
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +86,7 @@ def run(tmp_path):
         }
         (tmp_path / "run").mkdir()
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        env.update(environment.variables(encode(settings), None))
+        env.update(environment.variables(environment.encode(settings), None))
         done = subprocess.run(
             [sys.executable, "main.py"],
             cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""What goes on beside a program of ``inject run``: git, the monitor, the sampler and the live view."""
+"""What runs beside a program of ``inject run``: git, the monitor, the sampler and the live view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from injector.report.watching import InBackground
 
 
-class Beside:
+class Sidecars:
     """Starts with the program and ends with it; whatever fails is one of ``problems``, no more."""
 
     def __init__(self, command: Command, folder: str | None, problems: list[str]) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Watch:
+class LibraryWatch:
     """Calls ``act()`` when the first of some libraries is about to be executed; once.
 
     Or the first module of the program with a call of one of ``method_calls``: who
