@@ -19,7 +19,7 @@ from ..rewrite.request import Match, Unmatched
 from ..rewrite.survey import survey
 
 if TYPE_CHECKING:
-    from ..overseer.dry import PlannedProbe
+    from ..overseer.planning import PlannedProbe
 
 _HOW = {
     "assignment": "observed",
@@ -89,10 +89,10 @@ def check(
 
     What lands in none of them is missing from the first. Raises UserError.
     """
-    from .. import overseer
+    from ..overseer import planning
 
     with redirect_stdout(sys.stderr):  # what a voirfile prints is no part of the answer
-        probes = overseer.plan(voirfiles, options, configs)
+        probes = planning.plan(voirfiles, options, configs)
     asked = [target for probe in probes for target in probe.targets]
     landings, misses = survey(programs[0], asked)
     for program in programs[1:]:
@@ -178,10 +178,10 @@ def _declared(command: Command) -> Mapping[str, Any]:
     voirfiles = command.all_voirfiles()
     if not voirfiles:
         return {}
-    from .. import overseer
+    from ..overseer import planning
 
     with redirect_stdout(sys.stderr):
-        known = overseer.declare(voirfiles, command.configs)
+        known = planning.declare(voirfiles, command.configs)
     return known.nargs()
 
 

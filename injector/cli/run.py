@@ -423,7 +423,7 @@ def _options(command: Command) -> Options | None:
     from contextlib import redirect_stdout
     from io import StringIO
 
-    from injector.overseer import declare
+    from injector.overseer.planning import declare
 
     try:
         with redirect_stdout(StringIO()):  # the program's process runs them too, and that is seen

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from injector.overseer import Session
+    from injector.overseer.session import Session
     from injector.rewrite.engine import Engine
 
 BAD_INPUT = 2
@@ -155,7 +155,7 @@ class ProgramProcess:
 
     def _open(self) -> None:
         from injector.bus.writer import Writer
-        from injector.overseer import Session
+        from injector.overseer.session import Session
         from injector.rewrite.engine import Engine
 
         # Nothing is reported before there is a session: nothing has been requested.

@@ -11,8 +11,9 @@ from ..rewrite.request import Request
 from ..rewrite.selector import Element, FunctionNode
 from .activations import Activations, calling_frame
 from .context import Event, Totals
-from .hook_requests import EnclosingFunctions, HookRequests
-from .targets import (
+from .hook_requests import (
+    EnclosingFunctions,
+    HookRequests,
     ProbeTarget,
     chain_to_focus,
     named,

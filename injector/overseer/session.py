@@ -11,20 +11,50 @@ from ..errors import UserError
 from ..probe import Point, points, stop, undefine
 from ..rewrite.method_calls import hook_of, is_method
 from ..rewrite.request import Unmatched
-from . import voirfile, workers
-from .automatic import Automatic
+from . import voirfiles, workers
 from .log import take_smuggled
 from .overseer import Overseer
 from .probes import Probe
+from .voirfiles import ShippedVoirfiles
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Protocol
 
     from ..rewrite.request import Match, Request
-    from .neighbours import EventWriter, Rewriter
     from .phases import Phase
+
+    class Rewriter(Protocol):
+        """What a session needs of the rewriting engine."""
+
+        compiled: set[tuple[str, str]]
+
+        def add(self, requests: list[Request]) -> None: ...
+
+        def add_late(self, requests: list[Request]) -> None: ...
+
+        def add_method(self, method: str, joint: bool = False) -> None: ...
+
+        def attach(self, target: object, request: Request) -> None: ...
+
+        def after_import(self, name: str, callback: Callable[[Any], None]) -> None: ...
+
+        def on_hook_defined(self, hook: Callable[..., Any]) -> None: ...
+
+    class EventWriter(Protocol):
+        """What a session needs of the writer of this process."""
+
+        folder: str | None
+        path: str | None
+
+        def emit(self, event: str, data: object) -> None: ...
+
+        def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
+
+        def lose(self, records: int, error: Exception) -> None: ...
+
+        def close(self) -> None: ...
 
 
 _NO_LIMITS = {"skip": 0, "stop": None, "until": None}
@@ -52,7 +82,9 @@ class Session:
         self.overseer.lenient = bool(config.get("found"))
         self.overseer.end_job = self._end_job
         methods = config.get("methods", ())
-        self._automatic = Automatic(self.overseer, engine, record, methods, self._together)
+        self._shipped = ShippedVoirfiles(
+            self.overseer, engine.after_import, record.emit, methods, self._together
+        )
         points.listen(
             failure=self._hook_failed, first=self._first_fire, define=engine.on_hook_defined
         )
@@ -108,7 +140,7 @@ class Session:
 
     def expect(self, libraries: Mapping[str, Sequence[str]]) -> None:
         """Run shipped voirfiles (paths) when the program imports the library they are about."""
-        self._automatic.expect(libraries)
+        self._shipped.expect(libraries)
 
     def finish(self, exception: BaseException | None = None, code: int | None = None) -> None:
         """End ``run_script`` and ``finalize``, complete the streams, write the last words. Once.
@@ -226,7 +258,7 @@ class Session:
     # --- probes ------------------------------------------------------------------------------------
 
     def _install(self, probe: Probe) -> None:
-        if not self._automatic.admits(probe):
+        if not self._shipped.admits(probe):
             for hook in probe.hooks:
                 undefine(hook)
             return
@@ -235,7 +267,7 @@ class Session:
             # Two probes may ask for the same; the record tells them apart by where they ask.
             label = f"{label} ({probe.place[0]}:{probe.place[1]}, no. {len(self._labels) + 1})"
         self._labels[probe] = label
-        if self._automatic.owner(probe.place[0]) is None:
+        if self._shipped.owner(probe.place[0]) is None:
             probe.on_first = lambda: self._record.emit("first", {"selector": label})
         for hook in probe.hooks:
             self._probes[hook] = probe
@@ -263,7 +295,7 @@ class Session:
         late: list[Request] = []
         for probe in probes:
             file, line = probe.place
-            automatic = self._automatic.owner(file) is not None
+            automatic = self._shipped.owner(file) is not None
             if not automatic:
                 about = {"selector": self._labels[probe], "file": file, "line": line}
                 self._record.emit("asked", about)
@@ -291,9 +323,9 @@ class Session:
 
     def _report(self, probe: Probe | None, found: Match | Unmatched) -> None:
         selector = self._labels[probe] if probe else ""
-        if probe is not None and self._automatic.owner(probe.place[0]) is not None:
+        if probe is not None and self._shipped.owner(probe.place[0]) is not None:
             if isinstance(found, Unmatched):
-                self._automatic.missed(probe.place[0], probe.selector, found.reason)
+                self._shipped.missed(probe.place[0], probe.selector, found.reason)
             return
         if isinstance(found, Unmatched):
             if probe is not None and probe.is_optional(found.request):
@@ -321,7 +353,7 @@ class Session:
     def _report_uncalled(self) -> None:
         """Report requested methods of which no file of the program had a call."""
         for probe in {probe: None for probes in self._methods.values() for probe in probes}:
-            if self._met.isdisjoint(probe.hooks) and self._automatic.owner(probe.place[0]) is None:
+            if self._met.isdisjoint(probe.hooks) and self._shipped.owner(probe.place[0]) is None:
                 reason = f"no call of a method {probe.selector} in the program's own files"
                 data = {"selector": self._labels[probe], "reason": reason, "nearest": []}
                 self._record.emit("miss", data)
@@ -335,7 +367,7 @@ class Session:
         return {
             label: probe.fired
             for probe, label in self._labels.items()
-            if self._automatic.owner(probe.place[0]) is None
+            if self._shipped.owner(probe.place[0]) is None
         }
 
     def _first_fire(self, point: Point) -> None:
@@ -374,7 +406,7 @@ def _described(error: BaseException) -> dict[str, str]:
     }
 
 
-def declare(overseer: Overseer, voirfiles: list[str], configs: list[str]) -> None:
+def declare(overseer: Overseer, paths: list[str], configs: list[str]) -> None:
     """Load the voirfiles and run phase ``init``: afterwards every option is declared.
 
     Raises:
@@ -383,12 +415,12 @@ def declare(overseer: Overseer, voirfiles: list[str], configs: list[str]) -> Non
     if configs:
         from .options import read_config
 
-        for path in configs:
-            overseer.declared.merge_base_config(read_config(path), path)
+        for config in configs:
+            overseer.declared.merge_base_config(read_config(config), config)
     found = [
         (path, instrument)
-        for number, path in enumerate(voirfiles)
-        for instrument in voirfile.load(path, number)
+        for number, path in enumerate(paths)
+        for instrument in voirfiles.load(path, number)
     ]
     overseer.start(found)
     with overseer.run_phase(overseer.phases.init):

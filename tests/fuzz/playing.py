@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from injector.errors import UserError
-from injector.overseer.dry import _Nothing
+from injector.overseer.planning import NoEngine
 from injector.overseer.session import Session
 from injector.rewrite.engine import Engine
 from injector.rewrite.locate import Program
@@ -40,7 +40,7 @@ def place(landing: dict[str, Any]) -> str:
     return f"{landing['function']}:{landing['line']}:{landing['kind']}"
 
 
-class Said(_Nothing):
+class Said(NoEngine):
     """The record of a session: what it says of itself."""
 
     def __init__(self) -> None:

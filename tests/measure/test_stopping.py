@@ -365,7 +365,7 @@ print("went on")
 
 def test_without_being_asked_nothing_is_counted():
     code = (
-        "import sys; import injector.overseer, injector.measure;"
+        "import sys; import injector.overseer.session, injector.measure;"
         "print([name for name in sys.modules if 'pac' in name and name.startswith('injector')])"
     )
     done = subprocess.run(

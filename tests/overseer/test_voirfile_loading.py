@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import UserError
-from injector.overseer import voirfile
+from injector.overseer import voirfiles
 
 
 def write(tmp_path, text):
@@ -19,13 +19,13 @@ def test_instruments_are_found_by_their_names(tmp_path):
         tmp_path,
         "def instrument_a(ov): ...\ndef helper(ov): ...\ninstrument_b = [len, {'x': max}]\n",
     )
-    found = voirfile.load(path, 0)
+    found = voirfiles.load(path, 0)
     assert [f.__name__ for f in found] == ["instrument_a", "len", "max"]
 
 
 def test_instruments_dunder_wins(tmp_path):
     path = write(tmp_path, "def instrument_a(ov): ...\n__instruments__ = {'b': len}\n")
-    assert voirfile.load(path, 0) == [len]
+    assert voirfiles.load(path, 0) == [len]
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_instruments_dunder_wins(tmp_path):
 def test_what_is_wrong_is_said(text, words, tmp_path):
     path = write(tmp_path, text)
     with pytest.raises(UserError, match=words) as caught:
-        voirfile.load(path, 0)
+        voirfiles.load(path, 0)
     assert path in str(caught.value)
     assert "injector/overseer" not in str(caught.value)
 
 
 def test_a_missing_voirfile_is_said(tmp_path):
     with pytest.raises(UserError, match=r"nope\.py cannot be read: No such file"):
-        voirfile.load(str(tmp_path / "nope.py"), 0)
+        voirfiles.load(str(tmp_path / "nope.py"), 0)

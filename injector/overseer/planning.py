@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from ..errors import UserError
 from ..rewrite.request import Request
+from . import session
 from .options import Options
-from .session import Session, declare
+from .session import Session
 
 
 class PlannedProbe(NamedTuple):
@@ -21,7 +22,7 @@ class PlannedProbe(NamedTuple):
     """Requests; beside each the object that the selector names through the voirfile, else ``None``."""
 
 
-class _Nothing:
+class NoEngine:
     """An engine and a record that do nothing."""
 
     folder: str | None = None
@@ -53,25 +54,33 @@ class _Nothing:
     def close(self) -> None: ...
 
 
-def declared(voirfiles: list[str], configs: list[str]) -> Options:
-    session = _session(voirfiles, [], configs)
-    declare(session.overseer, voirfiles, configs)
-    found: Options = session.overseer.declared
+def declare(voirfiles: list[str], configs: list[str]) -> Options:
+    """The options that voirfiles declare, those of each voirfile apart.
+
+    Raises:
+        UserError: a voirfile or a configuration that cannot be used.
+    """
+    made = _session(voirfiles, [], configs)
+    session.declare(made.overseer, voirfiles, configs)
+    found: Options = made.overseer.declared
     return found
 
 
-def planned(
-    voirfiles: list[str], options: list[list[str]], configs: list[str]
-) -> list[PlannedProbe]:
-    session = _session(voirfiles, options, configs)
-    session.begin()
-    session.load()
+def plan(voirfiles: list[str], options: list[list[str]], configs: list[str]) -> list[PlannedProbe]:
+    """Every probe that the voirfiles set before the program runs; nothing of the program is run.
+
+    Raises:
+        UserError: a voirfile, an option or a selector that is not right.
+    """
+    made = _session(voirfiles, options, configs)
+    made.begin()
+    made.load()
     return [
         PlannedProbe(probe.selector, *probe.place, [(t.request, t.found) for t in probe.targets])
-        for probe in session.probes
+        for probe in made.probes
     ]
 
 
 def _session(voirfiles: list[str], options: list[list[str]], configs: list[str]) -> Session:
     config = {"voirfiles": voirfiles, "options": options, "configs": configs}
-    return Session(config, _Nothing(), _Nothing())
+    return Session(config, NoEngine(), NoEngine())

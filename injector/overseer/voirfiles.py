@@ -1,7 +1,10 @@
-"""Shipped voirfiles in a process of the program: run when it imports their library, and kept apart.
+"""Finding the instruments of voirfiles: of those that a user names, and of the shipped ones.
 
-What they ask for is no one's wish: where it is not found (a version of the library that nobody has
-seen), or where the user's own voirfile asks for the same, that is noted once and nothing is wrong.
+A voirfile is run once, as a module of its own (``__voir__``, ``__voir1__``, …), and its instruments
+are what ``__instruments__`` holds (nested lists and dicts are flattened), else every name that starts
+with ``instrument_``. A shipped one runs when the program imports its library. What it requests and does not
+find (in a version of the library that it was not tested with), or what the user's own voirfile requests as
+well, is noted once and is no mistake.
 """
 
 from __future__ import annotations
@@ -10,39 +13,113 @@ import _frozen_importlib as importing
 import _frozen_importlib_external as files
 import os
 import sys
+from types import ModuleType
 
+from ..errors import UserError
 from ..gc_padding import UncountedAllocations
 from ..probe import points
 from ..rewrite.method_calls import is_method
-from . import voirfile
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import ModuleType
     from typing import Any
 
-    from .neighbours import EventWriter, Rewriter
     from .overseer import Overseer
     from .phases import Instrument
     from .probes import Probe
 
+PREFIX = "instrument_"
 
-class Automatic:
+
+def load(path: str, number: int) -> list[Any]:
+    """Run the voirfile at ``path``; return its instruments in order.
+
+    Raises:
+        UserError: it cannot be read, does not parse, raises, or defines no instrument.
+    """
+    name = f"__voir{number}__" if number else "__voir__"
+    module = ModuleType(name)
+    module.__file__ = path
+    # dataclasses, pickle and inspect look a class's module up by its name.
+    sys.modules[name] = module
+    code = compile_voirfile(path)
+    try:
+        exec(code, module.__dict__)
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # it may not end the program
+        raise UserError(f"voirfile {path} raised:\n{_trace(error, path)}") from error
+    found = instruments(module.__dict__)
+    if not found:
+        raise UserError(
+            f"voirfile {path} has no instrument: it defines neither a function named "
+            f"{PREFIX}… nor __instruments__"
+        )
+    return found
+
+
+def compile_voirfile(path: str) -> Any:
+    """Compile the file at ``path``.
+
+    Raises:
+        UserError: with file, line and a caret when it does not parse.
+    """
+    try:
+        with open(path, "rb") as file:
+            return compile(file.read(), path, "exec", dont_inherit=True)
+    except OSError as error:
+        raise UserError(f"voirfile {path} cannot be read: {error.strerror or error}") from error
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f"voirfile {path} does not parse:\n{_trace(error, path)}") from error
+
+
+def instruments(namespace: dict[str, Any]) -> list[Any]:
+    """The instruments that a voirfile's namespace defines."""
+    if "__instruments__" in namespace:
+        return _flat(namespace["__instruments__"])
+    return [
+        one for name, value in namespace.items() if name.startswith(PREFIX) for one in _flat(value)
+    ]
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [one for part in value for one in _flat(part)]
+    return [value]
+
+
+def _trace(error: BaseException, path: str) -> str:
+    """The traceback from the voirfile on: what lies before is ours."""
+    import traceback
+
+    step = error.__traceback__
+    while step is not None and step.tb_frame.f_code.co_filename != path:
+        step = step.tb_next
+    lines = traceback.format_exception(type(error), error, step)
+    return "".join(lines).rstrip()
+
+
+# -- shipped ----------------------------------------------------------------------------------------
+
+
+class ShippedVoirfiles:
     """The shipped voirfiles of one process."""
 
     def __init__(
         self,
         overseer: Overseer,
-        engine: Rewriter,
-        record: EventWriter,
+        after_import: Callable[[str, Callable[[Any], None]], None],
+        emit: Callable[[str, Any], None],
         methods: Iterable[str],
         together: Callable[[Callable[[], None]], None],
     ) -> None:
         """``together(act)`` runs ``act`` and installs the probes that it sets, all at once."""
         self._overseer = overseer
-        self._engine = engine
-        self._record = record
+        self._after_import = after_import
+        self._emit = emit
         self._together = together
         self._names: dict[str, str] = {}  # by path
         self._methods = {"." + method for method in methods}
@@ -59,7 +136,7 @@ class Automatic:
                 for path in paths:
                     self.activate(path, module)
 
-            self._engine.after_import(library, imported)
+            self._after_import(library, imported)
 
     def activate(self, path: str, library: ModuleType) -> None:
         """Run one voirfile, once. A mistake in it costs what it would have recorded."""
@@ -73,12 +150,11 @@ class Automatic:
             with UncountedAllocations():
                 module = _run(f"__voir_{name}__", path)
                 about["tested"] = list(getattr(module, "TESTED", ())) or None
-                found = voirfile.instruments(vars(module))
-                instruments = [(path, self._guarded(path, each)) for each in found]
-                self._together(lambda: self._overseer.start(instruments))
+                found = [(path, self._guarded(path, each)) for each in instruments(vars(module))]
+                self._together(lambda: self._overseer.start(found))
         except Exception as error:
             self.missed(path, name, f"{type(error).__name__}: {error}")
-        self._record.emit("voirfile", about)
+        self._emit("voirfile", about)
 
     def _guarded(self, path: str, instrument: Instrument) -> Instrument:
         """``instrument``, whose mistakes are the library's being another than it knows."""
@@ -119,7 +195,7 @@ class Automatic:
         name = self._names[file]
         if (name, what) not in self._missed:
             self._missed.add((name, what))
-            self._record.emit("auto-missed", {"voirfile": name, "what": what, "reason": reason})
+            self._emit("auto-missed", {"voirfile": name, "what": what, "reason": reason})
 
 
 def _kinds(probe: Probe) -> set[tuple[object, ...]]:
