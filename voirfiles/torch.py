@@ -82,7 +82,7 @@ def instrument_models(ov: Any) -> None:
         "forward",
         when=_is_models,
         of=_model,
-        what=lambda self, args, kwargs: _name_of(self),
+        what=lambda self, args, kwargs: _described(ov, self),
         phase=_phase,
         items=items,
         tokens=tokens,
@@ -177,6 +177,30 @@ def _loader(dataset: Any, workers: int) -> str:
     """A loader's name, with what matters to how fast it can be."""
     beside = f", {workers} worker{'' if workers == 1 else 's'}" if workers else ""
     return f"DataLoader of {type(dataset).__name__}{beside}"
+
+
+_counted: WeakSet[Any] = WeakSet()
+"""The models whose parameters were recorded."""
+
+
+def _described(ov: Any, module: Any) -> str:
+    """The name of a model that is called at a line for the first time; how large one is that is trained."""
+    name = _name_of(module)
+    if module.training and _records_gradients() and module not in _counted:
+        with _C.DisableTorchFunction():
+            sizes = [(_numel(p), p.requires_grad) for p in module.parameters()]
+        whole = not any("_fsdp_wrapped_module" in each._modules for each in module.modules())
+        if whole and all(size for size, _ in sizes) and any(trainable for _, trainable in sizes):
+            _counted.add(module)
+            ov.model(name, sum(n for n, _ in sizes), sum(n for n, trainable in sizes if trainable))
+    return name
+
+
+def _numel(parameter: Any) -> int:
+    """Its size, on all ranks together where DeepSpeed divides it; 0 before a lazy module knows it."""
+    if isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin):
+        return 0
+    return int(getattr(parameter, "ds_numel", None) or parameter.numel())
 
 
 def _name_of(module: Any) -> str:

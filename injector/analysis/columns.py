@@ -12,7 +12,7 @@ from ..store import spans
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of
-from .profile import SourceLine
+from .profile import Model, SourceLine
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -65,6 +65,7 @@ class RecordedProcess:
     sites: dict[int, CallSite] = field(default_factory=dict)
     lost: int = 0
     stop: dict[str, Any] | None = None
+    models: list[Model] = field(default_factory=list)
 
     @property
     def is_rank(self) -> bool:
@@ -131,6 +132,10 @@ def _take(source: RecordedProcess, event: str, data: dict[str, Any], t: object) 
         site = _site(data)
         if site is not None:
             source.sites[site.number] = site
+    elif event == "model":
+        numbers = [_integer(data.get(key)) for key in ("parameters", "trainable")]
+        if (total := numbers[0]) is not None and (part := numbers[1]) is not None:
+            source.models.append(Model(_text(data.get("name")) or "", total, part))
     elif event == "stop":
         source.stop = data
     elif event == "end":

@@ -244,6 +244,17 @@ class TrainingLoop:
 
 
 @value_class
+class Model:
+    """A model that was called to be trained: in training mode, with gradients. Shared weights count once."""
+
+    name: str
+    """Its class; of what is compiled or distributed, with that around it."""
+    parameters: int
+    trainable: int
+    """Those that require a gradient."""
+
+
+@value_class
 class Evaluation:
     """The passes in which nothing was trained."""
 
@@ -459,6 +470,8 @@ class Profile:
     """Regions outside of any step (``fit`` of a library, …), by name, over the whole run."""
     unmeasured: tuple[str, ...] = ()
     """What could not be measured, and why, as sentences."""
+    models: tuple[Model, ...] = ()
+    """That were trained, in the order of their first calls; each once for all ranks."""
     outcomes: tuple[RankOutcome, ...] = ()
     """Of ranks that died, hung or waited for those; attempt by attempt, the cause first."""
     latencies: tuple[Latency, ...] = ()

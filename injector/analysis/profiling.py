@@ -29,6 +29,8 @@ from .tracksummary import TrackSummary, first_of, others_of, track_summary
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
 from .wording import line_of
 
+MODELS = 12
+"""Models that are kept: a study makes one for each trial."""
 _AT_ONCE = 2
 """Processes whose spans are in memory together: columns are worked on without the interpreter's lock."""
 
@@ -91,6 +93,7 @@ def profile(
         wall=wall,
         verdict=with_losses(qualified(verdict, run), series if told else ()),
         others=others,
+        models=tuple(dict.fromkeys(model for source in found for model in source.models))[:MODELS],
         unmeasured=unmeasured_of(run.info, found, summaries, told, unknown),
         outcomes=outcomes_of(run.info, ranks),
         latencies=latencies(first_batches((each.source, each.batches) for each in summaries)),

@@ -1,28 +1,19 @@
-"""The statistics of the events that a run recorded: rates by task, losses and other values, regions.
-
-Every loss that backward starts from is recorded in one series. Here the losses of different things are
-told apart: those of two models are backward started at two lines of the program, those of the trials of a
-study lie within their trials.
-"""
+"""The statistics of the events that a run recorded: rates by task, losses and other values, regions."""
 
 from __future__ import annotations
 
-import os
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from itertools import pairwise
 from math import fsum, inf, isfinite, nan, sqrt
 from typing import Any, NamedTuple
 
-from ..store import spans
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
-from .profile import Statistics
+from .losses import LossSource, Origin, loss_source, origins_of
+from .profile import SourceLine, Statistics
 from .value_class import value_class
 
-Origin = Callable[[int, float], str]
 NO_TASK = ""
 BACKWARD = ("train", "loss")
 """Task and name of the loss that backward starts from, which shipped voirfiles record."""
@@ -33,8 +24,6 @@ CONTEXT = frozenset(
 """Keys of a ``data`` event that say what its values belong to, and are none themselves."""
 EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "valid", "validation"})
 """Words for a phase or a task in which nothing is trained."""
-SEVERAL = 6
-"""Lines, or trials, whose losses are kept apart; more lines are of one thing."""
 
 _STRINGS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
@@ -68,6 +57,8 @@ class ValueSeries:
     """Of those that are finite numbers; None if there is none."""
     odd: int
     """How many were numbers and not finite."""
+    source: LossSource | None = None
+    """Of a loss that backward starts from: its name in the program, and the lines that it comes from."""
 
     @property
     def is_loss(self) -> bool:
@@ -252,9 +243,9 @@ class _EventReader:
 def recorded(run: Run) -> Recorded:
     """Read the events of ``run`` once. Raises OSError."""
     try:
-        origin = _origin(run)
+        origin, places = origins_of(run)
     except Exception:  # the profile is made of the same files, and says what is wrong with them
-        origin = None
+        origin, places = None, {}
     reader, damage = _EventReader(origin), Damage()
     for bench, event, data in read_events(run, damage):
         reader.take(bench if len(run.data_files) > 1 else "", event, data)
@@ -262,7 +253,7 @@ def recorded(run: Run) -> Recorded:
     regions = (_region(key, sample) for key, sample in reader.regions.items())
     return Recorded(
         rates=[rate for rate in rates if rate],
-        series=_once([_series(key, sample) for key, sample in reader.series.items()]),
+        series=_once([_series(key, sample, places) for key, sample in reader.series.items()]),
         regions=[region for region in regions if region],
         events=reader.events,
         benches=reader.benches,
@@ -299,62 +290,19 @@ def _rate(key: tuple[str, str, str], samples: dict[int, _Sample]) -> Rate | None
     return Rate(*key, overall, several, sum(sample.odd for sample in samples.values()))
 
 
-def _series(key: tuple[str, str, str], sample: _Sample) -> ValueSeries:
+def _series(
+    key: tuple[str, str, str], sample: _Sample, places: Mapping[str, SourceLine]
+) -> ValueSeries:
     found = statistics(sample.values)
-    return ValueSeries(*key, sample.count, sample.first, sample.last, found, sample.odd)
+    place = places.get(key[2].removeprefix(BACKWARD[1])) if _is_backwards(key) else None
+    source = None if place is None else loss_source(place)
+    return ValueSeries(*key, sample.count, sample.first, sample.last, found, sample.odd, source)
+
+
+def _is_backwards(key: tuple[str, str, str]) -> bool:
+    return key[1] == BACKWARD[0] and _is(BACKWARD[1], key[2])
 
 
 def _region(key: tuple[str, str], sample: _Sample) -> TimedRegion | None:
     found = statistics(sample.values)
     return TimedRegion(*key, fsum(sample.values), found) if found else None
-
-
-# --- which thing a loss is of ---------------------------------------------------------------------
-
-
-def _origin(run: Run) -> Origin | None:
-    """Which of several things a loss is of; None where there is but one."""
-    raw = os.path.join(run.path, "raw")
-    if not (os.path.isdir(raw) and any(spans.SUFFIX in name for name in os.listdir(raw))):
-        return None
-    from .columns import SECOND, read_rows, sources  # numpy is only loaded for runs that need it
-
-    known: dict[int, tuple[list[float], list[str]]] = {}
-    for source in sources(run):
-        lines: dict[int, str] = {}
-        trials = []
-        for number, site in source.sites.items():
-            if site.clock == "host" and site.region == "backward" and site.place:
-                lines[number] = f" at {os.path.basename(site.place.file)}:{site.place.line}"
-            elif site.region == "trial":
-                trials.append(number)
-        if not trials and not 1 < len(set(lines.values())) <= SEVERAL:
-            continue
-        rows = read_rows(source)
-        moments = []
-        if trials:
-            begun = sorted(
-                t for t, number in zip(rows.start.tolist(), rows.site.tolist(), strict=True)
-                if number in trials
-            )  # fmt: skip
-            for at, moment in enumerate(begun, 1):
-                label = f" of trial {at}" if len(begun) <= SEVERAL else f" of {len(begun)} trials"
-                moments.append((moment / SECOND, label))
-        else:
-            for number, label in lines.items():
-                mine = rows.start[rows.site == number].tolist()
-                moments += [(moment / SECOND, label) for moment in mine]
-            # A loss is recorded as its backward begins: in the middle of two it is the later one's.
-            moments.sort()
-            edges = [(one[0] + two[0]) / 2 for one, two in pairwise(moments)]
-            moments = [(e, label) for e, (_, label) in zip([0.0, *edges], moments, strict=False)]
-        known[source.index] = [each[0] for each in moments], [each[1] for each in moments]
-    if not known:
-        return None
-
-    def origin(process: int, time: float) -> str:
-        edges, labels = known.get(process, ([], []))
-        at = bisect_right(edges, time) - 1
-        return labels[at] if at >= 0 else ""
-
-    return origin

@@ -271,6 +271,7 @@ _NOTES = {
     "param": Tally._param,
     "artifact": Tally._artifact,
     "ahead": Tally._nothing,
+    "model": Tally._nothing,
     "site": Tally._nothing,
     "spans": Tally._nothing,
 }

@@ -315,6 +315,10 @@ class Overseer:
         if self._pacing is not None:
             self._pacing.ranked(rank, world)
 
+    def model(self, name: str, parameters: int, trainable: int) -> None:
+        """Record of a model that is trained how many weights it has, and how many of them change."""
+        self._emit("model", {"name": name, "parameters": parameters, "trainable": trainable})
+
     def exited(self, pid: int, code: int) -> None:
         """Record how another process of this host ended: its exit code, or minus the deadly signal.
 

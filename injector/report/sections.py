@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..analysis.profile import LoopRank, Node, Profile, SourceLine, Statistics, TrainingLoop
+from ..analysis.profile import LoopRank, Model, Node, Profile, SourceLine, Statistics, TrainingLoop
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
 from . import epochs, segments, stack_lines, step_tree, terminal, training_loops, values
@@ -62,6 +62,7 @@ def sections(summary: Summary) -> list[Section]:
         *([lines_of_program(found)] if found else []),
         *_sampled(summary),
         *([_wall(found), _evaluations(found), _latencies(found), _outside(found)] if found else []),
+        _models(found.models if found else ()),
         *_machines(summary),
         _losses(summary),
         _values(summary),
@@ -382,14 +383,23 @@ def _machines(summary: Summary) -> Iterator[Section]:
         yield Section(f"host{number}", f"Host {clean(machine.host)}", texts, (table,))
 
 
+def _models(found: Sequence[Model]) -> Section:
+    rows: list[tuple[str | float, ...]] = [
+        (clean(one.name), str(one.parameters), str(one.trainable)) for one in found
+    ]
+    heads = ("model", "parameters", "trainable")
+    return Section("models", "Models", (), (Table(heads, (TEXT, NUMBER, NUMBER), rows),))
+
+
 def _losses(summary: Summary) -> Section:
     rows: list[tuple[str | float, ...]] = []
     for series in _series(summary, True):
         least = figure(series.statistics.min) if series.statistics else ""
         ends = (values.value_text(series.first), values.value_text(series.last))
-        rows.append((values.label_of(series), str(series.n), *ends, least, _odd(series)))
-    heads = ("loss", "n", "first", "last", "min", "")
-    return Section("losses", "Losses", (), (Table(heads, (TEXT, *[NUMBER] * 4, TEXT), rows),))
+        rows.append((values.label_of(series), str(series.n), *ends, least, _odd(series),
+                     values.loss_line(series)))  # fmt: skip
+    heads = ("loss", "n", "first", "last", "min", "", "line")
+    return Section("losses", "Losses", (), (Table(heads, (TEXT, *[NUMBER] * 4, TEXT, CODE), rows),))
 
 
 def _values(summary: Summary) -> Section:

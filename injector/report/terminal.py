@@ -67,6 +67,7 @@ def profile(found: Profile, currency: str = "") -> list[str]:
     return [
         *_verdict(found.verdict),
         *training_loops.lines(found.loops, currency),
+        *training_loops.models(found.models),
         *segments.evaluations(found.evaluations),
         *segments.latencies(found.latencies, bool(found.loops)),
         *segments.outside(found.others, whole=not found.loops),

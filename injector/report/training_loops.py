@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..analysis.profile import LoopRank, Statistics, Straggler, Throughput, TrainingLoop, Warmup
+from ..analysis.profile import (
+    LoopRank,
+    Model,
+    Statistics,
+    Straggler,
+    Throughput,
+    TrainingLoop,
+    Warmup,
+)
 from ..analysis.recorded import percentile
 from . import epochs, step_tree
 from .output import room
@@ -81,6 +89,24 @@ def brief(loop: TrainingLoop) -> list[str]:
         *step_tree.lines(loop.tree, depth=1, left_out=exceptional(loop)),
         *(rank_table(loop) if loop.straggler else []),
     ]
+
+
+def models(found: Sequence[Model]) -> list[str]:
+    """How large the models are that were trained."""
+    texts = [
+        f"{clean(one.name)}: {parameters(one.parameters)}"
+        + (f", {parameters(one.trainable)} trainable" if one.trainable != one.parameters else "")
+        for one in found[:LIMIT]
+    ]
+    return [*labelled("models", texts, indent=0, width=9), ""] if texts else []
+
+
+def parameters(number: int) -> str:
+    """``1.2 M parameters``."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{figure(number / size)} {unit} parameters"
+    return count(number, "parameter")
 
 
 def name(loop: TrainingLoop) -> str:

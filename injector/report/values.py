@@ -14,6 +14,7 @@ from .text import (
     LIMIT,
     bullets,
     clean,
+    code_line,
     count,
     duration,
     figure,
@@ -98,8 +99,15 @@ def losses(summary: Recorded) -> list[str]:
             least = figure(found.min) if found else ""
             note = f"{series.odd} not finite" if series.odd else ""
             ends = (value_text(series.first), value_text(series.last))
+            note = "  ".join(filter(None, (note, loss_line(series))))
             rows.append([label_of(series), str(series.n), *ends, least, note])
     return limited(table("losses", ["n", "first", "last", "min", ""], rows[:LIMIT]), len(rows))
+
+
+def loss_line(series: ValueSeries) -> str:
+    """The line that made a loss, else the one that backward starts from."""
+    source = series.source
+    return code_line(source.made or source.place) if source else ""
 
 
 def values(summary: Recorded) -> list[str]:

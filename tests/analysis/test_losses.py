@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from layouts import EPOCH, MS, Program, report
 
+from injector.analysis.losses import loss_source
+from injector.analysis.profile import SourceLine
 from injector.analysis.recorded import recorded
 from injector.store.folder import open_run
 
@@ -64,3 +66,66 @@ def test_a_loss_that_may_be_divided_is_said_to_be(tmp_path: Path, parts: int) ->
     said = [text for text in found.unmeasured if "loss" in text]
     assert len(said) == (parts > 1) and all("calls backward 4 times" in text for text in said)
     assert p.now > 40 * MS
+
+
+SOURCE = """\
+import torch
+
+class Model:
+    def train(self, x, y):
+        loss = 0
+        def other():
+            loss = 3
+        loss = self.criterion(self(x), y)
+        loss += self.penalty()
+        loss = loss / 4
+        {call}
+
+    def one(self):
+        self.loss_G = 1
+        errD, errG = self.both()
+        {attribute}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "made"),
+    [
+        ("loss.backward()", "loss", 8),
+        ("loss.backward(retain_graph=True)", "loss", 8),
+        ("loss.backward(gradient)", "loss", 8),
+        ("self.scaler.scale(loss).backward()", "loss", 8),
+        ("self.manual_backward(loss)", "loss", 8),
+        ("accelerator.backward(loss)", "loss", 8),
+        ("torch.autograd.backward(loss)", "loss", 8),
+        ("with ctx: loss.backward()", "loss", 8),
+        ("(loss + self.penalty()).backward()", "loss + self.penalty()", None),
+        ("trainer.fit(model)", "", None),
+        ("loss.backward(", "", None),
+    ],
+)
+def test_the_line_that_made_a_loss(tmp_path: Path, call: str, name: str, made: int | None) -> None:
+    file = tmp_path / "m.py"
+    file.write_text(SOURCE.format(call=call, attribute="pass"))
+    found = loss_source(SourceLine(str(file), 11, "train", call))
+    assert (found.name, found.made and found.made.line) == (name, made)
+    assert made is None or found.made.text == "loss = self.criterion(self(x), y)"  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("name", "made"), [("self.loss_G", 14), ("errD", 15), ("errG", 15), ("x", None)]
+)
+def test_attributes_and_pairs(tmp_path: Path, name: str, made: int | None) -> None:
+    file = tmp_path / "m.py"
+    file.write_text(SOURCE.format(call="pass", attribute=f"{name}.backward()"))
+    found = loss_source(SourceLine(str(file), 16, "one", f"{name}.backward()"))
+    assert (found.name, found.made and found.made.line) == (name, made)
+
+
+def test_a_file_that_has_changed_says_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("loss = 1\n\nloss.backward()\n")
+    assert loss_source(SourceLine(str(file), 2, "", "loss.backward()")).made is None
+    assert loss_source(SourceLine(str(file), 9, "", "loss.backward()")).made is None
+    file.unlink()
+    assert loss_source(SourceLine(str(file), 3, "", "loss.backward()")).made is None

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from injector.analysis.summary import summarise
+from injector.store.folder import open_run
 from injector.store.series import read
 
 torch = pytest.importorskip("torch")
@@ -149,6 +151,10 @@ def test_models_gradients_and_optimizers(run):
     assert optimizers == ["AdamW"] * 2 + ["SGD"] * 4 + ["LBFGS", "Own"]
     assert len({span.of for span in process.named("optimizer")}) == 5
     assert len(process.named("zero_grad")) == 2 + 4 + closures
+    found = summarise(open_run(str(done.folder))).profile
+    sizes = [(one.name, one.parameters, one.trainable) for one in found.models]
+    assert sizes[:3] == [("Blocks", 100, 100), ("Linear", 12, 12), ("Linear", 5, 5)]
+    assert ("Embedding", 30, 30) in sizes
     [loss] = list(done.folder.glob("raw/*.values"))
     assert loss.stat().st_size > 0
     assert not done.info["warnings"] and done.info["automatic"][0]["missed"] == []
