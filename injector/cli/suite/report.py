@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...compat import milabench
 from ...errors import UserError
 from ...suite.config import load
-from ...suite.results.scaling import DLBS, EXACT
+from ...suite.results.exploration import (
+    explored,
+    render_exploration,
+    render_scaling,
+    scaling_of,
+)
+from ...suite.results.points import filtered
+from ...suite.results.scaling import DEVICES, DLBS, EXACT, STRONG, THROUGHPUT, WEAK
 from ...suite.results.scores import total
 from ...suite.results.suite_reader import summarise
 from ...suite.results.suite_report import FORMATS, render
-from ...suite.results.suite_summary import as_planned_by
+from ...suite.results.suite_summary import SuiteSummary, as_planned_by
 from ...suite.run.suite_folder import find_suite_run
 from ..ending import failed
 from ..forms import add_format, form_of, written
@@ -40,11 +47,44 @@ def parser() -> argparse.ArgumentParser:
         help="what should have run, and its weights: for folders that do not say it (milabench's)",
     )
     add_format(made, FORMATS)
+    add_sweep(made)
+    made.add_argument("--check", action="store_true", help="exit with 1 if anything failed")
+    return made
+
+
+def add_sweep(made: argparse.ArgumentParser) -> None:
+    """``--query``, and the tables of a sweep."""
+    made.add_argument(
+        "--query",
+        metavar="EXPRESSION",
+        help="only benchmarks for which it holds: \"exp.framework == 'mxnet' and devices > 1\"",
+    )
+    made.add_argument(
+        "--scaling", choices=(WEAK, STRONG), help="print scaling tables instead of the report"
+    )
+    made.add_argument(
+        "--over", metavar="KEY", default=DEVICES, help="what they scale over (devices)"
+    )
+    made.add_argument(
+        "--target",
+        metavar="METRIC",
+        help="what they are of (throughput); without --scaling, print all benchmarks sorted by it",
+    )
     made.add_argument(
         "--rounding", choices=(EXACT, DLBS), default=EXACT, help="of the scaling tables"
     )
-    made.add_argument("--check", action="store_true", help="exit with 1 if anything failed")
-    return made
+
+
+def rendered(suite: SuiteSummary, options: argparse.Namespace, form: str) -> Callable[[], str]:
+    """What makes the report, or the tables that ``options`` ask for. Raises UserError."""
+    if options.scaling:
+        target = options.target or THROUGHPUT
+        found = scaling_of(suite, options.rounding, options.scaling, options.over, target)
+        return lambda: render_scaling(found, form, options.rounding)
+    if options.target:
+        explored_suite = explored(suite, options.target)
+        return lambda: render_exploration(explored_suite, form)
+    return lambda: render(suite, form, options.rounding)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,12 +95,14 @@ def main(argv: Sequence[str]) -> int:
         suite = summarise(find_suite_run(options.which, str(base(options.base))), [milabench])
         if options.suite:
             suite = as_planned_by(suite, load(options.suite))
+        if options.query:
+            suite = filtered(suite, options.query)
 
-        if form == "csv":  # which has no place for sentences
+        if form == "csv" or options.scaling or options.target:  # no place for sentences
             for sentence in suite.missing:
                 print(f"inject: {sentence}", file=sys.stderr)
 
-        written(lambda: render(suite, form, options.rounding), form, options.output)
+        written(rendered(suite, options, form), form, options.output)
     except (UserError, OSError) as error:
         return failed(error)
     return DAMAGED if suite.missing or (options.check and total(suite).fail) else 0

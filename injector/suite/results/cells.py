@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from ...metrics import shown, unit_of
 from ...report.text import UNKNOWN, duration, figure
-from .scaling import DLBS, Family, Scaled
+from .points import unit_of as unit_of_figure
+from .scaling import DLBS, STEP_TIME, THROUGHPUT, Family, Scaled
 from .scores import Row, Total
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
@@ -25,7 +26,9 @@ COLUMNS = {
     "weight": "weight",
 }
 """The fields of a row that are shown, and their titles."""
-SCALING = ("devices", "step, ms", "items/s", "speedup", "efficiency %")
+SCALING = ("step, ms", "items/s")
+SCALED_TIMES = (THROUGHPUT, STEP_TIME)
+"""Targets whose tables have both."""
 FRAMEWORKS = (
     "torch", "jax", "tensorflow", "lightning", "transformers", "accelerate", "deepspeed", "lightgbm",
     "xgboost", "scikit-learn", "numpy", "overlay-injector", "milabench",
@@ -81,13 +84,29 @@ def score(total: Total) -> list[str]:
     return found
 
 
-def of_scaled(column: Scaled, rounding: str) -> list[str]:
-    """As :data:`SCALING`."""
+def scaling_heads(family: Family) -> tuple[str, ...]:
+    """Of a table of :func:`of_scaled`."""
+    measured = SCALING if family.target in SCALED_TIMES else (_target_head(family.target),)
+    return (family.over, *measured, "speedup", "efficiency %")
+
+
+def _target_head(target: str) -> str:
+    unit = "ms" if unit_of_figure(target) == "s" else unit_of_figure(target)
+    return f"{target}, {unit}"
+
+
+def of_scaled(column: Scaled, rounding: str, family: Family) -> list[str]:
+    """As :func:`scaling_heads`."""
     exact = rounding != DLBS
+    seconds = f"{column.seconds * 1e3:.2f}"
+    rate = f"{column.throughput:.3f}" if exact else f"{column.throughput:.0f}"
+    if family.target in SCALED_TIMES:
+        measured = [seconds, rate]
+    else:
+        measured = [seconds if unit_of_figure(family.target) == "s" else rate]
     return [
-        str(column.devices),
-        f"{column.seconds * 1e3:.2f}",
-        f"{column.throughput:.3f}" if exact else f"{column.throughput:.0f}",
+        f"{column.number:g}",
+        *measured,
         f"{column.speedup:.3f}" if exact else f"{column.speedup:.3g}",
         f"{column.efficiency:.3f}" if exact else f"{column.efficiency:.2f}",
     ]
@@ -96,8 +115,8 @@ def of_scaled(column: Scaled, rounding: str) -> list[str]:
 def title(family: Family) -> str:
     """``resnet50 (framework mxnet), weak scaling``."""
     own = ", ".join(f"{name} {value}" for name, value in family.values.items())
-    first = family.columns[0].devices
-    base = f", compared with {first} devices" if first > 1 else ""
+    first = family.columns[0].number
+    base = f", compared with {first:g} {family.over}" if first > 1 else ""
     return f"{family.name}{f' ({own})' if own else ''}, {family.kind} scaling{base}"
 
 

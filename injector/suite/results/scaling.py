@@ -7,6 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...errors import UserError
+from ..config.expressions import read_number
+from .points import checked, row_of, unit_of
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
 _LIST = re.compile(r"(?:[a-z]+:)?\d+(?:[, ]+(?:[a-z]+:)?\d+)*")
@@ -15,10 +18,13 @@ WEAK, STRONG = "weak", "strong"
 EXACT, DLBS = "exact", "dlbs"
 
 
-class Measurement(NamedTuple):
-    """A measurement on some devices."""
+DEVICES, THROUGHPUT, STEP_TIME = "devices", "throughput", "step_time"
 
-    devices: int
+
+class Measurement(NamedTuple):
+    """A measurement on some devices, or with some number of what else is scaled over."""
+
+    number: float
     seconds: float
     """Of a step."""
     items: float
@@ -28,17 +34,18 @@ class Measurement(NamedTuple):
 class Scaled(NamedTuple):
     """One column of a scaling table."""
 
-    devices: int
+    number: float
+    """Of devices, or of what else is scaled over."""
     seconds: float
     throughput: float
-    """Items per second of all devices together."""
+    """Items per second of all devices together, or what else the target is, where that is no time."""
     speedup: float
     efficiency: float
     """Percent."""
 
 
 class Family(NamedTuple):
-    """Benchmarks of one entry that differ in nothing but their devices."""
+    """Benchmarks of one entry that differ in nothing but what they are scaled over."""
 
     name: str
     kind: str
@@ -46,6 +53,8 @@ class Family(NamedTuple):
     columns: tuple[Scaled, ...]
     values: Mapping[str, Any] = {}
     """Of the other names that the entry is swept over: ``{"framework": "mxnet"}``."""
+    over: str = DEVICES
+    target: str = THROUGHPUT
 
 
 def scaled(points: Iterable[Measurement], kind: str, rounding: str = EXACT) -> tuple[Scaled, ...]:
@@ -67,12 +76,12 @@ def scaled(points: Iterable[Measurement], kind: str, rounding: str = EXACT) -> t
         speedup = throughput / base if base else 0.0
         fraction = first.seconds / point.seconds
         if kind == STRONG:
-            fraction *= first.devices / point.devices
+            fraction *= first.number / point.number
         if rounding == DLBS:
             speedup, percent = round(speedup, 2), _cut(10_000 * fraction) / 100
         else:
             percent = 100 * fraction
-        found.append(Scaled(point.devices, point.seconds, throughput, speedup, percent))
+        found.append(Scaled(point.number, point.seconds, throughput, speedup, percent))
     return tuple(found)
 
 
@@ -86,23 +95,41 @@ def _cut(value: float) -> int:
     return int(value * (1 + 1e-12))
 
 
-def families(suite: SuiteSummary, rounding: str = EXACT) -> list[Family]:
-    """What of ``suite`` scales: benchmarks of one entry with the tag ``weak`` or ``strong``.
+def families(
+    suite: SuiteSummary,
+    rounding: str = EXACT,
+    kind: str | None = None,
+    over: str = DEVICES,
+    target: str = THROUGHPUT,
+) -> list[Family]:
+    """What of ``suite`` scales: benchmarks with the tag ``weak`` or ``strong``, or all as ``kind`` says.
 
-    An entry that is swept over other names than its devices makes a family for each combination of
-    their values. Only benchmarks that did not fail are points, and a family has two different numbers
-    of devices at least.
+    ``over``: what is counted, the devices or a swept name. An entry that is swept over other names as well
+    makes a family for each combination of their values. Only benchmarks that did not fail are points, and a
+    family has two different numbers at least. Raises UserError where ``over`` or ``target`` fits nothing.
     """
     entries: dict[tuple[str, str], list[BenchmarkSummary]] = {}
     for benchmark in suite.benchmarks:
-        kind = next((kind for kind in (WEAK, STRONG) if _tagged(benchmark, kind)), None)
-        if kind:
-            entries.setdefault((benchmark.family, kind), []).append(benchmark)
+        own = kind or next((kind for kind in (WEAK, STRONG) if _tagged(benchmark, kind)), None)
+        if own:
+            entries.setdefault((benchmark.family, own), []).append(benchmark)
+    if kind:
+        rows = [row_of(suite, each) for each in suite.benchmarks]
+        checked(rows, over, "--over")
+        checked(rows, target, "--target")
+        if target not in (THROUGHPUT, STEP_TIME) and unit_of(target) not in ("s", "items/s"):
+            raise UserError(
+                f"--target {target}: scaling is of a rate or a time, such as throughput"
+            )
     found = []
-    for (name, kind), benchmarks in entries.items():
-        for values, points in _series(benchmarks):
-            if len({point.devices for point in points}) > 1:
-                found.append(Family(name, kind, scaled(points, kind, rounding), values))
+    for (name, own), benchmarks in entries.items():
+        numbers = _numbers(benchmarks, over)
+        for values, members in _series(benchmarks, numbers):
+            measured = (_point(suite, each, numbers[each.name], own, target) for each in members)
+            points = [point for point in measured if point]
+            if len({point.number for point in points}) > 1:
+                columns = scaled(points, own, rounding)
+                found.append(Family(name, own, columns, values, over, target))
     return found
 
 
@@ -110,64 +137,92 @@ def _tagged(benchmark: BenchmarkSummary, kind: str) -> bool:
     return kind in benchmark.tags or f"{kind}-scaling" in benchmark.tags
 
 
+def _numbers(benchmarks: Sequence[BenchmarkSummary], over: str) -> dict[str, float]:
+    """By benchmark its number of devices, or of ``over``: a number, or a list whose members count."""
+    if over == DEVICES:
+        return {each.name: each.devices for each in benchmarks}
+    values = {each.name: each.values.get(over) for each in benchmarks}
+    lists = any(isinstance(value, list) or "," in str(value) for value in values.values())
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        if isinstance(value, list):
+            found[name] = len(value)
+        elif lists and _LIST.fullmatch(str(value)):
+            found[name] = len(re.split(r"[, ]+", str(value)))
+        else:
+            found[name] = read_number(str(value)) or 0
+    return found
+
+
 def _series(
-    benchmarks: Sequence[BenchmarkSummary],
-) -> Iterable[tuple[dict[str, Any], list[Measurement]]]:
-    """The points of one entry, by the values of the names that do not set its devices."""
-    names = _other_names(benchmarks)
-    found: dict[str, tuple[dict[str, Any], list[Measurement]]] = {}
+    benchmarks: Sequence[BenchmarkSummary], numbers: Mapping[str, float]
+) -> Iterable[tuple[dict[str, Any], list[BenchmarkSummary]]]:
+    """The benchmarks of one entry, by the values of the names that do not set its number."""
+    names = _other_names(benchmarks, numbers)
+    found: dict[str, tuple[dict[str, Any], list[BenchmarkSummary]]] = {}
     for benchmark in benchmarks:
         values = {name: benchmark.values.get(name) for name in names}
-        points = found.setdefault(_text(values), (values, []))[1]
-        if point := _point(benchmark):
-            points.append(point)
+        found.setdefault(_text(values), (values, []))[1].append(benchmark)
     return found.values()
 
 
-def _other_names(benchmarks: Sequence[BenchmarkSummary]) -> list[str]:
-    """The swept names of an entry that do not set the number of devices, as its benchmarks show.
+def _other_names(benchmarks: Sequence[BenchmarkSummary], numbers: Mapping[str, float]) -> list[str]:
+    """The swept names of an entry that do not set the number (of devices), as its benchmarks show.
 
-    A name sets it where the devices change with that name alone. A name that never changes alone (the
-    batch that grows with the devices) goes with them where its values are numbers or lists of
-    devices, and each stands beside one number of devices only.
+    A name sets it where it changes with that name alone. A name that never changes alone (the batch that
+    grows with the devices) goes with it where its values are numbers or lists of devices, and each stands
+    beside one number only.
     """
-    planned = [each for each in benchmarks if each.devices]
+    planned = [each for each in benchmarks if numbers[each.name]]
     names = dict.fromkeys(name for each in planned for name in each.values)
     varied = [name for name in names if len({_text(b.values.get(name)) for b in planned}) > 1]
     found = []
     for name in varied:
-        alone: dict[str, dict[str, int]] = {}
+        alone: dict[str, dict[str, float]] = {}
         for each in planned:
             rest = _text([each.values.get(other) for other in varied if other != name])
-            alone.setdefault(rest, {})[_text(each.values.get(name))] = each.devices
-        groups = [devices for devices in alone.values() if len(devices) > 1]
-        sets = any(len(set(devices.values())) > 1 for devices in groups)
-        if not sets and (groups or not _follows(name, planned)):
+            alone.setdefault(rest, {})[_text(each.values.get(name))] = numbers[each.name]
+        groups = [counted for counted in alone.values() if len(counted) > 1]
+        sets = any(len(set(counted.values())) > 1 for counted in groups)
+        if not sets and (groups or not _follows(name, planned, numbers)):
             found.append(name)
     return found
 
 
-def _follows(name: str, benchmarks: Sequence[BenchmarkSummary]) -> bool:
-    """Whether the values of ``name`` count, and each stands beside one number of devices only."""
-    devices: dict[str, set[int]] = {}
+def _follows(
+    name: str, benchmarks: Sequence[BenchmarkSummary], numbers: Mapping[str, float]
+) -> bool:
+    """Whether the values of ``name`` count, and each stands beside one number only."""
+    beside: dict[str, set[float]] = {}
     for each in benchmarks:
         value = each.values.get(name)
         if not (isinstance(value, (int, float, list)) or _LIST.fullmatch(str(value))):
             return False
-        devices.setdefault(_text(value), set()).add(each.devices)
-    return all(len(each) == 1 for each in devices.values())
+        beside.setdefault(_text(value), set()).add(numbers[each.name])
+    return all(len(each) == 1 for each in beside.values())
 
 
 def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _point(benchmark: BenchmarkSummary) -> Measurement | None:
+def _point(
+    suite: SuiteSummary, benchmark: BenchmarkSummary, number: float, kind: str, target: str
+) -> Measurement | None:
     """The mean over its repeats."""
+    if benchmark.failures or not number:
+        return None
+    if target not in (THROUGHPUT, STEP_TIME):
+        value = row_of(suite, benchmark).get(target)
+        if not value:
+            return None
+        # As if of a step: its work grows with the number in weak scaling, and stays in strong scaling.
+        work = number if kind == WEAK else 1.0
+        return Measurement(number, value if unit_of(target) == "s" else work / value, work)
     records = [p.record for p in benchmark.processes if p.record and not p.failed]
     records = [record for record in records if record.step > 0 and record.items]
-    if not records or benchmark.failures or not benchmark.devices:
+    if not records:
         return None
     seconds = sum(record.step for record in records) / len(records)
     items = sum(record.items or 0.0 for record in records) / len(records)
-    return Measurement(benchmark.devices, seconds, items)
+    return Measurement(number, seconds, items)

@@ -13,7 +13,8 @@ from ...report.terminal import as_missing
 from ...report.text import bullets, clean, escaped, fit, labelled, table, wrap
 from ..config.rules import FAILURE, WARNING
 from . import cells
-from .scaling import EXACT, families
+from .points import unit_of
+from .scaling import EXACT, Family, families
 from .scores import Row, row_of, rows, total
 from .suite_summary import BenchmarkSummary, Finding, ProcessSummary, SuiteSummary
 
@@ -82,12 +83,14 @@ def _total(suite: SuiteSummary) -> list[str]:
 
 
 def _scaling(suite: SuiteSummary, rounding: str) -> list[str]:
-    lines: list[str] = []
-    for family in families(suite, rounding):
-        found = [cells.of_scaled(column, rounding) for column in family.columns]
-        heads = cells.SCALING[1:]
-        lines += [cells.title(family), *table("  " + cells.SCALING[0], heads, found)]
-    return lines
+    return [line for each in families(suite, rounding) for line in scaling_text(each, rounding)]
+
+
+def scaling_text(family: Family, rounding: str) -> list[str]:
+    """The table of ``family`` for a terminal."""
+    found = [cells.of_scaled(column, rounding, family) for column in family.columns]
+    first, *heads = cells.scaling_heads(family)
+    return [cells.title(family), *table(f"  {first}", heads, found)]
 
 
 def _findings(suite: SuiteSummary, title: str, severity: str) -> list[str]:
@@ -122,15 +125,10 @@ def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
     lines += [line for text in more for line in (text[0].upper() + text[1:], "")]
     lines += [f"- {escaped(' · '.join(part))}" for part in _facts(suite) if part]
     figures = [(row.benchmark, *cells.of_row(row)) for row in found]
-    lines += ["", *_markdown_table(("benchmark", *cells.HEADS), figures)]
+    lines += ["", *markdown_table(("benchmark", *cells.HEADS), figures)]
     lines += [line for text in cells.units(found) for line in (escaped(text), "")]
     for family in families(suite, rounding):
-        columns = [cells.of_scaled(column, rounding) for column in family.columns]
-        lines += [
-            f"### {escaped(cells.title(family))}",
-            "",
-            *_markdown_table(cells.SCALING, columns),
-        ]
+        lines += scaling_markdown(family, rounding)
     for title, severity in SEVERITIES:
         lines += _markdown_findings(suite, title.capitalize(), severity)
     left_out = [each for each in suite.left_out if not each.failure]
@@ -142,12 +140,20 @@ def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def scaling_markdown(family: Family, rounding: str) -> list[str]:
+    """The table of ``family`` for a document."""
+    columns = [cells.of_scaled(column, rounding, family) for column in family.columns]
+    made = markdown_table(cells.scaling_heads(family), columns)
+    return [f"### {escaped(cells.title(family))}", "", *made]
+
+
 def _facts(suite: SuiteSummary) -> list[list[str]]:
     packages = [f"{name} {version}" for name, version in cells.packages(suite).items()]
     return [cells.machine(suite), cells.devices(suite), packages]
 
 
-def _markdown_table(heads: Sequence[str], found: Sequence[Sequence[str]]) -> list[str]:
+def markdown_table(heads: Sequence[str], found: Sequence[Sequence[str]]) -> list[str]:
+    """A table whose first column is text."""
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
     return [*lines, *("| " + " | ".join(map(escaped, row)) + " |" for row in found), ""]
 
@@ -192,18 +198,30 @@ def as_data(suite: SuiteSummary, rounding: str = EXACT) -> dict[str, Any]:
         "n": whole.n,
         "passed": whole.fail == 0,
         "benchmarks": [_benchmark(each, suite.ddof) for each in suite.benchmarks],
-        "scaling": [
-            {
-                "family": family.name,
-                "values": dict(family.values),
-                "kind": family.kind,
-                "rounding": rounding,
-                "points": [column._asdict() for column in family.columns],
-            }
-            for family in families(suite, rounding)
-        ],
+        "scaling": [scaling_data(each, rounding) for each in families(suite, rounding)],
         "left_out": [vars(each) for each in suite.left_out],
         "notes": list(suite.notes),
+    }
+
+
+def scaling_data(family: Family, rounding: str) -> dict[str, Any]:
+    """The table of ``family``: seconds, items per second, percent."""
+    both = family.target in cells.SCALED_TIMES
+    figures = ("seconds", "throughput") if both else ()
+    points = []
+    for column in family.columns:
+        is_time = unit_of(family.target) == "s"
+        own = {} if both else {family.target: column.seconds if is_time else column.throughput}
+        own |= {name: getattr(column, name) for name in (*figures, "speedup", "efficiency")}
+        points.append({family.over: column.number, **own})
+    return {
+        "family": family.name,
+        "values": dict(family.values),
+        "kind": family.kind,
+        "over": family.over,
+        "target": family.target,
+        "rounding": rounding,
+        "points": points,
     }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from suitefolders import SuiteFolder
 
+from injector.cli.suite import report
 from injector.suite.config import load
-from injector.suite.results import scaling
+from injector.suite.results import exploration, points, scaling
 from injector.suite.results.run_record import RunRecord
 from injector.suite.results.scaling import DLBS, STRONG, WEAK, Measurement, scaled
 from injector.suite.results.suite_report import cells, render
@@ -60,7 +62,7 @@ def test_the_order_of_the_points_does_not_matter():
 
 def benchmark(devices: int, tag: str, failed: bool = False) -> BenchmarkSummary:
     points = WEAKLY if tag == "weak" else STRONGLY
-    [point] = [each for each in points if each.devices == devices]
+    [point] = [each for each in points if each.number == devices]
     record = RunRecord(rates=(1.0,), step=point.seconds, items=point.items, code=int(failed))
     names = tuple(f"cuda:{n}" for n in range(devices))
     process = ProcessSummary(f"ddp{devices}.R0.D0", f"ddp{devices}", devices=names, record=record)
@@ -71,7 +73,7 @@ def test_benchmarks_of_one_entry_make_a_family():
     found = [benchmark(n, "weak") for n in (1, 2, 4)] + [benchmark(n, "strong") for n in (1, 2)]
     suite = SuiteSummary("/x", "s", benchmarks=tuple(found))
     weak, strong = scaling.families(suite, DLBS)
-    assert (weak.name, weak.kind, [c.devices for c in weak.columns]) == ("ddp", "weak", [1, 2, 4])
+    assert (weak.name, weak.kind, [c.number for c in weak.columns]) == ("ddp", "weak", [1, 2, 4])
     assert [column.speedup for column in weak.columns] == [1, 1.82, 3.53]
     assert [column.efficiency for column in strong.columns] == [100, 93.02]
     text = render(suite, "terminal", DLBS)
@@ -157,7 +159,7 @@ def test_any_number_of_other_names(tmp_path, others, order):
     found = scaling.families(swept(tmp_path, VARIABLES, *given))
     assert len(found) == [1, 2, 6, 12][others]
     assert len({str(family.values) for family in found}) == len(found)
-    assert all([c.devices for c in family.columns] == [1, 2, 4] for family in found)
+    assert all([c.number for c in family.columns] == [1, 2, 4] for family in found)
     assert all(len(family.values) == others for family in found)
 
 
@@ -166,7 +168,7 @@ def test_a_failed_point_leaves_the_others_where_they_belong(tmp_path):
     fails = ("train-a-0", "train-b-0_1_2_3", "train-b-0_1")
     [family] = scaling.families(swept(tmp_path, VARIABLES, *given, fails=fails))
     assert family.values == {"exp.framework": "a"}
-    assert [column.devices for column in family.columns] == [2, 4]
+    assert [column.number for column in family.columns] == [2, 4]
     assert cells.title(family).endswith("weak scaling, compared with 2 devices")
 
 
@@ -190,3 +192,83 @@ train:
     plan: {{method: njobs, devices: "{devices}"}}
 """
     assert [each.values for each in scaling.families(swept(tmp_path, text))] == values
+
+
+# --- what the command line asks for -----------------------------------------------------------------
+
+FRAMEWORKS = 'exp.framework=["mxnet", "caffe2"]'
+GPU_LISTS = 'exp.gpus=["0", "0,1", "0,1,2,3"]'
+
+
+def test_a_sweep_over_two_keys_as_dlbs_prints_it(tmp_path):
+    """`--scaling weak --over exp.gpus --query "exp.framework == 'mxnet'" --rounding dlbs`."""
+    suite = points.filtered(
+        swept(tmp_path, VARIABLES, FRAMEWORKS, GPU_LISTS), "exp.framework == 'mxnet'"
+    )
+    assert len(suite.benchmarks) == 3
+    for over in ("devices", "exp.gpus"):
+        [family] = exploration.scaling_of(suite, DLBS, WEAK, over, "throughput")
+        assert [c.number for c in family.columns] == [1, 2, 4] and family.values == {}
+        text = exploration.render_scaling([family], "terminal", DLBS)
+        assert f"  {over}" in text and "items/s" in text
+    data = json.loads(exploration.render_scaling([family], "json", DLBS))["scaling"][0]
+    assert data["points"][2]["exp.gpus"] == 4 and data["rounding"] == DLBS
+
+
+@pytest.mark.parametrize("rounding", [DLBS, scaling.EXACT])
+@pytest.mark.parametrize("kind", [WEAK, STRONG])
+def test_the_golden_tables_by_the_command_line(kind, rounding):
+    """Without tags that say so: the option decides."""
+    found = tuple(replace(benchmark(n, kind), tags=()) for n in (1, 2, 4))
+    suite = SuiteSummary("/x", "s", benchmarks=found)
+    [family] = exploration.scaling_of(suite, rounding, kind, "devices", "throughput")
+    assert [c[2:] for c in family.columns] == table(
+        WEAKLY if kind == WEAK else STRONGLY, kind, rounding
+    )
+
+
+def test_other_targets_scale_by_the_same_formulas(tmp_path):
+    suite = swept(tmp_path, VARIABLES, GPU_LISTS)
+    [family] = exploration.scaling_of(suite, scaling.EXACT, WEAK, "devices", "perf")
+    # perf is 1 for each benchmark: no speedup, and an efficiency of 1 / N.
+    assert [c.speedup for c in family.columns] == pytest.approx([1, 1, 1])
+    assert [c.efficiency for c in family.columns] == pytest.approx([100, 50, 25])
+    assert "perf, items/s" in exploration.render_scaling([family], "md")
+
+
+def test_exploration_is_sorted_by_its_target(tmp_path):
+    suite = swept(tmp_path, VARIABLES, FRAMEWORKS, GPU_LISTS, fails=("train-caffe2-0",))
+    found = exploration.explored(suite, "throughput")
+    assert found.names == ("exp.framework", "exp.gpus")
+    rates = [row["throughput"] for row in found.rows if row.get("throughput")]
+    assert rates == sorted(rates, reverse=True) and len(rates) == 5
+    assert [row["benchmark"] for row in found.rows][-1] == "train-caffe2-0"
+    assert "failed" in exploration.render_exploration(found, "terminal").splitlines()[-1]
+    times = exploration.explored(suite, "step_time").rows[:5]
+    assert [row["step_time"] for row in times] == sorted(row["step_time"] for row in times)
+    assert exploration.render_exploration(found, "csv").startswith(
+        "benchmark,devices,exp.framework"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--query", "exp.framwork == 'a'"), "did you mean exp.framework?"),
+        (("--query", "devices >"), "ends too early"),
+        (("--query", "devices > 7"), "holds for none of 6 benchmarks"),
+        (("--query", "__import__('os')"), "no function"),
+        (("--target", "thruput"), "did you mean throughput?"),
+        (("--scaling", "weak", "--over", "nodes"), "no benchmark or run has it"),
+        (("--scaling", "weak", "--target", "peak_memory"), "no benchmark or run has it"),
+        (("--scaling", "weak", "--target", "weight"), "scaling is of a rate or a time"),
+    ],
+)  # fmt: skip
+def test_what_is_asked_for_and_is_not_there(tmp_path, monkeypatch, capsys, words, why):
+    suite = swept(tmp_path, VARIABLES, FRAMEWORKS, GPU_LISTS)
+    monkeypatch.setattr(report, "summarise", lambda *_: suite)
+    monkeypatch.setattr(report, "find_suite_run", lambda *_: "x")
+    assert report.main([*words]) == 2
+    assert why in capsys.readouterr().err
+    report.main(["--query", "devices > 1", "--scaling", "weak"])
+    assert capsys.readouterr().out.count("weak scaling, compared with 2 devices") == 2

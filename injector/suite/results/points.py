@@ -1,0 +1,179 @@
+"""Benchmarks and runs as rows of named values, which ``--query`` chooses from and tables and charts show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import fsum
+from typing import Any, NoReturn
+
+from ...errors import UserError
+from ...metrics import METRICS
+from ..config.expressions import Expression, Reference, compiled
+from ..config.problems import Mistake, meant
+from . import scores
+from .run_record import RunRecord
+from .suite_summary import BenchmarkSummary, SuiteSummary
+
+Row = Mapping[str, Any]
+"""By name, labels and figures; None, or nothing, for what is not known."""
+
+
+class _Names:
+    """A row as what an expression is evaluated in."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+
+    def find(self, reference: Reference) -> Any:
+        return self.row.get(reference.name)
+
+    def call(self, name: str, values: list[Any]) -> NoReturn:
+        raise Mistake(f"{name}() is of suites' files")
+
+
+def chosen(rows: Sequence[Row], text: str, option: str = "--query") -> list[bool]:
+    """Of each of ``rows`` whether ``text`` holds. What a row has no value of does not hold.
+
+    Raises UserError where ``text`` is no expression, or names what no row has.
+    """
+    try:
+        expression = compiled(text)
+        known = {name for row in rows for name in row}
+        for reference in expression.references:
+            if rows and reference.name not in known:
+                raise Mistake(f"there is no {reference.name}{meant(reference.name, sorted(known))}")
+        return [_holds(expression, row) for row in rows]
+    except Mistake as error:
+        raise UserError(f"{option} {text}: {error}") from None
+
+
+def _holds(expression: Expression, row: Row) -> bool:
+    try:
+        return bool(expression.value(_Names(row)))
+    except Mistake:
+        if any(row.get(reference.name) is None for reference in expression.references):
+            return False
+        raise
+
+
+def filtered(suite: SuiteSummary, text: str) -> SuiteSummary:
+    """``suite`` with the benchmarks for which ``text`` holds. Raises UserError where there is none."""
+    rows = [row_of(suite, each) for each in suite.benchmarks]
+    kept = [each for each, yes in zip(suite.benchmarks, chosen(rows, text), strict=True) if yes]
+    if not kept:
+        raise UserError(f"--query {text}: holds for none of {len(rows)} benchmarks")
+    return replace(suite, benchmarks=tuple(kept), left_out=())
+
+
+def row_of(suite: SuiteSummary, benchmark: BenchmarkSummary) -> dict[str, Any]:
+    """One benchmark, with the means over its repeats."""
+    repeats = [figures for _, figures in _repeats(benchmark)]
+    names = dict.fromkeys(name for each in repeats for name in each)
+    means = {name: _mean(each.get(name) for each in repeats) for name in names}
+    return {**_labels(suite, benchmark), **means, "failed": benchmark.failures > 0}
+
+
+def rows_of(suite: SuiteSummary) -> Iterator[dict[str, Any]]:
+    """Every repeat of every benchmark in which no process failed."""
+    for benchmark in suite.benchmarks:
+        labels = _labels(suite, benchmark)
+        for repeat, figures in _repeats(benchmark):
+            yield {**labels, "repeat": repeat, **figures}
+
+
+def row_of_run(record: RunRecord, name: str) -> dict[str, Any]:
+    """A run of no suite."""
+    labels = {"run": name, "benchmark": record.name or name, "devices": len(record.devices)}
+    return {**labels, **_told([record]), **_figures([record])}
+
+
+def _labels(suite: SuiteSummary, benchmark: BenchmarkSummary) -> dict[str, Any]:
+    records = [each.record for each in benchmark.processes if each.record]
+    return {
+        "suite": suite.name,
+        "benchmark": benchmark.name,
+        "entry": benchmark.family or benchmark.name,
+        "group": benchmark.group,
+        "tags": list(benchmark.tags),
+        "devices": benchmark.devices,
+        "weight": benchmark.weight,
+        "score": scores.row_of(benchmark, suite.ddof).score,
+        **_told(records),
+        **benchmark.values,
+    }
+
+
+def _told(records: Sequence[RunRecord]) -> dict[str, Any]:
+    """Host, tags and parameters: those of the first run."""
+    for first in records[:1]:
+        return {
+            "host": first.host,
+            **{f"tag.{key}": text for key, text in first.tags.items()},
+            **{f"param.{key}": text for key, text in first.params.items()},
+        }
+    return {}
+
+
+def _repeats(benchmark: BenchmarkSummary) -> Iterator[tuple[int, dict[str, float]]]:
+    for repeat in sorted({each.repeat for each in benchmark.processes}):
+        mine = [each for each in benchmark.processes if each.repeat == repeat]
+        records = [each.record for each in mine if each.record is not None]
+        if len(records) == len(mine) and not any(each.failed for each in mine):
+            yield repeat, _figures(records)
+
+
+def _figures(records: Sequence[RunRecord]) -> dict[str, float]:
+    """Of processes side by side: rates, energy and power add up; of memory it is the most."""
+    perfs = [scores.perf(each.rates) for each in records]
+    perf = fsum(each.mean for each in perfs if each) if any(perfs) else None
+    timed = [each for each in records if each.step > 0]
+    speeds = [each.items / each.step for each in timed if each.items]
+    power = _sum(each.power for each in records)
+    found: dict[str, float | None] = {
+        "throughput": fsum(speeds) if speeds and len(speeds) == len(records) else None,
+        "step_time": _mean(each.step for each in timed),
+        "step_items": _sum(each.items for each in timed),
+        "perf": perf,
+        "peak_memory": max((each.memory for each in records if each.memory), default=None),
+        "energy": _sum(each.energy for each in records),
+        "device_power": power,
+        "perf_per_watt": perf / power if perf and power else None,
+        "duration": max((each.duration for each in records if each.duration), default=None),
+        "cores": _sum(each.cores for each in records),
+    }
+    for record in records[:1]:
+        for latency in record.latencies[:1]:
+            found["query_latency_mean"] = latency["mean"]
+            for kind in ("batch", "query"):
+                for name, value in (latency[kind] or {}).items():
+                    found[f"{kind}_latency_{name}"] = value
+        found = {**record.values, **found}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fsum(known) if known else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fsum(known) / len(known) if known else None
+
+
+def unit_of(name: str) -> str:
+    """The unit of a figure; empty for a value of the program's own."""
+    return METRICS[name].unit if name in METRICS else ""
+
+
+def is_better_high(name: str) -> bool:
+    """Whether more of a figure is better; of a value of the program's own that is taken to be so."""
+    return unit_of(name) not in ("s", "B", "J", "W")
+
+
+def checked(rows: Sequence[Row], name: str, option: str) -> None:
+    """Raise UserError unless some row has ``name``."""
+    known = sorted({key for row in rows for key, value in row.items() if value is not None})
+    if name not in known:
+        raise UserError(f"{option} {name}: no benchmark or run has it{meant(name, known)}")
