@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.signal import lfilter
 
-from injector.analysis.blocks import edges_of, sums_of
+from injector.analysis.loops import edges_of, sums_of
 from injector.compare.statistics import Process, ratio
 
 STEPS, SPREAD = 300, 0.1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .monitored import Monitored
+from ..store.monitor import Monitored, core_loads
 
 LEVELS = (20, 40, 80, 100)
 FULL = 0.9
@@ -61,10 +61,10 @@ def _timed(seen: Monitored) -> list[tuple[float, list[float]]]:
     found: list[tuple[float, list[float]]] = []
     before: Sequence[Sequence[float]] | None = None
     for sample in seen.hosts:
-        cores = sample.data.get("cores") or []
-        if before and len(cores) == len(before):
-            change = [_busy(old, new) for old, new in zip(before, cores, strict=True)]
-            found.append((sample.time, change))
+        cores = sample.data.get("cores")
+        loads = core_loads(before, cores)
+        if loads is not None:
+            found.append((sample.time, [100 * load for load in loads]))
         before = cores
     return found
 
@@ -77,12 +77,6 @@ def load(seen: Monitored) -> tuple[tuple[float, float], ...]:
 def cores(seen: Monitored) -> int | None:
     """How many there are."""
     return next((len(s.data["cores"]) for s in seen.hosts if s.data.get("cores")), None)
-
-
-def _busy(old: Sequence[float], new: Sequence[float]) -> float:
-    # The kernel's idle time may step back by a tick.
-    busy, idle = max(new[0] - old[0], 0.0), max(new[1] - old[1], 0.0)
-    return 100 * busy / (busy + idle) if busy + idle else 0.0
 
 
 def _moved(seen: Monitored) -> dict[str, float]:

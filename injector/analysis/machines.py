@@ -8,9 +8,10 @@ from itertools import pairwise
 from math import fsum
 from typing import Any
 
+from ..store import monitor
 from ..store.folder import Run
-from . import hosts, monitored
-from .monitored import Monitored, Sample
+from ..store.monitor import Monitored, Sample
+from . import hosts
 from .value_class import value_class
 
 Memory = dict[int, tuple[Sequence[float], Sequence[float]]]
@@ -111,10 +112,10 @@ class HostUsage:
 
 def machines(run: Run) -> list[HostUsage]:
     """Each host that was watched. Raises OSError; NotARunError for records of a later version."""
-    return [_machine(seen, run.info) for seen in monitored.read(run.content)]
+    return [_machine(seen, run.info) for seen in monitor.read(run.content)]
 
 
-def _machine(seen: monitored.Monitored, info: Mapping[str, Any]) -> HostUsage:
+def _machine(seen: Monitored, info: Mapping[str, Any]) -> HostUsage:
     devices = tuple(devices_of(seen))
     found = HostUsage(
         seen.host,
@@ -198,7 +199,9 @@ def devices_of(seen: Monitored) -> list[DeviceUsage]:
 
 def _device(number: str, facts: dict[str, Any], seen: Monitored) -> DeviceUsage:
     states = [
-        Sample(sample.time, sample.data[number]) for sample in seen.devices if number in sample.data
+        sample._replace(data=sample.data[number])
+        for sample in seen.devices
+        if number in sample.data
     ]
     load, power = _values(states, "load"), _values(states, "power")
     pids = {int(pid) for state in states for pid in state.data.get("processes") or ()}

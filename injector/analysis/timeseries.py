@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
-from . import monitored
+from ..store.monitor import Monitored, cpu_load, read
 from .arrays import kept_of
 from .columns import SECOND, sources
 from .loops import grouped, labels
@@ -144,7 +145,7 @@ def series_of(run: Run, found: list[LoopTrace]) -> TimeSeries:
             name = f"{name}, {job}" if job and key == "rate" else name
             made[key].setdefault(name, []).extend(line)
     made["loss"] = {name: thinned(line) for name, line in _losses(run, began).items()}
-    for seen in monitored.read(run.content):
+    for seen in read(run.content):
         _monitored(made, seen, began)
     return {
         key: {name: sorted(line) for name, line in lines.items() if line}
@@ -219,18 +220,13 @@ def thinned(line: Line) -> Line:
     return [line[at] for at in kept_of(np.array([value for _, value in line]), POINTS).tolist()]
 
 
-def _monitored(made: TimeSeries, seen: monitored.Monitored, began: float) -> None:
+def _monitored(made: TimeSeries, seen: Monitored, began: float) -> None:
     """The samples of one host and its devices."""
     cpu: Line = []
-    before: list[list[float]] | None = None
-    for sample in seen.hosts:
-        cores = sample.data.get("cores") or []
-        if before and len(before) == len(cores):
-            busy = sum(new[0] - old[0] for old, new in zip(before, cores, strict=True))
-            idle = sum(new[1] - old[1] for old, new in zip(before, cores, strict=True))
-            if busy + idle > 0:
-                cpu.append((sample.time - began, max(busy, 0.0) / (busy + idle)))
-        before = cores
+    for before, sample in pairwise(seen.hosts):
+        load = cpu_load(before.data.get("cores"), sample.data.get("cores"))
+        if load is not None:
+            cpu.append((sample.time - began, load))
     rss = [
         (sample.time - began, float(sum(each.get("rss") or 0 for each in processes)))
         for sample in seen.trees

@@ -101,23 +101,24 @@ def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
 def _outside(thread: Thread, main: bool) -> Outside:
     """Spans in no step and no evaluation, without the steps and evaluations that lie in them."""
     track, steps, passes = thread.track, thread.steps, thread.passes
-    inner = ExcludedIntervals(np.concatenate((steps.start, passes.start)),
-                  np.concatenate((steps.end, passes.end)))  # fmt: skip
-    length = track.end - track.start - inner.within(track.start, track.end)
     outside = ~track.flags(lambda site: site.region in STRUCTURE - {"epoch"})
     outside[thread.pieces.row] = False
-    outside &= ~thread.passes.excluded().hold(track.start)
+    rows = np.flatnonzero(outside)  # few: nearly all spans are parts of steps
+    rows = rows[~passes.excluded().hold(track.start[rows])]
     # What a step's own span of the same name and line holds is no part of the step, and not outside.
-    step = owners(thread.steps.start, thread.steps.end, track.start)
-    if len(thread.steps):
-        outside &= (step < 0) | (track.end > thread.steps.end[step])
-    rows = np.flatnonzero(outside)
+    step = owners(steps.start, steps.end, track.start[rows])
+    if len(steps):
+        rows = rows[(step < 0) | (track.end[rows] > steps.end[step])]
+    start, end = track.start[rows], track.end[rows]
+    inner = ExcludedIntervals(
+        np.concatenate((steps.start, passes.start)), np.concatenate((steps.end, passes.end))
+    )
+    length, sites = end - start - inner.within(start, end), track.site[rows]
     found: dict[tuple[str, SourceLine | None, str | None], list[Floats]] = {}
-    for site in np.unique(track.site[rows]).tolist():
+    for site in np.unique(sites).tolist():
         one = track.sites[site]
-        mine = rows[track.site[rows] == site]
         key = (one.region, one.place, one.what or (None if main else "in another thread"))
-        found.setdefault(key, []).append(length[mine] / SECOND)
+        found.setdefault(key, []).append(length[sites == site] / SECOND)
     return {key: np.concatenate(parts).astype(np.float32) for key, parts in found.items()}
 
 

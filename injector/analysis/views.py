@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..store import monitor
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from ..store.place import default_runs
 from ..store.spans import unpack
-from . import monitored
 from .arrays import owners
 from .columns import SECOND, CallSite, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .loops import grouped
@@ -132,7 +132,7 @@ _DEVICE = (
 def _devices(run: Run) -> Columns:
     """The samples of each device; fractions, bytes, °C, watts, joules."""
     rows = _Rows("host", "device", "name", "time", *_DEVICE, "throttle", "processes")
-    for seen in monitored.read(run.content):
+    for seen in monitor.read(run.content):
         for sample in seen.devices:
             for device, state in sample.data.items():
                 name = seen.described.get(device, {}).get("name")
@@ -151,12 +151,13 @@ def _host(run: Run) -> Columns:
     moved = ("disk_read", "disk_written", "net_sent", "net_received")
     tree = ("processes", "tree_cpu", "tree_rss")
     rows = _Rows("host", "time", *names, *moved, *tree)
-    for seen in monitored.read(run.content):
+    for seen in monitor.read(run.content):
         trees = iter(seen.trees)
-        before: list[list[float]] | None = None
+        before = None
         for sample in seen.hosts:
-            cores = sample.data.get("cores") or []
-            busy = _busy(before, cores)
+            cores = sample.data.get("cores")
+            loads = monitor.core_loads(before, cores)
+            busy = [sum(loads) / len(loads), max(loads), min(loads)] if loads else [None] * 3
             before = cores
             below = next(trees, None)
             rows.add(
@@ -167,16 +168,6 @@ def _host(run: Run) -> Columns:
                 *_of_tree(below.data.get("processes") or [] if below else None),
             )
     return rows.columns
-
-
-def _busy(before: list[list[float]] | None, cores: list[list[float]]) -> list[float | None]:
-    if before is None or len(before) != len(cores) or not cores:
-        return [None, None, None]
-    shares = []
-    for (busy0, idle0), (busy1, idle1) in zip(before, cores, strict=True):
-        busy, idle = max(busy1 - busy0, 0.0), max(idle1 - idle0, 0.0)
-        shares.append(busy / (busy + idle) if busy + idle else 0.0)
-    return [sum(shares) / len(shares), max(shares), min(shares)]
 
 
 def _of_host(data: dict[str, Any]) -> list[float | None]:

@@ -6,17 +6,20 @@ import heapq
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..schema import SCHEMA
-from ..store.event import MONITOR, SENT, line_of
-from ..store.logs import files
+from ..store.event import SENT, line_of
+from ..store.folder import Run, open_run, read_events
+from ..store.logs import Damage, files
+from ..store.monitor import monitor_logs
 from ..store.place import clean_name, replace_file
 from ..store.run_json import write_info
-from ..store.seal import seal
-from . import sampled, surroundings
+from ..store.seal import flaws, names, salvage, seal
+from . import surroundings
 from .endings import Endings, Gone, seen
-from .merge import Merged, Record
+from .merge import Merged, Record, StreamEvent, monitor_events, sent
 from .tally import Tally, warnings
 
 
@@ -204,8 +207,8 @@ def _stream(
     yield _event("start", {"command": command, "time": info["started"]})
     several = len(merged.logs) > 1
     folder = merged.folder
-    streams = [_told(merged, tally, several), *map(sampled.events, files(folder, MONITOR))]
-    streams += map(sampled.sent, files(folder, SENT))
+    streams = [_recorded(merged, tally, several), *map(monitor_events, monitor_logs(folder))]
+    streams += map(sent, files(folder, SENT))
     last = info["ended"]
     for timed in heapq.merge(*streams, key=lambda timed: timed.time):
         last = max(last, timed.time)
@@ -218,14 +221,14 @@ def _stream(
     yield _event("end", end)
 
 
-def _told(merged: Merged, tally: Tally, several: bool) -> Iterator[sampled.Timed]:
+def _recorded(merged: Merged, tally: Tally, several: bool) -> Iterator[StreamEvent]:
     """What the program's processes recorded and the stream has a use for."""
     latest = float("-inf")
     for record in merged.records():
         if not tally.take(record):
             event = "data" if record.event == "value" else record.event
             latest = max(latest, record.time)  # threads may overtake each other
-            yield sampled.Timed(latest, event, _public(record, several))
+            yield StreamEvent(latest, event, _public(record, several))
 
 
 def _event(event: str, data: Any, pipe: str | None = None) -> dict[str, Any]:
@@ -242,3 +245,65 @@ def _public(record: Record, several: bool) -> Any:
         return data
     origin = {"process": record.process} if several else {}
     return {**data, "time": data.get("time", record.time), **origin}
+
+
+# --- runs as their readers want them: collected, without what is no longer what was recorded --------
+
+
+def is_foreign(run: Run) -> bool:
+    """Whether somebody else wrote it, who leaves no raw files; or nothing else is left of one of ours."""
+    if run.info or not run.data_files:
+        return False
+    return all(name.endswith(".data") for name in names(run.path))
+
+
+@contextmanager
+def collected(run: Run, check: bool = True) -> Iterator[Run]:
+    """``run`` as it can be read: what its seal does not vouch for is left out, and named.
+
+    A run that nobody has collected is as if somebody had. Its folder stays as it is. Without ``check``
+    its seal, which has just been made, is taken at its word. Raises OSError, NotARunError.
+    """
+    if is_foreign(run):
+        yield run._replace(damage=_foreign(run))
+        return
+    if run.info and "files" not in run.info:
+        yield run  # of an older injector
+        return
+    found = flaws(run.path, run.info["files"]) if run.info and check else []
+    if run.info and run.data_files and not found:
+        yield run
+        return
+    from tempfile import TemporaryDirectory  # 3 ms, as the next, which nearly no run needs
+
+    from ..store.unsealed import salvage_unsealed
+
+    with TemporaryDirectory() as copy:
+        if run.info:
+            salvage(run.path, run.info["files"], found, copy)
+            said = [flaw.sentence for flaw in found]
+            if not any(name.endswith(".data") for name in os.listdir(copy)):
+                retell(copy, run.info)
+        else:
+            said = salvage_unsealed(run.path, copy)
+            repair(copy, copy, os.path.basename(os.path.abspath(run.path)))
+        made = open_run(copy)
+        info = run.info or made.info
+        yield made._replace(path=run.path, info=info, copy=copy, damage=tuple(said))
+
+
+def _foreign(run: Run) -> tuple[str, ...]:
+    """What is wrong with files that only their own lines can vouch for."""
+    damage, ended = Damage(), set()
+    ours = os.path.isdir(os.path.join(run.path, "raw"))
+    for bench, event, data in read_events(run, damage):
+        if event == "end":
+            ended.add(bench)
+        ours = ours or (event == "config" and isinstance(data, dict) and "injector" in data)
+    benches = [os.path.basename(path)[: -len(".data")] for path in run.data_files]
+    said = [f"{bench}.data has no end" for bench in benches if bench not in ended]
+    if damage.torn:
+        said.append(f"{damage.torn} lines of .data files are no records and are left out")
+    if ours:
+        said.append("there is no run.json, and nothing in raw/: only events are left")
+    return tuple(said)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..store.event import MONITOR
-from ..store.logs import UNKNOWN, Clock, Log, files
+from ..store import monitor
+from ..store.logs import UNKNOWN, Clock
 
 ERROR = 300
 """Characters kept of what ended a process."""
@@ -47,21 +47,10 @@ def error_of(data: Mapping[str, Any]) -> str:
 
 def seen(folder: str) -> Iterator[Gone]:
     """What the monitors of the run in ``folder`` saw end. Raises OSError."""
-    for path in files(folder, MONITOR):
-        log = Log(path)
-        for record in log.records():
-            data = record.get("data")
-            if (
-                record["event"] == "exit"
-                and isinstance(data, dict)
-                and isinstance(data.get("pid"), int)
-            ):
-                t, code = _integer(record.get("t")), _integer(data.get("code"))
-                yield Gone(str(log.host), data["pid"], t, code)
-
-
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+    for log in monitor.monitor_logs(folder):
+        for sample in monitor.samples(log):
+            if sample.event == "exit":
+                yield Gone(str(log.host), sample.data["pid"], sample.t, sample.data["code"])
 
 
 class Endings:

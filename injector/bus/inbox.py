@@ -133,7 +133,7 @@ def tell(address: str | None, stop: int) -> bool:
     return True
 
 
-class Environment(dict):  # type: ignore[type-arg]
+class DataFdEnvironment(dict):  # type: ignore[type-arg]
     """What ``os.environ`` is made of, with a descriptor for whoever looks :data:`VARIABLE` up."""
 
     address: str | None = None
@@ -160,7 +160,7 @@ def offer(address: str) -> None:
     number = os.environ.get(VARIABLE)
     if number is None:
         views: Any = (os.environ, os.environb)
-        known = Environment(views[0]._data)
+        known = DataFdEnvironment(views[0]._data)
         known.address = address
         for each in views:
             each._data = known

@@ -1,4 +1,4 @@
-"""The raw files of a run's processes as one stream in the order of time."""
+"""The raw files of a run as one stream in the order of time; the monitor's samples in milabench's form."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..store import series, spans
+from ..store import monitor, series, spans
 from ..store.logs import Log, logs_of
 from .steps import Steps
+
+MIB = 1 << 20
 
 
 class Record(NamedTuple):
@@ -85,3 +87,79 @@ def _rising(records: Iterator[Record]) -> Iterator[tuple[float, int, int, Record
 
 def _moment(entry: tuple[float, int, int, Record]) -> tuple[float, int]:
     return entry[:2]
+
+
+# --- what stands beside the processes' logs ---------------------------------------------------------
+
+
+class StreamEvent(NamedTuple):
+    """One event of the run's stream."""
+
+    time: float
+    """Unix seconds."""
+    event: str
+    data: Any
+
+
+def sent(path: str) -> Iterator[StreamEvent]:
+    """What the program itself has sent (see :mod:`.inbox`), by when it came. Raises OSError."""
+    log = Log(path)
+    for record in log.records():
+        time, data = log.clock.at(record.get("t")), record.get("data")
+        yield StreamEvent(
+            time, record["event"], {"time": time, **data} if isinstance(data, dict) else data
+        )
+
+
+def monitor_events(log: Log) -> Iterator[StreamEvent]:
+    """The samples of one monitor in the order of time, as milabench's readers know them. Raises OSError."""
+    cores = None
+    for event, time, data, _ in monitor.samples(log):
+        if event == monitor.DEVICES:
+            yield _at(time, gpudata={key: _device(state) for key, state in data.items()})
+        elif event == monitor.HOST:
+            yield from _host(time, cores, data)
+            cores = data.get("cores")
+        elif event == monitor.TREE:
+            yield _at(time, process=_tree(data.get("processes") or []))
+
+
+def _at(time: float, **data: Any) -> StreamEvent:
+    return StreamEvent(time, "data", {"task": "main", "time": time, **data})
+
+
+def _device(state: dict[str, Any]) -> dict[str, Any]:
+    """Memory in MiB, load 0…1, °C, W: milabench's units."""
+    found: dict[str, Any] = {
+        "memory": [state.get("memory_used", 0) / MIB, state.get("memory_total", 0) / MIB],
+    }
+    for ours in ("load", "temperature", "power"):
+        if ours in state:
+            found[ours] = state[ours]
+    return found
+
+
+def _host(time: float, before: Any, data: dict[str, Any]) -> Iterator[StreamEvent]:
+    memory, load = data.get("memory") or {}, monitor.cpu_load(before, data.get("cores"))
+    if load is not None:
+        used = [memory.get("used", 0), memory.get("total", 0)]
+        yield _at(time, cpudata={"memory": used, "load": 100 * load})
+    if "nets" in data:
+        sent, received = _sums(data["nets"])
+        yield _at(time, netdata={"bytes_sent": sent, "bytes_recv": received})
+    if "disks" in data:
+        read, written = _sums(data["disks"])
+        yield _at(time, iodata={"read_bytes": read, "write_bytes": written})
+
+
+def _sums(counters: dict[str, list[int]]) -> tuple[int, int]:
+    return sum(pair[0] for pair in counters.values()), sum(pair[1] for pair in counters.values())
+
+
+def _tree(processes: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "pids": [each.get("pid") for each in processes],
+        "cpu": sum(each.get("cpu", 0.0) for each in processes),
+        "memory": sum(each.get("rss", 0) for each in processes),
+        "threads": sum(each.get("threads", 0) for each in processes),
+    }

@@ -89,7 +89,7 @@ class Task:
         self._size *= 2
 
 
-class Step(NamedTuple):
+class StepEvent(NamedTuple):
     """What an event says, and when, in nanoseconds of the monotonic clock."""
 
     end: int
@@ -113,10 +113,10 @@ class Steps:
         for row in self._read(path, wanted):
             self._take(*row)
 
-    def events(self) -> list[Step]:
+    def events(self) -> list[StepEvent]:
         """The events in the order of their times."""
         found = [
-            Step(group.end, group.data(task))
+            StepEvent(group.end, group.data(task))
             for task, steps in self._tasks.items()
             for group in steps.groups
         ]

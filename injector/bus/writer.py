@@ -14,7 +14,7 @@ from time import monotonic_ns
 
 from ..store.event import LOG, lost_line, process_line, value_line
 from ..store.event import line as make_line
-from ..store.window import Window, allocate
+from ..store.mapped import Window, allocate
 
 TYPE_CHECKING = False  # typing itself is not imported: every process of every program pays for it
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..analysis.runs import missing_of, said_first
-from ..bus.opening import collected, is_foreign
+from ..bus.collector import collected, is_foreign
 from ..errors import UserError
 from ..store.folder import LAST, Run, find, is_run, newest_of, resolve, runs_folder
 from ..store.run_json import NotARunError

@@ -270,11 +270,10 @@ class _Run:
         """Of a script that nothing was recorded of: what a voirfile would have to name."""
         if self.voirfiles or self.command.kind != "script":
             return []
-        try:
-            if any(name.endswith(".spans") for name in os.listdir(os.path.join(folder, "raw"))):
-                return []
-        except FileNotFoundError:  # no process recorded anything
-            pass
+        from injector.analysis.summary import has_spans
+
+        if has_spans(folder):
+            return []
         from injector.rewrite.training_loop import how_to_measure
 
         return how_to_measure(self.command.target)
@@ -300,7 +299,7 @@ class _Run:
             if not os.path.exists(os.path.join(folder, "run.json")):  # the report knows of nothing
                 self.say(*(warning["text"] for warning in info["warnings"]))
             from injector.analysis.summary import summarise
-            from injector.bus.opening import collected
+            from injector.bus.collector import collected
             from injector.store.folder import open_run
 
             with collected(open_run(folder), check=False) as run:

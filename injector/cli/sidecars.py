@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from injector.bus.work_tree import WorkTree
+    from injector.bus.surroundings import WorkTree
     from injector.launch.command import Command
     from injector.monitor.sampler import Sampler
-    from injector.monitor.start import Beside as Monitor
+    from injector.monitor.start import MonitorProcess
     from injector.report.watching import InBackground
 
 
@@ -24,7 +24,7 @@ class Sidecars:
         self._command = command
         self._folder = folder
         self._problems = problems
-        self._monitor: Monitor | None = None
+        self._monitor: MonitorProcess | None = None
         self._live: InBackground | None = None
         self._work_tree: WorkTree | None = None
         self.apart: set[int] = set()
@@ -59,7 +59,7 @@ class Sidecars:
             self._problems.append(f"not watched: {type(error).__name__}: {error}")
 
     def _start_git(self, folder: str) -> None:
-        from injector.bus.work_tree import WorkTree
+        from injector.bus.surroundings import WorkTree
 
         command = self._command
         script = os.path.realpath(command.target) if command.kind == "script" else ""
@@ -68,9 +68,9 @@ class Sidecars:
             self.apart.add(self._work_tree.pid)
 
     def _start_monitor(self, folder: str, pid: int) -> None:
-        from injector.monitor.start import Beside
+        from injector.monitor.start import MonitorProcess
 
-        self._monitor = Beside(folder, pid, self._command.limits.get("--interval", 1.0))
+        self._monitor = MonitorProcess(folder, pid, self._command.limits.get("--interval", 1.0))
         self.apart.add(self._monitor.pid)
 
     def _shown(self) -> bool:

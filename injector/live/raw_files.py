@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..store import logs, spans
-from ..store.event import LOG, MONITOR
+from ..store import logs, monitor, spans
+from ..store.event import LOG
 from ..store.mapped import HEADER
 
 AT_ONCE = 1 << 22
@@ -22,14 +22,20 @@ class NewSpans(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A new record of a process or of a monitor."""
+    """A new record of a process."""
 
     process: str
     event: str
     data: Any
     t: int
     """Nanoseconds of the monotonic clock of its host."""
-    monitor: bool
+
+
+class NewSample(NamedTuple):
+    """A new record of the monitor whose file has that name."""
+
+    monitor: str
+    sample: monitor.Sample
 
 
 class Follower:
@@ -42,15 +48,32 @@ class Follower:
         self._raw = os.path.join(folder, "raw")
         self._files: dict[str, _File] = {}
 
-    def poll(self) -> Iterator[NewRecord | NewSpans]:
+    def poll(self) -> Iterator[NewRecord | NewSample | NewSpans]:
         """What was written since the last time."""
         grown = {name: self._grown(name) for name in self._names() if name.endswith(spans.SUFFIX)}
         for name in self._names():
-            if name.endswith((LOG, MONITOR)):
-                yield from _records(name, self._file(name, 0).lines())
+            if name.endswith(LOG):
+                yield from self._records(name)
+            elif name.endswith(monitor.SUFFIX):
+                yield from self._samples(name)
         for name, rows in grown.items():
             if rows:
                 yield NewSpans(_process(name), rows)
+
+    def _records(self, name: str) -> Iterator[NewRecord]:
+        for line in self._file(name, 0).lines():
+            record = logs.parse(line)  # a truncated one is counted by the collector
+            if record is not None:
+                t = record.get("t")
+                moment = t if type(t) is int else 0
+                yield NewRecord(_process(name), record["event"], record.get("data"), moment)
+
+    def _samples(self, name: str) -> Iterator[NewSample]:
+        for line in self._file(name, 0).lines():
+            record = logs.parse(line)
+            sample = None if record is None else monitor.sample_of(record)
+            if sample is not None:
+                yield NewSample(_process(name), sample)
 
     def _grown(self, name: str) -> list[spans.Row]:
         # Before the logs are read: a site that these rows name is in the log by then.
@@ -71,16 +94,6 @@ class Follower:
 
 def _process(name: str) -> str:
     return name.rpartition(".")[0]
-
-
-def _records(name: str, lines: list[bytes]) -> Iterator[NewRecord]:
-    monitor = name.endswith(MONITOR)
-    for line in lines:
-        record = logs.parse(line)  # a truncated one is counted by the collector
-        if record is not None:
-            t = record.get("t")
-            moment = t if type(t) is int else 0
-            yield NewRecord(_process(name), record["event"], record.get("data"), moment, monitor)
 
 
 class _File:

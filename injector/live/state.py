@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..store import series
+from ..store import monitor, series
 from .parts import WINDOW
 from .position import LoopPosition
 from .process import LiveProcess
-from .raw_files import Follower, NewRecord, NewSpans
+from .raw_files import Follower, NewRecord, NewSample, NewSpans
 from .rows import BUSY, ProcessState, speeds, states_of, task_rows
 from .snapshot import EPOCH, TRAINING, DeviceRow, HostRow, RankRow, Snapshot
 
@@ -60,8 +60,9 @@ class State:
             if isinstance(found, NewSpans):
                 some = True
                 self._process(found.process).spans(found.rows)
-            elif found.monitor:
-                self._monitors.setdefault(found.process, MonitorState(found.process)).take(found)
+            elif isinstance(found, NewSample):
+                name = found.monitor
+                self._monitors.setdefault(name, MonitorState(name)).take(found.sample)
             else:
                 self._take(found)
         for process in self._processes.values():
@@ -136,7 +137,7 @@ class State:
             values=dict(states[0].process.losses) if states else {},
             ranks=tuple(rows),
             devices=tuple(d for m in self._monitors.values() for d in m.devices(rows)),
-            hosts=tuple(monitor.hosts() for monitor in self._monitors.values()),
+            hosts=tuple(each.hosts() for each in self._monitors.values()),
             tasks=tasks,
         )
 
@@ -258,33 +259,29 @@ class MonitorState:
         self._recent: deque[tuple[int, dict[str, Any]]] = deque()
         """The states of the devices in the window."""
 
-    def take(self, record: NewRecord) -> None:
+    def take(self, sample: monitor.Sample) -> None:
         """Take one of its records."""
-        data = record.data
-        if not isinstance(data, dict):
-            return
-        if record.event == "process":
+        data, moment = sample.data, sample.t or 0
+        if sample.event == "process":
             self.host = str(data.get("host") or self.host)
-        elif record.event == "exit":
-            code = data.get("code")
-            self.exits.append(
-                (data.get("pid", 0), record.t, code if isinstance(code, int) else None)
-            )
-        elif record.event == "host":
-            self._before = self._latest.get("host")
-        elif record.event == "devices":
-            self._recent.append((record.t, data))
-            while self._recent[0][0] < record.t - WINDOW * 1e9:
+        elif sample.event == "exit":
+            self.exits.append((data["pid"], moment, data["code"]))
+        elif sample.event == monitor.HOST:
+            self._before = self._latest.get(monitor.HOST)
+        elif sample.event == monitor.DEVICES:
+            self._recent.append((moment, data))
+            while self._recent[0][0] < moment - WINDOW * 1e9:
                 self._recent.popleft()
-        self._latest[record.event] = data
+        self._latest[sample.event] = data
 
     def hosts(self) -> HostRow:
         """The host."""
-        host = self._latest.get("host")
-        memory = ((host or {}).get("memory") or {}).get("fraction")
+        host = self._latest.get(monitor.HOST) or {}
+        memory = (host.get("memory") or {}).get("fraction")
         processes = self._latest.get("tree", {}).get("processes") or []
         rss = sum(float(each.get("rss") or 0) for each in processes)
-        return HostRow(self.host, _busy_part(self._before, host), memory, rss or None)
+        cpu = monitor.cpu_load((self._before or {}).get("cores"), host.get("cores"))
+        return HostRow(self.host, cpu, memory, rss or None)
 
     def devices(self, ranks: Iterable[RankRow]) -> list[DeviceRow]:
         """Its devices, each with the ranks of this host that work on it."""
@@ -329,11 +326,3 @@ def _uses(row: RankRow, number: str, state: dict[str, Any]) -> bool:
     if isinstance(users, dict) and str(row.pid) in users:
         return True
     return (row.device or "").partition(":")[2] == number
-
-
-def _busy_part(before: Any, after: Any) -> float | None:
-    if not before or not after:
-        return None
-    busy = sum(b[0] - a[0] for a, b in zip(before["cores"], after["cores"], strict=False))
-    idle = sum(b[1] - a[1] for a, b in zip(before["cores"], after["cores"], strict=False))
-    return busy / (busy + idle) if busy + idle > 0 else None

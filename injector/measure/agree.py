@@ -10,7 +10,7 @@ import os
 import time
 from struct import Struct
 
-from ..store.window import Window, allocate
+from ..store.mapped import Window, allocate
 
 SIZE = 4096
 PATIENCE = 3

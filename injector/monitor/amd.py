@@ -7,7 +7,7 @@ from typing import Any
 
 import amdsmi
 
-from .device import AbsentError
+from .devices import AbsentError
 
 
 def devices(environ: Mapping[str, str]) -> list[AmdDevice]:
@@ -34,7 +34,7 @@ class AmdDevice:
         self.driver = self._driver()
 
     def read(self) -> dict[str, Callable[[], Any]]:
-        """See :class:`.device.Device`."""
+        """See :class:`.devices.DeviceReader`."""
         return {
             "load": lambda: self._activity("gfx_activity") / 100,
             "memory_load": lambda: self._activity("umc_activity") / 100,

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..bus.writer import Writer
-from ..store.event import MONITOR
-from . import container, host
+from ..store.monitor import SUFFIX, MonitorRecords
+from . import host
 from .devices import Devices
-from .exits import Exits
-from .tree import Tree
+from .processes import Exits, Tree
 
 SLOW = 1.0
 """Seconds between samples of what costs more, or changes less, than a fast interval is worth."""
@@ -22,7 +21,7 @@ COSTLY = 5.0
 """Seconds between readings of unique memory: the kernel walks the page tables of the process."""
 
 
-class Clock:
+class Schedule:
     """Says when something is due: at most once every ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
@@ -45,14 +44,15 @@ class Monitor:
     """
 
     def __init__(self, folder: str, pid: int, interval: float) -> None:
-        self._writer = Writer(folder, {"role": "monitor", "interval": interval}, suffix=MONITOR)
+        self._writer = Writer(folder, {"role": "monitor", "interval": interval}, suffix=SUFFIX)
+        self._records = MonitorRecords(self._writer)
         self._interval = interval
         self._tree = Tree(pid)
         self._devices: Devices | None = None
-        self._exits = Exits(folder, {pid, os.getppid()}, self._ended)
+        self._exits = Exits(folder, {pid, os.getppid()}, self._records.exit)
         self._stop = threading.Event()
-        self._slow = Clock(max(SLOW, interval))
-        self._costly = Clock(max(COSTLY, interval))
+        self._slow = Schedule(max(SLOW, interval))
+        self._costly = Schedule(max(COSTLY, interval))
         self._said: set[str] = set()
 
     def run(self) -> None:
@@ -61,7 +61,7 @@ class Monitor:
         signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
         self._attempt("ends of processes", self._exits.start)
         self._attempt("devices", self._find_devices)
-        pace = Clock(self._interval)
+        pace = Schedule(self._interval)
         while not self._stop.is_set() and self._tree.alive():
             now = time.monotonic()
             if pace.due(now):
@@ -69,7 +69,7 @@ class Monitor:
             self._stop.wait(max(0.0, self._interval - (time.monotonic() - now)))
         self._attempt("ends of processes", self._exits.stop)
         self.sample(time.monotonic())
-        self._writer.emit("end", {})
+        self._records.end()
         self._writer.close()
 
     def sample(self, now: float) -> None:
@@ -80,31 +80,28 @@ class Monitor:
         if self._devices is not None:
             self._attempt("devices", self._device_states)
 
-    def _ended(self, pid: int, code: int | None) -> None:
-        self._writer.emit("exit", {"pid": pid, "code": code})
-
     def _find_devices(self) -> None:
         self._devices = Devices.visible()
         for problem in self._devices.problems:
             self._say(problem)
         if self._devices:
-            self._writer.emit("device_list", self._devices.described())
+            self._records.device_list(self._devices.described())
 
     def _host(self, slow: bool) -> None:
         data: dict[str, Any] = host.fast()
         if slow:
             data.update(host.slow())
-            data.update(container.read())
-        self._writer.emit("host", data)
+            data.update(host.limits())
+        self._records.host(data)
 
     def _tree_of(self, costly: bool) -> None:
-        self._writer.emit("tree", {"processes": self._tree.sample(costly)})
+        self._records.tree(self._tree.sample(costly))
 
     def _device_states(self) -> None:
         assert self._devices is not None
         states = self._devices.sample()
         if states:
-            self._writer.emit("devices", states)
+            self._records.devices(states)
         for problem in self._devices.problems:
             self._say(problem)
 
@@ -118,4 +115,4 @@ class Monitor:
         """Record a problem, the first time that it is one."""
         if problem not in self._said:
             self._said.add(problem)
-            self._writer.emit("problem", {"text": problem})
+            self._records.problem(problem)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pynvml
 
-from .device import AbsentError
+from .devices import AbsentError
 
 _NO_LIMIT = 0xFFFFFFFFFFFFFFFF
 
@@ -68,7 +68,7 @@ class NvidiaDevice:
         self.driver = _driver()
 
     def read(self) -> dict[str, Callable[[], Any]]:
-        """See :class:`.device.Device`."""
+        """See :class:`.devices.DeviceReader`."""
         return {
             "load": lambda: pynvml.nvmlDeviceGetUtilizationRates(self._handle).gpu / 100,
             "memory_load": lambda: pynvml.nvmlDeviceGetUtilizationRates(self._handle).memory / 100,

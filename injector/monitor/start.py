@@ -19,7 +19,7 @@ _PROGRAM = (
 )
 
 
-class Beside:
+class MonitorProcess:
     """A monitor that samples the process ``pid`` into ``folder`` every ``interval`` seconds.
 
     Raises OSError when it cannot be started.

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-LOG, MONITOR, SENT = ".log", ".monitor", ".sent"
-"""Files of such lines: what a process records, what a monitor samples, what a program sends itself."""
+LOG, SENT = ".log", ".sent"
+"""Files of such lines: what a process records, and what a program sends itself."""
 REPR_LIMIT = 2_000
 """Characters kept of the ``repr`` of a value that is no JSON."""
 DEPTH_LIMIT = 60

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from ..errors import UserError
-from . import series, spans, stacks
-from .event import LOG, MONITOR, SENT
+from . import monitor, series, spans, stacks
+from .event import LOG, SENT
 from .run_json import read_info, write_info
 
 PIECE = 1024
 """Bytes of the smallest piece that has a checksum of its own."""
 PIECES = 256
 """A file has at most so many: pieces of larger files are larger."""
-LINES = (LOG, MONITOR, SENT)
+LINES = (LOG, monitor.SUFFIX, SENT)
 """Of files of JSON lines."""
 SUFFIXES = (*LINES, spans.SUFFIX, spans.PACKED, series.SUFFIX, stacks.SUFFIX)
 """Of the files in ``raw/`` that readers look at."""

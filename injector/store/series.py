@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .mapped import Log
+    from .mapped import LogWriter
 
 LARGEST = 1 << 23
 """Bytes of the largest chunk."""
@@ -30,7 +30,7 @@ SUFFIX = ".values"
 class SeriesFile:
     """One series of one process. Safe to grow from any thread that holds a lock of its own."""
 
-    def __init__(self, writer: Log, name: str) -> None:
+    def __init__(self, writer: LogWriter, name: str) -> None:
         self.name = name
         title = {"series": name}
         self._file = mapped.Mapped(writer, SUFFIX, "series", title, LARGEST, several=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .mapped import Log
+    from .mapped import LogWriter
 
     Row = tuple[int, int, int, int]
     """Start, end, payload, site."""
@@ -51,7 +51,7 @@ AT_ONCE = 1 << 25
 class SpanFile(Mapped):
     """The file of spans of one process. Safe to grow from any thread that holds a lock of its own."""
 
-    def __init__(self, writer: Log) -> None:
+    def __init__(self, writer: LogWriter) -> None:
         title = {"version": VERSION, "row": ROW}
         super().__init__(writer, SUFFIX, "spans", title, LARGEST, several=False)
 

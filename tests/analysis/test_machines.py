@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injector.analysis import hosts, machines
-from injector.analysis.monitored import Monitored, Sample
+from injector.store.monitor import Monitored, Sample
 
 
 def seen(hosts=(), trees=(), devices=(), described=None):
@@ -14,7 +14,7 @@ def seen(hosts=(), trees=(), devices=(), described=None):
 
 def host(time, busy, idle, **more):
     """A sample of two cores, the second of which does nothing."""
-    return Sample(time, {"cores": [[busy, idle], [0.0, time]], **more})
+    return Sample("host", time, {"cores": [[busy, idle], [0.0, time]], **more})
 
 
 def test_the_metrics_of_lightgbm_benchmark():
@@ -66,7 +66,7 @@ def test_one_sample_tells_no_utilization():
 
 def test_shortage_is_a_fraction_of_the_time():
     def sample(time, stalled):
-        return Sample(time, {"pressure": {"cpu": {"some": stalled}}})
+        return Sample("host", time, {"pressure": {"cpu": {"some": stalled}}})
 
     assert hosts.shortage(seen([sample(0.0, 5.0), sample(10.0, 7.5)])) == {"cpu": 0.25}
     assert hosts.shortage(seen([sample(0.0, 5.0)])) == {}
@@ -79,7 +79,7 @@ def test_other_programs_that_take_what_this_one_could_use():
             [[seconds, 0.0], [second * seconds, (1 - second) * seconds]],
         )
         times = ((100.0, cores[0]), (100.0 + seconds, cores[1]))
-        return seen([Sample(time, {"cores": each}) for time, each in times])
+        return seen([Sample("host", time, {"cores": each}) for time, each in times])
 
     said = hosts.crowding(full(10.0), 0.5, 0.9)
     assert said is not None and "kept 1.5 of 2 cores of h busy, this one 0.5" in said
@@ -93,7 +93,7 @@ def test_other_programs_that_take_what_this_one_could_use():
 
 def test_a_containers_limits():
     def sample(memory):
-        return Sample(0.0, {"cgroup": {"memory": memory, "memory_limit": 100, "cpus": 2.0}})
+        return Sample("host", 0.0, {"cgroup": {"memory": memory, "memory_limit": 100, "cpus": 2.0}})
 
     assert hosts.container(seen([sample(30), sample(60), sample(20)])) == {
         "memory": 60.0,
@@ -103,7 +103,7 @@ def test_a_containers_limits():
 
 
 def tree(time, *entries):
-    return Sample(time, {"processes": list(entries)})
+    return Sample("tree", time, {"processes": list(entries)})
 
 
 def entry(pid, cpu, rss, **more):
@@ -134,7 +134,7 @@ def test_a_process_id_that_came_back_is_another_process():
 
 
 def states(*values):
-    return [Sample(float(time), {"0": state}) for time, state in enumerate(values)]
+    return [Sample("devices", float(time), {"0": state}) for time, state in enumerate(values)]
 
 
 def test_energy_is_the_counters_growth_else_the_integral_of_power():

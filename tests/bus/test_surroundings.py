@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.bus.surroundings import machine, packages
-from injector.bus.work_tree import KEPT, WorkTree, git_commit
+from injector.bus.surroundings import KEPT, WorkTree, git_commit, machine, packages
 from injector.store.place import UNCOMMITTED as DIFF
 from injector.store.place import create_into
 
@@ -88,7 +87,7 @@ def state(tree: Path) -> tuple[dict[str, object], bytes | None]:
 
 @pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 def test_uncommitted_changes(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("injector.bus.work_tree.PATIENCE", 60)
+    monkeypatch.setattr("injector.bus.surroundings.PATIENCE", 60)
     info, diff = state(tree)
     assert (info["dirty"], info["sha256"], diff) == (False, None, None)
     (tree / "a.py").write_text("two\n")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from injector.store.window import Window, allocate
+from injector.store.mapped import Window, allocate
 
 LENGTH = 4096
 

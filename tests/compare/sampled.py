@@ -10,7 +10,7 @@ import numpy as np
 from layouts import EPOCH, Program
 from scipy.signal import lfilter
 
-from injector.analysis.blocks import edges_of, sums_of
+from injector.analysis.loops import edges_of, sums_of
 from injector.analysis.profile import Blocks
 from injector.compare.sides import LoopFigures, RunFigures, Side
 

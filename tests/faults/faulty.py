@@ -10,9 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from injector.analysis import monitored
 from injector.bus import collector
-from injector.store import series, spans
+from injector.store import monitor, series, spans
 from injector.store.logs import Damage, read_records
 
 ROOT = Path(__file__).parents[2]
@@ -132,7 +131,7 @@ def until_sampled(run, count: int):
     due = time.monotonic() + PATIENCE
     while time.monotonic() < due:
         for folder in run.runs.glob("*"):
-            for seen in monitored.read(str(folder)):
+            for seen in monitor.read(str(folder)):
                 if len(seen.hosts) >= count:
                     return seen
         time.sleep(0.02)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from injector.analysis import monitored
+from injector.store import monitor
 
 from .faulty import until_sampled
 
@@ -37,7 +37,7 @@ sys.exit(5)
         run = run.over()
         assert run.exit == 5
         assert run.processes[program].is_whole(1000)
-        [seen] = monitored.read(str(run.folder))
+        [seen] = monitor.read(str(run.folder))
         return run, seen
 
     return go

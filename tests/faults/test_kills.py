@@ -10,8 +10,6 @@ import time
 import pytest
 from supervised import alive, state, until
 
-from injector.analysis import monitored
-
 from .faulty import until_sampled
 
 KILLS = 50
@@ -271,7 +269,7 @@ sys.exit(5)
     run = run.over()
     assert run.exit == 5
     assert run.processes[program].is_whole(1000)
-    [seen] = monitored.read(str(run.folder))
+    [seen] = monitor.read(str(run.folder))
     assert seen.whole
 
 

@@ -8,7 +8,8 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.live.raw_files import Follower, NewRecord, NewSpans
+from injector.live.raw_files import Follower, NewRecord, NewSample, NewSpans
+from injector.store.monitor import Sample
 
 HEADER = b'{"event":"spans"}\n'.ljust(1024, b"\0")
 
@@ -34,10 +35,10 @@ def test_records_come_once_and_whole(tmp_path):
     log = raw(tmp_path) / "h.1.log"
     follower = Follower(str(tmp_path))
     log.write_bytes(record("process", {"pid": 1}) + b'{"event":"half' + bytes(100))
-    assert taken(follower) == [NewRecord("h.1", "process", {"pid": 1}, 0, False)]
+    assert taken(follower) == [NewRecord("h.1", "process", {"pid": 1}, 0)]
     assert taken(follower) == []
     log.write_bytes(record("process", {"pid": 1}) + record("half", 2, 7) + bytes(80))
-    assert taken(follower) == [NewRecord("h.1", "half", 2, 7, False)]
+    assert taken(follower) == [NewRecord("h.1", "half", 2, 7)]
 
 
 def test_torn_records_and_foreign_lines_are_left_out(tmp_path):
@@ -48,7 +49,9 @@ def test_torn_records_and_foreign_lines_are_left_out(tmp_path):
 
 def test_a_monitors_records_are_told_apart(tmp_path):
     (raw(tmp_path) / "h.2.monitor").write_bytes(record("host", {"cores": []}))
-    assert taken(Follower(str(tmp_path))) == [NewRecord("h.2", "host", {"cores": []}, 0, True)]
+    assert taken(Follower(str(tmp_path))) == [
+        NewSample("h.2", Sample("host", 0.0, {"cores": []}, 0))
+    ]
 
 
 def row(*numbers):

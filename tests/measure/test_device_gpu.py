@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from injector.analysis import monitored
 from injector.analysis.query import Words
 from injector.analysis.recorded import recorded
 from injector.analysis.views import regions
+from injector.store import monitor
 from injector.store.folder import open_run
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
@@ -207,7 +207,7 @@ print(json.dumps([torch.cuda.get_device_name(), torch.cuda.max_memory_reserved()
     name, reserved, total = ran.printed
     samples = [
         (seen.described.get(device, {}).get("name"), state)
-        for seen in monitored.read(ran.folder)
+        for seen in monitor.read(ran.folder)
         for sample in seen.devices
         for device, state in sample.data.items()
     ]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from injector.bus import endings
-from injector.monitor import exits
-from injector.monitor.exits import Exits
-from injector.monitor.start import Beside
+from injector.monitor import processes as exits
+from injector.monitor.processes import Exits
+from injector.monitor.start import MonitorProcess
 
 HOST = os.uname().nodename.replace("/", "_")
 PARENT = """
@@ -167,7 +167,7 @@ def test_the_monitor_records_it(family, tmp_path):
     (tmp_path / "raw").mkdir()
     one = family("exit 5")
     (tmp_path / "raw" / f"{HOST}.{one.child}.log").touch()
-    monitor = Beside(str(tmp_path), one.parent.pid, 0.02)
+    monitor = MonitorProcess(str(tmp_path), one.parent.pid, 0.02)
     until(lambda: _samples(tmp_path))
     one.say("let go")
     [gone] = until(lambda: list(endings.seen(str(tmp_path))))

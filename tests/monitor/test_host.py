@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from injector.monitor import container, host
+from injector.monitor import host
 
 
 def test_every_core_has_busy_and_idle_seconds():
@@ -42,7 +42,7 @@ def test_pressure_is_in_seconds(tmp_path):
         cpu="some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\n",
         memory="some avg10=0.00 total=1\nfull avg10=0.00 total=1000000\n",
     )
-    found = container.read(folder, str(tmp_path), str(tmp_path / "none"))
+    found = host.limits(folder, str(tmp_path), str(tmp_path / "none"))
     assert found["pressure"] == {"cpu": {"some": 2.5}, "memory": {"some": 1e-06, "full": 1.0}}
 
 
@@ -56,7 +56,7 @@ def test_a_control_group_of_version_2(tmp_path):
         cpu__max="150000 100000\n",
         cpu__stat="usage_usec 4000000\nthrottled_usec 500000\n",
     )
-    found = container.read(str(tmp_path / "none"), str(tmp_path / "cgroup"), str(own))
+    found = host.limits(str(tmp_path / "none"), str(tmp_path / "cgroup"), str(own))
     assert found == {
         "cgroup": {"memory": 1 << 20, "cpus": 1.5, "cpu": 4.0, "throttled": 0.5},
     }
@@ -71,10 +71,10 @@ def test_a_control_group_of_version_1(tmp_path):
         memory__limit_in_bytes="4194304",
     )
     write(tmp_path / "cgroup" / "cpu" / "job", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
-    found = container.read(str(tmp_path / "none"), str(tmp_path / "cgroup"), str(own))
+    found = host.limits(str(tmp_path / "none"), str(tmp_path / "cgroup"), str(own))
     assert found == {"cgroup": {"memory": 2 << 20, "memory_limit": 4 << 20}}
 
 
 def test_a_system_that_tells_nothing(tmp_path):
     nowhere = str(tmp_path / "none")
-    assert container.read(nowhere, nowhere, nowhere) == {}
+    assert host.limits(nowhere, nowhere, nowhere) == {}

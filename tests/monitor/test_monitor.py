@@ -11,8 +11,9 @@ import time
 
 import pytest
 
-from injector.analysis import hosts, machines, monitored
-from injector.monitor.start import Beside
+from injector.analysis import hosts, machines
+from injector.monitor.start import MonitorProcess
+from injector.store import monitor
 
 SLEEPER = "import sys; print(flush=True); sys.stdin.read()"
 
@@ -49,7 +50,7 @@ def program():
 
 
 def seen(folder):
-    [found] = monitored.read(folder) or [None]
+    [found] = monitor.read(folder) or [None]
     return found
 
 
@@ -63,7 +64,7 @@ def sampled(folder, count=3):
 
 def test_it_samples_until_it_is_ended(folder, program):
     process = program()
-    monitor = Beside(folder, process.pid, 0.02)
+    monitor = MonitorProcess(folder, process.pid, 0.02)
     sampled(folder)
     monitor.end()
     found = seen(folder)
@@ -79,7 +80,7 @@ def test_it_samples_until_it_is_ended(folder, program):
 
 def test_it_ends_with_the_program(folder, program):
     process = program()
-    monitor = Beside(folder, process.pid, 0.02)
+    monitor = MonitorProcess(folder, process.pid, 0.02)
     sampled(folder)
     process.communicate()
     wait_for(lambda: seen(folder).whole)
@@ -94,7 +95,7 @@ def test_children_and_their_end_are_seen(folder, program):
         "child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE); "
         "print(flush=True); sys.stdin.readline(); child.communicate(); sys.stdin.read()"
     )
-    monitor = Beside(folder, process.pid, 0.02)
+    monitor = MonitorProcess(folder, process.pid, 0.02)
     wait_for(lambda: (found := seen(folder)) and len(machines.processes_of(found)) == 2)
     process.stdin.write(b"\n")
     process.stdin.flush()
@@ -104,7 +105,7 @@ def test_children_and_their_end_are_seen(folder, program):
 
 def test_memory_that_a_program_takes_is_seen(folder, program):
     process = program("import sys; print(flush=True); kept = b'1' * 200_000_000; sys.stdin.read()")
-    monitor = Beside(folder, process.pid, 0.02)
+    monitor = MonitorProcess(folder, process.pid, 0.02)
     wait_for(
         lambda: (
             (found := seen(folder))
@@ -116,7 +117,7 @@ def test_memory_that_a_program_takes_is_seen(folder, program):
 
 def test_killed_it_leaves_what_it_saw(folder, program):
     process = program()
-    monitor = Beside(folder, process.pid, 0.02)
+    monitor = MonitorProcess(folder, process.pid, 0.02)
     before = len(sampled(folder).trees)
     os.kill(monitor.pid, signal.SIGKILL)
     monitor.end()
@@ -127,7 +128,7 @@ def test_killed_it_leaves_what_it_saw(folder, program):
 
 def test_ctrl_c_is_not_its_business(folder, program):
     process = program()
-    monitor = Beside(folder, process.pid, 0.02)
+    monitor = MonitorProcess(folder, process.pid, 0.02)
     sampled(folder)
     os.kill(monitor.pid, signal.SIGINT)
     count = len(seen(folder).trees)
@@ -139,7 +140,7 @@ def test_ctrl_c_is_not_its_business(folder, program):
 def test_a_program_that_is_gone_already(folder, program):
     process = program()
     process.communicate()
-    monitor = Beside(folder, process.pid, 0.02)
+    monitor = MonitorProcess(folder, process.pid, 0.02)
     wait_for(lambda: (found := seen(folder)) and found.whole)
     monitor.end()
 
@@ -149,7 +150,7 @@ def test_devices_come_from_a_script(folder, program, tmp_path, monkeypatch):
     script = tmp_path / "devices.json"
     script.write_text(json.dumps([{"name": "A", "samples": states}]))
     monkeypatch.setenv("INJECT_SCRIPTED_DEVICES", str(script))
-    monitor = Beside(folder, program().pid, 0.02)
+    monitor = MonitorProcess(folder, program().pid, 0.02)
     sampled(folder)
     monitor.end()
     found = seen(folder)
@@ -165,7 +166,7 @@ def test_a_device_that_fails_is_said(folder, program, tmp_path, monkeypatch):
     script = tmp_path / "devices.json"
     script.write_text(json.dumps([{"samples": [{"load": 0.5}, {"load": {"raise": "fell off"}}]}]))
     monkeypatch.setenv("INJECT_SCRIPTED_DEVICES", str(script))
-    monitor = Beside(folder, program().pid, 0.02)
+    monitor = MonitorProcess(folder, program().pid, 0.02)
     wait_for(lambda: (found := seen(folder)) and found.problems)
     monitor.end()
     assert seen(folder).problems == ["device 0: load could not be read: fell off"]
@@ -173,6 +174,6 @@ def test_a_device_that_fails_is_said(folder, program, tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_written_is_nobodys_trouble(tmp_path, program):
     process = program()
-    monitor = Beside(str(tmp_path / "none" / "\0".replace("\0", "x")), process.pid, 0.02)
+    monitor = MonitorProcess(str(tmp_path / "none" / "\0".replace("\0", "x")), process.pid, 0.02)
     monitor.end()
     assert process.poll() is None

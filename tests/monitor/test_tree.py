@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from injector.monitor import tree
+from injector.monitor import processes as tree
 
 FAMILY = """
 import subprocess, sys, threading

@@ -18,7 +18,7 @@ from time import perf_counter_ns, thread_time_ns
 
 import psutil
 
-from injector.monitor.start import Beside
+from injector.monitor.start import MonitorProcess
 
 
 def work(turns):
@@ -49,7 +49,7 @@ class Stopped:
 
     def __init__(self, folder, interval):
         self.folder = folder
-        self.beside = Beside(folder, os.getpid(), interval)
+        self.beside = MonitorProcess(folder, os.getpid(), interval)
         while self.samples() < 5:
             time.sleep(0.05)
 

@@ -214,9 +214,9 @@ def _accelerators(environ: Mapping[str, str]) -> tuple[list[Device], list[str]]:
 
 
 def _limits() -> Mapping[str, Any]:
-    from ...monitor.container import read
+    from ...monitor.host import limits
 
-    group: Mapping[str, Any] = read().get("cgroup", {})
+    group: Mapping[str, Any] = limits().get("cgroup", {})
     return group
 
 

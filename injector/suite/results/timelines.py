@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ...analysis import monitored
 from ...analysis.timeseries import POINTS, Line, TimeSeries, time_series
+from ...store import monitor
 from ...store.folder import Run
 
 SUMMED = ("rate", "rss")
@@ -22,7 +22,7 @@ def of_run(run: Run) -> TimeSeries:
     Raises OSError.
     """
     found = time_series(run)
-    seen = monitored.read(run.content)
+    seen = monitor.read(run.content)
     if len(seen) != 1:
         return found
     names = {

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from injector.bus import collector, sampled
-from injector.store.event import MONITOR
-from injector.store.logs import files
+from injector.bus import collector
+from injector.bus.merge import monitor_events
+from injector.store.monitor import monitor_logs
 
 
 def write(folder, *records):
@@ -40,8 +40,8 @@ def test_samples_become_data_events(tmp_path):
         ("tree", {"processes": [{"pid": 4, "cpu": 1.5, "rss": 8, "threads": 2}]}, 3 * 10**9),
         ("problem", {"text": "x"}, 3 * 10**9),
     )
-    [path] = files(str(tmp_path), MONITOR)
-    found = [timed.data for timed in sampled.events(path)]
+    [log] = monitor_logs(str(tmp_path))
+    found = [timed.data for timed in monitor_events(log)]
     main = {"task": "main"}
     assert found == [
         {**main, "time": 101.0, "gpudata": {"0": {"memory": [1, 4], "load": 0.5, "power": 7.0}}},

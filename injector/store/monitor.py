@@ -1,0 +1,183 @@
+"""The monitor's samples, ``HOST.PID.monitor``: the layout, the writer, the reader.
+
+A file of JSON lines like a log (:mod:`.logs`); its first record is the event ``process`` with the seconds
+between samples as ``interval``. Of the other events, each with a dictionary as its data:
+
+=============== ====================================================================================
+``host``        ``cores``: seconds that each core was busy and idle since boot; ``memory``, and at most
+                once a second ``load swap filesystem disks nets pressure cgroup``
+``tree``        ``processes``: of each process ``pid ppid name started cpu rss threads``, and as far as
+                the kernel tells ``fds read written uss``
+``devices``     by number, the state of each visible device: ``load``, ``memory_used``, ``power``, …
+``device_list`` by number, ``index uuid name vendor driver`` of each visible device
+``exit``        ``pid`` and ``code`` of a process that has ended: its exit code, minus the signal that it
+                died by, or null
+``problem``     ``text``: what could not be sampled
+``end``         nothing: the monitor ended in order
+=============== ====================================================================================
+
+Units are bytes, seconds, fractions 0…1, watts, joules, hertz, °C. docs/monitor.md says when each is read.
+
+Versions are those of :mod:`..schema`:
+
+1. the first. Later, ``pressure`` and ``cgroup`` were added to ``host``, ``read`` and ``written`` to
+   ``tree``, ``driver`` to ``device_list``, and the event ``exit``; a reader takes what is missing as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from .logs import UNKNOWN, Clock, Log, files
+
+SUFFIX = ".monitor"
+HOST, TREE, DEVICES = "host", "tree", "devices"
+"""Events of samples, which are kept as a series each."""
+
+
+class Sample(NamedTuple):
+    """One record of a monitor."""
+
+    event: str
+    time: float
+    """Unix seconds."""
+    data: dict[str, Any]
+    t: int | None = None
+    """Nanoseconds of the monotonic clock of its host."""
+
+
+# --- the writer -----------------------------------------------------------------------------------
+
+
+class Records(Protocol):
+    """What writes records of any event into the file: :class:`injector.bus.writer.Writer`."""
+
+    def emit(self, event: str, data: object) -> None: ...
+
+
+class MonitorRecords:
+    """Writes what a monitor samples."""
+
+    def __init__(self, records: Records) -> None:
+        self._emit = records.emit
+
+    def host(self, state: Mapping[str, Any]) -> None:
+        """Processors, memory, disks, networks, limits."""
+        self._emit(HOST, state)
+
+    def tree(self, processes: Sequence[Mapping[str, Any]]) -> None:
+        """The program's processes."""
+        self._emit(TREE, {"processes": processes})
+
+    def devices(self, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """The state of each visible device, by its number."""
+        self._emit(DEVICES, states)
+
+    def device_list(self, described: Mapping[str, Mapping[str, Any]]) -> None:
+        """What each visible device is, by its number."""
+        self._emit("device_list", described)
+
+    def exit(self, pid: int, code: int | None) -> None:
+        """A process that records has ended."""
+        self._emit("exit", {"pid": pid, "code": code})
+
+    def problem(self, text: str) -> None:
+        """Something could not be sampled."""
+        self._emit("problem", {"text": text})
+
+    def end(self) -> None:
+        """The monitor ends in order."""
+        self._emit("end", {})
+
+
+# --- the reader -----------------------------------------------------------------------------------
+
+
+def sample_of(record: Mapping[str, Any], clock: Clock = UNKNOWN) -> Sample | None:
+    """What a line of the file says; None where it has no data that a reader can use."""
+    data, t = record.get("data"), record.get("t")
+    if not isinstance(data, dict):
+        return None
+    if record["event"] == "exit":
+        if not isinstance(data.get("pid"), int):
+            return None
+        data = {**data, "code": data["code"] if isinstance(data.get("code"), int) else None}
+    return Sample(record["event"], clock.at(t), data, t if isinstance(t, int) else None)
+
+
+def samples(log: Log) -> Iterator[Sample]:
+    """The records of a monitor in the order of time, without its event ``process``. Raises OSError."""
+    for record in log.records():
+        sample = sample_of(record, log.clock)
+        if sample is not None:
+            yield sample
+
+
+def monitor_logs(folder: str) -> list[Log]:
+    """The files of the monitors of the run in ``folder``. Raises NotARunError for a later version."""
+    return [Log(path) for path in files(folder, SUFFIX)]
+
+
+class Monitored(NamedTuple):
+    """The samples that one monitor took, each kind in the order of time."""
+
+    host: str
+    interval: float
+    """Seconds between samples, as asked for."""
+    hosts: list[Sample]
+    trees: list[Sample]
+    devices: list[Sample]
+    described: dict[str, dict[str, Any]]
+    """The visible devices: number → index, uuid, name, vendor."""
+    problems: list[str]
+    whole: bool
+    """Whether the monitor ended in order."""
+
+
+def read(folder: str) -> list[Monitored]:
+    """What each monitor of the run in ``folder`` recorded. A run without one has an empty list."""
+    return [_monitored(log) for log in monitor_logs(folder)]
+
+
+def _monitored(log: Log) -> Monitored:
+    kept: dict[str, list[Sample]] = {HOST: [], TREE: [], DEVICES: []}
+    described: dict[str, dict[str, Any]] = {}
+    problems: list[str] = []
+    whole = False
+    for sample in samples(log):
+        if sample.event in kept:
+            kept[sample.event].append(sample)
+        elif sample.event == "device_list":
+            described = sample.data
+        elif sample.event == "problem":
+            problems.append(str(sample.data.get("text")))
+        whole = whole or sample.event == "end"
+    interval = float(log.process.get("interval") or 0.0)
+    host = str(log.host or "")
+    series = kept[HOST], kept[TREE], kept[DEVICES]
+    return Monitored(host, interval, *series, described, problems, whole)
+
+
+def core_loads(before: Any, after: Any) -> list[float] | None:
+    """The fraction of its time, 0…1, that each core was busy between two ``cores`` of ``host``.
+
+    None where there are not two of the same host.
+    """
+    if not before or not after or len(before) != len(after):
+        return None
+    return [_load(old, new) for old, new in zip(before, after, strict=True)]
+
+
+def _load(old: Sequence[float], new: Sequence[float]) -> float:
+    # The kernel's idle time may step back by a tick.
+    busy, idle = max(new[0] - old[0], 0.0), max(new[1] - old[1], 0.0)
+    return busy / (busy + idle) if busy + idle else 0.0
+
+
+def cpu_load(before: Any, after: Any) -> float | None:
+    """The same of all cores together; None where no time has passed."""
+    if not before or not after or len(before) != len(after):
+        return None
+    busy, idle = (sum(b[at] - a[at] for a, b in zip(before, after, strict=True)) for at in (0, 1))
+    return max(busy, 0.0) / (busy + idle) if busy + idle > 0 else None
