@@ -41,6 +41,12 @@ def instrument_evaluation(ov: Any) -> None:
         )
 
 
+def instrument_checkpoints(ov: Any) -> None:
+    for name in ("save", "save_weights"):
+        where = f"/keras.src.models.model/Model/{name}"
+        ov.region(where, "checkpoint", what=f"Model.{name}", outermost=True)
+
+
 def instrument_values(ov: Any) -> None:
     # What `fit` tells its callbacks.
     tell = "/keras.src.callbacks.callback_list/CallbackList"

@@ -49,6 +49,8 @@ def follow_trainer(ov: Any, package: str) -> None:
         # Both are wrapped by one decorator, whose code they share where they are rewritten late.
         ov.region(f"{loops}.{place}", "evaluation", phase="eval", outermost=True)
 
+    save = f"/{package}.trainer.trainer/Trainer/save_checkpoint"
+    ov.region(save, "checkpoint", what="save_checkpoint", outermost=True)
     epoch = f"{loops}.fit_loop/_FitLoop/advance"
     ov.region(epoch, "epoch")
     ov.value(epoch, "epoch", task="train", get=lambda self: self.trainer.current_epoch)

@@ -24,6 +24,10 @@ def instrument_trainer(ov: Any) -> None:
             f"/transformers.trainer/Trainer/{name}", "evaluation", phase="eval", outermost=True
         )
 
+    for name in ("_save_checkpoint", "save_model"):
+        where = f"/transformers.trainer/Trainer/{name}"
+        ov.region(where, "checkpoint", what=f"Trainer.{name}", outermost=True)
+
     # What a Trainer tells its callbacks: these names have stayed the same while its loop has moved.
     handler = "/transformers.trainer_callback/CallbackHandler"
     ov.value(

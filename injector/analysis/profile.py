@@ -321,8 +321,8 @@ class TimeSegment:
     """A part of the run's wall time."""
 
     name: str
-    """``start-up``, ``training``, ``evaluation``, ``warm-up``, ``gap``, ``shutdown``; ``the program``
-    where there is neither a step nor an evaluation."""
+    """``start-up``, ``training``, ``evaluation``, ``warm-up``, ``checkpoint``,
+    ``logging``, ``gap``, ``shutdown``; ``the program`` where there is neither a step nor an evaluation."""
     seconds: float
     note: str = ""
     place: SourceLine | None = None

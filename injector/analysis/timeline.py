@@ -14,6 +14,8 @@ from .profile import SourceLine, TimeSegment
 from .traces import LoopTrace, Thread
 from .wording import line_of
 
+NAMED = ("checkpoint", "logging")
+"""Regions that are time segments of their own where they lie between steps."""
 GAPS = 5
 """Kinds of gaps that are kept apart; what is left is one more."""
 
@@ -53,7 +55,9 @@ def segments_of(
     return (
         TimeSegment("start-up", (span[0] - run[0]) / SECOND, "before the first step or evaluation"),
         *(each for each in inner if each.seconds > 0),
-        TimeSegment("shutdown", (run[1] - span[1]) / SECOND, "after the last step or evaluation"),
+        TimeSegment("shutdown", (run[1] - span[1]) / SECOND, "after the last step or evaluation"
+                    if all(each.name not in NAMED for each in found)
+                    else "after the last step, evaluation or checkpoint"),
     )  # fmt: skip
 
 
@@ -91,8 +95,37 @@ def between_them(thread: Thread) -> tuple[list[Sum], tuple[int, int]]:
                     np.concatenate((steps.end, passes.end)))  # fmt: skip
     if not len(covered):
         return [], (0, 0)
+    named, covered = _named(thread, covered)
     span = int(covered.start[0]), int(covered.end[-1])
-    return [*_evaluation(thread), *_gaps(thread, covered)], span
+    return [*_evaluation(thread), *named, *_gaps(thread, covered)], span
+
+
+def _named(thread: Thread, covered: ExcludedIntervals) -> tuple[list[Sum], ExcludedIntervals]:
+    """What is no gap since it has a name, by its line; and what is ``covered`` with that.
+
+    What comes before the first step or evaluation is start-up.
+    """
+    track = thread.track
+    rows = track.region(*NAMED)
+    rows = rows[(track.start[rows] >= covered.start[0]) & ~covered.hold(track.start[rows])]
+    if not len(rows):
+        return [], covered
+    start, end = track.start[rows], track.end[rows]
+    end = np.minimum(
+        end, np.append(covered.start, end.max())[np.searchsorted(covered.start, start)]
+    )
+    found: dict[tuple[str, SourceLine | None], Sum] = {}
+    for row, begin, length in zip(
+        rows.tolist(), start.tolist(), (end - start).tolist(), strict=True
+    ):
+        site = track.sites[int(track.site[row])]
+        each = found.setdefault((site.region, site.place), Sum(site.region, "", site.place, begin))
+        each.ns += length
+        each.times += 1
+    for each in found.values():
+        each.note = f"{each.times} {'call' if each.times == 1 else 'calls'}"
+    whole = np.concatenate((covered.start, start)), np.concatenate((covered.end, end))
+    return list(found.values()), ExcludedIntervals(*whole)
 
 
 def _training(trace: LoopTrace, excluded: ExcludedIntervals, warmup: int) -> list[Sum]:
