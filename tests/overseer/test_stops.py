@@ -188,7 +188,9 @@ for i in range(10**6):
 """
 
 
-@pytest.mark.parametrize("rank", ["every rank", "one rank"])
+@pytest.mark.parametrize(
+    "rank", [pytest.param("every rank", marks=pytest.mark.release), "one rank"]
+)
 def test_a_stop_ends_all_ranks(inject, rank):
     """The others wait for the rank that stopped, or sleep; the job has succeeded."""
     when = "os.environ['RANK'] == '0'" if rank == "one rank" else "True"

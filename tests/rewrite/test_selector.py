@@ -211,7 +211,7 @@ def ours_and_ptera(text: str) -> tuple[FunctionNode | None, FunctionNode | None]
     return ours, reference
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(selectors)
 def test_agrees_with_ptera(text: str) -> None:
     ours, reference = ours_and_ptera(text)
@@ -222,7 +222,7 @@ def test_agrees_with_ptera(text: str) -> None:
         assert parse(str(ours)) == ours
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(soup)
 def test_agrees_with_ptera_on_nonsense(text: str) -> None:
     ours, reference = ours_and_ptera(text)
@@ -231,7 +231,7 @@ def test_agrees_with_ptera_on_nonsense(text: str) -> None:
         assert parse(str(ours)) == ours
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(max_size=12) | soup)
 def test_refuses_with_a_caret(text: str) -> None:
     try:

@@ -108,6 +108,7 @@ def test_what_it_wrote_runs_and_counts_the_steps(place):
     assert [probe["fired"] for probe in record["probes"]] == [1, 3]
 
 
+@pytest.mark.release
 def test_a_repository_is_pinned_where_it_is_now(place, capsys):
     repository = place / "repo"
     repository.mkdir()

@@ -502,9 +502,17 @@ PREPARE = "import os, sys; os.makedirs(os.environ['MILABENCH_DIR_DATA'], exist_o
 @pytest.mark.parametrize("resumed", [False, True])
 @pytest.mark.parametrize(
     "argument",
-    ["{cpu_per_gpu}", "{n_worker}", "{gpu_count}", "{device_count}", "auto({n_worker}, 8)", "{arch}",
-     "{cpu_count * exp.size}", "{gpu.count}"],
-)  # fmt: skip
+    [
+        "{gpu_count}",
+        "auto({n_worker}, 8)",
+        *(
+            pytest.param(text, marks=pytest.mark.release)
+            for text in ("{cpu_per_gpu}", "{n_worker}", "{device_count}", "{arch}")
+        ),
+        pytest.param("{cpu_count * exp.size}", marks=pytest.mark.release),
+        pytest.param("{gpu.count}", marks=pytest.mark.release),
+    ],
+)
 def test_data_prepared_for_one_machine_are_those_of_another(suites, argument, resumed):
     """Prepared beside one device; run on two, and once more from the plan that was kept."""
     suites.program("prepare.py", PREPARE)
