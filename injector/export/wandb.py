@@ -19,7 +19,10 @@ PROJECT = "injector"
 
 def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
     """Make an offline run of each; the sentences that say where. Raises UserError, OSError."""
-    return exported(begin, contents, target)
+    yield from exported(begin, contents, target)
+    import wandb
+
+    wandb.teardown()  # its service may write the last records only when it ends
 
 
 def begin(target: Destination, run: Beginning) -> WandbRun:
