@@ -29,7 +29,7 @@ MAY_KNOW = {
     "monitor": {"bus", "store"},
     "live": {"analysis", "bus", "measure", "store"},
     "report": {"analysis", "live", "store"},
-    "export": {"analysis", "store"},
+    "export": {"analysis", "live", "store"},
     "compare": {"analysis", "bus", "report", "store"},
     "suite": {"analysis", "bus", "live", "monitor", "reaper", "report", "store"},
     "compat": {"analysis", "store", "suite"},

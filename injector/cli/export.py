@@ -112,18 +112,20 @@ class _Contents:
                 run = opened.enter_context(collected(open_run(each)))
                 say_missing(run, " ".join(labels.values()))
                 self.code = max(self.code, exit_code(run))
-                one = self._content(run, labels)
+                one = content_of(run, labels, self.points)
                 yield one
                 if "series" in vars(one) and (said := content.thinning(one)):
                     print(f"inject: {said}", file=sys.stderr)
 
-    def _content(self, run: Run, labels: Mapping[str, str]) -> Content:
-        summary = summarise(run)
-        pages = {}
-        # The page goes where others read it.
-        shown = replace(summary, command=tuple(without_secrets(summary.command or ())))
-        try:
-            pages["report.html"] = maker(run, shown, "html")
-        except UserError as error:  # the libraries of the page are an extra of their own
-            print(f"inject: without the page: {error}", file=sys.stderr)
-        return Content(run, summary, labels, self.points, pages)
+
+def content_of(run: Run, labels: Mapping[str, str], points: int = content.POINTS) -> Content:
+    """What is exported of a run that is open. Raises OSError."""
+    summary = summarise(run)
+    pages = {}
+    # The page goes where others read it.
+    shown = replace(summary, command=tuple(without_secrets(summary.command or ())))
+    try:
+        pages["report.html"] = maker(run, shown, "html")
+    except UserError as error:  # the libraries of the page are an extra of their own
+        print(f"inject: without the page: {error}", file=sys.stderr)
+    return Content(run, summary, labels, points, pages)

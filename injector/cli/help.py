@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from ..launch.limits import TRACKERS
+
 if TYPE_CHECKING:
     from ..overseer.options import Options
 
@@ -38,6 +40,11 @@ def own_parser() -> argparse.ArgumentParser:
         "--tag", metavar="KEY=VALUE", help="a property of the run, to find and tell it by (repeats)"
     )
     add("--price", metavar="P", help="what an hour costs (2.5, '2.5 EUR'): epochs have a cost")
+    add(
+        "--track",
+        metavar="TRACKER[=PLACE]",
+        help=f"send it there while it goes on: {', '.join(TRACKERS)} (repeats)",
+    )
     add("--skip", metavar="N", help="leave the first N training steps out of the numbers")
     add("--stop", metavar="N", help="end the program after N training steps (after those skipped)")
     add(

@@ -122,6 +122,7 @@ class _Run:
         self.quiet = "--quiet" in command.flags
         self.git: Mapping[str, Any] | None = None
         self.sampling = 0
+        self.sidecars: Sidecars | None = None
         self.apart = False
         """Whether what we print stands apart from what the program printed."""
         foreign = foreign_package()
@@ -142,6 +143,7 @@ class _Run:
             wrong = False
         else:
             wrong = self.record(self.folder, ended)
+            self.say(*(self.sidecars.tracked() if self.sidecars else ()))
         if wrong and "--strict" in self.command.flags:
             return STRICT
         if ended.timed_out:
@@ -150,7 +152,7 @@ class _Run:
 
     def run(self, path: str, argv: list[str], folder: str | None) -> supervisor.Ended:
         """The program, from its start until nothing is left of it."""
-        sidecars = Sidecars(self.command, folder, self.problems)
+        sidecars = self.sidecars = Sidecars(self.command, folder, self.problems)
         # Not at once: the program, which is starting, may have few cores.
         later = ((SOON, self.prepare), (LATER, self.prepare_analysis), *sidecars.later())
         inbox = _inbox(folder)

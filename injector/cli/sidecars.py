@@ -1,4 +1,4 @@
-"""What runs beside a program of ``inject run``: git, the monitor, the sampler and the live view."""
+"""What runs beside a program of ``inject run``: git, monitor, sampler, trackers and the live view."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from injector.bus.surroundings import WorkTree
+    from injector.cli.tracking import Trackers
     from injector.launch.command import Command
     from injector.monitor.sampler import Sampler
     from injector.monitor.start import MonitorProcess
@@ -27,6 +28,7 @@ class Sidecars:
         self._monitor: MonitorProcess | None = None
         self._live: InBackground | None = None
         self._work_tree: WorkTree | None = None
+        self._trackers: Trackers | None = None
         self.apart: set[int] = set()
         """Processes of ours, which are not the program's."""
         self._sampler = self._new_sampler() if "--sample" in command.flags else None
@@ -53,6 +55,8 @@ class Sidecars:
             self._start_git(self._folder)
             if "--no-monitor" not in self._command.flags:
                 self._start_monitor(self._folder, pid)
+            if self._command.tracks:
+                self._start_trackers(self._folder)
             if self._shown():
                 self._start_live(self._folder)
         except Exception as error:
@@ -72,6 +76,13 @@ class Sidecars:
 
         self._monitor = MonitorProcess(folder, pid, self._command.limits.get("--interval", 1.0))
         self.apart.add(self._monitor.pid)
+
+    def _start_trackers(self, folder: str) -> None:
+        from injector.cli.tracking import Trackers
+
+        command = self._command
+        self._trackers = Trackers(tuple(command.tracks.items()), self.apart)
+        self._trackers.start(folder, command.name)
 
     def _shown(self) -> bool:
         """Whether there is a live view: where it was asked for, and on a terminal."""
@@ -102,6 +113,8 @@ class Sidecars:
             self._problems += self._sampler.end()
         if self._monitor is not None and self._monitor.pid in self.apart:
             self._monitor.end()
+        if self._trackers is not None:
+            self._problems += self._trackers.said()
         tree = self._work_tree
         if tree is None:
             return None
@@ -110,3 +123,7 @@ class Sidecars:
         except OSError as error:
             self._problems.append(f"uncommitted changes are not recorded: {error}")
         return tree.info
+
+    def tracked(self) -> list[str]:
+        """The run was collected: wait until trackers have its final figures. Sentences that say where."""
+        return [] if self._trackers is None else self._trackers.end()

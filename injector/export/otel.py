@@ -120,7 +120,8 @@ class OtelRun:
         with _Heard() as heard:
             result = exporter.export(what)
         if result.name != "SUCCESS":
-            why = heard.first or "without a reason"
+            reason = re.search(r"\[Errno -?\d+\] [^\"')]+", heard.first)
+            why = reason[0] if reason else heard.first or "without a reason"
             raise UserError(f"the collector at {self._uri} did not take it: {why}")
 
 

@@ -27,7 +27,7 @@ def begin(target: Destination, run: Beginning) -> TensorBoardRun:
         import tensorboard.summary.writer.event_file_writer  # noqa: F401
     except ImportError as error:
         raise missing_library(error, "tensorboard") from None
-    return TensorBoardRun(path_of(run.name, target, folder=FOLDER), run)
+    return TensorBoardRun(path_of(run.folder, target, folder=FOLDER), run)
 
 
 class TensorBoardRun:

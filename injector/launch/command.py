@@ -17,7 +17,7 @@ import sys
 
 from injector.errors import UserError
 from injector.launch.environment import MANY, find_command, interpreter_line
-from injector.launch.limits import limit, price_of, tag_of
+from injector.launch.limits import limit, price_of, tag_of, track_of
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     Declared = Callable[["Command"], Mapping[str, object]]
 
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
-VALUED = ("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--price", *LIMITS)
+VALUED = (
+    *("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--track", "--price"),
+    *LIMITS,
+)
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
     *("--live", "--no-live", "--help"),
@@ -62,6 +65,8 @@ class Command:
         self.tags: dict[str, str] = {}
         self.price: tuple[float, str] | None = None
         """What an hour of the run costs, and the currency."""
+        self.tracks: dict[str, str] = {}
+        """By tracker, where it is; nothing for its own default."""
         self.limits: dict[str, float] = {}
         """Steps or seconds, by option: after how many to stop."""
         self.flags: set[str] = set()
@@ -249,6 +254,9 @@ def _set(command: Command, option: str, value: str | None) -> None:
         command.tags[key] = tag
     elif option == "--price":
         command.price = price_of(value)
+    elif option == "--track":
+        tool, where = track_of(value)
+        command.tracks[tool] = where
     elif option in LIMITS:
         command.limits[option] = limit(option, value)
     else:

@@ -1,4 +1,4 @@
-"""What ``--stop 100``, ``--max-duration 5m``, ``--tag lr=0.1`` and ``--price 2.5`` mean."""
+"""What ``--stop 100``, ``--max-duration 5m``, ``--tag lr=0.1``, ``--price 2.5``, ``--track mlflow`` mean."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from injector.errors import UserError
 
 COUNTS = ("--skip", "--stop")
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+TRACKERS = ("mlflow", "otel", "prometheus", "tensorboard", "wandb")
+"""Those that a run can be sent to while it goes on."""
 LONGEST = 10 * 365 * 86400
 """Seconds beyond which a time is a mistake, and clocks run over."""
 SHORTEST = 0.01
@@ -21,6 +23,24 @@ def limit(option: str, text: str) -> float:
     if option in ("--interval", "--gpu-poll"):
         return interval(option, text)
     return duration(option, text)
+
+
+def track_of(text: str) -> tuple[str, str]:
+    """Tracker and place of ``--track``. Raises UserError for a tracker that nobody knows."""
+    tool, equals, where = text.partition("=")
+    if tool == "perfetto":
+        raise UserError(
+            "--track perfetto: a trace is written when the run has ended, by inject export"
+        )
+    if tool not in TRACKERS:
+        raise UserError(f"--track is one of {', '.join(TRACKERS)}, not {tool!r}")
+    if equals and not where:
+        raise UserError(f"--track {text}: TRACKER=PLACE, or TRACKER for its own default")
+    if tool == "prometheus" and not where:
+        raise UserError(
+            "--track prometheus needs a place: =http://HOST:9091 of a Pushgateway, or =FILE.prom"
+        )
+    return tool, where
 
 
 def tag_of(text: str) -> tuple[str, str]:

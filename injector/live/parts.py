@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -202,6 +203,8 @@ class Parts:
                 self.regions[name] = self.regions.get(name, 0) + spent
 
 
+MOST_BEGINS = 1 << 16
+"""Steps whose begins are kept: of what follows a run, nothing looks further back."""
 WINDOW = 10.0
 """Seconds that a current rate looks back."""
 
@@ -232,6 +235,8 @@ class TaskProgress:
         self.first = 0
         self.latest = 0
         """When it began, and when it last went on."""
+        self.begins: deque[tuple[int, int]] = deque(maxlen=MOST_BEGINS)
+        """When steps began, and the number of each from 0; of the last ones, in order."""
         self._marks: deque[Mark] = deque()
         self._before: TaskRate | None = None
         self._paused = False
@@ -240,6 +245,11 @@ class TaskProgress:
         """A span that is part of it."""
         self.first = self.first or start
         self.latest = max(self.latest, end)
+
+    def step_at(self, moment: int) -> int:
+        """The number of the step in which ``moment`` lies, or after which: 0 before the first."""
+        at = bisect_right(self.begins, (moment, 1 << 62))
+        return self.begins[at - 1][1] if at else 0
 
     @property
     def moved(self) -> bool:

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
+from ..analysis.recorded import CONTEXT
 from ..bus.endings import error_of
 from ..measure.pace import ThreadSteps
 from ..store.logs import clock_of
@@ -17,6 +18,8 @@ from .position import LoopPositions
 
 LENGTHS = 64
 """Steps whose median is what a step usually takes."""
+MOST_VALUES = 1 << 16
+"""Values of a log that are kept for a follower that takes them."""
 Row = tuple[int, int, int, int]
 
 
@@ -27,6 +30,17 @@ class Sums(NamedTuple):
     total: int
     """Nanoseconds of all steps."""
     regions: dict[str, int]
+
+
+class RecordedValue(NamedTuple):
+    """A number of a series."""
+
+    series: str
+    moment: int
+    """Nanoseconds of the monotonic clock."""
+    value: float
+    step: int | None
+    """Where the program said one."""
 
 
 class LiveProcess:
@@ -46,6 +60,8 @@ class LiveProcess:
         self.error = ""
         self.stopping = False
         self.losses: dict[str, float] = {}
+        self.values: deque[RecordedValue] = deque(maxlen=MOST_VALUES)
+        """The latest that its log has."""
         self.evaluating = False
         self.latest = self.began = 0
         """When its last span ended, and when that had begun."""
@@ -106,11 +122,21 @@ class LiveProcess:
         elif event == "stop":
             self.stopping = True
         elif event == "value":
-            self._value(str(data.get("series")), data.get("value"))
+            self._value(str(data.get("series")), data.get("value"), moment, data.get("step"))
+        elif event == "data":
+            for name in data.keys() - CONTEXT:
+                series = "/".join(map(str, filter(None, (data.get("task"), name))))
+                self._keep(series, data[name], moment, None)
 
-    def _value(self, series: str, value: object) -> None:
+    def _value(self, series: str, value: object, moment: int, step: object) -> None:
         if isinstance(value, (int, float)):
             self.losses[series] = float(value)
+        self._keep(series, value, moment, step)
+
+    def _keep(self, series: str, value: object, moment: int, step: object) -> None:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            whole = step if isinstance(step, int) else None
+            self.values.append(RecordedValue(series, moment, float(value), whole))
 
     def spans(self, rows: Iterable[Row]) -> None:
         """Take rows of its spans, in the order in which they were written."""
@@ -175,6 +201,7 @@ class LiveProcess:
             progress.steps = 0 if task != TRAIN else progress.steps
         progress.items += items
         if task != TRAIN:  # these are counted as they pace the loop
+            progress.begins.append((start, progress.steps))
             progress.steps += 1
 
     def _forward(self, progress: TaskProgress, kind: SiteKind, items: int) -> None:
@@ -247,6 +274,8 @@ class LiveProcess:
                 self._lengths.append((end - self._stepped) / 1e9)
             self._stepped = end
             progress.steps = steps
+            begin = {"step": (start, steps - 1), "io": (start, steps)}
+            progress.begins.append(begin.get(kind.region, (end, steps)))
 
     def has_gone(self, code: int | None) -> None:
         """Another process saw that it has ended, and perhaps how."""

@@ -35,6 +35,11 @@ class State:
         self.ended = False
         """Set by the caller when the program is over."""
 
+    @property
+    def processes(self) -> tuple[LiveProcess, ...]:
+        """Those of the program, as far as they have recorded anything."""
+        return tuple(self._processes.values())
+
     def subscribe(self, subscriber: Callable[[Snapshot], None]) -> None:
         """Have ``subscriber`` called with each snapshot that :meth:`tick` makes."""
         self._subscribers.append(subscriber)

@@ -10,13 +10,37 @@ import time
 PATIENCE = 5.0
 """Seconds that the monitor is given for its last sample."""
 
-# Isolated: neither the program's folder nor its PYTHONPATH may hide what the monitor imports. It ends
-# without taking the interpreter apart, for which the user of `inject run` would wait.
+# It ends without taking the interpreter apart, for which the user of `inject run` would wait.
 _PROGRAM = (
-    "import os, sys; sys.path[:] = sys.argv.pop().split(os.pathsep); "
     "from injector.monitor.loop import Monitor; folder, pid, interval = sys.argv[1:]; "
     "Monitor(folder, int(pid), float(interval)).run(); os._exit(0)"
 )
+
+
+def spawn(
+    program: str, words: list[str], output: int | None = None, blocked: tuple[int, ...] = ()
+) -> int:
+    """Start a process of ours, quiet but for what it writes to the descriptor ``output``; its number.
+
+    ``words`` are its arguments, ``blocked`` the signals that it begins without. Raises OSError.
+    """
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+    program = f"import os, sys; sys.path[:] = sys.argv.pop().split(os.pathsep); {program}"
+    files: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
+        (os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)
+    ]
+    if output is not None:
+        files[1] = (os.POSIX_SPAWN_DUP2, output, 1)
+    # Isolated: neither the program's folder nor its PYTHONPATH may hide what it imports. A group of its own:
+    # what the terminal sends is meant for the program.
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", "-c", program, *words, path],
+        dict(os.environ),
+        file_actions=files,
+        setpgroup=0,
+        setsigmask=blocked,  # the supervisor has blocked what it waits for
+    )
 
 
 class MonitorProcess:
@@ -26,19 +50,7 @@ class MonitorProcess:
     """
 
     def __init__(self, folder: str, pid: int, interval: float) -> None:
-        path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
-        words = [sys.executable, "-I", "-S", "-c", _PROGRAM, folder]
-        words += [str(pid), repr(interval), path]
-        quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-        # A group of its own: what the terminal sends is meant for the program.
-        self.pid = os.posix_spawn(
-            sys.executable,
-            words,
-            dict(os.environ),
-            file_actions=quiet,
-            setpgroup=0,
-            setsigmask=(),  # the supervisor has blocked what it waits for
-        )
+        self.pid = spawn(_PROGRAM, [folder, str(pid), repr(interval)])
         self._ended = False
 
     def end(self) -> None:

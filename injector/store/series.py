@@ -87,12 +87,55 @@ def last(path: str) -> tuple[str, float | None]:
         os.close(fd)
 
 
-def _last_of(fd: int, chunk: int) -> float | None:
-    """The last value of a chunk: its times rise, and are 0 from where nothing was written yet."""
+class GrowingSeries:
+    """A series file that is read while it grows: each :meth:`new` goes on where the last one ended."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._chunk = self._row = 0
+        self.name = ""
+
+    def new(self) -> list[tuple[float, float]]:
+        """(monotonic seconds, value) in order, of all that is whole by now. Raises OSError."""
+        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.name = self.name or _name(os.pread(fd, HEADER, 0), self._path)
+            size, found = os.fstat(fd).st_size, list[tuple[float, float]]()
+            while self._read(fd, size, found):
+                self._chunk, self._row = self._chunk + 1, 0
+            return found
+        finally:
+            os.close(fd)
+
+    def _read(self, fd: int, size: int, found: list[tuple[float, float]]) -> bool:
+        """Read on in its chunk; whether that one is full and another one has begun."""
+        start, half = _room_of(self._chunk)
+        count = half // 8 - self._row
+        times, values = (
+            memoryview(os.pread(fd, 8 * count, at + 8 * self._row)).cast("d")
+            for at in (start, start + half)
+        )
+        following = sum(mapped.extent(self._chunk + 1, LARGEST)) <= size
+        for when, value in zip(times, values, strict=False):
+            if not (when or following):
+                return False
+            self._row += 1
+            if when:
+                found.append((when, value))
+        return following and self._row == half // 8
+
+
+def _room_of(chunk: int) -> tuple[int, int]:
+    """Where the times of a chunk begin, and how many bytes they take: the values follow."""
     start, length = mapped.extent(chunk, LARGEST)
     if chunk == 0:
         start, length = HEADER, length - HEADER
-    half = length // 16 * 8
+    return start, length // 16 * 8
+
+
+def _last_of(fd: int, chunk: int) -> float | None:
+    """The last value of a chunk: its times rise, and are 0 from where nothing was written yet."""
+    start, half = _room_of(chunk)
     low, high = 0, half // 8
     while low < high:
         middle = (low + high) // 2

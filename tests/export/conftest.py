@@ -88,3 +88,12 @@ def large(tmp_path_factory):
     folder.mkdir()
     write_large_run(folder, 3000, 2)
     return folder
+
+
+@pytest.fixture(scope="session")
+def uri(tmp_path_factory):
+    """A local store of MLflow's: to make one takes seconds."""
+    mlflow = pytest.importorskip("mlflow")
+    made = f"sqlite:///{tmp_path_factory.mktemp('store')}/store.db"
+    mlflow.MlflowClient(made).search_experiments()
+    return made

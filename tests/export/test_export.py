@@ -145,12 +145,15 @@ IMPORTED = {"prometheus": "prometheus_client", "otel": "opentelemetry.exporter.o
 
 
 @pytest.mark.parametrize("line", list(documented()))
-def test_an_example_of_the_docs_runs(line, runs, export, monkeypatch):
+def test_an_example_of_the_docs_runs(line, runs, export, monkeypatch, request):
     words = shlex.split(line, comments=True)[2:]
     pytest.importorskip(IMPORTED.get(words[2], words[2]))
     if words[2] == "otel":
         from collector import Receiver
 
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", Receiver().uri)
+    if words[2] == "mlflow" and not (runs / "mlflow.db").exists():
+        store = request.getfixturevalue("uri")
+        shutil.copyfile(store.removeprefix("sqlite:///"), runs / "mlflow.db")
     done = export(runs, *words)
     assert done.returncode == 0, done.stderr

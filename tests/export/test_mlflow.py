@@ -24,8 +24,8 @@ def one_run(uri, experiment="injector", name=None):
     return client, run
 
 
-def check(client, run, tmp_path):
-    """Whether ``run`` is that of the fixture ``runs``."""
+def check(client, run, tmp_path, live=False):
+    """Whether ``run`` is that of the fixture ``runs``; ``live``: its times of steps are means."""
     assert run.info.status == "FINISHED"
     assert run.data.tags["team"] == "vision"
     assert run.data.tags["mlflow.source.name"].startswith("inject run")
@@ -33,18 +33,12 @@ def check(client, run, tmp_path):
     assert run.data.metrics["train/steps"] == 10
     history = client.get_metric_history(run.info.run_id, "loss")
     assert [(one.step, one.value) for one in history] == [(at, 10.0 - at) for at in range(10)]
-    assert len(client.get_metric_history(run.info.run_id, "train/step_time")) == 10
+    assert live or len(client.get_metric_history(run.info.run_id, "train/step_time")) == 10
     assert run.info.start_time < history[0].timestamp < run.info.end_time
     page = client.download_artifacts(run.info.run_id, "report.html", str(tmp_path))
     with open(page, encoding="utf-8") as file:
         text = file.read()
     assert "<html" in text and "--api-key=***" in text and "--api-key=k" not in text
-
-
-@pytest.fixture(scope="module")
-def uri(tmp_path_factory):
-    """A local store; to make one takes seconds."""
-    return f"sqlite:///{tmp_path_factory.mktemp('store')}/store.db"
 
 
 def test_a_local_store(runs, export, uri, tmp_path):
@@ -119,17 +113,50 @@ def server(tmp_path_factory):
                 break
             except OSError:
                 time.sleep(0.1)
-        yield uri
+        yield uri, process
     finally:
-        os.killpg(process.pid, 15)
-        process.wait()
+        if process.poll() is None:
+            os.killpg(process.pid, 15)
+            process.wait()
 
 
 def test_a_server(server, runs, export, tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server[0])
     done = export(runs, "LAST", "--to", "mlflow")
     assert done.returncode == 0, done.stderr
-    check(*one_run(server), tmp_path)
+    check(*one_run(server[0]), tmp_path)
+
+
+def test_a_server_that_dies_while_a_run_is_tracked(server, runs, export, uri, tmp_path):
+    served, process = server
+    text = (runs / "train.py").read_text()
+    wait = "\nimport os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\n"
+    (tmp_path / "train.py").write_text(text + wait)
+    words = ("--voirfile", str(runs / "x.py"), "--track", f"mlflow={served}", "--name", "dying")
+    run = subprocess.Popen(
+        [sys.executable, "-m", "injector", "run", *words, "train.py"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    client = mlflow.MlflowClient(served)
+    [experiment] = client.search_experiments(filter_string="name = 'injector'")
+    found = []
+    while not (found and "loss" in found[0].data.metrics):
+        time.sleep(0.2)
+        found = client.search_runs([experiment.experiment_id], "run_name = 'dying'")
+    assert found[0].info.status == "RUNNING"
+    os.killpg(process.pid, 9)
+    process.wait()
+    (tmp_path / "go").touch()
+    _, err = run.communicate()
+    assert run.returncode == 0
+    assert err.count("did not take it") == 1
+    assert f"MLflow at {served}" in err
+    assert "`inject export --to mlflow` sends the run later" in err
+    done = export(tmp_path, "LAST", "--to", "mlflow", "--uri", uri, "--project", "later")
+    assert done.returncode == 0, done.stderr
+    assert one_run(uri, "later")[1].data.metrics["train/steps"] == 10
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_an_option_that_ours_and_a_voirfile_have_in_common(here, option, how, sp
     takes = {"one": True, "flag": False, "some": True, "none": ours_takes}[how]
     if spelled == "in an import" and takes != ours_takes:
         return  # nobody could know
-    value = ["k=3" if own == "--tag" else "3"] if takes else []
+    value = [{"--tag": "k=3", "--track": "wandb=3"}.get(own, "3")] if takes else []
 
     def declares(command):
         return {} if how == "none" else {option: NARGS[how]}
@@ -254,8 +254,8 @@ def test_an_option_that_ours_and_a_voirfile_have_in_common(here, option, how, sp
     assert command.options == [[option, *value]]
     assert command.arguments == [option, "4"]
     acts = own in command.flags or own in command.limits or "--interval" in command.limits
-    acts = acts or "3" in (command.runs, command.into, command.given_name, command.tags.get("k"))
-    acts = acts or command.price == (3.0, "")
+    acts = acts or "3" in (command.runs, command.into, command.given_name, *command.tags.values())
+    acts = acts or command.price == (3.0, "") or command.tracks == {"wandb": "3"}
     assert acts == (not ours_takes or takes)
 
 
