@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
+from ...analysis.summary import summarise as summarise_run
 from ...compat import milabench
 from ...errors import UserError
+from ...store.folder import is_run, open_run
 from ...suite.config import load
 from ...suite.results.exploration import (
     explored,
@@ -20,12 +24,17 @@ from ...suite.results.scaling import DEVICES, DLBS, EXACT, STRONG, THROUGHPUT, W
 from ...suite.results.scores import total
 from ...suite.results.suite_reader import summarise
 from ...suite.results.suite_report import FORMATS, render
-from ...suite.results.suite_summary import SuiteSummary, as_planned_by
+from ...suite.results.suite_summary import OURS, SuiteSummary, as_planned_by
 from ...suite.run.suite_folder import find_suite_run
 from ..ending import failed
 from ..forms import add_format, form_of, written
-from ..opened import DAMAGED
+from ..opened import DAMAGED, collected
+from ..report import maker
 from .options import add_base, base
+from .watched import time_series
+
+RUNS = ".runs"
+"""What the folder of the pages of a suite's runs is called after the suite's page."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SUITE.yaml",
         help="what should have run, and its weights: for folders that do not say it (milabench's)",
     )
-    add_format(made, FORMATS)
+    add_format(made, (*FORMATS, "html"))
     add_sweep(made)
     made.add_argument("--check", action="store_true", help="exit with 1 if anything failed")
     return made
@@ -84,6 +93,8 @@ def rendered(suite: SuiteSummary, options: argparse.Namespace, form: str) -> Cal
     if options.target:
         explored_suite = explored(suite, options.target)
         return lambda: render_exploration(explored_suite, form)
+    if form == "html":
+        return _page(suite, options.output, options.rounding)
     return lambda: render(suite, form, options.rounding)
 
 
@@ -106,3 +117,41 @@ def main(argv: Sequence[str]) -> int:
     except (UserError, OSError) as error:
         return failed(error)
     return DAMAGED if suite.missing or (options.check and total(suite).fail) else 0
+
+
+def _page(suite: SuiteSummary, output: str | None, rounding: str) -> Callable[[], str]:
+    """What renders the page of ``suite``. The pages of its runs are written beside it, where it is a file.
+
+    Raises UserError, OSError.
+    """
+    from ...report import page
+    from ...suite.results import suite_page
+
+    page.libraries()
+    links = _pages_of_runs(suite, output) if output else {}
+    series = time_series(suite.folder) if suite.origin == OURS else {}
+    return lambda: suite_page.render(suite, links, series, rounding)
+
+
+def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
+    """By the key of a process, the address of the page of its run from the page ``output``."""
+    folder = os.path.splitext(output)[0] + RUNS
+    if suite.origin == OURS and not os.path.isdir(folder):
+        os.mkdir(folder)
+    links = {}
+    for process in suite.processes:
+        if suite.origin != OURS or process.folder is None or not is_run(process.folder):
+            continue
+        name = f"{process.key.replace(os.sep, '_')}.html"
+        try:
+            with collected(open_run(process.folder)) as run:
+                written(
+                    maker(run, summarise_run(run), "html", own=True),
+                    "html",
+                    os.path.join(folder, name),
+                )
+        except (UserError, OSError) as error:
+            print(f"inject: {process.key}: without a page: {error}", file=sys.stderr)
+        else:
+            links[process.key] = quote(f"{os.path.basename(folder)}/{name}")
+    return links

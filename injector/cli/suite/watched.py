@@ -51,7 +51,7 @@ def serve(path: str, port: int) -> int:
     state, page = _Watched(path), web.Page(port)
 
     def past() -> None:
-        page.past = _time_series(path)
+        page.past = time_series(path)
 
     page.past = {}
     # In a suite of many runs it takes longer than a reader waits for what happens now.
@@ -60,13 +60,13 @@ def serve(path: str, port: int) -> int:
     def follow() -> bool:
         page.show(state.tick())
         if state.over:
-            page.whole = _time_series(path)
+            page.whole = time_series(path)
         return state.over
 
     return web.serve(page, follow)
 
 
-def _time_series(path: str) -> TimeSeries:
+def time_series(path: str) -> TimeSeries:
     """What the runs of the suite in ``path`` recorded until now; of those that can be read."""
     began = SuiteStatus(path).resumed or time.time()
 

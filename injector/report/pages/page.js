@@ -1,7 +1,8 @@
 
 // --- a page that stays as it is ----------------------------------------------------------------------
 
-drawRun(document);
+if (data.loops) drawRun(document);
+if (data.scaling) drawSuite();
 overTime(Object.fromEntries(Object.entries(data.series).filter(([key]) => key !== "step")));
 tables(document);
 frame();

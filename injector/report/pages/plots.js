@@ -223,14 +223,14 @@ function near(column, at, back) {
 
 const KINDS = [["rate", "throughput", figure, 0], ["step", "time of a step", seconds, 0], ["loss", "loss", figure], ["load", "load of devices", percent, 0],
   ["power", "power of devices", value => `${figure(value)} W`, 0], ["memory", "memory of devices", bytes, 0], ["cpu", "processors in use", percent, 0], ["rss", "memory of the program", bytes, 0]];
-const LINES = 8; // of one plot, unless it is of devices
+const LINES = {rate: 40, load: 16, power: 16, memory: 16}, FEW = 8; // of one plot
 const plotted = new Map();
 // Draws lines of points over time, by kind and name; again, with what has come since.
 function overTime(series, unit = "") {
   const host = document.getElementById("series");
   for (const [key, title, say, least] of KINDS) {
     const ofDevices = ["load", "power", "memory"].includes(key);
-    const found = Object.entries(series[key] ?? {}).filter(([, line]) => line.length > 1).slice(0, ofDevices ? 16 : LINES);
+    const found = Object.entries(series[key] ?? {}).filter(([, line]) => line.length > 1).slice(0, LINES[key] ?? FEW);
     const names = JSON.stringify([found.map(([name]) => name), key === "rate" && unit]), before = plotted.get(key);
     if (before && before.names !== names) { before.place.remove(); plotted.delete(key); }
     if (!found.length) continue;
