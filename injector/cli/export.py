@@ -17,6 +17,7 @@ from ..export.content import Content, without_secrets
 from ..export.tracked import Destination
 from ..store.folder import Run, open_run
 from .ending import failed
+from .forms import maker
 from .opened import (
     add_base,
     add_run,
@@ -27,7 +28,6 @@ from .opened import (
     runs_in,
     say_missing,
 )
-from .report import maker
 
 TRACKERS = {
     "mlflow": "properties, figures, series and files, with the page",

@@ -7,9 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from ..analysis.summary import Summary, uncommitted
 from ..errors import UserError
+from ..report import formats, terminal
 from ..report.formats import write_file
 from ..report.output import WIDTH, laid_out, show
+from ..store.folder import Run
 
 REPORT = ("terminal", "json", "md", "csv", "html")
 """What the reports of a run and of a suite can be had as."""
@@ -63,3 +66,25 @@ def written(make: Callable[[], str], form: str, output: str | None) -> None:
     with laid_out(WIDTH):
         text = make()
     write_file(output, text.encode("utf-8", "surrogateescape"))
+
+
+def maker(run: Run, summary: Summary, form: str, own: bool = False) -> Callable[[], str]:
+    """What renders ``summary`` in the format ``form``; ``own``: with the program's uncommitted changes."""
+    if form == "html":
+        from ..analysis.charts import charts_of  # numpy, which a report without spans does without
+        from ..report import page
+
+        page.libraries()
+        charts = charts_of(run, int(summary.limits.get("skip") or 0))
+        changes = page.changes_of(uncommitted(run)) if own else None
+        return lambda: page.render(summary, charts, changes)
+    if form == "md":
+        from ..report import markdown
+
+        return lambda: markdown.render(summary)
+    renderers = {
+        "terminal": terminal.render,
+        "json": formats.summary_as_json,
+        "csv": formats.summary_as_csv,
+    }
+    return lambda: renderers[form](summary)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ..analysis.summary import Summary, summarise, uncommitted
+from ..analysis.summary import summarise
 from ..errors import UserError
 from ..launch.limits import price_of
-from ..report import formats, terminal
-from ..store.folder import Run, open_run
+from ..store.folder import open_run
 from .ending import failed
-from .forms import REPORT, add_format, form_of, written
+from .forms import REPORT, add_format, form_of, maker, written
 from .opened import add_base, add_run, collected, exit_code, is_suite, located
 
 
@@ -53,25 +52,3 @@ def main(argv: Sequence[str]) -> int:
             return exit_code(run)
     except (UserError, OSError) as error:
         return failed(error)
-
-
-def maker(run: Run, summary: Summary, form: str, own: bool = False) -> Callable[[], str]:
-    """What renders ``summary`` in the format ``form``; ``own``: with the program's uncommitted changes."""
-    if form == "html":
-        from ..analysis.charts import charts_of  # numpy, which a report without spans does without
-        from ..report import page
-
-        page.libraries()
-        charts = charts_of(run, int(summary.limits.get("skip") or 0))
-        changes = page.changes_of(uncommitted(run)) if own else None
-        return lambda: page.render(summary, charts, changes)
-    if form == "md":
-        from ..report import markdown
-
-        return lambda: markdown.render(summary)
-    renderers = {
-        "terminal": terminal.render,
-        "json": formats.summary_as_json,
-        "csv": formats.summary_as_csv,
-    }
-    return lambda: renderers[form](summary)

@@ -27,9 +27,8 @@ from ...suite.results.suite_report import FORMATS, render
 from ...suite.results.suite_summary import OURS, SuiteSummary, as_planned_by
 from ...suite.run.suite_folder import find_suite_run
 from ..ending import failed
-from ..forms import add_format, form_of, written
+from ..forms import add_format, form_of, maker, written
 from ..opened import DAMAGED, collected
-from ..report import maker
 from .options import add_base, base
 from .watched import time_series
 
