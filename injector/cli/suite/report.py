@@ -85,6 +85,8 @@ def add_sweep(made: argparse.ArgumentParser) -> None:
 
 def rendered(suite: SuiteSummary, options: argparse.Namespace, form: str) -> Callable[[], str]:
     """What makes the report, or the tables that ``options`` ask for. Raises UserError."""
+    if form == "html" and (options.scaling or options.target):
+        raise UserError("a page is of the whole suite: --scaling and --target have other formats")
     if options.scaling:
         target = options.target or THROUGHPUT
         found = scaling_of(suite, options.rounding, options.scaling, options.over, target)

@@ -89,7 +89,7 @@ def of_suite(
         "series": series,
         "scaling": [
             {
-                "devices": [column.devices for column in family.columns],
+                "devices": [column.number for column in family.columns],
                 "speedup": [column.speedup for column in family.columns],
             }
             for family in found
@@ -283,6 +283,7 @@ def _run(process: ProcessSummary, ddof: int, link: str) -> tuple[Any, ...]:
 
 def _scaled(family: Family, rounding: str) -> Table:
     found: list[tuple[str | float, ...]] = [
-        tuple(cells.of_scaled(column, rounding)) for column in family.columns
+        tuple(cells.of_scaled(column, rounding, family)) for column in family.columns
     ]
-    return Table(cells.SCALING, (NUMBER,) * len(cells.SCALING), found)
+    heads = cells.scaling_heads(family)
+    return Table(heads, (NUMBER,) * len(heads), found)
