@@ -31,6 +31,7 @@ MAY_KNOW = {
     "report": {"analysis", "live", "store"},
     "export": {"analysis", "live", "store"},
     "compare": {"analysis", "bus", "report", "store"},
+    "plot": {"report"},
     "suite": {"analysis", "bus", "live", "monitor", "reaper", "report", "store"},
     "compat": {"analysis", "store", "suite"},
 }

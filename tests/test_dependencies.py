@@ -76,6 +76,7 @@ EXTRAS = {
         "otel",
         "page",
         "perfetto",
+        "plot",
         "prometheus",
         "query",
         "suite",

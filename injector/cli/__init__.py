@@ -13,6 +13,7 @@ VERBS = {
     "runs": "list the runs of a folder",
     "compare": "compare runs or suites: what differs, what is slower, how surely",
     "query": "ask a run in SQL",
+    "plot": "plot a figure of runs or suites over another",
     "metrics": "list every metric with its unit and its definition",
     "export": "put a run into MLflow, TensorBoard, Perfetto and others",
     "pack": "turn a finished run's spans into Parquet",

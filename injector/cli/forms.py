@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..analysis.summary import Summary, uncommitted
 from ..errors import UserError
@@ -48,11 +48,11 @@ def add_format(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
     )
 
 
-def form_of(options: argparse.Namespace) -> str:
+def form_of(options: argparse.Namespace, suffixes: Mapping[str, str] = SUFFIXES) -> str:
     """That of ``--format``, else of the suffix of ``--output``. Raises UserError."""
     if options.format or options.output is None:
         return options.format or "terminal"
-    found = SUFFIXES.get(os.path.splitext(options.output)[1].lower())
+    found = suffixes.get(os.path.splitext(options.output)[1].lower())
     if found is None or found not in options.forms:
         raise UserError(f"--output {options.output}: no format of that suffix; --format names one")
     return found

@@ -1,0 +1,120 @@
+"""``inject plot``: any figure of runs and suites over any other."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..compat import milabench
+from ..errors import UserError
+from ..plot.chart import AGGREGATIONS, ERRORS, chart
+from ..plot.drawing import FORMATS, render
+from ..report.formats import write_file
+from ..report.output import WIDTH, laid_out, show
+from ..suite.results import points, run_record
+from ..suite.results.suite_reader import summarise
+from .ending import failed
+from .forms import form_of
+from .opened import add_base, add_runs, all_in, is_suite
+
+SUFFIXES = {f".{form}": form for form in FORMATS[1:]} | {"": "terminal", ".txt": "terminal"}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The verb's own options."""
+    made = argparse.ArgumentParser(
+        prog="inject plot",
+        description="Plot a figure of runs over another: each repeat of each benchmark of suites, and each "
+        "run, is one row; inject metrics lists figures. Swept keys, devices, benchmark, tag.KEY and "
+        "param.KEY are known as well, and what the program recorded by its name.",
+        epilog="Example: inject plot SUITE --x devices --y throughput --series exp.framework -o chart.svg",
+    )
+    made.add_argument(
+        "runs_named",
+        nargs="*",
+        metavar="RUN",
+        help="runs, suites or folders of them, by path or name; LAST for the newest, which is the default",
+    )
+    add_runs(made)
+    add_base(made)
+    made.add_argument("--x", required=True, metavar="KEY", help="devices, a swept key, a figure, …")
+    made.add_argument("--y", required=True, metavar="METRIC", help="throughput, step_time, …")
+    made.add_argument(
+        "--series", action="append", default=[], metavar="KEY",
+        help="a line for each value of it; may be repeated, or several with commas",
+    )  # fmt: skip
+    made.add_argument(
+        "--agg",
+        choices=tuple(AGGREGATIONS),
+        default="mean",
+        help="of rows at the same place (mean)",
+    )
+    made.add_argument(
+        "--error", choices=ERRORS, default="std", help="what error bars are of these rows (std)"
+    )
+    made.add_argument(
+        "--where", metavar="EXPRESSION", help='only rows for which it holds: "devices > 1"'
+    )
+    made.add_argument("--title", default="", help="of the chart")
+    made.add_argument("--log", choices=("x", "y", "xy"), default="", help="logarithmic axes")
+    made.add_argument("--format", choices=FORMATS, help="terminal, or what the suffix of -o says")
+    made.add_argument(
+        "-o", "--output", metavar="FILE", help="write there (.png, .svg, .html, .csv, .json)"
+    )
+    made.set_defaults(forms=FORMATS)
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Draw the chart; exit code 2 where there is nothing to draw, 1 where a run cannot be read."""
+    options = parser().parse_args(argv)
+    try:
+        form = form_of(options, SUFFIXES)
+        if form == "png" and options.output is None:
+            raise UserError("--format png needs a file to write: --output FILE")
+        unread: list[str] = []
+        rows = list(_rows(options, unread))
+        for sentence in unread:
+            print(f"inject: {sentence}", file=sys.stderr)
+        if options.where:
+            kept = points.chosen(rows, options.where, "--where")
+            rows = [row for row, yes in zip(rows, kept, strict=True) if yes]
+        series = [name for text in options.series for name in text.split(",") if name]
+        for name in series:
+            points.checked(rows, name, "--series")
+        drawn = chart(
+            rows,
+            options.x,
+            options.y,
+            series,
+            options.agg,
+            options.error,
+            options.title,
+            options.log,
+        )
+        if options.output is None:
+            show(lambda: render(drawn, form).decode(), sys.stdout, colors=False)
+        else:
+            with laid_out(WIDTH):
+                write_file(options.output, render(drawn, form))
+        return int(bool(unread))
+    except (UserError, OSError) as error:
+        return failed(error)
+
+
+def _rows(options: argparse.Namespace, unread: list[str]) -> Iterator[dict[str, Any]]:
+    """A row of each repeat and run; what cannot be read as a sentence in ``unread``. Raises UserError."""
+    for which in options.runs_named or ["LAST"]:
+        for path in all_in(argparse.Namespace(**vars(options), run=which)):
+            if is_suite(path):
+                yield from points.rows_of(summarise(path, [milabench]))
+                continue
+            record = run_record.read(path)
+            name = os.path.basename(os.path.abspath(path))
+            if record is None or record.error.startswith("its record cannot be read"):
+                unread.append(f"{name}: {record.error if record else 'no record of a run'}")
+            else:
+                yield points.row_of_run(record, name)

@@ -1,0 +1,1 @@
+"""Charts of runs and suites: any figure over any other, as PNG, SVG, HTML or text."""

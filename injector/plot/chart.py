@@ -1,0 +1,173 @@
+"""What a chart shows: rows of named values as lines, one value at each x of each, with its spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite, sqrt
+from statistics import fmean, median, stdev
+from typing import Any, NamedTuple
+
+from ..errors import UserError
+from ..metrics import METRICS, shown
+
+AGGREGATIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": fmean,
+    "median": median,
+    "min": min,
+    "max": max,
+}
+ERRORS = ("std", "sem", "range", "none")
+NOT_POSITIVE = "has values that are not above 0, which a logarithmic axis cannot show"
+
+
+class Dot(NamedTuple):
+    """One x of a line."""
+
+    x: float
+    """Of a chart with categories, which of them."""
+    y: float
+    below: float
+    """How far the error bar reaches below y."""
+    above: float
+    n: int
+    """Values that it is made of."""
+
+
+class ChartLine(NamedTuple):
+    """One series."""
+
+    name: str
+    dots: tuple[Dot, ...]
+    """In the order of x."""
+
+
+class Axis(NamedTuple):
+    """One axis."""
+
+    label: str
+    """With its unit."""
+    log: bool
+
+
+class Chart(NamedTuple):
+    """A chart, whatever it is drawn with."""
+
+    title: str
+    x: Axis
+    y: Axis
+    categories: tuple[str, ...]
+    """Names along x, where those are no numbers."""
+    lines: tuple[ChartLine, ...]
+    error: str
+    """What the bars are: one of :data:`ERRORS`."""
+
+
+def chart(
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    series: Sequence[str] = (),
+    agg: str = "mean",
+    error: str = "std",
+    title: str = "",
+    log: str = "",
+) -> Chart:
+    """The rows that have both ``x`` and ``y``; one line for each combination of the values of ``series``.
+
+    Rows of the same x and line are one dot: their ``agg``, with a bar of ``error`` (the sample's standard
+    deviation, the standard error of the mean, the least and the largest). ``log``: ``x``, ``y`` or ``xy``.
+
+    Raises UserError where no row has both, a y is no number, or a logarithm cannot be taken.
+    """
+    usable = [row for row in rows if row.get(x) is not None and row.get(y) is not None]
+    if not usable:
+        known = sorted({name for row in rows for name, value in row.items() if value is not None})
+        lacking = next((name for name in (x, y) if name not in known), None)
+        what = f"has {lacking}" if lacking else f"has both {x} and {y}"
+        raise UserError(
+            f"nothing to plot: none of {len(rows)} rows {what}; there are {', '.join(known)}"
+        )
+    numbers = [_number(row[x]) for row in usable]
+    x_scale, y_scale = _scale(x, numbers), _scale(y, [_number(row[y]) for row in usable])
+    is_number = all(number is not None for number in numbers)
+    names = tuple(dict.fromkeys(_text(row[x]) for row in usable))
+    found: dict[str, dict[float, list[float]]] = {}
+    for row, number in zip(usable, numbers, strict=True):
+        value = _number(row[y])
+        if value is None:
+            raise UserError(f"--y {y}: {row[y]!r} is no number")
+        at = number * x_scale[1] if is_number and number is not None else names.index(_text(row[x]))
+        line = ", ".join(_text(row.get(name)) for name in series) or y
+        found.setdefault(line, {}).setdefault(at, []).append(value * y_scale[1])
+    lines = tuple(
+        ChartLine(name, tuple(_dot(at, values, agg, error) for at, values in sorted(dots.items())))
+        for name, dots in found.items()
+    )
+    if "x" in log and not is_number:
+        raise UserError(f"--log {log}: {x} is no number")
+    _check_logarithm(lines, log, x, y)
+    aggregated = f"{agg} of " if any(dot.n > 1 for line in lines for dot in line.dots) else ""
+    return Chart(
+        title or f"{y} over {x}",
+        Axis(_label(x, x_scale[0]), "x" in log),
+        Axis(aggregated + _label(y, y_scale[0]), "y" in log),
+        () if is_number else names,
+        lines,
+        error,
+    )
+
+
+def _check_logarithm(lines: Iterable[ChartLine], log: str, x: str, y: str) -> None:
+    dots = [dot for line in lines for dot in line.dots]
+    for axis, name, values in (("x", x, [d.x for d in dots]), ("y", y, [d.y for d in dots])):
+        if axis in log and min(values) <= 0:
+            raise UserError(f"--log {log}: {name} {NOT_POSITIVE}")
+
+
+def _dot(x: float, values: Sequence[float], agg: str, error: str) -> Dot:
+    y, n = AGGREGATIONS[agg](values), len(values)
+    if error == "range":
+        return Dot(x, y, y - min(values), max(values) - y, n)
+    size = stdev(values) if n > 1 and error != "none" else 0.0
+    size = size / sqrt(n) if error == "sem" else size
+    return Dot(x, y, size, size, n)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, (bool, list, dict)):
+        return None
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if isfinite(found) else None
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _scale(name: str, values: Sequence[float | None]) -> tuple[str, float]:
+    """The unit that ``values`` of a metric are shown in, and what they are multiplied by for it."""
+    unit = METRICS[name].unit if name in METRICS else ""
+    if unit == "s":
+        most = max((abs(value) for value in values if value is not None), default=1.0)
+        return ("s", 1.0) if most >= 1 else ("ms", 1e3) if most >= 1e-3 else ("µs", 1e6)
+    return ("", 1.0) if unit == "count" else shown(unit)
+
+
+def _label(name: str, unit: str) -> str:
+    return f"{name}, {unit}" if unit and unit != name else name
+
+
+def columns(found: Chart) -> dict[str, list[Any]]:
+    """The dots as a table."""
+    dots = [(line.name, dot) for line in found.lines for dot in line.dots]
+    made: dict[str, list[Any]] = {
+        "series": [name for name, _ in dots],
+        found.x.label: [found.categories[int(d.x)] if found.categories else d.x for _, d in dots],
+        found.y.label: [dot.y for _, dot in dots],
+    }
+    bars = any(dot.below or dot.above for _, dot in dots)
+    more = {"below": [d.below for _, d in dots], "above": [d.above for _, d in dots]}
+    return {**made, **(more if bars else {}), "n": [dot.n for _, dot in dots]}
