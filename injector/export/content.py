@@ -27,6 +27,7 @@ from ..analysis.traces import LoopTrace, traces_of
 from ..analysis.views import views
 from ..metrics import unit_of
 from ..store.folder import Run
+from ..store.seal import ARTIFACTS
 
 POINTS = 1000
 """Of a series, unless more are asked for: what trackers draw of one."""
@@ -34,8 +35,6 @@ EARLY = 2e-6
 """Seconds after the begin of a step in which a value still is of the step before: unix time as a float is as
 exact as a quarter of a microsecond, and what a step made may be known between it and the next.
 """
-ARTIFACTS = "artifacts"
-"""Of a run folder, the folder of the files that programs add."""
 NEGATIVE = re.compile(r"-\.?\d")
 SECRET = re.compile(r"(?i)(passw|secret|token|api.?key|credential)")
 
@@ -80,8 +79,10 @@ class Content:
 
     @property
     def files(self) -> dict[str, str]:
-        """The files that the program added (``injector.artifact``): their paths by their names."""
-        folder = os.path.join(self.run.path, ARTIFACTS)
+        """The files that the program added (``injector.artifact``) and that are as they were: their paths by
+        their names.
+        """
+        folder = os.path.join(self.run.content, ARTIFACTS)
         added = (str(each["name"]) for each in self.summary.artifacts if each.get("copied"))
         paths = {name: os.path.join(folder, name) for name in added}
         return {name: path for name, path in paths.items() if os.path.isfile(path)}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LARGEST = 1 << 26
 """Bytes of a file that is copied into the run folder; of a larger one its path and size are kept."""
 FOLDER = "artifacts"
-"""In the run folder: the files that programs add."""
+"""In the run folder: the files that programs add (:mod:`injector.store.seal` has them in its care)."""
 _records: list[ProgramRecords] = []
 
 

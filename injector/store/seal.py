@@ -25,8 +25,10 @@ LINES = (LOG, monitor.SUFFIX, SENT)
 """Of files of JSON lines."""
 SUFFIXES = (*LINES, spans.SUFFIX, spans.PACKED, series.SUFFIX, stacks.SUFFIX)
 """Of the files in ``raw/`` that readers look at."""
+ARTIFACTS = "artifacts"
+"""In a run folder: the files that programs add."""
 _INDIVISIBLE = ".parquet"
-"""A file of this kind cannot be read in part."""
+"""A file of this kind cannot be read in part; nor can an artifact."""
 
 Seal = Mapping[str, Any]
 """By a file's name in the run folder: ``{"size": bytes, "crc32": eight hexadecimal digits a piece}``."""
@@ -49,6 +51,13 @@ def names(folder: str) -> list[str]:
     return [*found, *(os.path.join("raw", name) for name in raw)]
 
 
+def artifacts(folder: str) -> list[str]:
+    """The files that the program of the run in ``folder`` added, by their names within it."""
+    found = os.walk(os.path.join(folder, ARTIFACTS))
+    paths = (os.path.join(place, name) for place, _, names in found for name in names)
+    return sorted(os.path.relpath(path, folder) for path in paths)
+
+
 def _listed(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
@@ -59,7 +68,7 @@ def _listed(folder: str) -> list[str]:
 def seal(folder: str, which: Sequence[str] | None = None) -> dict[str, Any]:
     """The seal of the run in ``folder``, or of some of its files. A file that cannot be read has none."""
     found: dict[str, Any] = {}
-    for name in names(folder) if which is None else which:
+    for name in [*names(folder), *artifacts(folder)] if which is None else which:
         try:
             size = os.path.getsize(os.path.join(folder, name))
             sums = [f"{crc32(piece):08x}" for piece in _pieces(os.path.join(folder, name), size)]
@@ -109,7 +118,8 @@ def _flaw(folder: str, name: str, facts: Any, content: bool) -> Flaw | None:
         return Flaw(name, f"{name} is missing", None)
     except OSError as error:
         return Flaw(name, f"{name} cannot be read: {error.strerror or error}", None)
-    whole = None if bad and name.endswith(_INDIVISIBLE) else bad
+    indivisible = name.endswith(_INDIVISIBLE) or name.startswith(ARTIFACTS + os.sep)
+    whole = None if indivisible and (bad or now != size) else bad
     if now < size:
         left = f"{now} of its {size} bytes are left" if now else f"its {size} bytes are lost"
         return Flaw(name, f"{name} is {'cut' if now else 'empty'}: {left}", whole)
@@ -142,6 +152,7 @@ def salvage(folder: str, sealed: Seal, found: Sequence[Flaw], into: str) -> None
     for name, facts in sealed.items():
         path, target = os.path.join(folder, name), os.path.join(into, name)
         bad = flawed.get(name, frozenset())
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         if name not in flawed:
             os.symlink(os.path.abspath(path), target)
         elif bad is not None:

@@ -20,6 +20,12 @@ from small_run import PROGRAM, VOIRFILE, inject  # noqa: E402
 WAITING = "\nimport time\n" + PROGRAM.replace(
     "    return inner", "    time.sleep(0.001)\n    return inner"
 )
+WAITING += """
+import injector
+with open("notes.txt", "w") as file:
+    file.write("kept")
+injector.artifact("notes.txt", "more/notes.txt")
+"""
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from injector.analysis.summary import summarise
+from injector.bus.collector import collected
 from injector.cli.export import TRACKERS
 from injector.export.content import Content
 from injector.store.folder import open_run
@@ -131,6 +132,15 @@ def test_a_run_without_steps(run_inject, tmp_path):
     done = run_inject(tmp_path, "export", "LAST", "--to", "perfetto", "-o", "x")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("x: 0 slices")
+
+
+def test_an_added_file_that_was_changed_is_named_and_not_exported(copied):
+    with collected(open_run(str(copied))) as run:
+        assert set(Content(run, summarise(run)).files) == {"more/notes.txt"}
+    (copied / "artifacts/more/notes.txt").write_text("else")
+    with collected(open_run(str(copied))) as run:
+        assert [each for each in run.damage if "artifacts/more/notes.txt" in each]
+        assert Content(run, summarise(run)).files == {}
 
 
 def documented():

@@ -38,6 +38,9 @@ def check(client, run, tmp_path, live=False):
     page = client.download_artifacts(run.info.run_id, "report.html", str(tmp_path))
     with open(page, encoding="utf-8") as file:
         text = file.read()
+    added = client.download_artifacts(run.info.run_id, "artifacts/more/notes.txt", str(tmp_path))
+    with open(added, encoding="utf-8") as file:
+        assert file.read() == "kept"
     assert "<html" in text and "--api-key=***" in text and "--api-key=k" not in text
 
 

@@ -98,7 +98,8 @@ def test_properties_figures_and_series(exported):
 
 
 def test_the_page_and_nothing_secret(exported):
-    assert "report.html" in exported.files
+    assert {"report.html", "artifacts/more/notes.txt"} <= exported.files
+    assert (exported.folder / "files/artifacts/more/notes.txt").read_text() == "kept"
     page = (exported.folder / "files" / "report.html").read_text()
     assert "<html" in page
     for path in exported.folder.rglob("*"):
