@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from injector.report.watching import InBackground
 
 
+MONITOR_AFTER = 0.2
+"""Seconds after which a program is monitored. Starting and ending the monitor costs as much as a program that
+is over by then; where `--interval` is given, it starts at once."""
+
+
 class Sidecars:
     """Starts with the program and ends with it; whatever fails is one of ``problems``, no more."""
 
@@ -25,6 +30,7 @@ class Sidecars:
         self._command = command
         self._folder = folder
         self._problems = problems
+        self._pid = 0
         self._monitor: MonitorProcess | None = None
         self._live: InBackground | None = None
         self._work_tree: WorkTree | None = None
@@ -40,7 +46,12 @@ class Sidecars:
 
     def later(self) -> list[tuple[float, Callable[[], object]]]:
         """What is to be done while the program runs, after so many seconds."""
-        return [] if self._sampler is None else [(self._sampler.period, self._sampler.look)]
+        later: list[tuple[float, Callable[[], object]]] = []
+        if self._sampler is not None:
+            later.append((self._sampler.period, self._sampler.look))
+        if self._monitored() and "--interval" not in self._command.limits:
+            later.append((MONITOR_AFTER, lambda: self._guarded(self._start_monitor)))
+        return later
 
     @property
     def sampling(self) -> int:
@@ -49,18 +60,26 @@ class Sidecars:
 
     def start(self, pid: int) -> None:
         """The program's main process is ``pid``."""
+        self._pid = pid
         if self._folder is None:
             return
+        self._guarded(self._start_git)
+        if self._monitored() and "--interval" in self._command.limits:
+            self._guarded(self._start_monitor)
+        if self._command.tracks:
+            self._guarded(self._start_trackers)
+        if self._shown():
+            self._guarded(self._start_live)
+
+    def _guarded(self, start: Callable[[str], None]) -> None:
+        """``start(folder)``, whose failure costs what it would have recorded or shown."""
         try:
-            self._start_git(self._folder)
-            if "--no-monitor" not in self._command.flags:
-                self._start_monitor(self._folder, pid)
-            if self._command.tracks:
-                self._start_trackers(self._folder)
-            if self._shown():
-                self._start_live(self._folder)
+            start(self._folder or "")
         except Exception as error:
             self._problems.append(f"not watched: {type(error).__name__}: {error}")
+
+    def _monitored(self) -> bool:
+        return self._folder is not None and "--no-monitor" not in self._command.flags
 
     def _start_git(self, folder: str) -> None:
         from injector.bus.surroundings import WorkTree
@@ -71,10 +90,10 @@ class Sidecars:
         if self._work_tree.pid is not None:
             self.apart.add(self._work_tree.pid)
 
-    def _start_monitor(self, folder: str, pid: int) -> None:
+    def _start_monitor(self, folder: str) -> None:
         from injector.monitor.start import MonitorProcess
 
-        self._monitor = MonitorProcess(folder, pid, self._command.limits.get("--interval", 1.0))
+        self._monitor = MonitorProcess(folder, self._pid, self._command.limits.get("--interval", 1.0))
         self.apart.add(self._monitor.pid)
 
     def _start_trackers(self, folder: str) -> None:
