@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Imported when asked for: this package is imported in every process of every program."""
+    """Imported on first use: this package is imported in every process of every program."""
     if name == "StopProgram":
         from .probe.stop import StopProgram
 

@@ -1,6 +1,6 @@
 """Every process that a program has started, however it tried to get away, and how to end them.
 
-We are made a *subreaper*: whoever loses its parent becomes our child. So all that the program ever
+We are made a *subreaper*: a process that loses its parent becomes our child. So all that the program ever
 started stands below us in the tree of processes, and once we have no child left, nothing is left.
 """
 
@@ -18,7 +18,7 @@ _SET_CHILD_SUBREAPER = 36  # of prctl(2)
 
 
 class Process:
-    """One process, told from a later one of the same number by when it began."""
+    """One process; its start distinguishes it from a later one of the same number."""
 
     __slots__ = ("begun", "parent", "pid", "state")
 

@@ -1,4 +1,4 @@
-"""The command ``inject``: one module per verb, imported only when that verb is asked for."""
+"""The command ``inject``: one module per verb, imported only when that verb is called."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UserError
 from ..launch.command import Command, split
-from ..rewrite.locate import NoSource, Program, display
+from ..rewrite.locate import NoSource, ProgramSources, display
 from ..rewrite.request import Match, Unmatched
 from ..rewrite.survey import survey
 
@@ -83,7 +83,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def check(
-    programs: list[Program], voirfiles: list[str], options: list[list[str]], configs: list[str]
+    programs: list[ProgramSources],
+    voirfiles: list[str],
+    options: list[list[str]],
+    configs: list[str],
 ) -> list[Checked]:
     """Each probe that the voirfiles set, with where it lands in the first of ``programs`` that has it.
 
@@ -93,11 +96,11 @@ def check(
 
     with redirect_stdout(sys.stderr):  # what a voirfile prints is no part of the answer
         probes = planning.plan(voirfiles, options, configs)
-    asked = [target for probe in probes for target in probe.targets]
-    landings, misses = survey(programs[0], asked)
+    wanted = [target for probe in probes for target in probe.targets]
+    landings, misses = survey(programs[0], wanted)
     for program in programs[1:]:
         hooks = {miss.request.hook for miss in misses}
-        found, _ = survey(program, [one for one in asked if one[0].hook in hooks])
+        found, _ = survey(program, [one for one in wanted if one[0].hook in hooks])
         landings += found
         met = {landing.request.hook for landing in found}
         misses = [miss for miss in misses if miss.request.hook not in met]
@@ -116,7 +119,7 @@ def _checked(probe: PlannedProbe, landings: list[Match], misses: list[Unmatched]
 # --- what is checked ------------------------------------------------------------------------------
 
 
-def _programs(command: Command) -> list[Program]:
+def _programs(command: Command) -> list[ProgramSources]:
     """Every program that a command line may make `__main__` of some process, likeliest first.
 
     `torchrun train.py` and `-m pdb train.py` are processes of their own and start what they are
@@ -131,30 +134,30 @@ def _programs(command: Command) -> list[Program]:
         return named  # a launcher that is no Python, such as `env`
 
 
-def _own(command: Command) -> Program:
+def _own(command: Command) -> ProgramSources:
     if command.kind in ("module", "function"):
-        return _program(Program.module, command.target.partition(":")[0])
+        return _program(ProgramSources.module, command.target.partition(":")[0])
     if command.kind == "script":
-        return _program(Program.script, command.target)
+        return _program(ProgramSources.script, command.target)
     if command.kind == "command":  # a package's own command is a script itself
-        return _program(Program.script, str(shutil.which(command.target)))
+        return _program(ProgramSources.script, str(shutil.which(command.target)))
     raise UserError("name a script or `-m MODULE`: there is nothing else to read")
 
 
-def _named(words: Sequence[str]) -> list[Program]:
+def _named(words: Sequence[str]) -> list[ProgramSources]:
     """The first script or module that a launcher is given, if it is one that can be read."""
     for before, word in zip(["", *words], words, strict=False):
         try:
             if before in ("-m", "--module"):
-                return [_program(Program.module, word)]
+                return [_program(ProgramSources.module, word)]
             if word.endswith(".py") and os.path.isfile(word):
-                return [_program(Program.script, word)]
+                return [_program(ProgramSources.script, word)]
         except UserError:
             continue
     return []
 
 
-def _program(read: Callable[[str], Program], target: str) -> Program:
+def _program(read: Callable[[str], ProgramSources], target: str) -> ProgramSources:
     try:
         program = read(target)
         if program.main is not None:
@@ -188,7 +191,7 @@ def _declared(command: Command) -> Mapping[str, Any]:
 # --- how it is shown ------------------------------------------------------------------------------
 
 
-def _print(checked: list[Checked], programs: list[Program]) -> None:
+def _print(checked: list[Checked], programs: list[ProgramSources]) -> None:
     for one in checked:
         print(f"{display(one.probe.file)}:{one.probe.line}   {one.probe.selector}")
         _print_rows(list(dict.fromkeys(_row(landing, programs) for landing in one.landings)))
@@ -205,7 +208,7 @@ def _print_rows(rows: list[tuple[str, str, str]]) -> None:
         print("    " + "   ".join(cells).rstrip())
 
 
-def _row(landing: Match, programs: list[Program]) -> tuple[str, str, str]:
+def _row(landing: Match, programs: list[ProgramSources]) -> tuple[str, str, str]:
     if landing.kind == "wrapped":
         return f"{landing.module}.{landing.function}", "", "wrapped"
     how = _how(landing)
@@ -227,7 +230,7 @@ def _how(landing: Match) -> str:
     return _HOW.get(landing.kind, landing.kind)
 
 
-def _note(landing: Match, programs: list[Program]) -> str:
+def _note(landing: Match, programs: list[ProgramSources]) -> str:
     for program in programs:
         try:
             source = program.find(landing.module)

@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 class _Contents:
-    """The runs of ``path`` one after the other; what is damaged or left out is said."""
+    """The runs of ``path`` one after the other; what is damaged or left out is printed."""
 
     def __init__(self, path: str, points: int) -> None:
         self.path, self.points = path, points
@@ -114,8 +114,8 @@ class _Contents:
                 self.code = max(self.code, exit_code(run))
                 one = content_of(run, labels, self.points)
                 yield one
-                if "series" in vars(one) and (said := content.thinning(one)):
-                    print(f"inject: {said}", file=sys.stderr)
+                if "series" in vars(one) and (note := content.thinning(one)):
+                    print(f"inject: {note}", file=sys.stderr)
 
 
 def content_of(run: Run, labels: Mapping[str, str], points: int = content.POINTS) -> Content:

@@ -12,7 +12,15 @@ from typing import Any
 
 from ..errors import UserError
 from ..rewrite.inventory import Function, inventory
-from ..rewrite.locate import NoSource, Program, Source, display, find, inherited_path, module_files
+from ..rewrite.locate import (
+    NoSource,
+    ProgramSources,
+    Source,
+    display,
+    find,
+    inherited_path,
+    module_files,
+)
 
 _NOTE = (
     "Every function also has #enter, #exit, #error and #value: //f > #enter; "
@@ -71,11 +79,11 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 def _sources(target: str | None, module: str | None) -> list[Source]:
     try:
         if module is not None:
-            main = Program.module(module).main
+            main = ProgramSources.module(module).main
             return [main] if main is not None else []
         assert target is not None
         if os.path.exists(target) and not _is_plain_folder(target):
-            main = Program.script(target).main
+            main = ProgramSources.script(target).main
             return [main] if main is not None else []
         if os.path.isfile(os.path.join(target, "__init__.py")):
             above, name = os.path.split(os.path.realpath(target))

@@ -133,7 +133,7 @@ def exit_code(run: Run) -> int:
 
 
 def say_missing(run: Run, key: str = "") -> None:
-    """What is missing of ``run``, on standard error: standard output is for what was asked.
+    """What is missing of ``run``, on standard error: standard output is for the result.
 
     ``key``: what it is called in a suite.
     """

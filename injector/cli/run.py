@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from injector.overseer.options import Options
 
 SOON, LATER = 0.1, 1.0
-"""Seconds after which a program is taken for one that is not over at once, and asked whether it trains."""
+"""Seconds after which a program is taken for one that is not over at once, and looked at for training."""
 USAGE = 2
 """How programs end that do not know an option."""
 STRICT = 70
@@ -432,7 +432,7 @@ def _options(command: Command) -> Options | None:
     except UserError:
         if command.named() is not None or command.configs:
             raise
-        return None  # it will be said by the program's process
+        return None  # the program's process reports it
 
 
 def foreign_package() -> str | None:

@@ -104,7 +104,7 @@ class Sidecars:
         self._trackers.start(folder, command.name)
 
     def _shown(self) -> bool:
-        """Whether there is a live view: where it was asked for, and on a terminal."""
+        """Whether there is a live view: with ``--live``, and on a terminal."""
         flags = self._command.flags
         if "--quiet" in flags or "--no-live" in flags:
             return False

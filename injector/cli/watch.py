@@ -106,7 +106,7 @@ def _watch(run: Run, once: bool, json: bool) -> int:
 
 
 class _End:
-    """When there is nothing more to watch: the run was collected, or nobody is left to do that."""
+    """When there is nothing more to watch: the run was collected, or no process is left to do that."""
 
     def __init__(self, run: Run, state: State) -> None:
         self._run = run

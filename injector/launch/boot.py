@@ -63,7 +63,7 @@ class ProgramProcess:
     def phases(self) -> int | None:
         """All that comes before the program; an exit code if the program must not start.
 
-        A mistake of our own is said, and the program starts without us.
+        A mistake of our own is printed, and the program starts without us.
         """
         if self.session is None:
             return None
@@ -241,7 +241,7 @@ class ProgramProcess:
         self.outlive()
         if type(error) is KeyboardInterrupt and self.session is not None:
             # The interpreter remembers that an interrupt went uncaught, and then dies of SIGINT; it
-            # forgets when somebody calls exec, and we may have.
+            # forgets when exec is called, and we may have called it.
             try:
                 exec("raise KeyboardInterrupt")
             except KeyboardInterrupt:

@@ -74,7 +74,7 @@ class Command:
         """``script`` ``module`` ``function`` ``stdin`` ``command``; nothing if no program was named."""
         self.target = ""
         self.closed = False
-        """Whether ``--`` said that no word from the program on is ours."""
+        """Whether ``--`` stood before the program, so that no word after it is ours."""
         self.arguments: list[str] = []
         self.notes: list[str] = []
         """Sentences for the report, about words that could have been ours."""
@@ -126,7 +126,7 @@ class Command:
         return [path] if kind and os.path.isfile(path) else []
 
     def named(self) -> list[str] | None:
-        """The voirfiles that somebody named; None leaves it to the one beside the script."""
+        """The voirfiles that were named; None: the one beside the script."""
         if self.voirfiles:
             return [path for path in self.voirfiles if path != AUTO]
         if "--no-voirfile" in self.flags:
@@ -148,9 +148,9 @@ def split(words: list[str], declared: Declared) -> Command:
     """Take a command line apart.
 
     ``declared(command)`` says which options the voirfiles of a command declare, as a mapping from
-    option to ``nargs``; it is only asked about a word that could be one.
+    option to ``nargs``; it is only called for a word that could be one.
 
-    Raises UserError for an option nobody knows and for one without its value.
+    Raises UserError for an unknown option and for one without its value.
     """
     command = Command()
     rest = list(words)

@@ -44,7 +44,7 @@ def refusal(folder: str, pid: int) -> str:
 
 
 def pythonpath(original: str | None) -> str:
-    """``PYTHONPATH`` with our folder in front; a variable set but empty stays told from none."""
+    """``PYTHONPATH`` with our folder in front; a variable that is set but empty differs from none."""
     if original is None:
         return SITE
     return SITE + os.pathsep + original if original else SITE + os.sep
@@ -61,7 +61,7 @@ def variables(boot: str, original: str | None, path: str | None = None) -> dict[
 def starts_python(words: Iterable[object], search: str | None = None) -> bool:
     """Whether a command names a Python interpreter, or a script that will call one.
 
-    ``search`` is the ``PATH`` in which the command's first word is looked for. An interpreter told
+    ``search`` is the ``PATH`` in which the command's first word is looked for. An interpreter that is
     to ignore its environment (``-I``, ``-E``) or to skip ``site`` (``-S``) could not boot us.
     """
     texts = _texts(words)
@@ -110,7 +110,7 @@ def is_one_of_several() -> bool:
 
 
 def module_named(words: list[str]) -> str:
-    """The module that an interpreter is told to run with ``-m``; ``""`` for anything else."""
+    """The module that an interpreter is to run with ``-m``; ``""`` for anything else."""
     return next((value for flag, value in _flags(words) if flag == "m"), "")
 
 

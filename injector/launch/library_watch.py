@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class LibraryWatch:
     """Calls ``act()`` when the first of some libraries is about to be executed; once.
 
-    Or the first module of the program with a call of one of ``method_calls``: who
-    comes with ``act()`` is asked next what is to be executed.
+    Or the first module of the program with a call of one of ``method_calls``: what
+    ``act()`` installs decides next what is executed.
     """
 
     def __init__(

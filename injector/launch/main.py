@@ -1,7 +1,7 @@
 """The program as ``__main__``, run by CPython's own machinery, with no frame of ours on the stack.
 
 CPython asks ``sys.path_hooks`` whether the file it was given is an importable archive or folder. Of
-a plain script nobody says so, except us: CPython then looks up ``runpy._run_module_as_main`` and
+a plain script only we say so: CPython then looks up ``runpy._run_module_as_main`` and
 calls it. We answer that look-up, which ends before the call begins, with an object whose call runs
 in C all the way down to the script's own code. ``-m``, folders and archives come by the same
 look-up and go on to the real ``runpy``. What cannot be read or compiled we refuse, and CPython says
@@ -94,7 +94,7 @@ def _flush(stream: Any) -> None:
 
 
 class Script:
-    """Whatever the interpreter was asked to run, until it is run."""
+    """What the interpreter is to run, until it is run."""
 
     def __init__(self, process: ProgramProcess, argument: str) -> None:
         self.process = process
@@ -248,7 +248,7 @@ class Runpy(type(sys)):  # type: ignore[misc]
         return self.__dict__["script"].ready()
 
     def __getattr__(self, name: str) -> Any:
-        """Somebody else came first, a .pth file perhaps: give it the real one."""
+        """Another importer came first, a .pth file perhaps: give it the real one."""
         if name.startswith("__"):
             raise AttributeError(name)
         self.__dict__["script"].step_aside()

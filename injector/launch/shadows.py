@@ -50,7 +50,7 @@ def _attempt(name: str) -> None:
     try:
         __import__(name)
     except Exception:
-        pass  # whoever needs it will say so
+        pass  # what needs it will raise the error again
 
 
 def give_way(hidden: Collection[str], native: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 
 The terminal, the streams and the process group are the program's as much as ours. Signals are not
 handled but waited for, so that their sender is known: what the whole group was sent (Ctrl-C) has
-reached the program already, what somebody sent to us alone is passed on.
+reached the program already, what was sent to us alone is passed on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INTERRUPTS = (_signal.SIGINT, _signal.SIGQUIT)
 ENDING = (_signal.SIGTERM, _signal.SIGHUP, *INTERRUPTS)
 JOB_CONTROL = (_signal.SIGTSTP, _signal.SIGCONT)
 KEYED_STOPS = (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU)
-"""Stops that belong to the terminal: whoever waits for us shall see us stopped as well."""
+"""Stops that belong to the terminal: a shell that waits for us shall see us stopped as well."""
 GRACE = 5.0
 """Seconds between asking for an end and forcing it; and those which what outlives it is given."""
 AGAIN = 0.1
@@ -73,7 +73,7 @@ class Ended:
         """Bytes that the largest of its processes held, as the kernel counts: at least what we held
         ourselves when we forked it."""
         self.interrupted: tuple[int, float] | None = None
-        """The first signal that somebody sent to end it, and when."""
+        """The first signal that was sent to end it, and when."""
         self.exits: dict[int, int] = {}
         """How it and those ended that were left to us: by number, in the form of ``code``."""
 
@@ -272,7 +272,7 @@ class _Supervision:
             return
         if signal is None or signal.si_signo == _signal.SIGCHLD:
             return
-        self._reap()  # the end of the program, if it came first, is told last
+        self._reap()  # the end of the program, if it came first, is reported last
         number = signal.si_signo
         if number in ENDING and self._alive and signal.si_pid != self._pid:
             self.ended.interrupted = self.ended.interrupted or (number, time.time())
@@ -297,7 +297,7 @@ class _Supervision:
         self._relay.end()
 
     def _hurry(self, number: int) -> None:
-        """Somebody is tired of waiting for what the program left behind."""
+        """A signal, after the program has ended, cuts the waiting for its remaining processes short."""
         if number in (*INTERRUPTS, _signal.SIGTERM, _signal.SIGHUP):
             for action in (self._end_left, self._end_all, self._force_all):
                 if action in self._due:
@@ -330,7 +330,7 @@ class _Supervision:
         self._end_all()
 
     def _end_all(self) -> None:
-        """Ask everybody; the program, if it is still there, was asked before."""
+        """End what is left politely; the program, if it still runs, by force: it has had its time."""
         left = self._left()
         reaper.end_politely([process for process in left if process.pid != self._pid])
         reaper.end_by_force([process for process in left if process.pid == self._pid])
@@ -344,7 +344,7 @@ class _Supervision:
             self._in(AGAIN, self._force_all)
 
     def _give_up(self) -> None:
-        """Nobody can end what the kernel does not let go."""
+        """What the kernel does not let go cannot be ended."""
         left = self._left()
         self.ended.outlived += [f"{reaper.command(process)} (cannot be ended)" for process in left]
         if self._alive:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Test = Callable[[Any], Any]
     Deliver = Callable[[dict[str, Any]], Any]
 
-    class Source(Protocol):
+    class ValueSource(Protocol):
         """Knows what an element of a function has in one of its activations."""
 
         def found_in(self, activation: Any, element: Element) -> Found: ...
@@ -103,7 +103,7 @@ class Event:
         self,
         focus: Element,
         others: Sequence[Element],
-        outer: Sequence[tuple[int, Source, Element]],
+        outer: Sequence[tuple[int, ValueSource, Element]],
         raw: bool,
         test: Callable[[Element], Test],
     ) -> None:

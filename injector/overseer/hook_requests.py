@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .activations import Activation
-    from .context import Source, Test
+    from .context import Test, ValueSource
 
 
 class ProbeTarget:
@@ -140,7 +140,7 @@ class EnclosingFunctions:
         """From the outermost on, without that of the function that fires."""
         self.own: Activations | None = None
         """That of the function that fires, where it is needed."""
-        self.captured: list[tuple[int, Source, Element]] = []
+        self.captured: list[tuple[int, ValueSource, Element]] = []
         """By the number of the scope, -1 for its own, who knows the value of an element."""
         self.late: list[tuple[Element, Callable[..., None]]] = []
         """What is recorded at ``#exit`` of the function that fires: the hook defined last is called first."""

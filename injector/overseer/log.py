@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Emit = Callable[[str, Any], None]
 
 
-class Log:
+class RecordLog:
     """Called with a mapping, writes it into the record; a stream of ``giving`` when used as one.
 
     ``{"$event": name, "$data": data}`` is an event of that name, anything else an event ``data``. The
@@ -60,7 +60,7 @@ class Log:
         return getattr(self.stream(), name)
 
 
-def take_smuggled(module: ModuleType, log: Log) -> None:
+def take_smuggled(module: ModuleType, log: RecordLog) -> None:
     """Have what ``voir.smuggle`` would hide in standard output logged, and kept out of there.
 
     A process that set ``DATA_FD`` to 1 reads standard output for that, and still finds it.

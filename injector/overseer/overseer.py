@@ -9,7 +9,7 @@ from ..errors import UserError
 from ..measure.measures import Measures
 from ..measure.waits import Waits
 from ..probe import StopProgram
-from .log import Log
+from .log import RecordLog
 from .phases import Phases, Schedule
 from .probes import Probe
 
@@ -52,7 +52,7 @@ class Overseer:
         """Whether the program runs even if a voirfile is no good: it was found, not named."""
         self.end_job: Callable[[], None] = lambda: None
         """Ends all processes of the program, as the event ``stop`` asks for."""
-        self.log = Log(recorder.emit, lambda: self.end_job())
+        self.log = RecordLog(recorder.emit, lambda: self.end_job())
         size = os.environ.get("WORLD_SIZE", "")
         self.world = int(size) if size.isdecimal() else 1
         """How many processes train together, as far as is known."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import wrapping
 from .exchange import Test, instrument_function
-from .locate import Program, Source
+from .locate import ProgramSources, Source
 from .method_calls import is_method
 from .names import imported
 from .objects import Attribute, OneClass, OneObject, called_at, close, find, function_at, inside
@@ -127,7 +127,7 @@ def _attach_place(registry: Registry, place: Attribute, request: Request) -> Non
 
 
 def _concerns(place: Attribute) -> Test | None:
-    """Whom a function reached through ``place`` is meant for, where that is not everybody."""
+    """A test of the first argument of a function reached through ``place``, where only some calls count."""
     if isinstance(place.raw, MethodType):
         return OneObject(place.raw.__self__)
     inherited = place.owner is not None and place.owner is not place.holder
@@ -328,7 +328,7 @@ def _imported(registry: Registry, module: ModuleType, request: Request) -> Reque
     if source is None:
         return None
     file = Source(name, source.filename, source.text, hasattr(module, "__path__"))
-    for found, path in imported(Program(None, sys.path, ""), file, request.path):
+    for found, path in imported(ProgramSources(None, sys.path, ""), file, request.path):
         if found != name:
             return request._replace(module=found, path=path)
     return None

@@ -249,7 +249,7 @@ def _parsed(file: str) -> tuple[ast.Module, list[str]] | None:
             source = stream.read(LONGEST + 1)
         if len(source) > LONGEST:
             return None
-        with Quiet(file):  # what the compiler warns of was said when the program was compiled
+        with Quiet(file):  # the compiler has given its warnings already
             return ast.parse(source, file), source.decode("utf-8", "replace").split("\n")
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -211,7 +211,7 @@ def instrument_function(
 ) -> bool:
     """Weave ``request`` into this function alone, or one ``inside`` it; False if its text is unknown.
 
-    ``test`` decides by the function's first argument whether an event concerns anybody.
+    ``test`` decides by the function's first argument whether there is an event.
     """
     name = function.__globals__.get("__name__", "")
     namespace = getattr(sys.modules.get(name), "__dict__", None)
@@ -245,7 +245,7 @@ def _derive(
     test: Test | None,
     place: tuple[str, Path],
 ) -> Request:
-    """``request`` as it is put into one function, where ``test`` decides whom it concerns."""
+    """``request`` as it is put into one function, for those calls whose first argument passes ``test``."""
     code = function.__code__
     if test is None or not code.co_argcount:
         return request

@@ -57,7 +57,7 @@ class NoSource(Exception):
     """A module that exists and has no Python source, such as an extension; `str` says which."""
 
 
-class Program:
+class ProgramSources:
     """A program by name: its main source and the paths along which it would find its modules."""
 
     def __init__(self, main: Source | None, path: Sequence[str], folder: str) -> None:
@@ -71,7 +71,7 @@ class Program:
         self._found: dict[str, Source | None] = {}
 
     @classmethod
-    def script(cls, target: str) -> Program:
+    def script(cls, target: str) -> ProgramSources:
         """A file, or a folder or archive with `__main__.py`. Raises FileNotFoundError."""
         if os.path.isfile(target) and not _is_archive(target):
             folder = os.path.dirname(os.path.realpath(target))
@@ -85,7 +85,7 @@ class Program:
         return cls(main, path, target)
 
     @classmethod
-    def module(cls, name: str) -> Program:
+    def module(cls, name: str) -> ProgramSources:
         """What `python -m name` runs. Raises ModuleNotFoundError, NoSource."""
         path = [os.getcwd(), *inherited_path()]
         main = find(name, path)

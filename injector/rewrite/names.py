@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from .inventory import FUNCTION, Function, inventory
-from .locate import NoSource, Program, Source
+from .locate import NoSource, ProgramSources, Source
 from .nodes import dotted, own_statements
 from .request import MAIN, Request, Unmatched
 
@@ -41,7 +41,7 @@ def is_closed(node: ast.stmt | None) -> bool:
 
 
 def ways(
-    program: Program, source: Source, path: tuple[str, ...], node: ast.stmt | None
+    program: ProgramSources, source: Source, path: tuple[str, ...], node: ast.stmt | None
 ) -> Iterator[Way]:
     """Where the statement that binds the first name of a path says that the name comes from."""
     first, *rest = path
@@ -62,14 +62,14 @@ def ways(
         yield source.module, (*value.split("."), *rest)
 
 
-def imported(program: Program, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
+def imported(program: ProgramSources, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
     """Where the import statements of the module level say that a name comes from, run or not."""
     for node in own_statements(ast.parse(source.text).body):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from ways(program, source, path, node)
 
 
-def starred(program: Program, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
+def starred(program: ProgramSources, source: Source, path: tuple[str, ...]) -> Iterator[Way]:
     """Where a name may come from that nothing binds: the modules of `from … import *`."""
     for node in own_statements(ast.parse(source.text).body):
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
@@ -106,7 +106,7 @@ def _absolute(node: ast.ImportFrom, source: Source) -> str:
     return ".".join([*parts, *(node.module or "").split(".")]).rstrip(".")
 
 
-def _split(program: Program, module: str, path: tuple[str, ...]) -> Way:
+def _split(program: ProgramSources, module: str, path: tuple[str, ...]) -> Way:
     """Move leading names that are submodules from the path to the module."""
     while path and program.knows(f"{module}.{path[0]}"):
         module, path = f"{module}.{path[0]}", path[1:]
@@ -121,7 +121,7 @@ MOST_DEFINING = 40
 """So many of them: a program that is part of a large library has hundreds that define `forward`."""
 
 
-def explain(request: Request, program: Program, limit: int = 4) -> Unmatched:
+def explain(request: Request, program: ProgramSources, limit: int = 4) -> Unmatched:
     """Say why a request finds nothing in a program, and what would be found instead."""
     try:
         source = program.find(request.module)
@@ -134,7 +134,10 @@ def explain(request: Request, program: Program, limit: int = 4) -> Unmatched:
 
 
 def nearest(
-    request: Request, known: Iterable[Function], program: Program | None = None, limit: int = 4
+    request: Request,
+    known: Iterable[Function],
+    program: ProgramSources | None = None,
+    limit: int = 4,
 ) -> tuple[str, ...]:
     """The selectors most like a request, best first, each with its place: `//f > x (a.py:3)`.
 
@@ -234,7 +237,7 @@ def likeness(one: str, other: str) -> float:
     return 0.98 * matcher.ratio()
 
 
-def _others(request: Request, program: Program) -> Iterator[Function]:
+def _others(request: Request, program: ProgramSources) -> Iterator[Function]:
     modules = dict(program.neighbours(request.module))
     if request.module != MAIN:
         modules.update(program.neighbours())

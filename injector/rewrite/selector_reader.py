@@ -1,6 +1,6 @@
 """Reading a selector: a hand-written scanner and a precedence parser, with ptera's precedences.
 
-Importing ptera costs 80 ms, so its own parser is asked only about what this one cannot read.
+Importing ptera costs 80 ms, so its own parser only reads what this one cannot.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _repeats(source: ModuleSource, code: CodeType | None) -> bool:
 def _some_code(namespace: Namespace, filename: str) -> CodeType | None:
     """The code of some function that a loaded module defines."""
     for value in list(namespace.values()):
-        # Nothing is asked of other objects, whose attributes may be code of the program.
+        # No attribute of another object is read: it may be code of the program.
         if type(value) is FunctionType and value.__code__.co_filename == filename:
             return value.__code__
     return None

@@ -13,7 +13,7 @@ from types import (
 )
 from typing import Any
 
-from .locate import NoSource, Program, Source
+from .locate import NoSource, ProgramSources, Source
 from .method_calls import is_method
 from .names import explain, is_closed, on_demand, starred, statement, ways
 from .objects import called
@@ -33,7 +33,7 @@ _WRAPPABLE = ("#enter", "#exit", "#error", "#value", "#scope")
 
 
 def survey(
-    program: Program, wanted: Iterable[tuple[Request, Any]]
+    program: ProgramSources, wanted: Iterable[tuple[Request, Any]]
 ) -> tuple[list[Match], list[Unmatched]]:
     """Matches of requests, and requests without one, each with the object it is for or None.
 
@@ -57,7 +57,7 @@ def survey(
     return matches, [failed for failed in unmatched if failed.request.hook not in met]
 
 
-def _calls(program: Program, request: Request) -> Iterator[Match | Unmatched]:
+def _calls(program: ProgramSources, request: Request) -> Iterator[Match | Unmatched]:
     """Where a method is called in the program's own files: those beside it, imported or not."""
     from . import transform
 
@@ -82,7 +82,7 @@ def _calls(program: Program, request: Request) -> Iterator[Match | Unmatched]:
 
 
 def _in_module(
-    program: Program, module: str, requests: list[Request], hops: int
+    program: ProgramSources, module: str, requests: list[Request], hops: int
 ) -> Iterator[Match | Unmatched]:
     try:
         source = program.find(module)
@@ -98,7 +98,7 @@ def _in_module(
 
 
 def _in_source(
-    program: Program, source: Source, requests: list[Request], hops: int
+    program: ProgramSources, source: Source, requests: list[Request], hops: int
 ) -> Iterator[Match | Unmatched]:
     from . import transform
 
@@ -131,7 +131,7 @@ def _in_source(
         yield failed._replace(reason=reason) if reason else failed
 
 
-def _starred(program: Program, source: Source, request: Request, hops: int) -> list[Match]:
+def _starred(program: ProgramSources, source: Source, request: Request, hops: int) -> list[Match]:
     """What comes by `from module import *`, which does not call the module's `__getattr__`."""
     if not request.path or hops > MOST_HOPS:
         return []
@@ -156,7 +156,9 @@ def _wrapped(request: Request, module: str, name: str) -> Match | Unmatched:
 # --- objects that are loaded already -------------------------------------------------------------
 
 
-def _in_object(program: Program, request: Request, target: Any) -> Iterator[Match | Unmatched]:
+def _in_object(
+    program: ProgramSources, request: Request, target: Any
+) -> Iterator[Match | Unmatched]:
     function = called(target)
     source = _source_of(function) if function is not None else None
     if function is None or source is None:
@@ -195,7 +197,7 @@ def _source_of(function: FunctionType) -> Source | None:
 
 
 def _follow(
-    program: Program, source: Source, match: Match, hops: int
+    program: ProgramSources, source: Source, match: Match, hops: int
 ) -> Iterator[Match | Unmatched]:
     request = match.request
     node = statement(source, match.line)
@@ -211,7 +213,7 @@ def _follow(
 
 
 def _called_class(
-    program: Program, source: Source, request: Request, hops: int
+    program: ProgramSources, source: Source, request: Request, hops: int
 ) -> Iterator[Match | Unmatched]:
     """A class that is called runs its `__init__`, or else its `__new__`."""
     if request.variable not in _WRAPPABLE:
@@ -226,7 +228,7 @@ def _called_class(
 
 
 def _first(
-    program: Program, source: Source, request: Request, found: list[Way], hops: int
+    program: ProgramSources, source: Source, request: Request, found: list[Way], hops: int
 ) -> list[Match | Unmatched] | None:
     """What comes of the first way that leads somewhere; None if the sources do not tell."""
     unmatched: list[Match | Unmatched] = []
@@ -239,7 +241,7 @@ def _first(
 
 
 def _along(
-    program: Program, source: Source, request: Request, way: Way, hops: int
+    program: ProgramSources, source: Source, request: Request, way: Way, hops: int
 ) -> Iterator[Match | Unmatched]:
     module, path = way
     onward = request._replace(module=module, path=path)

@@ -53,7 +53,7 @@ def how_to_measure(file: str) -> list[str]:
 def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
     """The innermost loop of ``text`` that trains; None where there is none, or it does not parse."""
     try:
-        # What the compiler warns of was said when the program was compiled.
+        # The compiler has given its warnings when the program was compiled.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)

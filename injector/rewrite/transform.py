@@ -163,7 +163,7 @@ class _ScopeRewriter(StatementRewriter):
         if (body[-1].end_lineno or 0) - body[0].lineno >= SHORT:
             return None
         if any(isinstance(inner, _UNSHARED) for part in body for inner in ast.walk(part)):
-            return None  # its code would be there twice, and the two could not be told apart
+            return None  # its code would be there twice, and the two could not be distinguished
         from copy import deepcopy
 
         where = entry(body, node)

@@ -15,7 +15,7 @@ from injector.errors import UserError
 from injector.overseer.planning import NoEngine
 from injector.overseer.session import Session
 from injector.rewrite.engine import Engine
-from injector.rewrite.locate import Program
+from injector.rewrite.locate import ProgramSources
 from injector.rewrite.survey import survey
 
 FILE = os.path.join(tempfile.mkdtemp(), "program.py")
@@ -74,7 +74,7 @@ def play(source: str, selectors: Sequence[str] = (), events: bool = False) -> Pl
         session.load()
         code = engine.main_code(source.encode(), FILE)
         asked = [(t.request, t.found) for probe in session.probes for t in probe.targets]
-        found = survey(Program.script(FILE), asked)[0]
+        found = survey(ProgramSources.script(FILE), asked)[0]
         checked = {place(one._asdict()) for one in found if one.kind not in WHILE_RUNNING}
         if checked != set(said.landed):
             said.emit("inject check disagrees", checked ^ set(said.landed))

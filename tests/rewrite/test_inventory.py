@@ -15,7 +15,7 @@ import pytest
 
 from injector.rewrite import locate
 from injector.rewrite.inventory import Function, inventory
-from injector.rewrite.locate import NoSource, Program, display, files, find, module_files
+from injector.rewrite.locate import NoSource, ProgramSources, display, files, find, module_files
 from injector.rewrite.names import explain
 from injector.rewrite.request import Match, Request, Unmatched
 from injector.rewrite.selector_reader import parse
@@ -333,7 +333,7 @@ def test_find_in_zip(tmp_path: Path) -> None:
         file.writestr(
             "lib/mod.py", "# -*- coding: latin-1 -*-\ndef f(): g = '\xe4'\n".encode("latin-1")
         )
-    program = Program.script(str(archive))
+    program = ProgramSources.script(str(archive))
     assert program.main is not None and "lib.mod" in program.main.text
     found = program.find("lib.mod")
     assert found is not None
@@ -371,7 +371,7 @@ def test_finders_of_editable_installs(project: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_script(project: Path) -> None:
-    program = Program.script("train.py")
+    program = ProgramSources.script("train.py")
     assert program.main is not None
     assert (program.main.module, program.main.file) == ("__main__", "train.py")
     assert program.path[0] == str(project)
@@ -385,38 +385,38 @@ def test_script(project: Path) -> None:
 def test_script_behind_a_link(project: Path, tmp_path: Path) -> None:
     (project / "bin").mkdir()
     (project / "bin" / "go.py").symlink_to(project / "train.py")
-    assert Program.script("bin/go.py").find("engine") is not None
+    assert ProgramSources.script("bin/go.py").find("engine") is not None
 
 
 def test_folder(project: Path) -> None:
-    program = Program.script("pkg")
+    program = ProgramSources.script("pkg")
     assert program.main is not None and program.main.file == str(project / "pkg" / "__main__.py")
     with pytest.raises(FileNotFoundError, match="no __main__"):
-        Program.script("space")
+        ProgramSources.script("space")
     with pytest.raises(FileNotFoundError, match="no such file"):
-        Program.script("nothing.py")
+        ProgramSources.script("nothing.py")
 
 
 def test_run_as_module(project: Path) -> None:
-    program = Program.module("pkg")
+    program = ProgramSources.module("pkg")
     assert program.main is not None
     assert (program.main.module, program.main.name) == ("__main__", "pkg.__main__")
     names = dict(program.neighbours())
     assert "pkg.deep.net" in names and "engine" not in names
-    assert Program.module("engine").folder == str(project)
-    assert dict(Program.module("space.part.leaf").neighbours()) == {}
+    assert ProgramSources.module("engine").folder == str(project)
+    assert dict(ProgramSources.module("space.part.leaf").neighbours()) == {}
     with pytest.raises(ModuleNotFoundError):
-        Program.module("nothing")
+        ProgramSources.module("nothing")
 
 
 def test_module_off_the_path(project: Path) -> None:
-    found = Program.script("train.py").find("helper")
+    found = ProgramSources.script("train.py").find("helper")
     assert found is not None
     assert found.file == str(project / "src/helper.py")
     assert found.note == "if the program puts src on sys.path"
     (project / "other").mkdir()
     (project / "other" / "helper.py").write_text("")
-    assert Program.script("train.py").find("helper") is None, "two could be meant"
+    assert ProgramSources.script("train.py").find("helper") is None, "two could be meant"
 
 
 def test_module_files(project: Path) -> None:
@@ -495,7 +495,7 @@ def asked(text: str) -> Request:
     ],
 )
 def test_nearest(project: Path, text: str, reason: str, first: str | None) -> None:
-    miss = explain(asked(text), Program.script("train.py"))
+    miss = explain(asked(text), ProgramSources.script("train.py"))
     assert reason in miss.reason
     if first is not None:
         assert miss.nearest[0] == first
@@ -504,20 +504,20 @@ def test_nearest(project: Path, text: str, reason: str, first: str | None) -> No
 def test_nearest_are_few(project: Path) -> None:
     for number in range(10):
         (project / f"engine{number}.py").write_text("def train_step(b): out = b\n")
-    miss = explain(asked("//train_step > out"), Program.script("train.py"))
+    miss = explain(asked("//train_step > out"), ProgramSources.script("train.py"))
     assert len(miss.nearest) == 4
 
 
 def test_broken_neighbours_are_passed_over(project: Path) -> None:
     (project / "broken.py").write_text("def (")
     (project / "binary.py").write_bytes(b"\x00\xff")
-    miss = explain(asked("//train_step > out"), Program.script("train.py"))
+    miss = explain(asked("//train_step > out"), ProgramSources.script("train.py"))
     assert miss.nearest[0] == "/engine/train_step > out (engine.py:8)"
 
 
 def test_large_folders_are_searched_by_text(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("injector.rewrite.names.MOST_PARSED", 1)
-    program = Program.script("train.py")
+    program = ProgramSources.script("train.py")
     assert explain(asked("//train_step > out"), program).nearest
     assert not explain(asked("//train_stpe > xyz"), program).nearest
 
@@ -529,7 +529,7 @@ def landed(text: str, target: object = None) -> list[str]:
     call = parse(text)
     element = call.captures[0]
     request = Request("h", call.module or "", call.path, element.name, category=element.tag)
-    landings, misses = survey(Program.script("train.py"), [(request, target)])
+    landings, misses = survey(ProgramSources.script("train.py"), [(request, target)])
     assert all(one.request == request for one in (*landings, *misses))
     return [_brief(one) for one in (*landings, *misses)]
 
@@ -631,10 +631,10 @@ def test_survey_imports_nothing(project: Path) -> None:
     (project / "engine.py").write_text("raise SystemExit\ndef f(): x = 1\n")
     code = (
         "import sys; from injector.rewrite.survey import survey\n"
-        "from injector.rewrite.locate import Program\n"
+        "from injector.rewrite.locate import ProgramSources\n"
         "from injector.rewrite.request import Request\n"
         "wanted = Request('h', 'engine', ('f',), 'x')\n"
-        "found = survey(Program.script('train.py'), [(wanted, None)])\n"
+        "found = survey(ProgramSources.script('train.py'), [(wanted, None)])\n"
         "assert len(found[0]) == 1 and 'engine' not in sys.modules and 'pkg' not in sys.modules"
     )
     root = Path(locate.__file__).parents[2]
@@ -644,6 +644,6 @@ def test_survey_imports_nothing(project: Path) -> None:
 
 def test_survey_finds_no_variables_in_what_has_no_python_code(project: Path) -> None:
     request = Request("h", "math", ("sqrt",), "#value", captures=("x",))
-    landings, misses = survey(Program.script("train.py"), [(request, None)])
+    landings, misses = survey(ProgramSources.script("train.py"), [(request, None)])
     assert not landings
     assert "has no Python source" in misses[0].reason

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from injector.rewrite import selector
-from injector.rewrite.locate import Program, Source
+from injector.rewrite.locate import ProgramSources, Source
 from injector.rewrite.request import Request
 from injector.rewrite.selector import SelectorError
 from injector.rewrite.selector_reader import converted, parse
@@ -71,7 +71,7 @@ def test_selector_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", [text for text in SELECTORS if text.startswith("/")])
 def test_selector_lands(text: str, tmp_path: Path) -> None:
-    program = Program(Source("__main__", "train.py", PROGRAM), [], str(tmp_path))
+    program = ProgramSources(Source("__main__", "train.py", PROGRAM), [], str(tmp_path))
     wanted = requests(text)
     landings, misses = survey(program, [(request, None) for request in wanted])
     assert [miss.reason for miss in misses] == []
