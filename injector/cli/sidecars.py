@@ -93,7 +93,9 @@ class Sidecars:
     def _start_monitor(self, folder: str) -> None:
         from injector.monitor.start import MonitorProcess
 
-        self._monitor = MonitorProcess(folder, self._pid, self._command.limits.get("--interval", 1.0))
+        self._monitor = MonitorProcess(
+            folder, self._pid, self._command.limits.get("--interval", 1.0)
+        )
         self.apart.add(self._monitor.pid)
 
     def _start_trackers(self, folder: str) -> None:
