@@ -21,6 +21,7 @@ from injector.voirfiles._batches import (
     is_traced,
     items,
     on_length,
+    shortcut,
     tensors,
     tokens,
 )
@@ -81,9 +82,15 @@ def instrument_models(ov: Any) -> None:
         "/torch.nn.modules.module/Module/_wrapped_call_impl",
         "forward",
         when=_is_models,
-        of=_model,
+        of="self",
         what=lambda self, args, kwargs: _described(ov, self),
         phase=_phase,
+        depends=[
+            "self.training",
+            "bool(self._parameters)",
+            "bool(self._modules)",
+            _records_gradients,
+        ],
         items=items,
         tokens=tokens,
         outermost=True,
@@ -96,7 +103,7 @@ def instrument_gradients(ov: Any) -> None:
     tensor = "/torch._tensor/Tensor/backward"
     for where in (tensor, "/torch.autograd/backward", "/torch.autograd/grad"):
         ov.region(where, "backward", when=_is_run, outermost=True, device=True)
-    ov.value(tensor, "loss", task="train", get=_loss)
+    ov.value(tensor, "loss", task="train", get=_loss_of)
 
 
 def instrument_scalers(ov: Any) -> None:
@@ -111,7 +118,7 @@ def instrument_optimizers(ov: Any) -> None:
     ov.region(
         f"{OPTIMIZER}/profile_hook_step/wrapper",
         "optimizer",
-        of=lambda args: args[0],
+        of="args[0]",
         what=lambda args: type(args[0]).__name__,
         outermost=True,
         device=True,
@@ -215,10 +222,6 @@ def _name_of(module: Any) -> str:
     return name
 
 
-def _model(self: Any, args: Any, kwargs: Any) -> Any:
-    return self
-
-
 def _phase(self: Any, args: Any, kwargs: Any) -> str | None:
     gradients = _records_gradients()
     if not (gradients and self.training):
@@ -285,6 +288,9 @@ def _loss(self: Any) -> Any:
         return None
     # The host's number is at hand, and neither a graph nor a device hears of it.
     return loss.item() if loss.is_cpu and not is_traced() else loss
+
+
+_loss_of = shortcut("number", _loss, _unscaled)
 
 
 # --- transfers ------------------------------------------------------------------------------------

@@ -42,7 +42,10 @@ _OTHER_LOSSES = (
 
 
 def _belongs(ov: Any, where: Any, what: str) -> None:
-    ov.region(where, "forward", what=what, phase=_phase, outermost=True, device=True)
+    depends = [torch.is_grad_enabled]
+    ov.region(
+        where, "forward", what=what, phase=_phase, outermost=True, device=True, depends=depends
+    )
 
 
 def _phase() -> str | None:

@@ -8,7 +8,7 @@ from os import getpid
 from time import monotonic_ns, perf_counter_ns
 
 from ..errors import UserError
-from ..probe import Point, points, stored_call
+from ..probe import Point, compiled, points, stored_call
 from ..store.series import SeriesFile
 from . import loader as loaders
 from . import program, user
@@ -254,6 +254,7 @@ class _Torch:
             tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
             if tracing is not None:
                 self._tracing, self.tensor = tracing, getattr(torch, "Tensor", None)
+                compiled.learn_tensors(torch)
         return type(value) is self.tensor
 
     def number(self, value: Any) -> float | None:

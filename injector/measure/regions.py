@@ -15,7 +15,7 @@ from ..probe import (
     publish_method,
 )
 from ..store.spans import ITEMS, TOKENS, SpanFile
-from .asked import RESULT, Answer, variables
+from .asked import RESULT, Answer, Part, variables
 from .marks import Marks
 from .sites import Sites
 
@@ -76,6 +76,7 @@ class Region:
         task: str | None = None,
         outermost: bool | str = False,
         device: bool = False,
+        depends: Any = None,
     ) -> None:
         self.name = name
         self.task = task
@@ -93,7 +94,10 @@ class Region:
         """The conditions that are known when a call begins, and those that need its result."""
         self._items, self._tokens = Answer(items), Answer(tokens)
         self._nbytes, self._phase = Answer(nbytes), Answer(phase)
-        self._of, self._what = Answer(of), Answer(what)
+        self._of, self._what = Answer(Part(of) if isinstance(of, str) else of), Answer(what)
+        self._depends = [Part(each) if isinstance(each, str) else each for each in depends or ()]
+        if self._depends and not (self._of.empty or isinstance(self._of.function, Part)):
+            raise TypeError("what answers depend on is of use where `of` is text, such as 'self'")
         self._loads = (self._items, self._tokens, self._nbytes)
         self._kinds = (self._of, self._phase, self._what)
         self._late_load = any(one.late or one.unnamed for one in self._loads)
@@ -108,7 +112,9 @@ class Region:
 
     def _early(self) -> list[Answer]:
         kinds = () if self._late_kind else self._kinds
-        return [*self._before, *kinds, *(() if self._late_load else self._loads)]
+        loads = () if self._late_load else self._loads
+        parts = [Answer(each) for each in self._depends if isinstance(each, Part)]
+        return [*self._before, *kinds, *loads, *parts]
 
     def _late(self) -> list[Answer]:
         early = self._early()
@@ -170,6 +176,10 @@ class Region:
         if not self._late_kind:
             call.of = None if self._of.empty else self._of.over(names)
             call.phase = None if self._phase.empty else self._phase.over(names)
+        if self._depends and not self._late_kind:
+            call.depends = tuple(
+                each.over(names) if isinstance(each, Part) else each for each in self._depends
+            )
         if not self._late_load:
             call.payload = self._load(names)
         if self._tokens.empty and self._nbytes.empty:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ..probe import StopProgram, compiled, request_stop
 from ..store.spans import ITEMS, pack
 from .items import count_items, counter
@@ -53,6 +55,7 @@ class Turns(compiled.Turns):
     """One pass over a loader. Nothing here raises into the loop, but what stops the program."""
 
     def __init__(self, loop: Loop, loader: Any) -> None:
+        compiled.learn_tensors(sys.modules.get("torch"))
         room = loop.spans.room
         super().__init__(room.rows, room.add, loop.load, loop.count is count_items, ITEMS)
         self._loop = loop

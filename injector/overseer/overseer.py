@@ -226,6 +226,7 @@ class Overseer:
         what: Any = None,
         when: Any = None,
         outermost: bool | str = False,
+        depends: Sequence[Any] | None = None,
     ) -> None:
         """Record each call of the function ``where`` as a span of the region ``name``.
 
@@ -236,6 +237,11 @@ class Overseer:
         or, where it is a word, of any region that says the same word;
         ``device`` asks for the time of the device as well. ``when`` may be a list of conditions, each
         checked as soon as what it names is known.
+
+        ``of`` may also be text for a part of a variable: ``"self"``, ``"args[0]"``, ``"self.training"``.
+        ``depends`` lists what ``when`` and ``phase`` follow from besides: such texts, or
+        ``"bool(self._modules)"`` for whether it is true, and functions without arguments. Where all of
+        these are the same objects as in an earlier call, neither is called again.
 
         ``where`` may be ``".to"``: then it is the calls of every method ``to`` that stand in the
         program's own files, and functions may name ``self``, whose method it is, and ``result``.
@@ -255,6 +261,7 @@ class Overseer:
             what=what,
             when=when,
             outermost=outermost,
+            depends=depends,
         )
 
     def step(

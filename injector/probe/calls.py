@@ -52,6 +52,9 @@ class Call:
         self.phase: Function | None = None
         self.payload: Function | None = None
         """These are called with the captured variables. A payload is a number, or None."""
+        self.depends: tuple[Function, ...] | None = None
+        """What `when` and `phase` follow from, beside `of`, which is a path then: where all of these give
+        the objects that they gave before, neither is called."""
         self.late_payload: Function | None = None
         """Called with the result and the variables, where the result gives nothing but the payload."""
         self.late: Function | None = None
@@ -172,6 +175,7 @@ class Hooks(compiled.Hooks):
             call.most,
             call.outermost,
             call.watched,
+            call.depends,
         )
         self._calls, self._point, self._call = calls, point, call
         self._guard = calls.guard(call.level) if call.outermost else None

@@ -9,17 +9,22 @@ import os
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
+    from typing import Any
+
     from .delegate import Delegate
     from .plain import (
         Asked,
         Hooks,
         Nearest,
         Pair,
+        Path,
         Rows,
+        Shortcut,
         Stacks,
         Stored,
         Timed,
         Turns,
+        know_tensors,
         record_waits,
         time_calls,
     )
@@ -51,11 +56,14 @@ if not TYPE_CHECKING:
             Hooks,
             Nearest,
             Pair,
+            Path,
             Rows,
+            Shortcut,
             Stacks,
             Stored,
             Timed,
             Turns,
+            know_tensors,
             record_waits,
             time_calls,
         )
@@ -68,16 +76,36 @@ if not TYPE_CHECKING:
             Hooks,
             Nearest,
             Pair,
+            Path,
             Rows,
+            Shortcut,
             Stacks,
             Stored,
             Timed,
             Turns,
+            know_tensors,
             record_waits,
             time_calls,
         )
 
         NATIVE = False
+
+
+def learn_tensors(torch: Any) -> None:
+    """Have the numbers in tensors, and how many there are, read from C: of this torch, once it is there."""
+    functions: Any = getattr(torch, "_C", None)
+    try:
+        know_tensors(
+            torch.Tensor,
+            functions.TensorBase,
+            functions._is_tracing,
+            functions._len_torch_function_stack,
+            (torch.float32, torch.float64),
+            (torch.int32, torch.int64),
+        )
+    except (AttributeError, TypeError):
+        pass  # half imported, or another torch than we know: it is read as before
+
 
 __all__ = [
     "NATIVE",
@@ -86,11 +114,14 @@ __all__ = [
     "Hooks",
     "Nearest",
     "Pair",
+    "Path",
     "Rows",
+    "Shortcut",
     "Stacks",
     "Stored",
     "Timed",
     "Turns",
+    "learn_tensors",
     "record_waits",
     "time_calls",
 ]

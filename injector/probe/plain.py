@@ -105,6 +105,7 @@ class Hooks:
         most: int,
         outermost: bool,
         watched: bool,
+        depends: tuple[Any, ...] | None = None,
     ) -> None:
         self.call, self.stacks, self.rows, self.add = call, stacks, rows, add
         self.when, self.of, self.phase, self.payload, self.late = when, of, phase, payload, late
@@ -414,6 +415,32 @@ def Pair(low: Function, most_low: int, high: Function, most_high: int) -> Functi
         return one | min(max(int(high(*values) or 0), 0), most_high) << shift
 
     return both
+
+
+def Path(variable: int, name: str | None, item: int, truth: bool) -> Function:
+    """Called with variables, it gives a part of one of them: an attribute of its own, an item, or all.
+
+    ``item`` is -1 where none is wanted; with ``truth`` it gives only whether that is true.
+    """
+
+    def part(*values: Any) -> Any:
+        found = values[variable]
+        if name is not None:
+            found = object.__getattribute__(found, "__dict__")[name]
+        elif item >= 0:
+            found = found[item]
+        return bool(found) if truth else found
+
+    return part
+
+
+def Shortcut(way: str, function: Function, aside: dict[Any, Any]) -> Function:
+    """``function``: a shorter way to what it gives there is in C only."""
+    return function
+
+
+def know_tensors(*_: object) -> None:
+    """Tensors are read by PyTorch's Python."""
 
 
 def Nearest(judge: Callable[[FrameType], bool], most: int) -> Function:

@@ -14,6 +14,10 @@ from weakref import ref
 
 import torch
 
+from injector.probe.compiled import Shortcut as shortcut
+from injector.probe.compiled import learn_tensors
+
+__all__ = ["shortcut"]
 DEPTH = 6
 MOST = 2_000
 """Operations of a model that are looked at, once, to find out which dimension is the batch."""
@@ -222,15 +226,17 @@ def _is_torchs(model: Any) -> bool:
 
 _axes: dict[tuple[Any, ...], int] = {}
 """Found by training one model, for others of its class: one that is loaded only to be evaluated."""
-_layouts: dict[int, tuple[Any, Layout]] = {}
-"""By identity of a model, which is not kept."""
+_layouts: dict[int, tuple[Any, Layout, bool]] = {}
+"""By identity of a model, which is not kept; and whether its batch is the first dimension for certain."""
 
 
 def _layout(model: Any) -> Layout:
     key = id(model)
     known = _layouts.get(key)
     if known is None:
-        known = _layouts[key] = ref(model, lambda _: _layouts.pop(key, None)), Layout(model)
+        layout = Layout(model)
+        watch = ref(model, lambda _: _layouts.pop(key, None))
+        known = _layouts[key] = watch, layout, not layout.timed
     return known[1]
 
 
@@ -238,7 +244,7 @@ def _layout(model: Any) -> Layout:
 # then nothing needs to be sorted out for each of them.
 
 
-def items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
+def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
     """The items that a model was called with when it made ``result`` of them."""
     first = args[0] if args else None
     if type(first) is not _Tensor:
@@ -267,7 +273,7 @@ def items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
     return size if _fits(size, result) else 0
 
 
-def tokens(result: Any, self: Any, args: Any, kwargs: Any) -> int:
+def _tokens(result: Any, self: Any, args: Any, kwargs: Any) -> int:
     """The number of elements, where the model is called with a table of integers."""
     first = args[0] if args else None
     if type(first) is not _Tensor:
@@ -276,6 +282,11 @@ def tokens(result: Any, self: Any, args: Any, kwargs: Any) -> int:
         return 0
     size = first.numel()
     return size if type(size) is int else 0
+
+
+learn_tensors(torch)
+items = shortcut("items", _items, _layouts)
+tokens = shortcut("tokens", _tokens, {})
 
 
 def _is_graph(nodes: Any, edges: Any) -> bool:

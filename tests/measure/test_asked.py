@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from injector.measure.asked import Answer, parameters, variables
+from injector.measure.asked import Answer, Part, parameters, variables
 
 
 class Asking:
@@ -25,6 +25,23 @@ def test_parameters():
     for unknown in (len, partial(print), 3):
         with pytest.raises(TypeError):
             parameters(unknown)
+
+
+def test_text_names_a_part_of_a_variable():
+    asking = Asking()
+    asking.rows = [7]
+    for text, names, found in (
+        ("self", ("self",), asking),
+        ("self.rows", ("self",), [7]),
+        ("bool(self.rows)", ("self",), True),
+        ("args[1]", ("args",), 2),
+    ):
+        answer = Answer(Part(text))
+        assert answer.names == names
+        assert answer.over(("args", "self"))((1, 2), asking) == found
+    for wrong in ("", "self.", "self.rows.first", "args[-1]", "args[a]", "f(self)", "1"):
+        with pytest.raises(TypeError, match="no part of a variable"):
+            Part(wrong)
 
 
 def test_variables_are_wanted_once():

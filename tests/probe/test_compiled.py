@@ -197,6 +197,28 @@ def test_pairs_let_errors_through(made):
         made.Pair(lambda: "many", 255, lambda: 1, 255)()
 
 
+class Model:
+    def __init__(self):
+        self.training = True
+        self._modules = {}
+
+    @property
+    def computed(self):
+        raise AssertionError("the program's own code is not run")
+
+
+def test_a_path_is_a_part_of_a_variable(made):
+    model = Model()
+    values = (1, model, ("first",))
+    assert made.Path(1, None, -1, False)(*values) is model
+    assert made.Path(2, None, 0, False)(*values) == "first"
+    assert made.Path(1, "training", -1, False)(*values) is True
+    assert made.Path(1, "_modules", -1, True)(*values) is False
+    for path in (made.Path(1, "computed", -1, False), made.Path(2, None, 1, False)):
+        with pytest.raises((AttributeError, KeyError, IndexError)):
+            path(*values)
+
+
 def test_the_nearest_frame_is_asked_for_once(made):
     asked = []
 

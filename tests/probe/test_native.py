@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TYPES = (
-    *("Asked", "Delegate", "Hooks", "Nearest", "Pair", "Rows"),
-    *("Stack", "Stacks", "Stored", "Timed", "Turns"),
+    *("Asked", "Delegate", "Hooks", "Nearest", "Pair", "Path", "Rows"),
+    *("Shortcut", "Stack", "Stacks", "Stored", "Timed", "Turns"),
 )
 
 ARGUMENTS = """
@@ -94,8 +94,8 @@ def test_an_object_that_was_never_initialised_does_not_crash(name):
         use(each)
     print(kind.__name__, any(type(each) is kind for each in made))
     """
-    # These two ask for arguments that have a type of their own.
-    made = name not in ("Asked", "Timed")
+    # These ask for arguments that have a type of their own.
+    made = name not in ("Asked", "Path", "Shortcut", "Timed")
     assert _run(program).split()[-2:] == [name, str(made)]
 
 
@@ -118,6 +118,7 @@ MADE = {
     "Nearest": "_native.Nearest(last(), 10)",
     "Pair": "_native.Pair(last(), 1, last(), 1)",
     "Rows": "_native.Rows(last())",
+    "Shortcut": "_native.Shortcut('items', last(), {})",
     "Stacks": "_native.Stacks(last())",
     "Stored": "_native.Stored(last())",
     "Timed": "_native.Timed(map(last(), [1, 2]), None)",
@@ -184,6 +185,7 @@ def test_what_dies_with_an_object_may_call_it_once_more(name):
         ("Nearest", "_native.Nearest(owner.ask, 10)"),
         ("Pair", "_native.Pair(owner.ask, 1, owner.ask, 1)"),
         ("Rows", "_native.Rows(owner.ask)"),
+        ("Shortcut", "_native.Shortcut('items', owner.ask, {1: owner})"),
         ("Stacks", "_native.Stacks(owner.ask)"),
         ("Stored", "_native.Stored(owner.ask)"),
         ("Timed", "_native.Timed(iter([owner]), owner)"),

@@ -3,6 +3,28 @@
 
 #include "native.h"
 
+/* Of each hook so many call sites are remembered, and so many answers: a loop has a model and a loss, a
+   generator and a discriminator, and calls them in turns. */
+#define REMEMBERED 4
+#define MOST_DEPENDENCIES 8
+
+/* A place that calls, and the site of calls from there. */
+typedef struct {
+    PyObject *code;           /* NULL: there is none */
+    int lasti;
+    PyObject *of;             /* borrowed, and never looked into: forget() is called when it dies */
+    PyObject *phase;
+    Stack *stack;
+    int64_t site;
+} Place;
+
+/* What was answered about a call that counts, when `depends` gave these, and `of` this object. */
+typedef struct {
+    PyObject *of;             /* borrowed, as above */
+    PyObject *phase;          /* NULL: there is nothing */
+    PyObject *seen[MOST_DEPENDENCIES];
+} Answered;
+
 typedef struct {
     PyObject_HEAD
     PyObject *call;           /* the owner of entries */
@@ -16,13 +38,10 @@ typedef struct {
     long long most;
     char outermost, watched, far, apart;
     long long fired;
-    /* The call before: another one from there is of the same site. */
-    PyObject *code;           /* NULL: there is none */
-    int lasti;
-    PyObject *last_of;        /* borrowed, and never looked into: forget() is called when it dies */
-    PyObject *last_phase;
-    Stack *last_stack;
-    int64_t site;
+    PyObject *depends;        /* a tuple of what the answers depend on; NULL: they are asked at each call */
+    Place places[REMEMBERED];
+    Answered known[REMEMBERED];
+    unsigned next_place, next_known;
 } Hooks;
 
 static PyObject *word_push, *word_skip, *word_refused, *word_left, *word_mistaken, *word_mark,
@@ -67,6 +86,9 @@ answer(PyObject *function, PyObject *const *values, Py_ssize_t count)
     if (function == NULL) {
         return Py_NewRef(Py_None);
     }
+    if (Py_IS_TYPE(function, &Path_Type)) {
+        return path_of(function, values, count);
+    }
     return PyObject_Vectorcall(function, values, count, NULL);
 }
 
@@ -103,38 +125,100 @@ same_phase(PyObject *one, PyObject *other)
         && PyUnicode_Compare(one, other) == 0;
 }
 
-/* Whether the call is made where the last one was; -1 with an exception set. */
-static int
-is_known(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *of, PyObject *phase)
+/* The frame that tells calls from each other: a new reference. NULL where there is none, and with an
+   exception set. */
+static PyFrameObject *
+calling_frame(Hooks *self, PyFrameObject *here)
 {
-    if (self->code == NULL || stack != self->last_stack || of != self->last_of
-        || !same_phase(phase, self->last_phase)) {
-        return 0;
-    }
     PyFrameObject *caller = PyFrame_GetBack(here);
-    if (caller == NULL) {
+    if (caller == NULL || !self->far) {
+        return caller;
+    }
+    PyObject *near = PyObject_CallOneArg(self->near, (PyObject *)caller);
+    if (near == NULL) {
+        Py_DECREF(caller);
+        return NULL;
+    }
+    if (PyFrame_Check(near)) {
+        Py_SETREF(caller, (PyFrameObject *)near);
+    } else {
+        Py_DECREF(near);
+    }
+    return caller;
+}
+
+/* The site of the call, where one like it was made before; 0 where none was; -2 with an exception set. */
+static int64_t
+known_site(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *of, PyObject *phase)
+{
+    if (self->places[0].code == NULL) {
         return 0;
     }
-    if (self->far) {
-        PyObject *near = PyObject_CallOneArg(self->near, (PyObject *)caller);
-        if (near == NULL) {
-            Py_DECREF(caller);
-            return -1;
-        }
-        if (PyFrame_Check(near)) {
-            Py_SETREF(caller, (PyFrameObject *)near);
-        } else {
-            Py_DECREF(near);
+    PyFrameObject *caller = calling_frame(self, here);
+    if (caller == NULL) {
+        return PyErr_Occurred() ? -2 : 0;
+    }
+    PyObject *code = (PyObject *)PyFrame_GetCode(caller);
+    int lasti = frame_lasti(caller);
+    int64_t found = 0;
+    for (int each = 0; each < REMEMBERED; each++) {
+        Place *place = &self->places[each];
+        if (place->code == code && place->lasti == lasti && place->stack == stack && place->of == of
+            && same_phase(phase, place->phase)) {
+            found = place->site;
+            break;
         }
     }
-    int known = frame_is_at(caller, self->code, self->lasti);
+    Py_DECREF(code);
     Py_DECREF(caller);
-    return known;
+    return found;
+}
+
+static void
+forget_answers(Answered *known)
+{
+    known->of = NULL;
+    Py_CLEAR(known->phase);
+    for (int each = 0; each < MOST_DEPENDENCIES; each++) {
+        Py_CLEAR(known->seen[each]);
+    }
+}
+
+/* What the answers about a call depend on, as new references; how much that is, -1 where it is not known. */
+static Py_ssize_t
+look(Hooks *self, PyObject *const *values, Py_ssize_t count, PyObject *seen[MOST_DEPENDENCIES])
+{
+    Py_ssize_t size = PyTuple_GET_SIZE(self->depends);
+    for (Py_ssize_t each = 0; each < size; each++) {
+        PyObject *what = PyTuple_GET_ITEM(self->depends, each);
+        seen[each] = Py_IS_TYPE(what, &Path_Type) ? path_of(what, values, count)
+                                                  : PyObject_CallNoArgs(what);
+        if (seen[each] == NULL) {
+            while (each > 0) {
+                Py_DECREF(seen[--each]);
+            }
+            return forgotten() ? -1 : -2;
+        }
+    }
+    return size;
+}
+
+static Answered *
+answers_to(Hooks *self, PyObject *of, PyObject *seen[], Py_ssize_t size)
+{
+    for (int each = 0; each < REMEMBERED; each++) {
+        Answered *known = &self->known[each];
+        if (known->phase != NULL && known->of == of
+            && memcmp(known->seen, seen, size * sizeof *seen) == 0) {
+            return known;
+        }
+    }
+    return NULL;
 }
 
 /* Begin a call of which all is known. */
 static int
-begin(Hooks *self, Stack *stack, int64_t start, long long payload)
+begin(Hooks *self, Stack *stack, int64_t site, int64_t start, long long payload)
 {
     PyObject *mark = NULL;
     if (has_device(self)) {
@@ -147,9 +231,9 @@ begin(Hooks *self, Stack *stack, int64_t start, long long payload)
         }
     }
     if (self->watched) {
-        rows_open(self->rows, stack->slot, self->site);
+        rows_open(self->rows, stack->slot, site);
     }
-    return stack_push(stack, self->call, self->site, start, payload, mark);
+    return stack_push(stack, self->call, site, start, payload, mark);
 }
 
 static int
@@ -177,43 +261,90 @@ tuple_of(PyObject *const *values, Py_ssize_t count)
     return made;
 }
 
-/* Ask about the call, and begin it; -1 with an exception set, with the call not begun. */
+/* Whether the call counts: 0 where that was all, after skip(); -1 with an exception set. */
+static int
+counts(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *values, Py_ssize_t count)
+{
+    if (self->when == NULL) {
+        return 1;
+    }
+    PyObject *found = PyObject_Vectorcall(self->when, values, count, NULL);
+    int true_ = found == NULL ? -1 : PyObject_IsTrue(found);
+    Py_XDECREF(found);
+    if (true_ == 0) {
+        PyObject *args[] = {(PyObject *)self, (PyObject *)here, (PyObject *)stack};
+        PyObject *done = PyObject_VectorcallMethod(word_skip, args, 3, NULL);
+        Py_XDECREF(done);
+        return done == NULL ? -1 : 0;
+    }
+    return true_;
+}
+
+/* Begin a call whose object and phase are known; -1 with an exception set, with the call not begun. */
+static int
+begin_call(Hooks *self, PyFrameObject *here, Stack *stack, int64_t start, PyObject *of, PyObject *phase,
+           PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *found = self->payload == NULL ? NULL : answer(self->payload, values, count);
+    long long payload = found != NULL ? cleaned(found, self->most) : self->payload == NULL ? 0 : -1;
+    Py_XDECREF(found);
+    int64_t site = payload < 0 ? -2 : known_site(self, here, stack, of, phase);
+    if (site == -2) {
+        return -1;
+    }
+    if (site != 0) {
+        return begin(self, stack, site, start, payload);
+    }
+    PyObject *rest = tuple_of(values, count);
+    int failed = rest == NULL ? -1 : push_slowly(self, here, stack, of, phase, payload, rest);
+    Py_XDECREF(rest);
+    return failed;
+}
+
+/* Keep what was answered; takes the references to what it depends on. */
+static void
+keep_answers(Hooks *self, PyObject *of, PyObject *phase, PyObject **seen, Py_ssize_t size)
+{
+    Answered *known = &self->known[self->next_known++ % REMEMBERED];
+    forget_answers(known);
+    known->of = of;
+    known->phase = Py_NewRef(phase);
+    memcpy(known->seen, seen, size * sizeof *seen);
+}
+
+/* Ask about the call, unless the answers are known, and begin it; -1 with an exception set, with the call
+   not begun. Where answers are kept, `of` is a Path: it can be had before it is known that the call counts. */
 static int
 ask(Hooks *self, PyFrameObject *here, Stack *stack, int64_t start, PyObject *const *values,
     Py_ssize_t count)
 {
-    int failed = -1;
-    PyObject *of = NULL, *phase = NULL, *found = NULL;
-    if (self->when != NULL) {
-        PyObject *counts = PyObject_Vectorcall(self->when, values, count, NULL);
-        int true_ = counts == NULL ? -1 : PyObject_IsTrue(counts);
-        Py_XDECREF(counts);
-        if (true_ < 0) {
-            return -1;
-        }
-        if (!true_) {
-            PyObject *args[] = {(PyObject *)self, (PyObject *)here, (PyObject *)stack};
-            PyObject *done = PyObject_VectorcallMethod(word_skip, args, 3, NULL);
-            Py_XDECREF(done);
-            return done == NULL ? -1 : 0;
+    PyObject *of = NULL, *phase = NULL, *seen[MOST_DEPENDENCIES];
+    Py_ssize_t size = self->depends == NULL ? -1 : look(self, values, count, seen);
+    int failed = size == -2 ? -1 : 1;
+    if (size >= 0 && (of = answer(self->of, values, count)) == NULL) {
+        failed = -1;
+    } else if (size >= 0) {
+        Answered *known = answers_to(self, of, seen, size);
+        phase = known == NULL ? NULL : Py_NewRef(known->phase);
+    }
+    int is_new = phase == NULL;
+    if (failed > 0 && is_new && (failed = counts(self, here, stack, values, count)) > 0
+        && ((of == NULL && (of = answer(self->of, values, count)) == NULL)
+            || (phase = answer(self->phase, values, count)) == NULL)) {
+        failed = -1;
+    }
+    if (failed > 0) {
+        failed = begin_call(self, here, stack, start, of, phase, values, count);
+        if (!failed && is_new && size >= 0) { /* now that the death of the object is watched */
+            keep_answers(self, of, phase, seen, size);
+            size = 0;
         }
     }
-    if ((of = answer(self->of, values, count)) != NULL
-        && (phase = answer(self->phase, values, count)) != NULL
-        && (found = answer(self->payload, values, count)) != NULL) {
-        long long payload = cleaned(found, self->most);
-        int known = payload < 0 ? -1 : is_known(self, here, stack, of, phase);
-        if (known > 0) {
-            failed = begin(self, stack, start, payload);
-        } else if (known == 0) {
-            PyObject *rest = tuple_of(values, count);
-            failed = rest == NULL ? -1 : push_slowly(self, here, stack, of, phase, payload, rest);
-            Py_XDECREF(rest);
-        }
+    while (size > 0) {
+        Py_DECREF(seen[--size]);
     }
     Py_XDECREF(of);
     Py_XDECREF(phase);
-    Py_XDECREF(found);
     return failed;
 }
 
@@ -390,6 +521,15 @@ hooks_given(Hooks *self, PyObject *const *args, Py_ssize_t count)
     return Py_NewRef(args[0]);
 }
 
+static void
+forget_place(Place *place)
+{
+    place->of = NULL;
+    Py_CLEAR(place->code);
+    Py_CLEAR(place->phase);
+    Py_CLEAR(place->stack);
+}
+
 static PyObject *
 hooks_remember(Hooks *self, PyObject *args)
 {
@@ -400,40 +540,53 @@ hooks_remember(Hooks *self, PyObject *args)
                           &site)) {
         return NULL;
     }
-    Py_XSETREF(self->code, Py_NewRef(code));
-    Py_XSETREF(self->last_phase, Py_NewRef(phase));
-    Py_XSETREF(self->last_stack, (Stack *)Py_NewRef(stack));
-    self->last_of = of;
-    self->lasti = lasti;
-    self->site = site;
+    Place *place = &self->places[self->next_place++ % REMEMBERED];
+    forget_place(place);
+    *place = (Place){Py_NewRef(code), lasti, of, Py_NewRef(phase), (Stack *)Py_NewRef(stack), site};
     Py_RETURN_NONE;
+}
+
+static void
+forget(Hooks *self)
+{
+    for (int each = 0; each < REMEMBERED; each++) {
+        forget_place(&self->places[each]);
+        forget_answers(&self->known[each]);
+    }
+    self->next_place = self->next_known = 0;
 }
 
 static PyObject *
 hooks_forget(Hooks *self, PyObject *Py_UNUSED(ignored))
 {
-    self->last_of = NULL;
-    Py_CLEAR(self->code);
-    Py_CLEAR(self->last_phase);
-    Py_CLEAR(self->last_stack);
+    forget(self);
     Py_RETURN_NONE;
 }
 
 static int
 hooks_init(Hooks *self, PyObject *args, PyObject *keywords)
 {
-    PyObject *call, *stacks, *rows, *add, *when, *of, *phase, *payload, *late, *near, *device, *clocks;
+    PyObject *call, *stacks, *rows, *add, *when, *of, *phase, *payload, *late, *near, *device, *clocks,
+        *depends = Py_None;
     long long most;
     int outermost, watched;
-    if (!PyArg_ParseTuple(args, "OO!O!OOOOOOOOOLpp:Hooks", &call, &Stacks_Type, &stacks, &Rows_Type,
+    if (!PyArg_ParseTuple(args, "OO!O!OOOOOOOOOLpp|O:Hooks", &call, &Stacks_Type, &stacks, &Rows_Type,
                           &rows, &add, &when, &of, &phase, &payload, &late, &near, &device, &clocks,
-                          &most, &outermost, &watched)) {
+                          &most, &outermost, &watched, &depends)) {
         return -1;
     }
     if (clocks != Py_None && !PyList_Check(clocks)) {
         PyErr_SetString(PyExc_TypeError, "clocks is a list, or None");
         return -1;
     }
+    if (depends != Py_None
+        && (!PyTuple_Check(depends) || PyTuple_GET_SIZE(depends) > MOST_DEPENDENCIES
+            || !(of == Py_None || Py_IS_TYPE(of, &Path_Type)))) {
+        PyErr_SetString(PyExc_TypeError, "depends is a tuple of a few, and of is a Path then");
+        return -1;
+    }
+    forget(self);
+    Py_XSETREF(self->depends, kept(depends));
     Py_XSETREF(self->call, Py_NewRef(call));
     Py_XSETREF(self->stacks, (Stacks *)Py_NewRef(stacks));
     Py_XSETREF(self->rows, (Rows *)Py_NewRef(rows));
@@ -467,9 +620,16 @@ hooks_traverse(Hooks *self, visitproc visit, void *arg)
     Py_VISIT(self->near);
     Py_VISIT(self->device);
     Py_VISIT(self->clocks);
-    Py_VISIT(self->code);
-    Py_VISIT(self->last_phase);
-    Py_VISIT(self->last_stack);
+    Py_VISIT(self->depends);
+    for (int each = 0; each < REMEMBERED; each++) {
+        Py_VISIT(self->places[each].code);
+        Py_VISIT(self->places[each].phase);
+        Py_VISIT(self->places[each].stack);
+        Py_VISIT(self->known[each].phase);
+        for (int one = 0; one < MOST_DEPENDENCIES; one++) {
+            Py_VISIT(self->known[each].seen[one]);
+        }
+    }
     return 0;
 }
 
@@ -488,9 +648,8 @@ hooks_clear(Hooks *self)
     Py_CLEAR(self->late);
     Py_CLEAR(self->device);
     Py_CLEAR(self->clocks);
-    Py_CLEAR(self->code);
-    Py_CLEAR(self->last_phase);
-    Py_CLEAR(self->last_stack);
+    Py_CLEAR(self->depends);
+    forget(self);
     return 0;
 }
 
@@ -557,7 +716,7 @@ PyTypeObject Hooks_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "injector.probe._native.Hooks",
     .tp_doc = "Hooks(call, stacks, rows, add, when, of, phase, payload, late, near, device, clocks, "
-              "most, outermost, watched)",
+              "most, outermost, watched, depends=None)",
     .tp_basicsize = sizeof(Hooks),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
     .tp_new = PyType_GenericNew,

@@ -3,7 +3,8 @@
 int hooks_ready(void);
 int stored_ready(void);
 int turns_ready(void);
-extern PyMethodDef waits_methods[];
+int tensors_ready(void);
+extern PyMethodDef waits_methods[], tensors_methods[];
 
 /* Runs once for each module object that is made of the definition below: again where a program takes
    the module out of sys.modules and imports it anew. The types and the strings are the same then. */
@@ -12,14 +13,15 @@ execute(PyObject *module)
 {
     static PyTypeObject *types[] = {&Rows_Type,  &Stack_Type,  &Stacks_Type, &Hooks_Type,  &Turns_Type,
                                     &Timed_Type, &Stored_Type, &Asked_Type,  &Pair_Type,   &Nearest_Type,
-                                    &Delegate_Type};
+                                    &Delegate_Type, &Path_Type, &Shortcut_Type};
     /* The slot below says the same, but Python reads it from 3.12 on, and an embedding program can have
        it ignored. ImportError leads to the twin in Python (../compiled.py). */
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError, "injector.probe._native runs in the main interpreter only");
         return -1;
     }
-    if (hooks_ready() < 0 || stored_ready() < 0 || turns_ready() < 0) {
+    if (hooks_ready() < 0 || stored_ready() < 0 || turns_ready() < 0
+        || tensors_ready() < 0) {
         return -1;
     }
     for (size_t each = 0; each < sizeof types / sizeof types[0]; each++) {
@@ -27,7 +29,10 @@ execute(PyObject *module)
             return -1;
         }
     }
-    return PyModule_AddFunctions(module, waits_methods);
+    if (PyModule_AddFunctions(module, waits_methods) < 0) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, tensors_methods);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -71,7 +71,7 @@ typedef struct {
 } Stacks;
 
 extern PyTypeObject Rows_Type, Stack_Type, Stacks_Type, Hooks_Type, Turns_Type, Timed_Type,
-    Stored_Type, Asked_Type, Pair_Type, Nearest_Type, Delegate_Type;
+    Stored_Type, Asked_Type, Pair_Type, Nearest_Type, Delegate_Type, Path_Type, Shortcut_Type;
 
 /* As time.perf_counter_ns() and, divided by 1e9, time.monotonic() on Linux and macOS. */
 static inline int64_t
@@ -118,6 +118,21 @@ PyObject *foreign_add(Rows *rows, PyObject *add);
 
 /* The present thread's stack, borrowed; NULL with an exception set. */
 Stack *stacks_here(Stacks *self);
+
+/* What a Path gives of a call's variables: a new reference, NULL with an exception set. */
+PyObject *path_of(PyObject *path, PyObject *const *values, Py_ssize_t count);
+
+/* Whether `value` is a tensor of PyTorch's own class, which the functions below are about. */
+int is_tensor(PyObject *value);
+
+/* Whether nobody listens to what is done to tensors. */
+int tensors_are_quiet(void);
+
+/* How many it holds in its first dimension; 0 where it has none. */
+Py_ssize_t tensor_length(PyObject *tensor);
+
+/* Whether it holds one number, which is at hand. */
+int tensor_number(PyObject *tensor, double *number);
 
 /* Begin a call; takes the reference to `mark`. -1 with an exception set. */
 int stack_push(Stack *self, PyObject *owner, int64_t site, int64_t start, int64_t payload,

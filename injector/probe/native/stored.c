@@ -68,12 +68,8 @@ failed(Stored *self)
 }
 
 static int
-take(Stored *self, PyObject *value)
+take_number(Stored *self, double number)
 {
-    double number = PyFloat_AsDouble(value);
-    if (number == -1.0 && PyErr_Occurred()) {
-        return failed(self);
-    }
     if (store(self, number)) {
         return 0;
     }
@@ -83,12 +79,26 @@ take(Stored *self, PyObject *value)
     return raised;
 }
 
+static int
+take(Stored *self, PyObject *value)
+{
+    double number = PyFloat_AsDouble(value);
+    if (number == -1.0 && PyErr_Occurred()) {
+        return failed(self);
+    }
+    return take_number(self, number);
+}
+
 /* Store a value, or what `number` makes of it. */
 static int
 take_any(Stored *self, PyObject *value)
 {
     if (is_number(value)) {
         return take(self, value);
+    }
+    double read;
+    if (is_tensor(value) && tensors_are_quiet() && tensor_number(value, &read)) {
+        return take_number(self, read);
     }
     if (self->number == NULL) { /* cleared, or never initialised */
         self->before++;

@@ -1,0 +1,372 @@
+/* What is read of PyTorch's tensors without its Python: how long they are, the number in one.
+
+   Nothing is linked or imported: Python hands over the class and its methods (../compiled.py). Only an
+   object of exactly that class is read here, and only while nobody listens to what is done to tensors (a
+   mode, a trace): everything else is left to the function that a shortcut stands for. */
+
+#include "native.h"
+
+static struct {
+    PyTypeObject *kind;       /* torch.Tensor; NULL as long as there is none */
+    lenfunc length;           /* of its base, whose first dimension that is: torch.Tensor's is in Python */
+    PyObject *is_traced, *modes;
+    PyObject *dim, *numel, *data_ptr, *is_neg, *is_cpu, *dtype;
+    PyObject *single, *whole; /* (float32, float64), (int32, int64) */
+} torch;
+
+int
+is_tensor(PyObject *value)
+{
+    return torch.kind != NULL && Py_TYPE(value) == torch.kind;
+}
+
+/* Whether a function without arguments gives something true; an error counts as that. */
+static int
+holds(PyObject *function)
+{
+    PyObject *found = PyObject_CallNoArgs(function);
+    int true_ = found == NULL ? -1 : PyObject_IsTrue(found);
+    Py_XDECREF(found);
+    PyErr_Clear();
+    return true_ != 0;
+}
+
+int
+tensors_are_quiet(void)
+{
+    return !holds(torch.modes) && !holds(torch.is_traced);
+}
+
+Py_ssize_t
+tensor_length(PyObject *tensor)
+{
+    Py_ssize_t found = torch.length(tensor);
+    if (found < 0) {
+        PyErr_Clear();
+        found = 0;
+    }
+    return found;
+}
+
+/* What a method without arguments gives: -1 where it gives no number. */
+static long long
+number_of(PyObject *method, PyObject *tensor)
+{
+    PyObject *found = PyObject_CallOneArg(method, tensor);
+    long long number = found == NULL ? -1 : PyLong_AsLongLong(found);
+    Py_XDECREF(found);
+    PyErr_Clear();
+    return number;
+}
+
+/* An attribute of its class: a borrowed reference, since such a thing outlives the tensor; else NULL. */
+static PyObject *
+attribute(PyObject *descriptor, PyObject *tensor)
+{
+    PyObject *found = Py_TYPE(descriptor)->tp_descr_get(descriptor, tensor, (PyObject *)Py_TYPE(tensor));
+    if (found == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_DECREF(found);
+    return found;
+}
+
+static int
+is_either(PyObject *found, PyObject *pair)
+{
+    return found != NULL
+        && (found == PyTuple_GET_ITEM(pair, 0) || found == PyTuple_GET_ITEM(pair, 1));
+}
+
+/* The number is read from memory: Tensor.item() goes through the dispatcher, which takes ten times as long
+   and would show in a profile of the program. */
+int
+tensor_number(PyObject *tensor, double *number)
+{
+    PyObject *dtype = attribute(torch.dtype, tensor);
+    if (!is_either(dtype, torch.single) || attribute(torch.is_cpu, tensor) != Py_True
+        || number_of(torch.numel, tensor) != 1 || number_of(torch.is_neg, tensor) != 0) {
+        return 0;
+    }
+    long long address = number_of(torch.data_ptr, tensor);
+    if (address <= 0) {
+        return 0;
+    }
+    if (dtype == PyTuple_GET_ITEM(torch.single, 0)) {
+        *number = *(const float *)(uintptr_t)address;
+    } else {
+        *number = *(const double *)(uintptr_t)address;
+    }
+    return 1;
+}
+
+/* A function, and a short way to what it gives in the cases that nearly all calls are. */
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *slow;
+    PyObject *aside;          /* a dict that the short way looks into */
+} Shortcut;
+
+static PyObject **word_parameters, *word_modules;
+
+/* Whether the dict `name` of a module has anything; -1 where it has no such dict. */
+static int
+has_any(PyObject *attributes, PyObject *name)
+{
+    PyObject *found = PyDict_GetItemWithError(attributes, name);
+    if (found == NULL || !PyDict_CheckExact(found)) {
+        PyErr_Clear();
+        return -1;
+    }
+    return PyDict_GET_SIZE(found) != 0;
+}
+
+/* Whether a module has weights, its own or of modules in it; -1 where that is to be found otherwise. */
+static int
+has_weights(PyObject *module)
+{
+    PyObject *attributes = PyObject_GenericGetDict(module, NULL);
+    if (attributes == NULL) {
+        PyErr_Clear();
+        return -1;
+    }
+    int found = has_any(attributes, word_parameters);
+    if (found == 0) {
+        found = has_any(attributes, word_modules);
+    }
+    Py_DECREF(attributes);
+    return found;
+}
+
+/* Whether `layouts`, by identity (anything, anything, is it plain), says that a model is plain. */
+static int
+is_plain(PyObject *layouts, PyObject *model)
+{
+    PyObject *key = PyLong_FromVoidPtr(model);
+    PyObject *known = key == NULL ? NULL : PyDict_GetItemWithError(layouts, key);
+    Py_XDECREF(key);
+    PyErr_Clear();
+    return known != NULL && PyTuple_Check(known) && PyTuple_GET_SIZE(known) == 3
+        && PyTuple_GET_ITEM(known, 2) == Py_True;
+}
+
+/* The tensor that a model was called with first, of (result, self, args, kwargs); borrowed, or NULL. */
+static PyObject *
+first_tensor(PyObject *const *values, Py_ssize_t count)
+{
+    if (count != 4 || torch.kind == NULL || !PyTuple_CheckExact(values[2])
+        || PyTuple_GET_SIZE(values[2]) < 1 || !is_tensor(PyTuple_GET_ITEM(values[2], 0))
+        || !tensors_are_quiet()) {
+        return NULL;
+    }
+    return PyTuple_GET_ITEM(values[2], 0);
+}
+
+static Py_ssize_t
+items_of(Shortcut *self, PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *first = first_tensor(values, count);
+    Py_ssize_t size = first == NULL ? 0 : tensor_length(first);
+    int weights = size > 0 ? has_weights(values[1]) : -1;
+    if (weights <= 0) {
+        return weights < 0 ? -1 : size == 1 ? 0 : size;
+    }
+    if (PyTuple_GET_SIZE(values[2]) != 1 || !is_plain(self->aside, values[1])
+        || number_of(torch.dim, first) < 2 || !is_tensor(values[0])
+        || tensor_length(values[0]) != size) {
+        return -1;
+    }
+    return size;
+}
+
+static Py_ssize_t
+tokens_of(Shortcut *self, PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *first = first_tensor(values, count);
+    if (first == NULL) {
+        return -1;
+    }
+    if (!is_either(attribute(torch.dtype, first), torch.whole) || number_of(torch.dim, first) != 2) {
+        return 0;
+    }
+    return (Py_ssize_t)number_of(torch.numel, first);
+}
+
+static PyObject *
+call_slow(Shortcut *self, PyObject *const *args, Py_ssize_t count)
+{
+    if (self->slow == NULL) { /* cleared */
+        Py_RETURN_NONE;
+    }
+    return PyObject_Vectorcall(self->slow, args, count, NULL);
+}
+
+static PyObject *
+call_items(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
+{
+    Py_ssize_t count = PyVectorcall_NARGS(flags), found = items_of(self, args, count);
+    return found < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(found);
+}
+
+static PyObject *
+call_tokens(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
+{
+    Py_ssize_t count = PyVectorcall_NARGS(flags), found = tokens_of(self, args, count);
+    return found < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(found);
+}
+
+/* The number in a tensor, unless something is known `aside` that it may stand for. */
+static PyObject *
+call_number(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
+{
+    Py_ssize_t count = PyVectorcall_NARGS(flags);
+    double number;
+    if (count == 1 && is_tensor(args[0]) && PyDict_GET_SIZE(self->aside) == 0 && tensors_are_quiet()
+        && tensor_number(args[0], &number)) {
+        return PyFloat_FromDouble(number);
+    }
+    return call_slow(self, args, count);
+}
+
+static PyObject *
+shortcut_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static const struct {
+        const char *name;
+        vectorcallfunc call;
+    } ways[] = {{"items", (vectorcallfunc)call_items},
+                {"tokens", (vectorcallfunc)call_tokens},
+                {"number", (vectorcallfunc)call_number}};
+    const char *name;
+    PyObject *slow, *aside;
+    if (!PyArg_ParseTuple(args, "sOO!:Shortcut", &name, &slow, &PyDict_Type, &aside)) {
+        return NULL;
+    }
+    for (size_t each = 0; each < sizeof ways / sizeof ways[0]; each++) {
+        if (strcmp(name, ways[each].name) == 0) {
+            Shortcut *self = (Shortcut *)type->tp_alloc(type, 0);
+            if (self != NULL) {
+                self->call = ways[each].call;
+                self->slow = Py_NewRef(slow);
+                self->aside = Py_NewRef(aside);
+            }
+            return (PyObject *)self;
+        }
+    }
+    return PyErr_Format(PyExc_ValueError, "there is no short way to %s", name);
+}
+
+static int
+shortcut_traverse(Shortcut *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->slow);
+    Py_VISIT(self->aside);
+    return 0;
+}
+
+/* Not `aside`, which every call looks into: a dict, whose own tp_clear breaks a cycle. */
+static int
+shortcut_clear(Shortcut *self)
+{
+    Py_CLEAR(self->slow);
+    return 0;
+}
+
+static void
+shortcut_dealloc(Shortcut *self)
+{
+    PyObject_GC_UnTrack(self);
+    shortcut_clear(self);
+    Py_CLEAR(self->aside);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMemberDef shortcut_members[] = {
+    {"__wrapped__", T_OBJECT, offsetof(Shortcut, slow), READONLY, "The function that it stands for."},
+    {NULL},
+};
+
+PyTypeObject Shortcut_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "injector.probe._native.Shortcut",
+    .tp_doc = "Shortcut(\"items\" | \"tokens\" | \"number\", function, aside): gives what the function does.",
+    .tp_basicsize = sizeof(Shortcut),
+    .tp_vectorcall_offset = offsetof(Shortcut, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = shortcut_new,
+    .tp_traverse = (traverseproc)shortcut_traverse,
+    .tp_clear = (inquiry)shortcut_clear,
+    .tp_dealloc = (destructor)shortcut_dealloc,
+    .tp_members = shortcut_members,
+};
+
+/* Fill in what is read of each tensor, by name, of the class `base`; -1 with an exception set. */
+static int
+know_members(PyTypeObject *base)
+{
+    struct {
+        PyObject **place;
+        const char *name;
+        int is_attribute;
+    } members[] = {
+        {&torch.dim, "dim", 0},       {&torch.numel, "numel", 0},   {&torch.data_ptr, "data_ptr", 0},
+        {&torch.is_neg, "is_neg", 0}, {&torch.is_cpu, "is_cpu", 1}, {&torch.dtype, "dtype", 1},
+    };
+    for (size_t each = 0; each < sizeof members / sizeof members[0]; each++) {
+        PyObject *found = PyObject_GetAttrString((PyObject *)base, members[each].name);
+        if (found == NULL) {
+            return -1;
+        }
+        Py_XSETREF(*members[each].place, found);
+        if (members[each].is_attribute && Py_TYPE(found)->tp_descr_get == NULL) {
+            PyErr_Format(PyExc_TypeError, "%s of a tensor is no attribute", members[each].name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static PyObject *
+know_tensors(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyTypeObject *kind, *base;
+    PyObject *is_traced, *modes, *single, *whole;
+    if (!PyArg_ParseTuple(args, "O!O!OOO!O!:know_tensors", &PyType_Type, &kind, &PyType_Type, &base,
+                          &is_traced, &modes, &PyTuple_Type, &single, &PyTuple_Type, &whole)) {
+        return NULL;
+    }
+    lenfunc length = base->tp_as_mapping == NULL ? NULL : base->tp_as_mapping->mp_length;
+    if (length == NULL || PyTuple_GET_SIZE(single) != 2 || PyTuple_GET_SIZE(whole) != 2
+        || !PyType_IsSubtype(kind, base)) {
+        PyErr_SetString(PyExc_TypeError, "these are no tensors as they are known");
+        return NULL;
+    }
+    torch.kind = NULL; /* until all of it is known */
+    if (know_members(base) < 0) {
+        return NULL;
+    }
+    torch.length = length;
+    Py_XSETREF(torch.is_traced, Py_NewRef(is_traced));
+    Py_XSETREF(torch.modes, Py_NewRef(modes));
+    Py_XSETREF(torch.single, Py_NewRef(single));
+    Py_XSETREF(torch.whole, Py_NewRef(whole));
+    torch.kind = (PyTypeObject *)Py_NewRef(kind);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef tensors_methods[] = {
+    {"know_tensors", know_tensors, METH_VARARGS,
+     "know_tensors(class, base, is_traced, modes, floats, integers): read objects of that class here."},
+    {NULL},
+};
+
+int
+tensors_ready(void)
+{
+    word_parameters = PyUnicode_InternFromString("_parameters");
+    word_modules = PyUnicode_InternFromString("_modules");
+    return word_parameters == NULL || word_modules == NULL ? -1 : 0;
+}
