@@ -23,9 +23,9 @@ from .overhead.tools import HOME, PROGRAMS, VOIRFILES
 
 LIMIT = 0.03
 """The part by which a row may grow."""
-EVENTS, STEPS = 20_000, 2_000
-"""Turns of the loops under callgrind; on the clock, 25 times as many."""
-MORE = 25
+EVENTS, STEPS = 5_000, 500
+"""Turns of the loops under callgrind; on the clock, 100 times as many."""
+MORE = 100
 ROUNDS = 15
 PROGRAM_ARGUMENTS = {"start-up": (0, 0), "event": (EVENTS, 0), "step": (0, STEPS)}
 

@@ -109,7 +109,7 @@ typedef struct {
     PyObject *aside;          /* a dict that the short way looks into */
 } Shortcut;
 
-static PyObject **word_parameters, *word_modules;
+static PyObject *word_parameters, *word_modules;
 
 /* Whether the dict `name` of a module has anything; -1 where it has no such dict. */
 static int
