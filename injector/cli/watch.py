@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ..analysis.summary import summarise
+from ..analysis.summary import summarise, uncommitted
 from ..analysis.timeseries import time_series
 from ..errors import UserError
 from ..live.snapshot import Snapshot
@@ -142,6 +142,8 @@ def _print(shown: Snapshot) -> None:
 
 
 def _serve(run: Run, port: int) -> int:
+    from ..analysis.charts import charts_of
+    from ..report.page import changes_of, of_summary, parts
     from ..report.web import Page, serve
 
     page = Page(port)
@@ -153,8 +155,13 @@ def _serve(run: Run, port: int) -> int:
     def follow() -> bool:
         if end.come():
             with collected(open_run(run.path)) as ended:
-                page.whole = time_series(ended)
-                page.show(snapshot(summarise(ended)))
+                summary = summarise(ended)
+                charts = charts_of(ended, int(summary.limits.get("skip") or 0))
+                said, drawn = of_summary(summary, charts, changes_of(uncommitted(ended)))
+                found = parts("run.html", said), drawn
+                page.report = lambda: found
+                page.show(snapshot(summary))
+                page.whole = charts.series
             return True
         page.show(state.tick())
         if page.past is None:  # what was before the page was opened, as far as it can be read

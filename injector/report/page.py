@@ -92,15 +92,21 @@ def of_summary(
 
 
 def whole(
-    template: str, scripts: Sequence[str], said: Mapping[str, Any], drawn: Mapping[str, Any]
+    template: str,
+    scripts: Sequence[str],
+    said: Mapping[str, Any],
+    drawn: Mapping[str, Any],
+    live: bool = False,
 ) -> str:
-    """A page of ``template`` that says and draws this, by our ``scripts`` and no other."""
+    """A page of ``template`` that says and draws this, by our ``scripts`` and no other; ``live``: it may
+    fetch from where it came from.
+    """
     found = libraries()
     script = "(() => {\n" + "".join(map(_own, scripts)) + "})();\n"
     return found.templates.get_template(template).render(
         said,
         version=__version__,
-        policy=policy(found.script, script),
+        policy=policy(found.script, script) + ("; connect-src 'self'" if live else ""),
         data=embedded(drawn),
         uplot=found.script,
         style=found.style + _own("page.css"),
@@ -146,6 +152,11 @@ def libraries() -> Libraries:
     return Libraries(templates, script, style)
 
 
+def region_colors() -> dict[str, int]:
+    """The numbers of the colours that regions have on every page."""
+    return {**{name: number for number, name in enumerate(REGIONS)}, "other": COLORS - 1}
+
+
 class Colors:
     """The number of the colour of each region, the same in tables, bars and plots."""
 
@@ -154,8 +165,7 @@ class Colors:
             *(name for loop in charts.loops for each in loop.shares for name in each.regions),
             *(name for excerpt in charts.excerpts for name, _ in excerpt.names),
         ]
-        self.numbers = {name: number for number, name in enumerate(REGIONS)}
-        self.numbers["other"] = COLORS - 1
+        self.numbers = region_colors()
         own = dict.fromkeys(name for name in names if name not in self.numbers)
         free = COLORS - 1 - len(REGIONS)
         self.numbers |= {name: len(REGIONS) + at % free for at, name in enumerate(own)}

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from math import inf
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..live.snapshot import Snapshot
-from ..metrics import shown, unit_of
+from . import page as pages
 from .panel import finite, who
 
 POLICY = (
@@ -24,16 +23,31 @@ POLICY = (
 )
 """What the page may load: itself, and its own state."""
 INTERVAL = 0.5
+SCRIPTS = ("plots.js", "run.js", "suite.js", "live.js")
+TABLES = ("benchmarks", "processes", "tasks", "ranks", "devices", "hosts")
 AFTER = 3600.0
 """Seconds that the page of a run that is over is still served."""
 
 
+Parts = tuple[Mapping[str, str], Mapping[str, Any]]
+"""The parts of a report as markup, by their place in the page, and what is drawn in them."""
+
+
 class Page(ThreadingHTTPServer):
-    """Serves one run on the loopback interface. Raises OSError when the port is taken."""
+    """Serves one run, or ``of`` a suite, on the loopback interface.
+
+    Raises OSError when the port is taken, UserError where what a page needs is not installed.
+    """
 
     daemon_threads = True
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, of: str = "run") -> None:
+        tables = [(name, name.capitalize()) for name in TABLES]
+        said = {"of": of, "title": of, "live_tables": tables}
+        drawn = {"colors": pages.region_colors(), "loops": [], "excerpts": [], "series": {}}
+        self.markup = pages.whole("live.html", SCRIPTS, said, drawn, live=True).encode()
+        self.report: Callable[[], Parts] | None = None
+        """What the page of a run that is over is, besides: the parts of its report."""
         self.token = secrets.token_urlsafe(24)
         self.latest: dict[str, Any] = {}
         self.history = History()
@@ -56,9 +70,13 @@ class Page(ThreadingHTTPServer):
     def state(self) -> bytes:
         """What the page asks for."""
         found = self.history.lines(self.past or {}) if self.whole is None else self.whole
-        unit = str(self.latest.get("unit", ""))
-        content = {"now": self.latest, "plots": plots(found, unit), "over": self.whole is not None}
+        content = {"now": self.latest, "series": found, "over": self.whole is not None}
         return json.dumps(finite(content), allow_nan=False).encode()
+
+    def report_of(self, parts: Parts) -> bytes:
+        """The report, as the page takes it in."""
+        markup, drawn = parts
+        return json.dumps({"parts": markup, "data": drawn}, allow_nan=False).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -70,10 +88,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
         elif rest == "state":
             self._answer("application/json", self.server.state())
+        elif rest == "report" and self.server.report is not None:
+            self._answer("application/json", self.server.report_of(self.server.report()))
         elif rest == "":
-            self._answer(
-                "text/html; charset=utf-8", files(__package__).joinpath("live.html").read_bytes()
-            )
+            self._answer("text/html; charset=utf-8", self.server.markup)
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
@@ -114,49 +132,10 @@ def serve(page: Page, follow: Callable[[], bool]) -> int:
 
 KEPT = 1024
 """Points of a line; when there are more, every other one is dropped."""
-LINES = 8
-"""Lines of one plot: of more, the first."""
 
 Point = tuple[float, float]
 """Seconds since the run began, and a value in the unit in which it was recorded."""
 Lines = dict[str, list[Point]]
-
-
-class PlotKind(NamedTuple):
-    """One plot."""
-
-    title: str
-    zero: bool
-    """Whether its axis begins at 0."""
-
-
-KINDS = {
-    "rate": PlotKind("throughput", True),
-    "step": PlotKind("time of a step", True),
-    "loss": PlotKind("loss", False),
-    "load": PlotKind("load of devices", True),
-    "memory": PlotKind("memory of devices", True),
-    "power": PlotKind("power of devices", True),
-    "cpu": PlotKind("processors of hosts", True),
-    "rss": PlotKind("memory of the program", True),
-}
-"""In the order in which they are shown."""
-
-
-def plots(found: Mapping[str, Lines], unit: str) -> list[dict[str, Any]]:
-    """``title unit zero lines`` of every plot that has a line; ``unit`` is that of throughput."""
-    made = []
-    for key, kind in KINDS.items():
-        own, scale = ("ms", 1e3) if key == "step" else shown(unit_of(f"page {key}"))
-        lines = [
-            {"name": name, "points": [[t, value * scale] for t, value in points]}
-            for name, points in list(found.get(key, {}).items())[:LINES]
-            if points
-        ]
-        if lines:
-            own = unit if key == "rate" else own
-            made.append({"title": kind.title, "unit": own, "zero": kind.zero, "lines": lines})
-    return made
 
 
 class History:

@@ -50,19 +50,20 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def plots(page: web.Page) -> dict[str, list[list[float]]]:
-    shown = json.loads(page.state())["plots"]
-    return {plot["title"]: plot["lines"][0]["points"] for plot in shown}
+    """By what they are of, the first line."""
+    shown = json.loads(page.state())["series"]
+    return {kind: next(iter(lines.values())) for kind, lines in shown.items() if lines}
 
 
 def test_a_page_that_is_opened_late_shows_what_was_before(opened: Any) -> None:
     folder, page, follow = opened
     assert follow() is False and json.loads(page.state())["over"] is False
-    before = plots(page)["time of a step"]
+    before = plots(page)["step"]
     assert len(before) >= 90 and before[0][0] < 0.1 and before[-1][0] > 3.9
-    assert all(value == pytest.approx(10.0) for _, value in before)
+    assert all(value == pytest.approx(0.01) for _, value in before)
     go_on(folder)
     assert follow() is False
-    after = plots(page)["time of a step"]
+    after = plots(page)["step"]
     assert after[: len(before)] == before and len(after) > len(before)
     assert [t for t, _ in after] == sorted(t for t, _ in after)
 
@@ -75,6 +76,8 @@ def test_the_page_hears_of_an_end_that_no_supervisor_collects(
     assert follow() is False, "whoever collects it may take a while"
     monkeypatch.setattr(watch, "PATIENCE", -1.0)
     assert follow() is True
+    markup, drawn = page.report()
+    assert "Verdict" in markup["lead"] and drawn["loops"]
     state = json.loads(page.state())
     assert (state["over"], state["now"]["state"], state["now"]["steps"]) == (True, "ended", 800)
     assert any(note.startswith("verdict: ") for note in state["now"]["notes"])

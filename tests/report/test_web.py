@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from injector.live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
-from injector.report.web import KEPT, LINES, History, Page, plots
+from injector.report.web import KEPT, History, Page
 
 
 def snapshot(at=0.0, **more):
@@ -58,18 +58,14 @@ def test_the_page_and_its_state(page):
     state = json.loads(get(page.address + "state").read())
     assert state["now"]["steps"] == 1
     assert state["now"]["rate"] == "nan"
-    [loss] = state["plots"]
-    assert (loss["title"], loss["lines"]) == (
-        "loss",
-        [{"name": "train/loss", "points": [[1.0, 0.5]]}],
-    )
+    assert state["series"]["loss"] == {"train/loss": [[1.0, 0.5]]}
     assert state["over"] is False
 
 
 def test_before_the_first_snapshot(page):
     assert json.loads(get(page.address + "state").read()) == {
         "now": {},
-        "plots": [],
+        "series": {},
         "over": False,
     }
 
@@ -108,11 +104,10 @@ def test_a_run_that_is_over_has_all_of_its_time_series(page):
     page.whole = {"rate": {"train": [(0.0, 7.0)]}}
     state = json.loads(get(page.address + "state").read())
     assert state["over"] is True
-    [rate] = state["plots"]
-    assert (rate["unit"], rate["lines"][0]["points"]) == ("items/s", [[0.0, 7.0]])
+    assert state["series"] == {"rate": {"train": [[0.0, 7.0]]}}
 
 
-def test_plots_are_in_the_units_of_their_axes():
+def test_plots_have_what_was_recorded():
     ranks = tuple(RankRow(n, n, "h", None, 5, 4.0, 0.25, None, "training") for n in range(12))
     task = TaskRow("train", 2, 5, "items/s", 8.0, 7.0, 0.25, True)
     other = TaskRow("eval", 2, 5, "steps/s", 3.0, 7.0, 0.25, True)
@@ -128,19 +123,14 @@ def test_plots_are_in_the_units_of_their_axes():
                 hosts=(HostRow("h", 0.75, 0.5, 3e9), HostRow("i", None, None, None)),
             )
         )
-    made = {plot["title"]: plot for plot in plots(history.lines(), "items/s")}
     last = {
-        title: {line["name"]: line["points"][-1][1] for line in plot["lines"]}
-        for title, plot in made.items()
+        kind: {name: points[-1][1] for name, points in lines.items()}
+        for kind, lines in history.lines().items()
     }
-    assert last["throughput"] == {"train": 8.0}, "what is not at work, or counts otherwise, is not"
-    assert made["throughput"]["unit"] == "items/s"
-    assert len(last["time of a step"]) == LINES and last["time of a step"]["rank 0"] == 250.0
-    assert last["load of devices"] == {"0": 50.0} and made["load of devices"]["unit"] == "%"
-    assert last["memory of devices"] == {"0": 2.0}
-    assert last["power of devices"] == {"0": 250.0}
-    assert last["processors of hosts"] == {"h": 75.0}
-    assert last["memory of the program"] == {"h": 3.0}
+    assert last["rate"] == {"train": 8.0}, "what is not at work, or counts otherwise, is not"
+    assert len(last["step"]) == 12 and last["step"]["rank 0"] == 0.25
+    assert (last["load"], last["memory"], last["power"]) == ({"0": 0.5}, {"0": 2e9}, {"0": 250.0})
+    assert (last["cpu"], last["rss"]) == ({"h": 0.75}, {"h": 3e9})
 
 
 def test_devices_of_several_hosts_are_told_apart():

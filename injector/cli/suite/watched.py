@@ -17,7 +17,7 @@ from ...store.folder import open_run
 from ...suite.results import live_view
 from ...suite.results.live_view import SuiteSnapshot
 from ...suite.results.status import SuiteStatus, runs_of
-from ...suite.results.suite_reader import SuiteReader
+from ...suite.results.suite_reader import SuiteReader, summarise
 from ...suite.results.suite_summary import ENDED, RUNNING, STARTING
 from ...suite.results.timelines import combined, of_run
 from ..opened import DAMAGED, collected
@@ -47,8 +47,10 @@ def watch(path: str, once: bool, json: bool) -> int:
 def serve(path: str, port: int) -> int:
     """Serve a page about the suite in ``path``."""
     from ...report import web
+    from ...report.page import parts
+    from ...suite.results import suite_page
 
-    state, page = _Watched(path), web.Page(port)
+    state, page = _Watched(path), web.Page(port, of="suite")
 
     def past() -> None:
         page.past = time_series(path)
@@ -60,7 +62,11 @@ def serve(path: str, port: int) -> int:
     def follow() -> bool:
         page.show(state.tick())
         if state.over:
-            page.whole = time_series(path)
+            series = time_series(path)
+            said, drawn = suite_page.of_suite(summarise(path), {}, series)
+            found = parts("suite.html", said), drawn
+            page.report = lambda: found
+            page.whole = series
         return state.over
 
     return web.serve(page, follow)

@@ -115,7 +115,7 @@ function inWords(title, series, say) {
     const least = (low ?? values).filter(each => each !== null && each !== undefined), most = (high ?? values).filter(each => each !== null && each !== undefined);
     if (!least.length) return `${name}: nothing`;
     const [from, to] = [least.reduce((a, b) => Math.min(a, b)), most.reduce((a, b) => Math.max(a, b))];
-    return from === to ? `${name}: ${say(from)}` : `${name}: from ${say(from)} to ${say(to)}`;
+    return from === to ? `${name}: ${say(from)}` : `${name}: from ${say(from)} to ${say(to)}, ${say(values.findLast(each => each !== null && each !== undefined) ?? to)} at the end`;
   });
   return `${title}. ${parts.join("; ")}${series.length > 8 ? `; and ${series.length - 8} more` : ""}`;
 }
