@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..analysis.summary import Summary, uncommitted
 from ..errors import UserError
 from ..report import formats, terminal
-from ..report.formats import write_file
+from ..report.formats import GZIP, write_file
 from ..report.output import WIDTH, laid_out, show
 from ..store.folder import Run
 
@@ -37,7 +37,7 @@ def add_format(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help=f"write there; its suffix says the format ({suffixes})",
+        help=f"write there; its suffix says the format ({suffixes}), and .gz after it compresses",
     )
     parser.add_argument(
         "--json",
@@ -48,11 +48,48 @@ def add_format(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
     )
 
 
+OF_SUITES = ("suite", "query", "scaling", "over", "target", "rounding", "check")
+"""Options of reports that are for suites alone."""
+
+
+def add_report(made: argparse.ArgumentParser) -> None:
+    """What the reports of runs and of suites take alike, beside what names them."""
+    add_format(made, REPORT)
+    made.add_argument(
+        "--price",
+        metavar="P",
+        help="of a run: what an hour of it costs (2.5, '2.5 EUR'); it and its epochs have a cost",
+    )
+    of = made.add_argument_group("of suites")
+    of.add_argument(
+        "--suite",
+        metavar="SUITE.yaml",
+        help="what should have run, and its weights: for folders that do not say it (milabench's)",
+    )
+    of.add_argument(
+        "--query",
+        metavar="EXPRESSION",
+        help="only benchmarks for which it holds: \"exp.framework == 'mxnet' and devices > 1\"",
+    )
+    of.add_argument(
+        "--scaling", choices=("weak", "strong"), help="print scaling tables instead of the report"
+    )
+    of.add_argument("--over", metavar="KEY", help="what they scale over (devices)")
+    of.add_argument(
+        "--target",
+        metavar="METRIC",
+        help="what they are of (throughput); without --scaling, print all benchmarks sorted by it",
+    )
+    of.add_argument("--rounding", choices=("exact", "dlbs"), help="of the scaling tables (exact)")
+    of.add_argument("--check", action="store_true", help="exit with 1 if anything failed")
+
+
 def form_of(options: argparse.Namespace, suffixes: Mapping[str, str] = SUFFIXES) -> str:
     """That of ``--format``, else of the suffix of ``--output``. Raises UserError."""
     if options.format or options.output is None:
         return options.format or "terminal"
-    found = suffixes.get(os.path.splitext(options.output)[1].lower())
+    stem = options.output.lower().removesuffix(GZIP)
+    found = suffixes.get(os.path.splitext(stem)[1])
     if found is None or found not in options.forms:
         raise UserError(f"--output {options.output}: no format of that suffix; --format names one")
     return found

@@ -10,7 +10,7 @@ from ..errors import UserError
 from ..launch.limits import price_of
 from ..store.folder import open_run
 from .ending import failed
-from .forms import REPORT, add_format, form_of, maker, written
+from .forms import OF_SUITES, add_report, form_of, maker, written
 from .opened import add_base, add_run, collected, exit_code, is_suite, located
 
 
@@ -22,12 +22,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add_run(result, "?")
     add_base(result)
-    result.add_argument(
-        "--price",
-        metavar="P",
-        help="what an hour of the run costs (2.5, '2.5 EUR'): the run and its epochs have a cost",
-    )
-    add_format(result, REPORT)
+    add_report(result)
     return result
 
 
@@ -36,16 +31,15 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_args(argv)
     try:
         form = form_of(options)
-        price = None if options.price is None else price_of(options.price)
         path = located(options.run, options)
         if is_suite(path):
-            from .suite import report
+            from .suite.report import report_of
 
-            if price is not None:
-                raise UserError("--price is for the report of one run, and this is a suite")
-
-            output = [] if options.output is None else ["--output", options.output]
-            return report.main([path, "--format", form, *output])
+            return report_of(path, options, form)
+        for name in OF_SUITES:
+            if getattr(options, name):
+                raise UserError(f"--{name} is for the report of a suite, and {path} is one run")
+        price = None if options.price is None else price_of(options.price)
         with collected(open_run(path)) as run:
             summary = summarise(run, price=price)
             written(maker(run, summary, form, own=True), form, options.output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -22,6 +23,7 @@ from .output import ENDLESS, laid_out, room, show
 from .text import clean, columns, crop, duration, table
 
 FORMATS = ("table", "csv", "json", "parquet")
+GZIP = ".gz"
 WIDEST = 80
 """Columns of a cell in a table for the eye."""
 
@@ -111,7 +113,12 @@ def _write_parquet(columns: Mapping[str, Sequence[Any]], output: str | None) -> 
 
 
 def write_file(path: str, content: bytes) -> None:
-    """Write a file whole or not at all; what is no plain file (``/dev/stdout``) is written to."""
+    """Write a file whole or not at all; what is no plain file (``/dev/stdout``) is written to.
+
+    One whose name ends in ``.gz`` is compressed. Raises UserError.
+    """
+    if path.lower().endswith(GZIP):
+        content = gzip.compress(content, mtime=0)  # the same content is the same file
     try:
         if not path or (os.path.exists(path) and not os.path.isfile(path)):
             with open(path, "wb") as file:

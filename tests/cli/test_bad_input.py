@@ -91,7 +91,8 @@ def test_a_folder_of_runs_that_is_none(
 def test_an_option_that_nobody_knows(
     folder: Path, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
-    code, error = told(folder, capsys, verb, "--nonsense", "fine.py", *RUN_VERBS.get(verb, [])[:1])
+    needed = ["--x", "devices", "--y", "perf"] if verb == "plot" else RUN_VERBS.get(verb, [])[:1]
+    code, error = told(folder, capsys, verb, "--nonsense", "fine.py", *needed)
     assert code == 2 and "--nonsense" in error and "Traceback" not in error
 
 

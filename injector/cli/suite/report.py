@@ -20,14 +20,14 @@ from ...suite.results.exploration import (
     scaling_of,
 )
 from ...suite.results.points import filtered
-from ...suite.results.scaling import DEVICES, DLBS, EXACT, STRONG, THROUGHPUT, WEAK
+from ...suite.results.scaling import DEVICES, EXACT, THROUGHPUT
 from ...suite.results.scores import total
 from ...suite.results.suite_reader import summarise
-from ...suite.results.suite_report import FORMATS, render
+from ...suite.results.suite_report import render
 from ...suite.results.suite_summary import OURS, SuiteSummary, as_planned_by
 from ...suite.run.suite_folder import find_suite_run
 from ..ending import failed
-from ..forms import add_format, form_of, maker, written
+from ..forms import add_report, form_of, maker, written
 from ..opened import DAMAGED, collected
 from .options import add_base, base
 from .watched import time_series
@@ -49,74 +49,51 @@ def parser() -> argparse.ArgumentParser:
         help="run folder, its name, or a suite (its newest run); the newest of all if left out",
     )
     add_base(made)
-    made.add_argument(
-        "--suite",
-        metavar="SUITE.yaml",
-        help="what should have run, and its weights: for folders that do not say it (milabench's)",
-    )
-    add_format(made, (*FORMATS, "html"))
-    add_sweep(made)
-    made.add_argument("--check", action="store_true", help="exit with 1 if anything failed")
+    add_report(made)
     return made
-
-
-def add_sweep(made: argparse.ArgumentParser) -> None:
-    """``--query``, and the tables of a sweep."""
-    made.add_argument(
-        "--query",
-        metavar="EXPRESSION",
-        help="only benchmarks for which it holds: \"exp.framework == 'mxnet' and devices > 1\"",
-    )
-    made.add_argument(
-        "--scaling", choices=(WEAK, STRONG), help="print scaling tables instead of the report"
-    )
-    made.add_argument(
-        "--over", metavar="KEY", default=DEVICES, help="what they scale over (devices)"
-    )
-    made.add_argument(
-        "--target",
-        metavar="METRIC",
-        help="what they are of (throughput); without --scaling, print all benchmarks sorted by it",
-    )
-    made.add_argument(
-        "--rounding", choices=(EXACT, DLBS), default=EXACT, help="of the scaling tables"
-    )
 
 
 def rendered(suite: SuiteSummary, options: argparse.Namespace, form: str) -> Callable[[], str]:
     """What makes the report, or the tables that ``options`` ask for. Raises UserError."""
+    rounding = options.rounding or EXACT
     if form == "html" and (options.scaling or options.target):
         raise UserError("a page is of the whole suite: --scaling and --target have other formats")
     if options.scaling:
         target = options.target or THROUGHPUT
-        found = scaling_of(suite, options.rounding, options.scaling, options.over, target)
-        return lambda: render_scaling(found, form, options.rounding)
+        over = options.over or DEVICES
+        found = scaling_of(suite, rounding, options.scaling, over, target)
+        return lambda: render_scaling(found, form, rounding)
     if options.target:
         explored_suite = explored(suite, options.target)
         return lambda: render_exploration(explored_suite, form)
     if form == "html":
-        return _page(suite, options.output, options.rounding)
-    return lambda: render(suite, form, options.rounding)
+        return _page(suite, options.output, rounding)
+    return lambda: render(suite, form, rounding)
 
 
 def main(argv: Sequence[str]) -> int:
     """Print the report; exit code 2 when there is nothing to report, 1 where records are damaged."""
     options = parser().parse_args(argv)
     try:
-        form = form_of(options)
-        suite = summarise(find_suite_run(options.which, str(base(options.base))), [milabench])
-        if options.suite:
-            suite = as_planned_by(suite, load(options.suite))
-        if options.query:
-            suite = filtered(suite, options.query)
-
-        if form == "csv" or options.scaling or options.target:  # no place for sentences
-            for sentence in suite.missing:
-                print(f"inject: {sentence}", file=sys.stderr)
-
-        written(rendered(suite, options, form), form, options.output)
+        found = find_suite_run(options.which, str(base(options.base)))
+        return report_of(found, options, form_of(options))
     except (UserError, OSError) as error:
         return failed(error)
+
+
+def report_of(folder: str, options: argparse.Namespace, form: str) -> int:
+    """Print the report of the suite's run in ``folder``. Raises UserError, OSError."""
+    if options.price is not None:
+        raise UserError("--price is for the report of one run, and this is a suite")
+    suite = summarise(folder, [milabench])
+    if options.suite:
+        suite = as_planned_by(suite, load(options.suite))
+    if options.query:
+        suite = filtered(suite, options.query)
+    if form == "csv" or options.scaling or options.target:  # no place for sentences
+        for sentence in suite.missing:
+            print(f"inject: {sentence}", file=sys.stderr)
+    written(rendered(suite, options, form), form, options.output)
     return DAMAGED if suite.missing or (options.check and total(suite).fail) else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import re
@@ -137,3 +138,31 @@ def test_where_everything_failed_there_is_no_score(tmp_path, form):
         assert "nothing that counts has passed" in text
     if form == "json":
         assert json.loads(text)["score"] is None
+
+
+def test_both_verbs_take_the_same_options_and_compress(tmp_path, capsys):
+    """`inject report` of a suite is `inject suite report`; of a run it refuses what suites alone have."""
+    from injector import cli
+    from injector.cli import report as of_run
+    from injector.cli.suite import report as of_suite
+
+    made = SuiteFolder(tmp_path / "runs" / "toy.2026-11-24_16-00-00.000000")
+    made.process("a", [3.0] * 5)
+    made.process("b", [4.0] * 5)
+    path = str(made.write())
+    own = {"which", "run", "runs"}
+    options = [{each.dest for each in m.parser()._actions} - own for m in (of_run, of_suite)]
+    assert options[0] == options[1]
+    outputs = []
+    for verb in (["report"], ["suite", "report"]):
+        for words in ([path], ["LAST", "--base", str(tmp_path)]):
+            more = ["--query", "benchmark == 'a'", "--target", "perf", "--format", "json"]
+            assert cli.main([*verb, *words, *more]) == 0
+            outputs.append(capsys.readouterr().out)
+        file = tmp_path / "out.json.gz"
+        assert cli.main([*verb, path, "-o", str(file)]) == 0
+        assert json.loads(gzip.decompress(file.read_bytes()))["n"] == 2
+    assert len(set(outputs)) == 1 and '"a"' in outputs[0] and '"b"' not in outputs[0]
+    run = str(tmp_path / "runs" / made.path.name / "jobs" / "a.R0.D0")
+    assert cli.main(["report", run, "--scaling", "weak"]) == 2
+    assert "--scaling is for the report of a suite" in capsys.readouterr().err
