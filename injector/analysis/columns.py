@@ -191,11 +191,14 @@ def read_rows(source: RecordedProcess) -> SpanColumns:
     known[list(source.sites)] = True
     count = unknown = 0
     for block in spans.arrays(source.spans_path):
-        written = block[:, 3] != 0
-        number = np.where((block[:, 3] > 0) & (block[:, 3] < len(known)), block[:, 3], 0)
+        number = block[:, 3]
+        if number.min(initial=0) < 0 or number.max(initial=0) >= len(known):
+            number = np.where((number > 0) & (number < len(known)), number, 0)
         fine = known[number] & (block[:, 1] >= block[:, 0]) & (block[:, 0] > -(2**62))
-        unknown += int(np.count_nonzero(written & ~fine))
-        kept = (block if fine.all() else block[fine])[: room - count]  # it may grow meanwhile
+        if not fine.all():
+            unknown += int(np.count_nonzero((block[:, 3] != 0) & ~fine))
+            block = block[fine]
+        kept = block[: room - count]  # it may grow meanwhile
         here = slice(count, count + len(kept))
         start[here], end[here], payload[here] = kept[:, 0], kept[:, 1], kept[:, 2]
         site[here] = kept[:, 3]

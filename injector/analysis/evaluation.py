@@ -8,7 +8,7 @@ import numpy as np
 
 from ..store.spans import unpack
 from .arrays import ExcludedIntervals, counts, owners
-from .columns import Flags, Ints
+from .columns import CallSite, Flags, Ints
 from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
 from .steps import TrackSteps
@@ -229,15 +229,19 @@ def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
     """For each fetch a number of its loader, and below it how often that had begun and run dry before."""
     track = marks.track
     names = list({(site.of, site.place): None for site in track.sites.values()})
-    name = track.table(lambda site: names.index((site.of, site.place)))
-    of = track.table(lambda site: -1 if site.of is None else site.of)
+    name = track.table(lambda site: names.index((site.of, site.place)), rows)
     moved = np.sort(np.concatenate((marks.starts, marks.ends)))
+    of, moved_of = (track.table(_object, each) for each in (rows, moved))
     again = np.zeros(len(rows), np.int64)
-    for each in np.unique(of[rows]).tolist():
-        mine = of[rows] == each
-        again[mine] = np.searchsorted(moved[of[moved] == each], rows[mine])
-    found: Ints = name[rows] * _PASSES + again
+    for each in np.unique(of).tolist():
+        mine = of == each
+        again[mine] = np.searchsorted(moved[moved_of == each], rows[mine])
+    found: Ints = name * _PASSES + again
     return found
+
+
+def _object(site: CallSite) -> int:
+    return -1 if site.of is None else site.of
 
 
 def _by_model(marks: Landmarks, steps: TrackSteps) -> _Atoms:
@@ -250,7 +254,7 @@ def _by_model(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     if len(rows) and len(steps):
         of = track.table(lambda site: -1 if site.of is None else site.of)
         itself = np.isin(of[rows], of[marks.trained])
-        itself &= track.table(lambda site: site.phase == "eval")[rows] == 1
+        itself &= track.table(lambda site: site.phase == "eval", rows) == 1
         owner = owners(steps.start, steps.end, track.start[rows])
         kept = np.ones(len(rows), np.bool_)
         for each in np.unique(of[rows[~itself]]).tolist():

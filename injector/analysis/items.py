@@ -86,7 +86,7 @@ def _judged(
         return found
     track = marks.track
     others = marks.learnt[~np.isin(track.site[marks.learnt], np.unique(track.site[known]))]
-    others = others[track.table(lambda site: site.phase is None)[others] == 1]
+    others = others[track.table(lambda site: site.phase is None, others) == 1]
     against = 0
     for site in np.unique(track.site[others]).tolist():
         loss, _ = _called(marks, steps, excluded, [others[track.site[others] == site]])
@@ -139,7 +139,7 @@ def _drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> 
     rows, step = rows[step >= 0], step[step >= 0]
     if not len(rows):
         return []
-    loader = track.table(lambda site: -1 if site.of is None else site.of)[rows]
+    loader = track.table(lambda site: -1 if site.of is None else site.of, rows)
     first = np.searchsorted(step, np.arange(len(steps)))
     leading = np.bincount(loader[first[first < len(rows)]] + 1).argmax() - 1
     items = unpack(track.payload[rows])[0]
@@ -190,8 +190,10 @@ def _of_models(marks: Landmarks) -> Ints:
     """
     sites = marks.track.sites.values()
     learning = {site.asked for site in sites if site.region == "forward" and site.phase == "train"}
-    beside = marks.track.table(lambda site: site.phase is None and site.asked in learning) == 1
-    return marks.learnt[~beside[marks.learnt]] if len(marks.learnt) else marks.learnt
+    rows = marks.learnt
+    beside = marks.track.table(lambda site: site.phase is None and site.asked in learning, rows)
+    found: Ints = rows[beside == 0]
+    return found
 
 
 def evaluated(marks: Landmarks, calls: Ints) -> Ints:
@@ -250,7 +252,7 @@ def _summed(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints, number:
     """
     track = marks.track
     names = list(dict.fromkeys((site.of, site.place) for site in track.sites.values()))
-    model = track.table(lambda site: names.index((site.of, site.place)))[rows]
+    model = track.table(lambda site: names.index((site.of, site.place)), rows)
     if not (step[1:] == step[:-1]).any():
         return _most(model, step, number, len(steps))
     backward = track.start[marks.backward]

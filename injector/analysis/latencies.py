@@ -62,7 +62,7 @@ def _batches(
     items = unpack(track.payload[calls])[0].astype(np.float64)
     if not len(fetches):
         length = (track.end[calls] - track.start[calls]).astype(np.float64)
-        model = track.table(lambda site: -1 if site.of is None else site.of)[calls]
+        model = track.table(lambda site: -1 if site.of is None else site.of, calls)
         every, number = np.unique(model, return_inverse=True)
         mine = (
             number == np.bincount(number, length, len(every)).argmax() if len(every) else model == 0

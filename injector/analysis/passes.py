@@ -84,7 +84,7 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     rows = evaluated(thread.marks, rows)
     losses = np.setdiff1d(losses, rows)
     items = unpack(track.payload[rows])[0]
-    model = track.table(lambda site: -1 if site.of is None else site.of)[rows]
+    model = track.table(lambda site: -1 if site.of is None else site.of, rows)
     # One of a loader that is a batch ahead comes after it ran dry.
     begun = np.sort(np.concatenate((thread.marks.fetches, thread.marks.ends)))
     batch = np.searchsorted(begun, rows)
@@ -108,7 +108,7 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     best = sum(found for found, _ in before) if all(found for found, _ in before) else 0
     drawn = unpack(track.payload[fetches])[0]
     if len(drawn) and drawn.all():
-        loader = track.table(lambda site: -1 if site.of is None else site.of)[fetches]
+        loader = track.table(lambda site: -1 if site.of is None else site.of, fetches)
         used = np.isin(fetches, begun[batch[batch > 0] - 1])
         ahead = np.isin(thread.marks.ends, begun[batch[batch > 0] - 1]).any()
         leading = (used | ahead) & (loader == loader[0])

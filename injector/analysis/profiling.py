@@ -33,6 +33,8 @@ MODELS = 12
 """Models that are kept: a study makes one for each trial."""
 _AT_ONCE = 2
 """Processes whose spans are in memory together: columns are worked on without the interpreter's lock."""
+_MOST_ROWS = 1 << 22
+"""Rows of the largest process from which on it is in memory alone: its columns take 150 bytes a row."""
 
 
 def profile(
@@ -131,7 +133,8 @@ def _read_all(
     summaries: list[TrackSummary] = []
     ends: dict[int, LastSpan] = {}
     unknown = 0
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    largest = max(spans.count(source.spans_path) for source in recording)
+    with ThreadPoolExecutor(1 if largest > _MOST_ROWS else _AT_ONCE) as pool:
         for source, (made, more, end) in zip(recording, pool.map(_read, recording), strict=True):
             summaries += made
             unknown += more

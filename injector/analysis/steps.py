@@ -113,8 +113,8 @@ def _optimizer_keys(track: Track, rows: Ints) -> Ints:
         made = {n: (None, place) for n, (_, place) in made.items()}
     numbers = list(dict.fromkeys(made.values()))
     return track.table(
-        lambda site: numbers.index(made[site.number]) if site.number in made else -1
-    )[rows]
+        lambda site: numbers.index(made[site.number]) if site.number in made else -1, rows
+    )
 
 
 def _groups(key: Ints) -> list[list[int]]:

@@ -13,7 +13,7 @@ from .arrays import ExcludedIntervals
 from .columns import SECOND, CallSite, Flags, Ints
 from .profile import READING, SourceLine
 from .steps import TrackSteps
-from .tracks import STRUCTURE, Track
+from .tracks import STRUCTURE, Track, lookup
 
 Seconds = npt.NDArray[np.float32]
 """One a step. Ten million steps with a dozen regions have to fit into memory."""
@@ -241,19 +241,21 @@ def _paths(track: Track, part: Flags, batches: frozenset[int]) -> tuple[Ints, li
         for number, (region, place) in _names(track, part).items()
     }
     names = list(dict.fromkeys(called.values()))
-    code = track.table(lambda site: names.index(called[site.number]))
-    deepest = int(track.depth.max()) if len(track) else 0
-    if not deepest:  # nothing lies in anything
-        return np.where(part, code, -1), [(name,) for name in names]
-    path = np.full(len(track), -1, np.int64)
-    paths: list[Path] = []
-    above = np.full(len(track), -1, np.int64)  # the path that what lies in a row is inside of
-    for level in range(deepest + 1):
+    code = lookup(track.sites, lambda site: names.index(called[site.number]))
+    # What lies in nothing, which is nearly all, takes one look at its site.
+    outermost = np.flatnonzero(np.bincount(track.site[part & (track.depth == 0)]))
+    paths: list[Path] = [(names[each],) for each in np.unique(code[outermost]).tolist()]
+    first = np.full(len(names), -1, np.int64)
+    first[[names.index(path[0]) for path in paths]] = np.arange(len(paths))
+    above = first[code][track.site]  # the path that what lies in a row is inside of
+    if not part.all():
+        above[~part] = -1
+    for level in range(1, int(track.depth.max(initial=0)) + 1):
         rows = np.flatnonzero(track.depth == level)
         parent = track.parent[rows]
         inside = np.where(parent >= 0, above[parent], -1)
         mine = part[rows]
-        key = (inside[mine] + 1) * len(names) + code[rows[mine]]
+        key = (inside[mine] + 1) * len(names) + code[track.site[rows[mine]]]
         known = np.flatnonzero(np.bincount(key)) if len(key) else key
         number = np.full(int(known[-1]) + 1 if len(known) else 0, -1, np.int64)
         for each in known.tolist():
@@ -262,9 +264,9 @@ def _paths(track: Track, part: Flags, batches: frozenset[int]) -> tuple[Ints, li
             number[each] = paths.index(made) if made in paths else len(paths)
             if number[each] == len(paths):
                 paths.append(made)
-        path[rows[mine]] = number[key]
-        above[rows] = np.where(mine, path[rows], inside)
-    return path, paths
+        inside[mine] = number[key]
+        above[rows] = inside
+    return above if part.all() else np.where(part, above, -1), paths
 
 
 def _path(outer: Path, name: tuple[str, SourceLine | None]) -> Path:
