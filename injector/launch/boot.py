@@ -251,7 +251,9 @@ class ProgramProcess:
         """Keep the hooks callable to the very end.
 
         While the interpreter takes itself apart it puts back the builtins it began with, and calls
-        the program's destructors, which may be rewritten, after that.
+        the program's destructors, which may be rewritten, after that: without this each of them would end in
+        a NameError (``destructors.py`` of ``tests/programs``). A Python that keeps no such copy has no
+        ``spare``, and then nothing is put back either.
         """
         hooks = [name for name in vars(builtins) if name.startswith("injector:")]
         for namespace in self.spare:

@@ -3,6 +3,10 @@
 Debuggers, profilers and shells compile a file themselves and give the code to ``exec``, under the
 name ``__main__``. Where the command line names a file and a probe the program, ``exec`` waits for
 the code of that file. Once it came, and was exchanged, ``exec`` is the builtin again.
+
+Without it the program of a debugger would run without its probes (``tests/launch/test_runners.py``). A runner
+that took ``exec`` from builtins before we came, or that uses none, runs the program as it was written, and
+its probes are reported as not found.
 """
 
 from __future__ import annotations

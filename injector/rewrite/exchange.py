@@ -3,6 +3,14 @@
 Closures, defaults, attributes and references to a function stay what they are; frames and generators
 that run go on with the code they started with. A function of which no object exists yet (a closure
 that will be made later) is reached through the function that makes it.
+
+It leans on three habits of CPython. ``__code__`` can be assigned, and takes only code with as many free
+variables; where the names differ nothing is assigned, and the request is unmatched. ``gc.get_objects``
+lists every function; without it (or after ``gc.freeze``) only what a module's names lead to is found. A code
+object is found again by its name, its first line and its number among those alike, since the compiler makes
+the same ones of a text with hooks and of one without. Without all this a module that was imported before its
+voirfile would have to be imported again, and the program would hold on to functions without hooks
+(``test_references_taken_before_are_reached`` and its neighbours in ``tests/rewrite/test_live.py``).
 """
 
 from __future__ import annotations

@@ -243,7 +243,10 @@ class Quiet:
     """Keeps the compiler from repeating the warnings it gave for the program's own text.
 
     The filter names the one file, and goes into the live list without touching its version: a new
-    version would make every "once per place" warning of the program appear again.
+    version would make every "once per place" warning of the program appear again
+    (``test_warnings_once_per_place_stay_once_per_place`` of ``tests/rewrite/test_importing.py``). That a
+    filter's module may be any object with ``match`` is a habit of ``_warnings``: on a Python that demands a
+    compiled pattern the compiler raises, and the module is left as it was written.
     """
 
     __slots__ = ("_filter", "_filters", "_module")

@@ -1,7 +1,13 @@
 """Syntax tree in, syntax tree out: hooks at the places that requests name, and nothing else changed.
 
-What the rewritten code calls, for a request whose hook is ``"injector:7"``; all are found by name in
-builtins:
+Hooks are found by their names in builtins, where a global name is looked for last. The names are no
+identifiers: no program can have one of its own, and neither ``globals()`` nor a module's dictionary shows
+them (``globals_scan.py`` of ``tests/programs``). An object among a code's constants would need no name, but
+Dynamo refuses such code, while it looks through a name (``tests/rewrite/test_dynamo.py``). That a name is
+any text is a habit of CPython's compiler: where a Python compiled no such name, ``compile`` would raise, each
+request would be unmatched with that as its reason, and the program would run as it was written.
+
+What the rewritten code calls, for a request whose hook is ``"injector:7"``:
 
 ========================  ===================================================================
 ``injector:7``            ``(value, *captures)``; a wildcard's ``(value, "name", *captures)``;

@@ -3,6 +3,12 @@
 Python imports ``sitecustomize`` from the first folder of ``PYTHONPATH`` that has one; ``inject
 run`` puts this folder there. Every Python that a program starts may come by here, old ones too, so
 this file keeps to syntax that all of them read.
+
+There is no other way into a process that runs before its program and is inherited by what that starts: a
+wrapper script would be seen in ``sys.argv`` and in tracebacks, a ``.pth`` file would have to be installed
+into each environment. Nothing of it may be seen afterwards (``sys_state.py`` and ``environment.py`` of
+``tests/programs``), and a sitecustomize of the user's runs as well (``tests/launch/test_children.py``). Under
+``-S``, ``-I`` and ``-E`` Python imports none: such a process runs without us.
 """
 
 # mypy: ignore-errors
