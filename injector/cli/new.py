@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from ..errors import UserError
-from .suite.options import add_base, base
+from .suite.options import add_base, base_of
 
 SECONDS = 120
 
@@ -73,16 +73,16 @@ def main(argv: Sequence[str]) -> int:
         signal.signal(number, _end)
     from ..suite.environments.commands import Failed, indented
     from ..suite.new.fetching import parse
-    from ..suite.new.scaffold import NewBenchmark, Request, make
+    from ..suite.new.scaffold import NewBenchmark, NewRequest, make
 
     def say(text: str) -> None:
         print(f"inject: {text}", file=sys.stderr, flush=True)
 
     try:
-        request = Request(
+        request = NewRequest(
             name=given.name,
             into=given.into,
-            base=base(given.base),
+            base=base_of(given.base),
             package=given.package,
             git=given.git,
             commit=given.commit,

@@ -56,13 +56,13 @@ def add_base(parser: argparse.ArgumentParser) -> None:
 
 def suites_in(options: argparse.Namespace) -> str:
     """The folder of the runs of suites. Raises UserError when ``--base`` names no folder."""
-    from .suite.options import base
+    from .suite.options import base_of
 
     given: str | None = options.base
     if given is not None and not os.path.isdir(given):
         why = "this is no folder" if os.path.exists(given) else "there is no such folder"
         raise UserError(f"--base {given or repr(given)}: {why}")
-    return str(base(given) / "runs")
+    return str(base_of(given) / "runs")
 
 
 def located(which: str | None, options: argparse.Namespace) -> str:

@@ -22,7 +22,7 @@ off: {inherits: _base, enabled: false}
 def given(tmp_path, *words):
     (tmp_path / "s.yaml").write_text(TEXT)
     parser = options.parser("plan", "")
-    return options.suite(parser.parse_args([str(tmp_path / "s.yaml"), *words]))
+    return options.suite_of(parser.parse_args([str(tmp_path / "s.yaml"), *words]))
 
 
 def names(suite):
@@ -46,12 +46,12 @@ def test_the_base_folder(tmp_path, monkeypatch):
     for name in ("INJECT_BASE", "MILABENCH_BASE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-    assert options.base(None) == tmp_path / ".inject" / "suite"
+    assert options.base_of(None) == tmp_path / ".inject" / "suite"
     monkeypatch.setenv("MILABENCH_BASE", "/mila")
-    assert options.base(None) == Path("/mila")
+    assert options.base_of(None) == Path("/mila")
     monkeypatch.setenv("INJECT_BASE", "~/own")
-    assert options.base(None) == Path.home() / "own"
-    assert options.base("here") == tmp_path / "here"
+    assert options.base_of(None) == Path.home() / "own"
+    assert options.base_of("here") == tmp_path / "here"
 
 
 def test_an_unknown_verb_says_which_there_are(capsys):

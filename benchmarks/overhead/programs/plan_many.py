@@ -31,7 +31,7 @@ many:
 
 def main(jobs: int) -> None:
     from injector.suite.config import load
-    from injector.suite.environments import resources
+    from injector.suite.environments import setup
     from injector.suite.plan import machine, planner
 
     side = round((jobs / 100) ** 0.5)
@@ -42,7 +42,7 @@ def main(jobs: int) -> None:
         here = machine.find_machine("cpu:1")
         suite = load(path, here.facts())
         base = Path(folder, "base")
-        stands_on = resources.resources_below(base, True)
+        stands_on = setup.resources_below(base, True)
         wish = planner.PlanOptions(f"{base}/runs/many")
         made = planner.plan_suite(suite, here, str(base), stands_on, wish)
         took = process_time() - before

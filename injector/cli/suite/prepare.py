@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from ...suite.environments.setup import SetupOutcome
-from . import options, readied
+from . import install, options
 
 
 def parser() -> argparse.ArgumentParser:
@@ -16,18 +16,18 @@ def parser() -> argparse.ArgumentParser:
         "Run the prepare step of each benchmark, once. Exit code 1 if something failed; the rest is "
         "done nevertheless.",
     )
-    readied.add_options(made)
+    install.add_options(made)
     return made
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the verb; returns 0, 1 or 2."""
     given = parser().parse_args(argv)
-    return readied.done("prepare", lambda: _prepare(given))
+    return install.done("prepare", lambda: _prepare(given))
 
 
 def _prepare(given: argparse.Namespace) -> list[SetupOutcome]:
     from ...suite.environments.setup import prepare
 
-    how = readied.how(given)
-    return prepare(options.suite(given, how.facts).benchmarks, how)
+    how = install.setup_options(given)
+    return prepare(options.suite_of(given, how.facts).benchmarks, how)

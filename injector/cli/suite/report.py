@@ -29,7 +29,7 @@ from ...suite.run.suite_folder import find_suite_run
 from ..ending import failed
 from ..forms import add_report, form_of, maker, written
 from ..opened import DAMAGED, collected
-from .options import add_base, base
+from .options import add_base, base_of
 from .watched import time_series
 
 RUNS = ".runs"
@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
     """Print the report; exit code 2 when there is nothing to report, 1 where records are damaged."""
     options = parser().parse_args(argv)
     try:
-        found = find_suite_run(options.which, str(base(options.base)))
+        found = find_suite_run(options.which, str(base_of(options.base)))
         return report_of(found, options, form_of(options))
     except (UserError, OSError) as error:
         return failed(error)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ...errors import UserError
 from ...launch.limits import duration
 from . import options as common
-from . import planned
 
 if TYPE_CHECKING:
     from ...suite.run.policy import RunPolicy
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     made = common.parser("run", "Run a suite, or go on with one.", needs_suite=False)
-    planned.add_options(made)
+    common.add_options(made)
     add = made.add_argument
     add(
         "--resume",
@@ -63,7 +62,7 @@ def _check(given: argparse.Namespace) -> None:
     if given.resume and given.suite is None and given.resume.endswith((".yaml", ".yml")):
         given.suite, given.resume = given.resume, ""  # `--resume SUITE.yaml`: the suite is meant
     given.wait = duration("--wait", given.wait)
-    planned.check_parallel(given.max_parallel)
+    common.check_parallel(given.max_parallel)
     if given.resume is None and given.suite is None:
         raise UserError("nothing to run: name a SUITE.yaml, or a run with --resume")
     if given.resume is None and given.rerun:
@@ -82,14 +81,14 @@ def _run(given: argparse.Namespace) -> int:
     from ...suite.run.policy import policy_of_suite
 
     if given.dry_run:
-        from ...suite.plan.listing import plan_lines
+        from ...suite.plan.jobs import plan_lines
 
-        print("\n".join(plan_lines(planned.suite_and_plan(given)[1], given.max_parallel)))
+        print("\n".join(plan_lines(common.suite_and_plan(given)[1], given.max_parallel)))
         return 0
-    base = str(common.base(given.base))
+    base = str(common.base_of(given.base))
     path = suite_folder.create(base, given.name or os.path.basename(given.suite).partition(".")[0])
     try:
-        suite, plan = planned.suite_and_plan(given, path)
+        suite, plan = common.suite_and_plan(given, path)
     except BaseException:
         os.rmdir(path)
         raise
@@ -103,7 +102,7 @@ def _resume(given: argparse.Namespace) -> int:
     from ...suite.run.policy import policy_of_plan
 
     path = suite_folder.find_resumable(
-        str(common.base(given.base)), given.resume or None, given.suite
+        str(common.base_of(given.base)), given.resume or None, given.suite
     )
     plan = read_plan(path)
     policy = _with(given, policy_of_plan(plan, check))

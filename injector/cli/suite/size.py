@@ -9,14 +9,13 @@ from pathlib import Path
 
 from ...errors import UserError
 from . import options as common
-from . import planned
 
 
 def parser() -> argparse.ArgumentParser:
     """The verb's own options."""
     made = common.parser("size", "Measure which batch sizes fit the devices of this machine.")
-    planned.add_ground(made)
-    planned.add_sizing(made)
+    common.add_ground(made)
+    common.add_sizing(made)
     add = made.add_argument
     add("--steps", type=int, default=10, metavar="N", help="steps of a probe (default 10)")
     add("--probes", type=int, default=10, metavar="N", help="of a benchmark, at most (default 10)")
@@ -36,16 +35,16 @@ def main(argv: Sequence[str]) -> int:
 
 def _measure(given: argparse.Namespace) -> int:
     from ...launch.limits import duration
-    from ...suite.environments.resources import resources_below
+    from ...suite.environments.setup import resources_below
     from ...suite.plan import batch_sizes, machine
-    from ...suite.sizing import measurement
+    from ...suite.sizing import search
 
     for name in ("steps", "probes"):
         if vars(given)[name] < 1:
             raise UserError(f"--{name} is a number, at least 1, not {vars(given)[name]}")
-    base, found = common.base(given.base), machine.find_machine(given.devices)
-    suite = common.suite(given, found.facts())
-    manner = measurement.MeasureOptions(
+    base, found = common.base_of(given.base), machine.find_machine(given.devices)
+    suite = common.suite_of(given, found.facts())
+    manner = search.MeasureOptions(
         given.steps,
         given.probes,
         duration("--timeout", given.timeout) if given.timeout else None,
@@ -54,4 +53,4 @@ def _measure(given: argparse.Namespace) -> int:
     )
     resources = resources_below(Path(base), given.use_current_env)
     folder = given.sizing or batch_sizes.folder_of(suite)
-    return measurement.measure(suite, found, str(base), resources, folder, manner)
+    return search.measure(suite, found, str(base), resources, folder, manner)

@@ -1,7 +1,7 @@
 """milabench's ``benchfile.py``, read for its data; nothing of it is run.
 
 It is a Python class that says in attributes what is installed, prepared and run, and in methods what
-is cloned and which variables are set. What can be told from the text becomes the keys of a
+is cloned and which variables are set. What the text shows becomes the keys of a
 ``benchmark.yaml``; what only running the class would tell becomes a note.
 """
 

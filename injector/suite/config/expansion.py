@@ -9,7 +9,7 @@ from typing import Any
 
 from .expressions import Reference
 from .filling import Found, Templates, find_templates, resolve
-from .layers import Layer, Override, apply_conditions, pruned
+from .layers import Override, SettingsLayer, apply_conditions, pruned
 from .library import EVERY, Library, fixed_parents, parents_of
 from .model import Benchmark
 from .problems import Mistake, Path, Where, nearest_place
@@ -59,7 +59,7 @@ class Inputs:
 class Blend:
     """Settings before a matrix, a search or a sweep gives them values."""
 
-    layer: Layer
+    layer: SettingsLayer
     used: set[str]
     """The variables that they use."""
     local: Templates
@@ -94,7 +94,7 @@ class Expansion:
         """Whether it may use others."""
         self.broken = False
         self.blends: dict[tuple[tuple[str, ...], str | None], Blend] = {}
-        self.bases: dict[tuple[str, ...], Layer] = {}
+        self.bases: dict[tuple[str, ...], SettingsLayer] = {}
 
     def note(self, places: Mapping[Path, Where], path: Path, text: str) -> None:
         """Adds a mistake, after which no benchmark is made."""
@@ -201,7 +201,9 @@ class Expansion:
             self.blends[parents, folder] = self.blended(base, folder, values, variables)
         return self.blends[parents, folder]
 
-    def blended(self, base: Layer, folder: str | None, values: Values, variables: Values) -> Blend:
+    def blended(
+        self, base: SettingsLayer, folder: str | None, values: Values, variables: Values
+    ) -> Blend:
         layer = base if folder is None else self.defined(base, folder)
         if every := self.inputs.library.entries.get(EVERY):
             layer = every.over(layer, unite=False)
@@ -209,7 +211,7 @@ class Expansion:
             layer = override.layer.over(layer, unite=False)
         whens = {"when": layer.data["when"]} if layer.data.get("when") else {}
         data = {k: pruned(v) for k, v in layer.data.items() if v is not None and k not in SHAPING}
-        layer = Layer({**data, **whens}, layer.places)
+        layer = SettingsLayer({**data, **whens}, layer.places)
         found = find_templates(layer.data)
         self.check(layer, found, values, variables)
         scope = Scope({**data, "matrix": values}, variables)
@@ -218,7 +220,7 @@ class Expansion:
         used = self.inputs.mentioned(each for _, each in found.references())
         return Blend(layer, used, local, early, found.templates)
 
-    def defined(self, layer: Layer, folder: str) -> Layer:
+    def defined(self, layer: SettingsLayer, folder: str) -> SettingsLayer:
         """``layer`` over its definition's settings."""
         where = nearest_place(layer.places, ("definition",))
         try:
@@ -228,9 +230,9 @@ class Expansion:
                 self.note(layer.places, ("definition",), str(error))
             return layer
         whole = layer.over(below)
-        return Layer({**whole.data, "definition": str(place)}, whole.places)
+        return SettingsLayer({**whole.data, "definition": str(place)}, whole.places)
 
-    def check(self, layer: Layer, found: Found, values: Values, variables: Values) -> None:
+    def check(self, layer: SettingsLayer, found: Found, values: Values, variables: Values) -> None:
         """Notes what is wrong with the whole: kinds, no program, names that do not exist."""
         for path, text in found.problems:
             self.note(layer.places, path, text)
@@ -238,9 +240,9 @@ class Expansion:
         if data.get("enabled") is not False and not {"run", "definition", "origin"} & set(data):
             text = "has nothing to run: run (a program) or definition (a folder) is missing"
             self.note({}, (), text)
-        everything = Layer(data, {})
+        everything = SettingsLayer(data, {})
         for settings in (data.get("when") or {}).values():
-            everything = Layer(settings or {}, {}).over(everything)
+            everything = SettingsLayer(settings or {}, {}).over(everything)
         inside = {**everything.data, "matrix": {**values, **_drawn(data)}, "name": self.name}
         scope = Scope(inside, variables)
         for path, reference in found.references():
@@ -315,7 +317,7 @@ class _Variant:
             data = resolve(data, self.blend.local, Scope(data, self.variables), self.note)
         for override in self.inputs.late(name):  # those for the whole entry are in the blend
             if not override.matches(self.expansion.name):
-                data = _without_null(override.layer.over(Layer(data, {}), unite=False).data)
+                data = _without_null(override.layer.over(SettingsLayer(data, {}), unite=False).data)
         context = Context({**self.inputs.facts, "name": name})
         early = self.blend.early
         if "when" in data:

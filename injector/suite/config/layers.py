@@ -18,13 +18,13 @@ from .scope import Context, Scope
 from .templates import NotKnownYet, template
 
 
-class Layer(NamedTuple):
+class SettingsLayer(NamedTuple):
     """Settings of a benchmark, and where each of them was written."""
 
     data: dict[str, Any]
     places: Mapping[Path, Where]
 
-    def over(self, low: Layer, unite: bool = True) -> Layer:
+    def over(self, low: SettingsLayer, unite: bool = True) -> SettingsLayer:
         """This laid over ``low``; ``unite``: tags of both, as an heir has them.
 
         Conditions of ``low`` do not set what is set here: it is above them as well.
@@ -32,15 +32,15 @@ class Layer(NamedTuple):
         data = merged(_yielding(low.data, self.data), self.data)
         if unite and (tags := _tags(low.data, self.data)):
             data["tags"] = tags
-        return Layer(data, {**low.places, **self.places})
+        return SettingsLayer(data, {**low.places, **self.places})
 
-    def below(self, key: str) -> Layer:
+    def below(self, key: str) -> SettingsLayer:
         """What is under one key, as a layer."""
         places = {path[1:]: where for path, where in self.places.items() if path[:1] == (key,)}
-        return Layer(self.data.get(key) or {}, places)
+        return SettingsLayer(self.data.get(key) or {}, places)
 
 
-EMPTY = Layer({}, {})
+EMPTY = SettingsLayer({}, {})
 
 
 def _yielding(low: dict[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def apply_conditions(
             holds = False
         sets = waiting.pop(condition)
         if holds and sets:
-            made = Layer(sets, {}).over(Layer(made, {})).data
+            made = SettingsLayer(sets, {}).over(SettingsLayer(made, {})).data
     return made
 
 
@@ -228,7 +228,7 @@ class Override(NamedTuple):
     pattern: str
     """A benchmark's or an entry's name, or a glob of such."""
     keys: tuple[str, ...]
-    layer: Layer
+    layer: SettingsLayer
 
     @property
     def early(self) -> bool:
@@ -240,7 +240,7 @@ class Override(NamedTuple):
 
 
 def overrides(
-    given: Sequence[str], entries: Mapping[str, Layer], problems: ProblemList
+    given: Sequence[str], entries: Mapping[str, SettingsLayer], problems: ProblemList
 ) -> list[Override]:
     """Read ``--override``.
 
@@ -264,7 +264,7 @@ def overrides(
     return found
 
 
-def _override(each: Setting, entries: Mapping[str, Layer]) -> Override | None:
+def _override(each: Setting, entries: Mapping[str, SettingsLayer]) -> Override | None:
     pieces = [a or b or c for a, b, c in _PIECE.findall(each.key)]
     if len(pieces) < 2:
         return None
@@ -280,7 +280,7 @@ def _override(each: Setting, entries: Mapping[str, Layer]) -> Override | None:
     for key in reversed(keys):
         data = {key: data}
     places: dict[Path, Where] = {tuple(keys[:n]): each.where for n in range(len(names))}
-    return Override(each.where, pattern, tuple(keys), Layer(data, places)) if keys else None
+    return Override(each.where, pattern, tuple(keys), SettingsLayer(data, places)) if keys else None
 
 
 def _dotted(value: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import definitions
 from .keys import TOP, DefinitionKeys, TopKeys, problems
-from .layers import EMPTY, Layer, listed
+from .layers import EMPTY, SettingsLayer, listed
 from .problems import (
     Mistake,
     Path,
@@ -42,16 +42,16 @@ class Library:
 
     file: FilePath
     problems: ProblemList
-    entries: dict[str, Layer] = field(default_factory=dict)
-    top: dict[str, Layer] = field(default_factory=dict)
+    entries: dict[str, SettingsLayer] = field(default_factory=dict)
+    top: dict[str, SettingsLayer] = field(default_factory=dict)
     """``variables``, ``system``."""
     whole: bool = True
     """Whether every file was found and read, and what is none of its benchmarks is sound."""
     unsound: set[str] = field(default_factory=set)
     """The entries whose very form is wrong: no benchmark can be made of them."""
-    definitions: dict[FilePath, Layer] = field(default_factory=dict)
+    definitions: dict[FilePath, SettingsLayer] = field(default_factory=dict)
 
-    def lay(self, name: str, layer: Layer) -> None:
+    def lay(self, name: str, layer: SettingsLayer) -> None:
         """Lay what a later file has under ``name`` over what is known; null takes it away."""
         if name in TOP:
             self.top[name] = layer.over(self.top.get(name, EMPTY), unite=False)
@@ -66,7 +66,7 @@ class Library:
             if not name.startswith("_") and name != EVERY:
                 yield name
 
-    def parents(self, names: Iterable[str]) -> Layer:
+    def parents(self, names: Iterable[str]) -> SettingsLayer:
         """The layers of ``names`` and of all their ancestors, each once, an ancestor below its heirs.
 
         Of several parents a later one is above.
@@ -74,12 +74,12 @@ class Library:
         Raises:
             Mistake: a name that no entry has, or that is its own ancestor.
         """
-        found: dict[str, Layer] = {}
+        found: dict[str, SettingsLayer] = {}
         for name in names:
             self._climb(name, (), found)
         return functools.reduce(lambda low, high: high.over(low), found.values(), EMPTY)
 
-    def _climb(self, name: str, chain: tuple[str, ...], found: dict[str, Layer]) -> None:
+    def _climb(self, name: str, chain: tuple[str, ...], found: dict[str, SettingsLayer]) -> None:
         if name in chain:
             circle = " inherits ".join((*chain[chain.index(name) :], name))
             raise Mistake(f"goes round in a circle: {circle}")
@@ -99,7 +99,7 @@ class Library:
         for keys in _INHERITS:
             own = len(keys) == 1
             for parent in fixed_parents(layer.data if own else layer.data.get("job")):
-                above: dict[str, Layer] = {}
+                above: dict[str, SettingsLayer] = {}
                 try:
                     self._climb(parent, (name,) if own else (), above)
                     sound = sound and not self.unsound & set(above)
@@ -109,7 +109,7 @@ class Library:
                         self.problems.add(nearest_place(layer.places, keys), str(error))
         return sound
 
-    def definition(self, written: str, where: Where | None) -> tuple[FilePath, Layer]:
+    def definition(self, written: str, where: Where | None) -> tuple[FilePath, SettingsLayer]:
         """The folder that ``definition: WRITTEN`` means, and its settings.
 
         Raises:
@@ -127,21 +127,21 @@ class Library:
         return folder, self.definitions[folder]
 
 
-def _definition(folder: FilePath) -> Layer:
+def _definition(folder: FilePath) -> SettingsLayer:
     found = definitions.read(folder)
     file = str(found.file)
     places = {
         path: Where(file, found.lines.get(str(path[0]), 1), ".".join(map(str, path)))
         for path in _paths(found.settings)
     }
-    implied = Layer(dict(found.settings), places)
+    implied = SettingsLayer(dict(found.settings), places)
     if found.file.name != definitions.YAML:
         return implied
     document = read(found.file, file)
     wrong = ProblemList(document.problems)
     wrong.add_below(document.places, (), problems(document.data, DefinitionKeys))
     wrong.check()
-    return Layer(document.data, document.places).over(implied, unite=False)
+    return SettingsLayer(document.data, document.places).over(implied, unite=False)
 
 
 def _paths(settings: Any, path: Path = ()) -> Iterator[Path]:
@@ -278,11 +278,11 @@ def _shapes(path: Path) -> bool:
     return not inner or inner[0] in _SHAPING
 
 
-def _entries(document: Document) -> Iterator[tuple[str, Layer]]:
+def _entries(document: Document) -> Iterator[tuple[str, SettingsLayer]]:
     """What a file has under each name, with places from there."""
     places: dict[str, dict[Path, Where]] = {}
     for path, where in document.places.items():
         places.setdefault(str(path[0]), {})[path[1:]] = where
     for name, value in document.data.items():
         if isinstance(value, dict) or (value is None and name not in TOP):
-            yield name, Layer(value, places.get(name, {}))  # type: ignore[arg-type]
+            yield name, SettingsLayer(value, places.get(name, {}))  # type: ignore[arg-type]

@@ -128,7 +128,7 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 
 def kind(value: object) -> str:
-    """What a YAML value is, for somebody who writes YAML."""
+    """What a YAML value is, in the words of YAML."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -78,14 +78,17 @@ def _composed(text: str, shown: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        said = ", ".join(part for part in (error.context, error.problem) if part)
+        message = ", ".join(part for part in (error.context, error.problem) if part)
         if tab := _tab(text, line):
-            line, said = tab, "a tab stands at the begin of the line; YAML is indented with spaces"
-        raise SuiteError([Problem(Where(shown, line), f"is not YAML: {said}")]) from None
+            line, message = (
+                tab,
+                "a tab stands at the begin of the line; YAML is indented with spaces",
+            )
+        raise SuiteError([Problem(Where(shown, line), f"is not YAML: {message}")]) from None
     except yaml.YAMLError as error:  # a character that YAML forbids
         line = text[: getattr(error, "position", 0) or 0].count("\n") + 1
-        said = str(error).splitlines()[0]
-        raise SuiteError([Problem(Where(shown, line), f"is not YAML: {said}")]) from None
+        message = str(error).splitlines()[0]
+        raise SuiteError([Problem(Where(shown, line), f"is not YAML: {message}")]) from None
     except RecursionError:
         raise SuiteError([Problem(Where(shown, 1), "is nested too deeply")]) from None
 
@@ -140,16 +143,16 @@ class _Maker:
         if isinstance(node, yaml.SequenceNode):
             return [self.item(each, (*path, index)) for index, each in enumerate(node.value)]
         made: dict[str, Any] = {}
-        said: dict[str, int] = {}
+        lines: dict[str, int] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
                 continue
             key = self.key(key_node, path)
             below = (*path, key)
-            if key in said:
-                text = f"{key} stands twice: on line {said[key]} as well"
+            if key in lines:
+                text = f"{key} stands twice: on line {lines[key]} as well"
                 self.twice.append(Problem(self.where(key_node, below), text))
-            said[key] = key_node.start_mark.line + 1
+            lines[key] = key_node.start_mark.line + 1
             self.places[below] = self.where(key_node, below)
             made[key] = self.value(value_node, below)
         for merged in _merged(node):

@@ -1,4 +1,4 @@
-"""What can be said under ``validation:`` of a benchmark: the one table, with what holds if nothing is."""
+"""What can stand under ``validation:`` of a benchmark: the one table, with what holds without it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ RULES: dict[str, dict[str, Rule]] = {
         "severity": _SEVERITY,
     },
     "rate": {
-        "min": Rule("count", None, "rates that must have come; voir.options.stop if not said"),
+        "min": Rule("count", None, "rates that must have come; voir.options.stop without it"),
         "severity": _SEVERITY,
     },
     "loss": {
         "finite": Rule("flag", True, "whether every value must be a finite number"),
         "falls": Rule("flag|warn", "warn", "whether the last part must lie below the first"),
         "part": Rule("fraction", 1 / 3, "how much of the run the first and the last part are"),
-        "least": Rule("count", 9, "values below which nothing is said of falling"),
-        "names": Rule("words", None, "the losses that are looked at; all if not said"),
+        "least": Rule("count", 9, "values below which falling is not judged"),
+        "names": Rule("words", None, "the losses that are looked at; all without it"),
         "severity": _SEVERITY,
     },
     "usage": {
@@ -45,7 +45,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "severity": _SEVERITY,
     },
     "planning": {
-        "processes": Rule("count", None, "processes that must have trained; as planned if not said"),
+        "processes": Rule("count", None, "processes that must have trained; as planned without it"),
         "severity": _SEVERITY,
     },
     "version": {
@@ -64,12 +64,12 @@ RULES: dict[str, dict[str, Rule]] = {
 
 def rules_of(settings: Mapping[str, Any], layer: str) -> dict[str, Any] | None:
     """What holds for ``layer``; None where it is switched off (``false``, or ``enabled: false``)."""
-    said = (settings.get("validation") or {}).get(layer)
-    if said is False or (isinstance(said, Mapping) and said.get("enabled") is False):
+    given = (settings.get("validation") or {}).get(layer)
+    if given is False or (isinstance(given, Mapping) and given.get("enabled") is False):
         return None
     found = {name: rule.default for name, rule in RULES[layer].items()}
-    if isinstance(said, Mapping):
-        found.update({name: value for name, value in said.items() if value is not None})
+    if isinstance(given, Mapping):
+        found.update({name: value for name, value in given.items() if value is not None})
     if found["severity"] is None:
-        found["severity"] = FAILURE if said else WARNING
+        found["severity"] = FAILURE if given else WARNING
     return found

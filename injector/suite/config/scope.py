@@ -40,7 +40,7 @@ class Placeholder(NamedTuple):
     source: str
     """Who knows: ``machine``, ``job``, ``folder`` or ``benchmark``."""
     derived: Callable[[Known], Any] | None = None
-    """What it is where nobody gave it; raises KeyError for what that takes and nobody gave either."""
+    """What it is where it is not given; raises KeyError for what that takes and is not given either."""
 
 
 def _cpu_options(known: Known) -> Mapping[str, Any]:
@@ -139,7 +139,7 @@ NAMES = {each.name: each for each in TABLE}
 
 
 class Context(dict[str, Any]):
-    """What placeholders mean: as given, and what follows from that when it is first asked for."""
+    """What placeholders mean: as given, and what follows from that when it is first looked up."""
 
     def __missing__(self, name: str) -> Any:
         known = NAMES.get(name)
@@ -191,7 +191,7 @@ class Scope:
 
     def find(self, reference: Reference) -> Any:
         name = reference.name
-        # What most templates ask for, asked for first: a plain value under this very name.
+        # Most templates name a plain value: looked up before all that is slower.
         for source in (self.values, self.variables):
             if name in source:
                 value = source[name]

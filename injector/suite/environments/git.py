@@ -95,7 +95,7 @@ def _explained(url: str, error: CommandFailed) -> Failed:
 def _verify(url: str, commit: str, tree: Path) -> None:
     head = git(tree, "rev-parse", "HEAD").strip()
     if head != commit:
-        raise Failed(f"{url}: asked for {commit}, and {head} was checked out")
+        raise Failed(f"{url}: {head} was checked out instead of {commit}")
     changed = git(tree, "status", "--porcelain")
     if changed.strip():
         files = ", ".join(line[3:] for line in changed.splitlines()[:5])

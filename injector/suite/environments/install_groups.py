@@ -103,7 +103,7 @@ def install(
     with locked(_lock_file(group.name, base), f"the environment {group.name}", say):
         todo = work_left(group, base, own)
         if anew:
-            todo = PendingInstall("asked for")
+            todo = PendingInstall("--force" if force else "--update")
         if not todo:
             return False  # another process has made it meanwhile
         own.provide()

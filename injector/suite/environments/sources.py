@@ -90,7 +90,7 @@ def _unpinned(origin: Origin) -> str:
             name, now = "HEAD", git.where_is(origin.git, "HEAD")
     except Failed:
         pass  # it is wrong without that, too
-    what = f"{origin.commit!r} is no whole commit" if origin.commit else "no commit is said"
+    what = f"{origin.commit!r} is no whole commit" if origin.commit else "there is no commit"
     where = f"{name} is at {now} today: write `commit: {now}`" if now else "write `commit:`"
     return (
         f"{origin.git}: {what}, and results of a source that moves cannot be compared; {where} "

@@ -1,1 +1,1 @@
-"""A new benchmark, written for somebody: its folder, with a voirfile that finds the training loop."""
+"""A new benchmark: its folder, with a voirfile that finds the training loop."""

@@ -189,17 +189,17 @@ def repository(
         named = commit or "HEAD"
         commit = git.where_is(where, named)
         if commit is None:
-            raise Failed(f"{url}: where {named} is cannot be told; name a commit with --commit")
+            raise Failed(f"{url} has no {named}; name a commit with --commit")
         say(f"{named} of {url} is at {commit}")
     name = re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git") or "source"
     origin = origins.Origin(name, git=where, commit=commit)
     sources.install_source(origin, base, say)
     tree = _copy(origin, base, scratch)
-    told: dict[str, Any] = {"git": where, "commit": commit}
+    declared: dict[str, Any] = {"git": where, "commit": commit}
     if (tree / "pyproject.toml").is_file() or (tree / "setup.py").is_file():
-        told["install"] = True  # with what it says it needs
-    found = _in_tree(told, tree, target)
-    lines = () if "install" in told else _requirements(tree)
+        declared["install"] = True  # with what it says it needs
+    found = _in_tree(declared, tree, target)
+    lines = () if "install" in declared else _requirements(tree)
     return replace(found, requirements=lines)
 
 
@@ -229,7 +229,7 @@ def script(path: Path, target: Target | None, destination: Path) -> Fetched:
     return _in_tree({"path": shown}, folder, named)
 
 
-def _in_tree(told: dict[str, Any], tree: Path, target: Target | None) -> Fetched:
+def _in_tree(declared: dict[str, Any], tree: Path, target: Target | None) -> Fetched:
     """A script or module in a folder that the program runs in."""
     roots = [tree, *([tree / "src"] if (tree / "src").is_dir() else [])]
     if target is None:
@@ -240,7 +240,7 @@ def _in_tree(told: dict[str, Any], tree: Path, target: Target | None) -> Fetched
     if main is None or not main.is_file():
         raise UserError(f"--run {target.run}: there is no such {target.kind} in {tree}")
     own = [main.parent, *roots] if target.kind == "script" else roots
-    return Fetched(told, target, main, tree, tuple(dict.fromkeys(own)), "{source}")
+    return Fetched(declared, target, main, tree, tuple(dict.fromkeys(own)), "{source}")
 
 
 def _started(module: str, roots: Sequence[Path]) -> Path | None:

@@ -21,7 +21,7 @@ STEPS = 30
 
 
 @dataclass(frozen=True)
-class Observation:
+class ObservedRun:
     """What a run of the program has shown."""
 
     loops: tuple[TrainingLoop, ...] = ()
@@ -32,7 +32,7 @@ class Observation:
     """Selectors of the voirfile's probes that fired."""
 
 
-def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> Observation:
+def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> ObservedRun:
     """Run the program for a few steps, for at most ``seconds``; ``voirfile`` is the text of one.
 
     Nothing that the run records stays, and no process of it.
@@ -60,7 +60,7 @@ def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> Obse
     loops = found.loops if found is not None else ()
     if failure is not None and not loops:
         raise Failed(_why(failure, seconds, bool(info.get("timed_out"))))
-    return Observation(
+    return ObservedRun(
         tuple(sorted(loops, key=lambda loop: -loop.steps)),
         tuple(sorted({each["library"] for each in info.get("automatic") or ()})),
         frozenset(p["selector"] for p in info.get("probes") or () if p["fired"]),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...analysis.profile import SourceLine, TrainingLoop
 from . import reading
 from .fetching import Fetched
-from .observing import Observation, nodes
+from .observing import ObservedRun, nodes
 from .reading import Scope, SourceFile, scope_nodes
 
 MOST = 4
@@ -90,7 +90,7 @@ def unobserved(files: Iterable[SourceFile], libraries: tuple[str, ...]) -> Propo
     return Proposal((), tuple(remarks) or (Remark(f"{_NO_LOOP} {who}"),), (), libraries)
 
 
-def propose(fetched: Fetched, seen: Observation) -> Proposal:
+def propose(fetched: Fetched, seen: ObservedRun) -> Proposal:
     """What a run has shown: for each loop what drives it, and its losses."""
     lines: dict[str, Line] = {}
     remarks: list[Remark] = []
@@ -114,7 +114,7 @@ def propose(fetched: Fetched, seen: Observation) -> Proposal:
     return Proposal(tuple(lines.values()), tuple(remarks), tuple(places), seen.libraries)
 
 
-def confirmed(proposal: Proposal, seen: Observation) -> Proposal:
+def confirmed(proposal: Proposal, seen: ObservedRun) -> Proposal:
     """The lines that did in a run with them (``seen``) what the run without them has shown."""
     lines, remarks = [], list(proposal.remarks)
     for line in proposal.lines:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import floor
 from pathlib import Path
+from statistics import linear_regression
 from typing import Any
 
 from ...errors import UserError
 from ...origin import shipped
 from ..config.model import Benchmark, Suite
-from ..environments.resources import Resources
+from ..environments.setup import Resources
 from . import observations
 from .machine import Machine
 from .observations import CPU, BatchObservations, Observation
@@ -59,25 +60,14 @@ def _largest_allowed(known: BatchObservations, room: float) -> int:
 def _batch_at(observations: tuple[Observation, ...], room: float) -> int:
     """The batch at which the line through ``observations`` reaches ``room``; 0 without a line."""
     memory, batch = [each.memory for each in observations], [each.batch for each in observations]
-    there, back = _line(memory, batch), _line(batch, memory)
-    if there is None or back is None or there[0] <= 0 or back[0] <= 0:
-        return 0  # memory does not grow with the batch, or only one size was measured
-    found = floor(there[0] * room + there[1] + 1e-9)
-    slope, begin = back
-    above = max(each.memory - (slope * each.batch + begin) for each in observations)
-    return min(found, floor((room - begin - above) / slope + 1e-9))
-
-
-def _line(x: list[float] | list[int], y: list[float] | list[int]) -> tuple[float, float] | None:
-    """Slope and begin of the line of least squares; None where all of ``x`` are the same."""
-    n = len(x)
-    middle, level = sum(x) / n, sum(y) / n
-    spread = sum((each - middle) ** 2 for each in x)
-    if not spread:
-        return None
-    both = sum((a - middle) * (b - level) for a, b in zip(x, y, strict=True))
-    slope = both / spread
-    return slope, level - slope * middle
+    if len(set(memory)) < 2 or len(set(batch)) < 2:
+        return 0  # only one size was measured, or memory does not grow with it
+    there, back = linear_regression(memory, batch), linear_regression(batch, memory)
+    if there.slope <= 0:
+        return 0
+    found = floor(there.slope * room + there.intercept + 1e-9)
+    above = max(each.memory - (back.slope * each.batch + back.intercept) for each in observations)
+    return min(found, floor((room - back.intercept - above) / back.slope + 1e-9))
 
 
 def fastest(known: BatchObservations, capacity: float, margin: float = MARGIN) -> int | None:
@@ -193,17 +183,6 @@ def kind_of(machine: Machine) -> str:
 def capacity_of(machine: Machine) -> float | None:
     """Bytes of its smallest device."""
     return min((each.memory for each in machine.devices if each.memory), default=None)
-
-
-def suggest(
-    benchmark: Benchmark,
-    kind: str,
-    capacity: float,
-    known: Mapping[str, BatchObservations],
-    how: str = AUTO,
-) -> int | None:
-    """The batch for ``benchmark`` on a device of ``kind`` with ``capacity`` bytes; None if unknown."""
-    return BatchSizer(how, kind, capacity, known).size(benchmark)
 
 
 def checked_option(how: str) -> str:

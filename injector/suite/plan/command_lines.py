@@ -18,7 +18,7 @@ from ..config.problems import Problem, SuiteError, meant, nearest
 VOIRFILE = "voirfile.py"
 
 
-class Program(NamedTuple):
+class ProgramCommand(NamedTuple):
     """What runs, before it is known on how many devices."""
 
     kind: str
@@ -32,7 +32,7 @@ class Program(NamedTuple):
         return [*before, self.target, *self.arguments]
 
 
-def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> Program:
+def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> ProgramCommand:
     """The program that ``run`` names: ``-m pkg.mod``, ``script.py``, ``command sub``.
 
     A script lies beside the file that names it, in the folder of the definition, or where the program
@@ -46,13 +46,13 @@ def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> P
     words = words or _default_program(benchmark)
     target, *rest = words or [""]
     if target == "-m" and rest:
-        return Program("module", rest[0], (*rest[1:], *arguments))
+        return ProgramCommand("module", rest[0], (*rest[1:], *arguments))
     if target in ("", "-m"):
         text = "nothing to run: `run` is `-m package.module`, `script.py` or a command"
         raise SuiteError([Problem(benchmark.at("run"), text)])
     if target.endswith(".py") or os.path.isabs(target):
-        return Program("script", _script(benchmark, target), (*rest, *arguments))
-    return Program("command", _command(python, target), (*rest, *arguments))
+        return ProgramCommand("script", _script(benchmark, target), (*rest, *arguments))
+    return ProgramCommand("command", _command(python, target), (*rest, *arguments))
 
 
 def _script(benchmark: Benchmark, target: str) -> str:
@@ -85,7 +85,7 @@ def _beside(benchmark: Benchmark, name: str) -> str | None:
 
 
 def launcher_argv(
-    benchmark: Benchmark, program_of: Program, python: str, devices: int, arch: str
+    benchmark: Benchmark, program_of: ProgramCommand, python: str, devices: int, arch: str
 ) -> list[str]:
     """``program`` as one job over so many devices, started as ``plan.launcher`` says.
 
@@ -115,14 +115,14 @@ def _default_launcher(benchmark: Benchmark) -> str:
     return "none" if milabench and not own else "torchrun"
 
 
-def _torchrun(program_of: Program, devices: int, arch: str) -> list[str]:
+def _torchrun(program_of: ProgramCommand, devices: int, arch: str) -> list[str]:
     # Standalone: it takes a free port, so that two suites never meet.
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(devices)]
     how = {"module": ["-m"], "command": ["--no-python"]}.get(program_of.kind, [])
     return [*words, *how, program_of.target, *program_of.arguments]
 
 
-def _accelerate(program_of: Program, devices: int, arch: str) -> list[str]:
+def _accelerate(program_of: ProgramCommand, devices: int, arch: str) -> list[str]:
     if arch == "cpu":  # there it starts no more than one process of its own; it reads torchrun's
         return _torchrun(program_of, devices, arch)
     words = ["-m", "accelerate.commands.launch", "--num_machines", "1"]
@@ -132,20 +132,20 @@ def _accelerate(program_of: Program, devices: int, arch: str) -> list[str]:
     return [*words, *how, program_of.target, *program_of.arguments]
 
 
-def _deepspeed(program_of: Program, devices: int, arch: str) -> list[str]:
+def _deepspeed(program_of: ProgramCommand, devices: int, arch: str) -> list[str]:
     words = ["-m", "deepspeed.launcher.runner", "--num_gpus", str(devices)]
     how = {"module": ["--module"], "command": ["--no_python"]}.get(program_of.kind, [])
     return [*words, *how, program_of.target, *program_of.arguments]
 
 
-def _tune(program_of: Program, devices: int, arch: str) -> list[str]:
+def _tune(program_of: ProgramCommand, devices: int, arch: str) -> list[str]:
     """torchtune's ``tune run`` is the program, takes torchrun's options, and the recipe after them."""
     words = program_of.words()
     at = words.index("run") + 1 if "run" in words else len(words)
     return [*words[:at], "--standalone", "--nproc-per-node", str(devices), *words[at:]]
 
 
-LAUNCHERS: dict[str, Callable[[Program, int, str], list[str]]] = {
+LAUNCHERS: dict[str, Callable[[ProgramCommand, int, str], list[str]]] = {
     "torchrun": _torchrun,
     "accelerate": _accelerate,
     "deepspeed": _deepspeed,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ...errors import UserError
@@ -54,16 +55,12 @@ class PlannedProcess:
         def moved(text: str) -> str:
             return re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
 
-        return PlannedProcess(
-            self.key,
-            self.devices,
-            tuple(map(moved, self.command)),
-            {name: value and moved(value) for name, value in self.environment.items()},
-            moved(self.folder),
-            run,
-            self.timeout,
-            self.expected,
-            self.cores,
+        return replace(
+            self,
+            command=tuple(map(moved, self.command)),
+            environment={k: value and moved(value) for k, value in self.environment.items()},
+            folder=moved(self.folder),
+            run=run,
         )
 
 
@@ -88,9 +85,9 @@ class Job:
         return max(each.expected for each in self.processes)
 
     def attempt(self, number: int, folder: str) -> Job:
-        """The same once more; see :meth:`Process.attempt`."""
+        """The same once more; see :meth:`PlannedProcess.attempt`."""
         processes = tuple(each.attempt(number, folder) for each in self.processes)
-        return Job(self.key, self.benchmark, self.repeat, processes)
+        return replace(self, processes=processes)
 
 
 @dataclass(frozen=True)
@@ -123,51 +120,31 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """What :data:`FILE` holds."""
-        return {
-            "schema": SCHEMA,
-            "suite": dict(self.suite),
-            "base": self.base,
-            "machine": dict(self.machine),
-            "options": dict(self.options),
-            "benchmarks": dict(self.benchmarks),
-            "jobs": [_job_json(job) for job in self.jobs],
-            "left_out": [asdict(each) for each in self.left_out],
-        }
+        jobs = [
+            {**vars(job), "processes": [dict(vars(each)) for each in job.processes]}
+            for job in self.jobs
+        ]
+        left_out = [dict(vars(each)) for each in self.left_out]
+        return {"schema": SCHEMA, **vars(self), "jobs": jobs, "left_out": left_out}
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Plan:
         """The plan that :meth:`as_json` made. Raises KeyError, TypeError for what is none."""
-        return cls(
-            content["suite"],
-            content["base"],
-            content["machine"],
-            content["benchmarks"],
-            tuple(map(_job_of, content["jobs"])),
-            tuple(LeftOut(**each) for each in content["left_out"]),
-            content["options"],
-        )
-
-
-def _job_json(job: Job) -> dict[str, Any]:
-    processes = [dict(vars(each)) for each in job.processes]
-    return {
-        "key": job.key,
-        "benchmark": job.benchmark,
-        "repeat": job.repeat,
-        "processes": processes,
-    }
+        given = {each.name: content[each.name] for each in fields(cls)}
+        given["jobs"] = tuple(map(_job_of, content["jobs"]))
+        given["left_out"] = tuple(LeftOut(**each) for each in content["left_out"])
+        return cls(**given)
 
 
 def _job_of(content: Mapping[str, Any]) -> Job:
-    made = tuple(map(_process_of, content["processes"]))
-    return Job(content["key"], content["benchmark"], content["repeat"], made)
+    processes = (
+        PlannedProcess(**{**each, **{key: tuple(each[key]) for key in _TUPLES}})
+        for each in content["processes"]
+    )
+    return Job(**{**content, "processes": tuple(processes)})
 
 
-def _process_of(content: Mapping[str, Any]) -> PlannedProcess:
-    given: dict[str, Any] = dict(content)
-    for name in ("devices", "command", "cores"):
-        given[name] = tuple(given[name])
-    return PlannedProcess(**given)
+_TUPLES = ("devices", "command", "cores")
 
 
 def is_suite_run(folder: str) -> bool:
@@ -196,3 +173,66 @@ def read_plan(folder: str) -> Plan:
         raise UserError(f"{path}: {error.strerror}; no suite has been run there") from None
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is no plan of a suite: {error}") from None
+
+
+# --- as text ----------------------------------------------------------------------------------------
+
+LONGEST = 120
+"""Characters of a variable's value that are shown."""
+
+
+def plan_lines(plan: Plan, parallel: int = 1) -> Iterator[str]:
+    """The plan, a line at a time; ``parallel``: how many jobs run at the same time."""
+    machine = plan.machine
+    devices = ", ".join(_device(each) for each in machine["devices"])
+    yield f"suite {plan.suite['name']}  ({plan.suite['file']})"
+    yield f"on {machine['host']}: {machine['cpu_count']} cores; {devices}"
+    for job in plan.jobs:
+        yield ""
+        yield from _job_lines(job)
+    yield ""
+    for each in plan.left_out:
+        yield f"{each.benchmark} is left out: {each.reason}"
+    processes = sum(len(job.processes) for job in plan.jobs)
+    expected = [job.expected for job in plan.jobs]
+    took = time_of(max([sum(expected) / parallel, *expected]))
+    how = "one after the other" if parallel == 1 else f"with {parallel} jobs at the same time"
+    yield f"{len(plan.jobs)} jobs, {processes} processes, about {took} {how}"
+
+
+def _device(described: dict[str, str]) -> str:
+    name = described["name"]
+    return f"{described['key']} ({name})" if name else described["key"]
+
+
+def _job_lines(job: Job) -> Iterator[str]:
+    limit = max(each.timeout for each in job.processes)
+    yield f"{job.key}  about {time_of(job.expected)}, at most {time_of(limit)}"
+    for process in job.processes:
+        yield from _process_lines(process)
+
+
+def _process_lines(process: PlannedProcess) -> Iterator[str]:
+    cores = f" · bound to cores {','.join(map(str, process.cores))}" if process.cores else ""
+    yield f"  {process.key}  {', '.join(process.devices)}{cores}"
+    yield f"    in   {process.folder}"
+    for name, value in process.environment.items():
+        yield f"    env  {_variable(name, value)}"
+    yield f"    run  {shlex.join(process.command)}"
+
+
+def _variable(name: str, value: str | None) -> str:
+    if value is None:
+        return f"{name} is taken away"
+    shown = value if len(value) <= LONGEST else value[:LONGEST] + "…"
+    return f"{name}={shlex.quote(shown)}"
+
+
+def time_of(seconds: float) -> str:
+    """``3.2 s``, ``41 s``, ``12 min``, ``2 h 05 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"

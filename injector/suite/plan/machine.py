@@ -17,7 +17,7 @@ MOST_VIRTUAL = 1024
 
 
 @dataclass(frozen=True)
-class Device:
+class PlanDevice:
     """One device that processes can be given: an accelerator, or a share of the cores."""
 
     kind: str
@@ -41,7 +41,7 @@ class Device:
 class Machine:
     """The devices that a suite may use, and what they share."""
 
-    devices: tuple[Device, ...]
+    devices: tuple[PlanDevice, ...]
     cores: tuple[int, ...]
     """The numbers of the cores that this process may run on."""
     cpu_count: int
@@ -122,7 +122,7 @@ def find_machine(option: str | None = None, environ: Mapping[str, str] | None = 
     return Machine(devices, cores, cpu_count, memory, socket.gethostname())
 
 
-def _devices(option: str, environ: Mapping[str, str], memory: int | None) -> tuple[Device, ...]:
+def _devices(option: str, environ: Mapping[str, str], memory: int | None) -> tuple[PlanDevice, ...]:
     kind, _, rest = option.partition(":")
     kind = SYNONYMS.get(kind, kind)
     if kind == "cpu":
@@ -141,7 +141,7 @@ def _devices(option: str, environ: Mapping[str, str], memory: int | None) -> tup
     return _listed_devices(option, rest, [each for each in found if each.kind == kind], problems)
 
 
-def _core_shares(option: str, count: str, memory: int | None) -> tuple[Device, ...]:
+def _core_shares(option: str, count: str, memory: int | None) -> tuple[PlanDevice, ...]:
     """So many shares of the processor."""
     if count and not (count.isascii() and count.isdecimal()):
         raise UserError(_misunderstood(option))
@@ -149,19 +149,19 @@ def _core_shares(option: str, count: str, memory: int | None) -> tuple[Device, .
     if not 0 < number <= MOST_VIRTUAL:
         raise UserError(f"--devices {option}: between 1 and {MOST_VIRTUAL} shares of the cores")
     part = memory // number if memory else None
-    return tuple(Device("cpu", each, memory=part) for each in range(number))
+    return tuple(PlanDevice("cpu", each, memory=part) for each in range(number))
 
 
-def _intel_devices(option: str, rest: str) -> tuple[Device, ...]:
+def _intel_devices(option: str, rest: str) -> tuple[PlanDevice, ...]:
     """Devices of Intel: nothing that is always installed could list them."""
     if not rest:
         raise UserError(f"--devices {option}: devices of Intel have to be named, as in xpu:0,1")
-    return tuple(Device("xpu", each, str(each)) for each in _numbers(option, rest))
+    return tuple(PlanDevice("xpu", each, str(each)) for each in _numbers(option, rest))
 
 
 def _listed_devices(
-    option: str, rest: str, found: Sequence[Device], problems: Sequence[str]
-) -> tuple[Device, ...]:
+    option: str, rest: str, found: Sequence[PlanDevice], problems: Sequence[str]
+) -> tuple[PlanDevice, ...]:
     """Those of ``found`` that ``rest`` counts up, or all of them."""
     by_number = {each.number: each for each in found}
     wanted = _numbers(option, rest) if rest else list(by_number)
@@ -188,7 +188,7 @@ def _misunderstood(option: str) -> str:
     return f"--devices {option}: not understood; it is all, cpu:4, cuda:0,1, rocm:0 or xpu:0"
 
 
-def _accelerators(environ: Mapping[str, str]) -> tuple[list[Device], list[str]]:
+def _accelerators(environ: Mapping[str, str]) -> tuple[list[PlanDevice], list[str]]:
     from ...monitor.devices import Devices
 
     visible = Devices.visible(environ)
@@ -196,12 +196,12 @@ def _accelerators(environ: Mapping[str, str]) -> tuple[list[Device], list[str]]:
         number: state.get("memory_total")
         for number, state in visible.sample(("memory_total",)).items()
     }
-    found: list[Device] = []
+    found: list[PlanDevice] = []
     for number, each in visible.described().items():
         kind = KINDS[each["vendor"]]
         sliced = each["uuid"].startswith("MIG-")
         found.append(
-            Device(
+            PlanDevice(
                 kind,
                 sum(other.kind == kind for other in found),
                 each["uuid"] if sliced else str(each["index"]),

@@ -2,7 +2,7 @@
 
 Pure: the same suite on the same machine gives the same plan, and nothing is started or made. What
 lies on the disk (environments, data, earlier runs) comes in through
-:class:`injector.suite.environments.resources.Resources`.
+:class:`injector.suite.environments.setup.Resources`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from ...store.place import clean_name
 from ..config.model import Benchmark, Suite
 from ..config.problems import Problem, SuiteError, meant
-from ..environments.resources import Resources
+from ..environments.setup import Resources
 from . import command_lines
 from .jobs import Job, LeftOut, Plan, PlannedProcess
-from .machine import Device, Machine
+from .machine import Machine, PlanDevice
 
 JOBS = "jobs"
 MARK = "INJECT_SUITE_RUN"
@@ -161,7 +161,7 @@ class _JobPlanner:
         processes = [self._process(f"{key}.D{n}", n, groups) for n in range(len(groups))]
         return Job(key, self.benchmark.name, turn, tuple(processes))
 
-    def _groups(self) -> list[tuple[Device, ...]]:
+    def _groups(self) -> list[tuple[PlanDevice, ...]]:
         """The devices of each process. Raises SuiteError for an unknown method."""
         plan_suite = self.benchmark.plan
         devices = self.machine.devices[: plan_suite.get("devices")]
@@ -180,7 +180,7 @@ class _JobPlanner:
         raise SuiteError([Problem(self.benchmark.at("plan", "n"), text)])
 
     def _process(
-        self, key: str, number: int, groups: Sequence[tuple[Device, ...]]
+        self, key: str, number: int, groups: Sequence[tuple[PlanDevice, ...]]
     ) -> PlannedProcess:
         devices, run = groups[number], f"{JOBS}/{key}"
         # One of four devices leaves the others' cores alone, though nothing else runs there.
@@ -216,7 +216,7 @@ class _JobPlanner:
             cores if self.options.pin or filled.plan.get("pin") else (),
         )
 
-    def _check(self, filled: Benchmark, program: command_lines.Program, folder: str) -> None:
+    def _check(self, filled: Benchmark, program: command_lines.ProgramCommand, folder: str) -> None:
         """Raise SuiteError for what it names and is not there: a script, a command, a voirfile."""
         problems = [
             Problem(self.benchmark.at("voirfile"), f"there is no file {path}")
@@ -228,7 +228,7 @@ class _JobPlanner:
         if problems:
             raise SuiteError(problems)
 
-    def _no_program(self, program: command_lines.Program, folder: str) -> str:
+    def _no_program(self, program: command_lines.ProgramCommand, folder: str) -> str:
         """What of the program is not there."""
         target, has = program.target, self.resources.has
         if program.kind == "command" and not has(target):
@@ -250,14 +250,16 @@ class _JobPlanner:
         places = dict.fromkeys(str(p) for p in (beside, self.benchmark.definition, own) if p)
         return f"{text}: not in {', nor in '.join(places)}"
 
-    def _words(self, filled: Benchmark, program: command_lines.Program, devices: int) -> list[str]:
+    def _words(
+        self, filled: Benchmark, program: command_lines.ProgramCommand, devices: int
+    ) -> list[str]:
         if filled.plan["method"] == "per_gpu":
             return program.words()
         python, arch = self.resources.python, self.machine.arch
         return command_lines.launcher_argv(filled, program, python, devices, arch)
 
     def _environment(
-        self, filled: Benchmark, devices: Sequence[Device], record: str, cores: int
+        self, filled: Benchmark, devices: Sequence[PlanDevice], record: str, cores: int
     ) -> dict[str, str | None]:
         own = filled.settings.get("env") or {}
         ranks = 1 if filled.plan["method"] == "per_gpu" else len(devices)
@@ -279,7 +281,7 @@ def _prepare_settings(benchmark: Benchmark) -> dict[str, Any]:
     return {"written": written, "variables": dict(benchmark.variables)}
 
 
-def visible_devices(devices: Sequence[Device]) -> dict[str, str | None]:
+def visible_devices(devices: Sequence[PlanDevice]) -> dict[str, str | None]:
     """The variables that show a program these devices, and none beside them."""
     tokens = ",".join(device.token for device in devices)
     kind = devices[0].kind

@@ -7,8 +7,9 @@ of its definition's folder; ``*``, ``?`` and ``[…]`` stand for several. ``name
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -70,87 +71,52 @@ def _nothing(
 
 
 def _parse(option: str, text: str, suite: Suite, problems: list[Problem]) -> Test:
-    reader = _SelectionParser(text, suite)
+    """Reads ``or``, ``and``, ``not``, brackets; a comma is an ``or``. The grammar is that of Python."""
+
+    def wrong(sentence: str) -> None:
+        problems.append(Problem(Where(f"{option} {text}", 0), sentence))
+
+    words: dict[str, Test] = {}
+    pieces = []
+    for found in _TOKEN.finditer(text):
+        piece = (found["sign"] or found["word"]).lower()
+        if found["word"] and piece not in ("and", "or", "not"):
+            piece = f"_{len(words)}"
+            words[piece] = _word(found["word"], suite, wrong)
+        pieces.append("or" if piece == "," else piece)
     try:
-        test = reader.whole()
-    except ValueError as error:
-        reader.wrong.append(str(error))
-        test = lambda each: False
-    problems += [Problem(Where(f"{option} {text}", 0), wrong) for wrong in reader.wrong]
-    return test
+        return _test(ast.parse(" ".join(pieces), mode="eval").body, words)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        wrong("cannot be read: and, or, not and commas join words, and every ( has its )")
+        return lambda each: False
 
 
-class _SelectionParser:
-    """One selection being read: ``or``, ``and``, ``not``, brackets; a comma is an ``or``."""
+def _test(node: ast.AST, words: Mapping[str, Test]) -> Test:
+    if isinstance(node, ast.Name):
+        return words[node.id]
+    if isinstance(node, ast.UnaryOp):
+        inner = _test(node.operand, words)
+        return lambda each: not inner(each)
+    if isinstance(node, ast.BoolOp):
+        decide, tests = (any if isinstance(node.op, ast.Or) else all), node.values
+        several = [_test(each, words) for each in tests]
+        return lambda each: decide(test(each) for test in several)
+    raise ValueError  # a call: two words with nothing but brackets between them
 
-    def __init__(self, text: str, suite: Suite) -> None:
-        self.suite = suite
-        self.wrong: list[str] = []
-        self.tokens = [found.group().strip() for found in _TOKEN.finditer(text)]
-        self.at = 0
 
-    def whole(self) -> Test:
-        test = self.either()
-        if self.token:
-            raise ValueError(f"{self.token!r} is not expected; and, or, not join words")
-        return test
-
-    @property
-    def token(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
-
-    def has(self, *tokens: str) -> bool:
-        if self.token.lower() in tokens and self.token:
-            self.at += 1
-            return True
-        return False
-
-    def either(self) -> Test:
-        tests = [self.both()]
-        while self.has("or", ","):
-            tests.append(self.both())
-        return tests[0] if len(tests) == 1 else lambda each: any(test(each) for test in tests)
-
-    def both(self) -> Test:
-        tests = [self.one()]
-        while self.has("and"):
-            tests.append(self.one())
-        return tests[0] if len(tests) == 1 else lambda each: all(test(each) for test in tests)
-
-    def one(self) -> Test:
-        turns = False
-        while self.has("not"):
-            turns = not turns
-        test = self.atom()
-        return (lambda each: not test(each)) if turns else test
-
-    def atom(self) -> Test:
-        if self.has("("):
-            test = self.either()
-            if not self.has(")"):
-                raise ValueError("a ) is missing")
-            return test
-        if not self.token or self.token in ("and", "or", ",", ")"):
-            raise ValueError(
-                "a word is missing" + (f" before {self.token!r}" if self.token else "")
-            )
-        word = self.token
-        self.at += 1
-        return self.word(word)
-
-    def word(self, word: str) -> Test:
-        kind, colon, pattern = word.partition(":")
-        if not colon:
-            kind, pattern = "", word
-        elif kind not in _KINDS:
-            raise ValueError(f"{kind}: is nothing to select by{meant(kind, _KINDS)}")
-        if pattern != "*" and not any(_fits(each, kind, pattern) for each in self.suite.benchmarks):
-            known = dict.fromkeys(w for each in self.suite.benchmarks for w in _words(each, kind))
-            self.wrong.append(
-                f"no benchmark has {kind or 'the name, group or tag'} {pattern}"
-                f"{meant(pattern, known)}"
-            )
-        return lambda each: _fits(each, kind, pattern)
+def _word(word: str, suite: Suite, wrong: Callable[[str], None]) -> Test:
+    kind, colon, pattern = word.partition(":")
+    if not colon:
+        kind, pattern = "", word
+    if kind and kind not in _KINDS:
+        wrong(f"{kind}: is nothing to select by{meant(kind, _KINDS)}")
+    elif not pattern:
+        wrong(f"a word is missing after {word}")
+    elif pattern != "*" and not any(_fits(each, kind, pattern) for each in suite.benchmarks):
+        known = dict.fromkeys(each for one in suite.benchmarks for each in _words(one, kind))
+        what = kind or "the name, group or tag"
+        wrong(f"no benchmark has {what} {pattern}{meant(pattern, known)}")
+    return lambda each: _fits(each, kind, pattern)
 
 
 def _fits(benchmark: Benchmark, kind: str, pattern: str) -> bool:

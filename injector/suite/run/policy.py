@@ -14,7 +14,7 @@ from ..config.model import Benchmark, Suite
 from ..config.problems import Where
 from ..config.rules import FAILURE, rules_of
 from ..environments.install_groups import keeping
-from ..environments.resources import why_not_ready
+from ..environments.setup import why_not_ready
 from ..plan.jobs import Job, Plan
 from .processes import ProcessEnd, failures_by_exit_code, joined_failures
 from .progress import print_through

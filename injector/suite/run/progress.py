@@ -8,8 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol, TextIO
 
-from ..plan.jobs import Job
-from ..plan.listing import time_of
+from ..plan.jobs import Job, time_of
 from .active_job import ActiveJob
 
 TICK = 1.0

@@ -1,4 +1,6 @@
-"""Which batch sizes to try, and probes that really run: each is the benchmark itself, cut short."""
+"""Which batch sizes to try, probes that really run, and what was learnt written down.
+
+A probe is the benchmark itself, cut short."""
 
 from __future__ import annotations
 
@@ -6,18 +8,32 @@ import io
 import os
 import re
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
-from ...store.place import clean_name
+from ...analysis.wording import count
+from ...errors import UserError
+from ...store.place import clean_name, create_unique
 from ..config.model import Benchmark, Suite
-from ..environments.resources import Resources
-from ..plan import planner
-from ..plan.batch_sizes import REACH, BatchSizer, largest, rounded, with_batch
+from ..environments.setup import Resources
+from ..plan import observations, planner
+from ..plan.batch_sizes import (
+    REACH,
+    BatchSizer,
+    batch_of,
+    capacity_of,
+    default_of,
+    kind_of,
+    largest,
+    resizable,
+    rounded,
+    with_batch,
+)
 from ..plan.jobs import Plan
 from ..plan.machine import Machine
-from ..plan.observations import BatchObservations, Limit, Observation
+from ..plan.observations import CPU, BatchObservations, Limit, Observation
 from ..results import scores
 from ..results.suite_reader import summarise
 from ..results.suite_summary import ProcessSummary, SuiteSummary
@@ -250,3 +266,98 @@ def _trial_of(batch: int, summary: SuiteSummary) -> TrialRun:
     rate = scores.perf([rate for each in job.processes for rate in each.rates])
     memory = max((each for each in held if each is not None), default=None)
     return TrialRun(batch, True, memory, rate.mean if rate else None)
+
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+GB = 1e9
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """How benchmarks are measured."""
+
+    steps: int = STEPS
+    probes: int = MOST_PROBES
+    timeout: float | None = None
+    """Seconds that a probe may take."""
+    use_current: bool = False
+    say: Callable[[str], None] = field(default=print)
+
+
+def measure(
+    suite: Suite,
+    machine: Machine,
+    base: str,
+    resources: Callable[[Benchmark], Resources],
+    folder: str,
+    options: MeasureOptions,
+) -> int:
+    """Measure every benchmark of ``suite`` whose batch can be changed; the exit code.
+
+    What a benchmark came to is written into ``folder`` as soon as it is known: who stops in the middle
+    keeps it.
+
+    Raises:
+        UserError: there is no such benchmark, a plan has mistakes, ``folder`` cannot be written.
+    """
+    chosen = [each for each in suite.benchmarks if resizable(each)]
+    if not chosen:
+        raise UserError(
+            f"{suite.file}: no benchmark declares how its batch can be changed: batch: {{arg: --batch-size}}"
+        )
+    place = create_unique(str(Path(base) / "sizing"), suite.name)
+    failed: list[str] = []
+    try:
+        for benchmark in chosen:
+            prober = Prober(
+                suite, benchmark, machine, base, resources, place,
+                options.steps, options.timeout, options.use_current,
+            )  # fmt: skip
+            if not _measure_one(benchmark, machine, prober, folder, options):
+                failed.append(benchmark.name)
+    except Interrupted:
+        options.say("interrupted; what was measured is kept")
+        return INTERRUPTED
+    options.say(f"probes: {place}")
+    return FAILED if failed else DONE
+
+
+def _measure_one(
+    benchmark: Benchmark, machine: Machine, prober: Prober, folder: str, options: MeasureOptions
+) -> bool:
+    """Whether all was learnt of ``benchmark`` that can be."""
+    batch = batch_of(benchmark)
+    search = Search(
+        default_of(benchmark),
+        multiple=batch.get("multiple"),
+        power=batch.get("power"),
+        capacity=capacity_of(machine),
+        careful=machine.arch == CPU,
+        most=options.probes,
+    )
+
+    def probe(size: int) -> TrialRun:
+        found = prober(size)
+        options.say(f"{benchmark.name} {size}: {'; '.join(_probe_text(found))}")
+        return found
+
+    whole = True
+    try:
+        search.run(probe)
+    except TrialError as error:
+        whole = False
+        options.say(f"{benchmark.name} cannot be measured any further: {error}")
+    finally:
+        known = search.known()
+        if known.observations or known.limits:
+            path = observations.add_observations(folder, kind_of(machine), benchmark.name, known)
+            options.say(f"{benchmark.name}: {count(len(known.observations), 'size')} known; {path}")
+    return whole and bool(known.observations)
+
+
+def _probe_text(probe: TrialRun) -> Iterator[str]:
+    if not probe.fits:
+        yield f"does not fit ({probe.reason})"
+        return
+    yield f"{probe.memory / GB:.2f} GB" if probe.memory is not None else "memory is not known"
+    yield f"{probe.rate:.4g} items/s" if probe.rate is not None else "no rate"

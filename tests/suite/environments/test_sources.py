@@ -70,7 +70,7 @@ def test_two_commits_do_not_share_a_folder(tmp_path, repository):
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({}, "no commit is said"),
+        ({}, "there is no commit"),
         ({"branch": "main"}, "main is at"),
         ({"commit": "main"}, "'main' is no whole commit"),
         ({"commit": "abc1234"}, "'abc1234' is no whole commit"),

@@ -13,7 +13,7 @@ from injector.analysis.profile import SourceLine
 from injector.errors import UserError
 from injector.suite.new import proposals, reading
 from injector.suite.new.fetching import Fetched, Target
-from injector.suite.new.observing import Observation
+from injector.suite.new.observing import ObservedRun
 
 PROGRAMS = Path(__file__).parents[2] / "programs" / "loops"
 
@@ -62,7 +62,7 @@ def marked(file, **others):
 
 def proposal(name, **others):
     file = PROGRAMS / f"{name}.py"
-    seen = Observation(tuple(marked(file, **others)), ("torch",))
+    seen = ObservedRun(tuple(marked(file, **others)), ("torch",))
     return proposals.propose(fetched(file), seen)
 
 
@@ -150,7 +150,7 @@ def test_a_step_in_a_function_of_another_module(tmp_path):
     steps = tmp_path / "steps.py"
     made = find(steps, "loss.backward"), find(steps, "optimizer.step")
     paced = loop(find(file, "for batch"), [made[0]], [made[1]])
-    found = proposals.propose(fetched(file), Observation((paced,), ("torch",)))
+    found = proposals.propose(fetched(file), ObservedRun((paced,), ("torch",)))
     assert [line.selector for line in found.lines] == ["//main > batches", "/steps/update > loss"]
 
 
@@ -162,7 +162,7 @@ def test_a_loop_over_optimizers_is_a_part_of_a_step(tmp_path):
     file = written(tmp_path, text)
     step = find(file, "each.step")
     paced = loop(step, [find(file, "loss.backward")], [step], fetches=0.0)
-    found = proposals.propose(fetched(file), Observation((paced,), ("torch",)))
+    found = proposals.propose(fetched(file), ObservedRun((paced,), ("torch",)))
     assert selectors(found) == ["//train > batches"]
 
 
@@ -170,17 +170,17 @@ def test_a_loader_that_a_function_is_given_is_not_named(tmp_path):
     text = "def train(loader):\n    loader = prepare(loader)\n    for x in loader:\n"
     file = written(tmp_path, text + "        x.backward()\n")
     paced = loop(find(file, "for x"))
-    assert selectors(proposals.propose(fetched(file), Observation((paced,)))) == [
+    assert selectors(proposals.propose(fetched(file), ObservedRun((paced,)))) == [
         "//train > loader"
     ]
     file.write_text(file.read_text() + "    evaluate(loader)\n")
-    assert selectors(proposals.propose(fetched(file), Observation((paced,)))) == []
+    assert selectors(proposals.propose(fetched(file), ObservedRun((paced,)))) == []
 
 
 def test_a_loop_of_a_library_is_only_shown(tmp_path):
     paced = loop(SourceLine("/else/where.py", 7, "fit", "for x in y:"))
     file = written(tmp_path, "import torch\n")
-    found = proposals.propose(fetched(file), Observation((paced,), ("torch",)))
+    found = proposals.propose(fetched(file), ObservedRun((paced,), ("torch",)))
     assert found.lines == () and found.places == ("where.py:7  for x in y:",)
     assert found.remarks[0].place == "where.py:7  for x in y:"
     assert found.remarks[0].text.startswith("No loop of the program's own")
@@ -188,7 +188,7 @@ def test_a_loop_of_a_library_is_only_shown(tmp_path):
 
 def test_no_loop_and_nothing_shipped(tmp_path):
     file = written(tmp_path, "print('hello')\n")
-    (remark,) = proposals.propose(fetched(file), Observation()).remarks
+    (remark,) = proposals.propose(fetched(file), ObservedRun()).remarks
     assert "No training loop was found" in remark.text and "ov.step(" in remark.text
 
 
@@ -196,11 +196,11 @@ def test_a_second_run_confirms_the_lines():
     first = proposal("by_hand")
     (seen,) = marked(PROGRAMS / "by_hand.py")
     both = frozenset({"// > loader", "// > loss"})
-    assert proposals.confirmed(first, Observation((seen,), (), both)) == first
-    silent = proposals.confirmed(first, Observation((seen,), (), frozenset({"// > loader"})))
+    assert proposals.confirmed(first, ObservedRun((seen,), (), both)) == first
+    silent = proposals.confirmed(first, ObservedRun((seen,), (), frozenset({"// > loader"})))
     assert [line.call for line in silent.lines] == ["loader"]
     seen.updates_per_step = 0.75  # some iterations update nothing
-    skipping = proposals.confirmed(first, Observation((seen,), (), both))
+    skipping = proposals.confirmed(first, ObservedRun((seen,), (), both))
     assert [line.call for line in skipping.lines] == ["value"]
     assert skipping.remarks[0].text.startswith("Not every iteration")
 

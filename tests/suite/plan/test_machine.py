@@ -104,7 +104,7 @@ def test_cores_are_those_that_the_process_may_use_and_the_container_allows(monke
 
 
 def of(cores, count, devices):
-    made = tuple(module.Device("cpu", n) for n in range(devices))
+    made = tuple(module.PlanDevice("cpu", n) for n in range(devices))
     return Machine(made, tuple(range(cores)), count)
 
 

@@ -18,16 +18,16 @@ from suite_runs import plan as read_plan
 
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import SuiteError, Where
-from injector.suite.environments.resources import Resources
+from injector.suite.environments.setup import Resources
 from injector.suite.plan import command_lines
 from injector.suite.plan.jobs import Plan, PlannedProcess
-from injector.suite.plan.machine import Device, Machine
+from injector.suite.plan.machine import Machine, PlanDevice
 from injector.suite.plan.planner import PlanOptions, plan_suite, visible_devices
 from injector.suite.run.suite_folder import write_plan
 
-CPU = Machine(tuple(Device("cpu", n) for n in range(2)), (0, 1, 2, 3), 4, 8 << 30, "here")
+CPU = Machine(tuple(PlanDevice("cpu", n) for n in range(2)), (0, 1, 2, 3), 4, 8 << 30, "here")
 CUDA = Machine(
-    tuple(Device("cuda", n, str(n + 2), f"Card {n}", f"GPU-{n}", 80 << 30) for n in range(2)),
+    tuple(PlanDevice("cuda", n, str(n + 2), f"Card {n}", f"GPU-{n}", 80 << 30) for n in range(2)),
     tuple(range(8)),
     8,
     64 << 30,
@@ -116,7 +116,7 @@ def test_binding_to_cores():
     ],
 )
 def test_what_shows_a_program_its_devices(kind, variables):
-    assert visible_devices([Device(kind, 0, "4"), Device(kind, 1, "5")]) == variables
+    assert visible_devices([PlanDevice(kind, 0, "4"), PlanDevice(kind, 1, "5")]) == variables
 
 
 # --- njobs ------------------------------------------------------------------------------------------
