@@ -79,6 +79,10 @@ def chart(
 
     Raises UserError where no row has both, a y is no number, or a logarithm cannot be taken.
     """
+    if not rows:
+        raise UserError(
+            "nothing to plot: no run, and no repeat of a benchmark, is left that did not fail"
+        )
     usable = [row for row in rows if row.get(x) is not None and row.get(y) is not None]
     if not usable:
         known = sorted({name for row in rows for name, value in row.items() if value is not None})
