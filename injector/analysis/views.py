@@ -90,7 +90,7 @@ def _events(run: Run) -> Columns:
 
 def _values(run: Run) -> Columns:
     """Every number that a ``data`` event names, one a row; rates are those of steps."""
-    rows = _Rows("bench", "task", "process", "rank", "name", "time", "value", "text")
+    rows = _Rows("bench", "task", "process", "rank", "name", "time", "value", "text", "step")
     ranks = _ranks(run)
     for bench, event, data in read_events(run, Damage()):
         if event != "data" or not isinstance(data, dict):
@@ -104,7 +104,9 @@ def _values(run: Run) -> Columns:
             text = None if found is not None or value is None else str(value)
             when = number(data.get("time"))
             task = data.get("task")
-            rows.add(bench, task, process, ranks.get(process), name, when, found, text)
+            step = data.get("batch_id")
+            step = step if isinstance(step, int) else None
+            rows.add(bench, task, process, ranks.get(process), name, when, found, text, step)
     return rows.columns
 
 

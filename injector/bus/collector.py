@@ -240,7 +240,8 @@ def _public(record: Record, several: bool) -> Any:
     data = record.data
     if record.event == "value" and isinstance(data, dict):
         task, _, key = str(data.get("series")).rpartition("/")
-        data = {**({"task": task} if task else {}), key: data.get("value")}
+        step = {} if data.get("step") is None else {"batch_id": data["step"]}
+        data = {**({"task": task} if task else {}), **step, key: data.get("value")}
     if not isinstance(data, dict):
         return data
     origin = {"process": record.process} if several else {}

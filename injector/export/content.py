@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
@@ -339,31 +339,38 @@ def _together(name: str, group: Sequence[LoopTrace]) -> Iterator[Series]:
 
 
 def values_of(run: Run, traces: Sequence[LoopTrace]) -> Iterator[Series]:
-    """What probes and the program gave, at the step of its process in which it was given."""
+    """What probes and the program gave, at the step that it named, else that of its process in which it was
+    given.
+    """
     columns = views(run)["values"]()
-    found: dict[tuple[str, object], list[tuple[float, float]]] = {}
-    processes: dict[str, set[object]] = {}
-    parts = (columns[key] for key in ("task", "name", "process", "time", "value"))
-    for task, name, process, time, value in zip(*parts, strict=True):
+    found: dict[tuple[str, object], list[tuple[float, float, float]]] = {}
+    processes: dict[str, dict[object, int | None]] = {}
+    parts = (columns[key] for key in ("task", "name", "process", "rank", "time", "value", "step"))
+    for task, name, process, rank, time, value, step in zip(*parts, strict=True):
         if name == "rate" or value is None or not isfinite(value):
             continue
         key = clean("/".join(filter(None, (task, name))))
-        found.setdefault((key, process), []).append((time or 0.0, value))
-        processes.setdefault(key, set()).add(process)
+        named = nan if step is None else step
+        found.setdefault((key, process), []).append((time or 0.0, value, named))
+        processes.setdefault(key, {})[process] = rank
     longest: dict[object, LoopTrace] = {}
     for trace in traces:
         known = longest.get(trace.source.index)
         if known is None or len(known.start) < len(trace.start):
             longest[trace.source.index] = trace
     for (key, process), points in found.items():
-        times, values = np.array(points).T
-        name = key if len(processes[key]) == 1 else f"{key}/process_{process}"
+        times, values, named = np.array(points).T
+        rank = processes[key][process]
+        alone = rank is not None and list(processes[key].values()).count(rank) == 1
+        whose = f"rank_{rank}" if alone else f"process_{process}"
+        name = key if len(processes[key]) == 1 else f"{key}/{whose}"
         within = longest.get(process)
         steps = np.arange(len(times))
         if within is not None:
             begun = within.start / SECOND + EARLY
             at = np.searchsorted(begun, times, side="right") - 1
             steps = np.maximum(at, 0)
+        steps = np.where(np.isnan(named), steps, named).astype(np.int64)
         yield _series(name, unit_of("export TASK/NAME"), steps, times, values)
 
 

@@ -213,12 +213,17 @@ class Measures:
             )
         return site
 
-    def _put(self, name: str, value: Any) -> None:
-        """Record a value of the program's own."""
+    def _put(self, name: str, value: Any, step: int | None) -> None:
+        """Record a value of the program's own, at a step that it names or at the one that it is in."""
         store = self._metrics.get(name)
         if store is None:
             store = self._metrics[name] = Store(name, self._recorder, self.late.keep)
-        store.put(value)
+        if step is None:
+            store.put(value)
+            return
+        found = store.number(value)  # None: it is no number, or on a device and read later
+        if found is not None:
+            self._recorder.emit("value", {"series": name, "value": found, "step": step})
 
     def _write_late(self, series: str, t_ns: int, value: Any) -> None:
         self._recorder.emit_values(series, t_ns, value)

@@ -24,7 +24,7 @@ class ProgramRecords:
 
     def __init__(
         self,
-        put: Callable[[str, Any], None],
+        put: Callable[[str, Any, int | None], None],
         emit: Callable[[str, object], None],
         folder: str | None,
         failed: Callable[[str, BaseException], None],
@@ -61,15 +61,21 @@ def record(records: ProgramRecords | None) -> None:
     _records[:] = [] if records is None else [records]
 
 
-def metric(name: str, value: Any) -> None:
+def metric(name: str, value: Any, *, step: int | None = None) -> None:
     """Record a number that the program has computed: a value of the series ``name``.
 
+    ``step`` is the step of training that it is of; without one it is of the step in which it is recorded, as
+    a value on a device always is.
+
     ``value`` may be a tensor or an array of one number; one on a device is read later, without waiting.
-    Raises TypeError for a name that is no text, ValueError for an empty one.
+    Raises TypeError for a name that is no text or a step that is no whole number, ValueError for an empty
+    name.
     """
     _check(name, "metric")
+    if step is not None and not isinstance(step, int):
+        raise TypeError(f"injector.metric: a step is a whole number, not {type(step).__name__}")
     if _records:
-        _guarded(f"injector.metric({name!r})", lambda: _records[0].put(name, value))
+        _guarded(f"injector.metric({name!r})", lambda: _records[0].put(name, value, step))
 
 
 def param(name: str, value: Any) -> None:

@@ -25,6 +25,8 @@ import injector
 with open("notes.txt", "w") as file:
     file.write("kept")
 injector.artifact("notes.txt", "more/notes.txt")
+for at in (3, 7):
+    injector.metric("f1", at / 10, step=at)
 """
 
 

@@ -51,6 +51,8 @@ def test_series_are_by_step(runs):
     assert series["train/step_time"].steps.tolist() == list(range(10))
     assert series["loss"].values.tolist() == [10.0 - at for at in range(10)]
     assert series["loss"].steps.tolist() == list(range(10))
+    assert series["f1"].steps.tolist() == [3, 7]  # as the program says
+    assert series["f1"].values.tolist() == [0.3, 0.7]
     parts = [one.values for name, one in series.items() if name.startswith("train/regions/")]
     assert sum(parts) == pytest.approx(series["train/step_time"].values, rel=1e-5)
 

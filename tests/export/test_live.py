@@ -19,8 +19,9 @@ def test_values_are_those_of_an_export(runs):
     folder = folder_of(runs)
     whole = {one.name: one for one in content_of(folder).series}
     live = {one.name: one for one in GrowingRun(str(folder)).new(all=True)}
-    for column in ("steps", "values"):
-        assert getattr(live["loss"], column).tolist() == getattr(whole["loss"], column).tolist()
+    for name in ("loss", "f1"):
+        assert live[name].steps.tolist() == whole[name].steps.tolist()
+        assert live[name].values.tolist() == whole[name].values.tolist()
     assert live["loss"].times == pytest.approx(whole["loss"].times, abs=1e-6)
     shares = [one.values[0] for name, one in live.items() if name.startswith("train/share/")]
     assert 0 < sum(shares) <= 1 + 1e-6
@@ -38,7 +39,7 @@ def test_the_value_of_a_step_that_goes_on_waits_for_its_number(runs):
     first = {one.name: one for one in growing.new()}["loss"]
     rest = {one.name: one for one in growing.new(all=True)}["loss"]
     assert [*first.steps, *rest.steps] == list(range(10))
-    assert len(rest.steps) == 1
+    assert len(rest.steps) == 1 or len(first.steps) == 9
 
 
 def test_a_growing_series_is_read_piece_by_piece(tmp_path):

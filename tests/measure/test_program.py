@@ -119,3 +119,9 @@ def test_a_large_file_stays_where_it_is(tmp_path, monkeypatch):
 def test_bad_names_are_the_program_s_error_with_and_without_inject(call, error):
     with pytest.raises(error, match=r"injector\.(metric|param|artifact): "):
         call()
+
+
+def test_a_step_is_a_whole_number():
+    program.metric("f1", 0.5, step=3)
+    with pytest.raises(TypeError, match="a step is a whole number, not float"):
+        program.metric("f1", 0.5, step=3.0)
