@@ -60,6 +60,7 @@ function rows(now) {
       row.temperature, text(row.power), row.ranks.join(", "), row.unit === own ? text(row.rate) : ""]));
   table("hosts", [["host", "text"], ["processors"], ["memory"], ["the program, GB"]], now.hosts.map(row => [row.host, share(row.cpu), share(row.memory), scaled(row.rss, 1e-9)]));
 }
+let reported = false;
 function feed({now, series}) {
   document.title = `${now.name} · injector`;
   byId("name").textContent = now.name;
@@ -71,9 +72,11 @@ function feed({now, series}) {
   const notes = [...now.missing.map(each => `missing: ${each}`), ...now.notes];
   byId("notes").hidden = !notes.length;
   byId("notes").replaceChildren(...notes.map(each => make("p", {}, each)));
-  tiles(now);
-  parts(now.regions);
-  rows(now);
+  if (!reported) {
+    tiles(now);
+    parts(now.regions);
+    rows(now);
+  }
   overTime(data.loops?.length ? {...series, step: undefined} : series, now.unit); // its steps have a plot of their own
   const ends = Object.values(series).flatMap(lines => Object.values(lines)).map(line => line.at(-1)?.[0] ?? 0);
   grow(Math.max(now.elapsed, ...ends));
@@ -89,11 +92,11 @@ async function ended() {
   if (data.loops) drawRun(document);
   if (data.scaling) drawSuite();
   tables(document);
+  for (const each of document.querySelectorAll("#figures, #step, [id^=live-]")) each.remove();
   frame();
   show(...shown);
   return true;
 }
-let reported = false;
 async function turn() {
   let after = 1000;
   try {
