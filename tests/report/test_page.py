@@ -130,11 +130,9 @@ def test_it_follows_the_readers_choice_of_colours(browser, watched):
 def test_nothing_is_wider_than_a_small_screen(browser, watched):
     browser.open(watched.address)
     table_rows(browser, "ranks", 1)
-    size = {"width": 380, "height": 800, "deviceScaleFactor": 1, "mobile": True}
-    browser.send("Emulation.setDeviceMetricsOverride", **size)
-    width = browser.ask("document.documentElement.scrollWidth")
-    browser.send("Emulation.clearDeviceMetricsOverride")
-    assert width <= 380
+    browser.look(width=380)
+    browser.until(lambda: browser.ask("document.documentElement.scrollWidth") <= 380)
+    browser.look()
 
 
 def test_the_page_of_a_run_that_goes_on(browser, axe, watched):
