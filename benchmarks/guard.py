@@ -27,7 +27,14 @@ EVENTS, STEPS = 5_000, 500
 """Turns of the loops under callgrind; on the clock, 100 times as many."""
 MORE = 100
 ROUNDS = 15
-PROGRAM_ARGUMENTS = {"start-up": (0, 0), "event": (EVENTS, 0), "step": (0, STEPS)}
+FEW = 200
+"""Turns that every run but the first makes: what happens once, at the first of them, is in no row."""
+TURNS = {
+    "start-up": (0, 0),
+    "few": (FEW, FEW),
+    "event": (FEW + EVENTS, FEW),
+    "step": (FEW, FEW + STEPS),
+}
 
 Count = Callable[[Path, int, int], float]
 """``count(root, events, steps)``: what a run costs with the package of the checkout ``root``."""
@@ -86,7 +93,7 @@ def seconds(root: Path, events: int, steps: int) -> float:
     """Seconds of processor time of the command and of all its processes. Raises ProgramFailed."""
     with tempfile.TemporaryDirectory() as name:
         before = os.times()
-        _run(command(Path(name) / "runs", MORE * events, MORE * steps), root, Path(name))
+        _run(command(Path(name) / "runs", events, steps), root, Path(name))
         after = os.times()
     return (after[2] - before[2]) + (after[3] - before[3])
 
@@ -99,14 +106,15 @@ def _run(words: list[str], root: Path, folder: Path) -> None:
         raise ProgramFailed(f"{' '.join(words)}: {done.returncode}\n{done.stderr[-2000:]}")
 
 
-def rows(root: Path, count: Count) -> dict[str, float]:
+def rows(root: Path, count: Count, more: int = 1) -> dict[str, float]:
     """What the start, an event and a step cost with the package of ``root``."""
-    costs = {name: count(root, *turns) for name, turns in PROGRAM_ARGUMENTS.items()}
-    start = costs["start-up"]
+    costs = {
+        name: count(root, more * events, more * steps) for name, (events, steps) in TURNS.items()
+    }
     return {
-        "start-up": start,
-        "event": (costs["event"] - start) / EVENTS,
-        "step": (costs["step"] - start) / STEPS,
+        "start-up": costs["start-up"],
+        "event": (costs["event"] - costs["few"]) / (more * EVENTS),
+        "step": (costs["step"] - costs["few"]) / (more * STEPS),
     }
 
 
@@ -136,7 +144,7 @@ def main() -> int:
     if not options.time and shutil.which("valgrind") is None:
         print("valgrind is not installed (Debian: apt-get install valgrind)", file=sys.stderr)
         return 2
-    count, rounds = (seconds, ROUNDS) if options.time else (instructions, 1)
+    count, rounds, more = (seconds, ROUNDS, MORE) if options.time else (instructions, 1, 1)
     pairs: dict[str, list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as name:
         try:
@@ -146,7 +154,7 @@ def main() -> int:
             return 2
         for turn in range(rounds):
             order = (other, HOME) if turn % 2 else (HOME, other)
-            taken = {root: rows(root, count) for root in order}
+            taken = {root: rows(root, count, more) for root in order}
             for row in taken[HOME]:
                 pairs.setdefault(row, []).append((taken[other][row], taken[HOME][row]))
     unit = "seconds" if options.time else "instructions"
