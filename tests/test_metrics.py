@@ -15,7 +15,6 @@ from injector.analysis import hosts, views
 from injector.bus.collector import collected
 from injector.export.content import Content
 from injector.metrics import METRICS, UNITS, unit_of
-from injector.report.web import KINDS
 from injector.store.folder import open_run
 from injector.suite.results.scores import Row
 
@@ -73,7 +72,8 @@ def test_what_is_exported_suites_hosts_and_plots_are_metrics(run):
     assert units["train/loss"] == "" and units["devices/node7/0/power"] == "W"
     numbers = set(Row._fields) - {"benchmark", "unit"}
     assert all(f"suite {name}" in metrics._PLACES for name in numbers)
-    assert all(f"page {name}" in metrics._PLACES for name in KINDS)
+    plots = ("rate", "step", "loss", "load", "memory", "power", "cpu", "rss")
+    assert all(f"page {name}" in metrics._PLACES for name in plots)
     seed = [name for name in METRICS if name in {each.name for each in metrics.LIGHTGBM}]
     assert len(seed) == 18 and len(hosts.LEVELS) == 4
 
