@@ -12,7 +12,7 @@ from ..store import spans
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of
-from .profile import Model, SourceLine
+from .profile import Layer, Model, SourceLine
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -66,6 +66,7 @@ class RecordedProcess:
     lost: int = 0
     stop: dict[str, Any] | None = None
     models: list[Model] = field(default_factory=list)
+    layers: tuple[Layer, ...] = ()
 
     @property
     def is_rank(self) -> bool:

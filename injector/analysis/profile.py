@@ -255,6 +255,29 @@ class Model:
 
 
 @value_class
+class Layer:
+    """A module of a model, in the mean measured step of the first rank. Seconds of the host."""
+
+    path: str
+    """In its model (``blocks.0.attn``); of the model itself its class."""
+    kind: str
+    """Its class."""
+    depth: int
+    """0 of the model itself."""
+    place: SourceLine | None
+    """The line of the program that leads to its call."""
+    calls: float
+    forward: float
+    """The layers within included."""
+    backward: float | None
+    """None where no gradient came to it, or to one within it."""
+    share: float
+    """Of the step: both together, 0…1."""
+    device: float | None
+    """Seconds of the device in forward; None where there is no device clock."""
+
+
+@value_class
 class Evaluation:
     """The passes in which nothing was trained."""
 
@@ -470,6 +493,8 @@ class Profile:
     """Regions outside of any step (``fit`` of a library, …), by name, over the whole run."""
     unmeasured: tuple[str, ...] = ()
     """What could not be measured, and why, as sentences."""
+    layers: tuple[Layer, ...] = ()
+    """Of the longest loop, in the order of their first calls; empty without ``--layers``."""
     models: tuple[Model, ...] = ()
     """That were trained, in the order of their first calls; each once for all ranks."""
     outcomes: tuple[RankOutcome, ...] = ()

@@ -18,6 +18,7 @@ from .epochs import epochs_of
 from .evidence import Evidence, Memory, busy_of, growth_of, host_of, windows_of
 from .latencies import first_of as first_batches
 from .latencies import latencies
+from .layers import layers_of
 from .loops import grouped, labels, loop_of, numbered, warmup_steps
 from .machines import HostUsage
 from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcomes_of, own
@@ -25,6 +26,7 @@ from .profile import Node, Profile, RankOutcome, TimeSegment, TrainingLoop
 from .recorded import TimedLoss, ValueSeries
 from .timeline import among_attempts, segments_of
 from .traces import LoopTrace, threads_of
+from .tracks import LAYERS, split
 from .tracksummary import TrackSummary, first_of, others_of, track_summary
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
 from .wording import line_of
@@ -95,6 +97,7 @@ def profile(
         wall=wall,
         verdict=with_losses(qualified(verdict, run), series if told else ()),
         others=others,
+        layers=loops[0][0].source.layers if loops else (),
         models=tuple(dict.fromkeys(model for source in found for model in source.models))[:MODELS],
         unmeasured=unmeasured_of(run.info, found, summaries, told, unknown),
         outcomes=outcomes_of(run.info, ranks),
@@ -148,6 +151,10 @@ def _read(source: RecordedProcess) -> tuple[list[TrackSummary], int, LastSpan | 
     rows = read_rows(source)
     last = _last_span(source, rows)
     threads = threads_of(source, rows)
+    main = max((t for each in threads for t in each.traces), key=lambda t: t.total, default=None)
+    if main is not None and any(site.region in LAYERS for site in source.sites.values()):
+        devices = list(split(rows, source.sites, "device").values())
+        source.layers = layers_of(threads, devices, main, main.warmup)
     idle = not any(thread.traces for thread in threads)
     return [track_summary(each, idle or bool(each.traces)) for each in threads], rows.unknown, last
 

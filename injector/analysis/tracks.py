@@ -224,7 +224,9 @@ def _track_of(rows: SpanColumns, sites: dict[int, CallSite], numbers: list[int])
     return Track(sites, rows.start[mine], rows.end[mine], rows.payload[mine], rows.site[mine])
 
 
-STRUCTURE = frozenset({"step", "epoch", "evaluation", "io.end"})
+LAYERS = ("layer", "layer.backward")
+"""Calls of the layers of models, and what gradients take in them: each lies in a region of its own right."""
+STRUCTURE = frozenset({"step", "epoch", "evaluation", "io.end", *LAYERS})
 """Regions that are no parts of a step but say what others belong to."""
 
 TRYING = ("eval", "predict")

@@ -45,6 +45,7 @@ def own_parser() -> argparse.ArgumentParser:
         metavar="TRACKER[=PLACE]",
         help=f"send it there while it goes on: {', '.join(TRACKERS)} (repeats)",
     )
+    add("--layers", metavar="DEPTH", help="time the layers of models, so many levels deep")
     add("--skip", metavar="N", help="leave the first N training steps out of the numbers")
     add("--stop", metavar="N", help="end the program after N training steps (after those skipped)")
     add(

@@ -42,6 +42,10 @@ def main(words: list[str]) -> int:
             return 0
         if not command.kind:
             raise UserError("nothing to run: name a script, `-m MODULE` or a command")
+        if command.layers and not command.automatic:
+            raise UserError(
+                "--layers needs the shipped voirfiles, which --no-auto leaves out: not both"
+            )
         _check_lock(command)
         if "--sample" in command.flags:
             from injector.monitor.sampler import py_spy
@@ -208,7 +212,8 @@ class _Run:
             "main": command.name,
             "pace": self.pace(),
             "sample": "--sample" in command.flags,
-            "auto": automatic() if command.automatic else {},
+            "auto": automatic(layers=command.layers > 0) if command.automatic else {},
+            "layers": command.layers,
             "methods": self.methods(environ),
         }
         environ.update(environment.variables(environment.encode(settings), original))

@@ -72,7 +72,7 @@ class ProgramProcess:
         try:
             self.session.begin()
             self.session.load()
-            self.session.expect(self.config.get("auto") or {})
+            self.session.expect(self.config.get("auto") or {}, self.config.get("layers") or 0)
         except UserError as error:
             say(str(error))
             return BAD_INPUT

@@ -17,7 +17,7 @@ import sys
 
 from injector.errors import UserError
 from injector.launch.environment import MANY, find_command, interpreter_line
-from injector.launch.limits import limit, price_of, tag_of, track_of
+from injector.launch.limits import layers_of, limit, price_of, tag_of, track_of
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 VALUED = (
     *("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--track", "--price"),
+    "--layers",
     *LIMITS,
 )
 FLAGS = (
@@ -63,6 +64,8 @@ class Command:
         """The run folder itself, where one was named."""
         self.given_name: str | None = None
         self.tags: dict[str, str] = {}
+        self.layers = 0
+        """Down to which depth calls of modules are recorded."""
         self.price: tuple[float, str] | None = None
         """What an hour of the run costs, and the currency."""
         self.tracks: dict[str, str] = {}
@@ -252,6 +255,8 @@ def _set(command: Command, option: str, value: str | None) -> None:
     elif option == "--tag":
         key, tag = tag_of(value)
         command.tags[key] = tag
+    elif option == "--layers":
+        command.layers = layers_of(value)
     elif option == "--price":
         command.price = price_of(value)
     elif option == "--track":

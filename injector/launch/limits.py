@@ -5,6 +5,7 @@ from __future__ import annotations
 from injector.errors import UserError
 
 COUNTS = ("--skip", "--stop")
+DEEPEST = 100
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 TRACKERS = ("mlflow", "otel", "prometheus", "tensorboard", "wandb")
 """Those that a run can be sent to while it goes on."""
@@ -72,6 +73,16 @@ def price_of(text: str) -> tuple[float, str]:
     ):
         raise UserError(f"--price is what an hour costs, such as 2.5 or '2.5 EUR', not {text!r}")
     return price, currency
+
+
+def layers_of(text: str) -> int:
+    """The depth of ``--layers``. Raises UserError for nonsense."""
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal() and 1 <= int(digits[:4]) <= DEEPEST):
+        raise UserError(
+            f"--layers is how deep modules are timed, from 1 to {DEEPEST}, not {text!r}"
+        )
+    return int(digits)
 
 
 def interval(option: str, text: str) -> float:

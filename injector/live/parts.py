@@ -16,7 +16,7 @@ PACING = frozenset(("step", "optimizer", *FETCHING))
 
 READING = ("io", "io.start")
 """Regions in which batches are made: what is done inside of them is a part of them."""
-STRUCTURE = ("epoch", "evaluation")
+STRUCTURE = ("epoch", "evaluation", "layer", "layer.backward")
 """Regions around steps and passes, which are no parts of a step."""
 KEPT = 64
 """Spans side by side since the last step began; of more, the first are taken together."""

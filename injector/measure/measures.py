@@ -183,9 +183,11 @@ class Measures:
         )
         self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
 
-    def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any) -> None:
+    def span(
+        self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any, of: Any = None
+    ) -> None:
         """Record a span of the region ``name`` that somebody has timed."""
-        site = self._site(name, None if nbytes is None else "bytes", what)
+        site = self._site(name, None if nbytes is None else "bytes", what, of)
         self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
 
     def begin(self, name: str, nbytes: int | None, what: Any) -> Callable[[], None]:
@@ -201,7 +203,7 @@ class Measures:
 
         return end
 
-    def _site(self, name: str, payload: str | None, what: Any) -> int:
+    def _site(self, name: str, payload: str | None, what: Any, of: Any = None) -> int:
         """The site of a span that is no call, at the line where the program is."""
         frame = self.spans.sites.program(sys._getframe(2))
         line = None if frame is None else (id(frame.f_code), frame.f_lasti)
@@ -209,7 +211,7 @@ class Measures:
         site = self._timed.get(key)
         if site is None:
             site = self._timed[key] = self.spans.sites.at(
-                sys._getframe(2), "", None, region=name, what=what, payload=payload
+                sys._getframe(2), "", of, region=name, what=what, payload=payload
             )
         return site
 

@@ -48,6 +48,8 @@ class Overseer:
         self._after_import = after_import
         self.phases = Phases(*PHASES)
         self._values: dict[str | None, Any] = {}
+        self.layers = 0
+        """Down to which depth calls of modules are recorded (``--layers``); 0 for none."""
         self.lenient = False
         """Whether the program runs even if a voirfile is no good: it was found, not named."""
         self.end_job: Callable[[], None] = lambda: None
@@ -299,12 +301,14 @@ class Overseer:
         *,
         nbytes: int | None = None,
         what: str | None = None,
+        of: Any = None,
     ) -> None:
         """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
 
-        Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it.
+        Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it, and to the
+        object ``of``, where there is one.
         """
-        self._measures.span(name, start_ns, end_ns, nbytes, what)
+        self._measures.span(name, start_ns, end_ns, nbytes, what, of)
 
     def begin(
         self, name: str, *, nbytes: int | None = None, what: str | None = None

@@ -138,8 +138,12 @@ class Session:
         pending, self._pending = self._pending or [], None
         self._arm(pending)
 
-    def expect(self, libraries: Mapping[str, Sequence[str]]) -> None:
-        """Run shipped voirfiles (paths) when the program imports the library they are about."""
+    def expect(self, libraries: Mapping[str, Sequence[str]], layers: int = 0) -> None:
+        """Run shipped voirfiles (paths) when the program imports the library they are about.
+
+        ``layers`` is the depth of ``--layers``.
+        """
+        self.overseer.layers = layers
         self._shipped.expect(libraries)
 
     def finish(self, exception: BaseException | None = None, code: int | None = None) -> None:

@@ -10,10 +10,19 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..analysis.profile import LoopRank, Model, Node, Profile, SourceLine, Statistics, TrainingLoop
+from ..analysis.profile import (
+    Layer,
+    LoopRank,
+    Model,
+    Node,
+    Profile,
+    SourceLine,
+    Statistics,
+    TrainingLoop,
+)
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
-from . import epochs, segments, stack_lines, step_tree, terminal, training_loops, values
+from . import epochs, layers, segments, stack_lines, step_tree, terminal, training_loops, values
 from .text import (
     TimeUnit,
     amount,
@@ -62,6 +71,7 @@ def sections(summary: Summary) -> list[Section]:
         *([lines_of_program(found)] if found else []),
         *_sampled(summary),
         *([_wall(found), _evaluations(found), _latencies(found), _outside(found)] if found else []),
+        _layers(found.layers if found else ()),
         _models(found.models if found else ()),
         *_machines(summary),
         _losses(summary),
@@ -381,6 +391,13 @@ def _machines(summary: Summary) -> Iterator[Section]:
         ]
         table = Table(("device", *segments.DEVICE_HEADS), (TEXT, *[NUMBER] * 7, TEXT), rows)
         yield Section(f"host{number}", f"Host {clean(machine.host)}", texts, (table,))
+
+
+def _layers(found: Sequence[Layer]) -> Section:
+    heads, rows = layers.cells(found)
+    kinds = (TEXT, *[NUMBER] * (len(heads) - 2), TEXT)
+    table = Table(tuple(heads), kinds, [tuple(row) for row in rows])
+    return Section("layers", "Layers", (), (table,))
 
 
 def _models(found: Sequence[Model]) -> Section:

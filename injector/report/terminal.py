@@ -10,7 +10,7 @@ from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
-from . import segments, stack_lines, training_loops, values
+from . import layers, segments, stack_lines, training_loops, values
 from .text import (
     LIMIT,
     bullets,
@@ -67,6 +67,7 @@ def profile(found: Profile, currency: str = "") -> list[str]:
     return [
         *_verdict(found.verdict),
         *training_loops.lines(found.loops, currency),
+        *layers.lines(found.layers),
         *training_loops.models(found.models),
         *segments.evaluations(found.evaluations),
         *segments.latencies(found.latencies, bool(found.loops)),

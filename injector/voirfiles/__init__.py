@@ -55,8 +55,11 @@ def shipped(folder: str = FOLDER) -> list[Shipped]:
     return found
 
 
-def automatic(folder: str = FOLDER) -> dict[str, list[str]]:
-    """For each library the files of the voirfiles that are run when a program imports it."""
+def automatic(folder: str = FOLDER, layers: bool = False) -> dict[str, list[str]]:
+    """For each library the files of the voirfiles that are run when a program imports it.
+
+    With ``layers``, that which times the layers of models as well.
+    """
     by_library: dict[str, list[str]] = {}
     try:
         for one in shipped(folder):
@@ -64,6 +67,9 @@ def automatic(folder: str = FOLDER) -> dict[str, list[str]]:
                 by_library.setdefault(library, []).append(one.path)
     except OSError:
         pass  # an installation without them: there is nothing to activate
+    if layers:
+        path = os.path.join(os.path.dirname(__file__), "_layers.py")
+        by_library.setdefault("torch", []).append(path)
     return by_library
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from injector.errors import UserError
 from injector.launch.command import split
-from injector.launch.limits import limit, price_of
+from injector.launch.limits import layers_of, limit, price_of
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,13 @@ def test_prices(text, price):
 def test_what_is_no_price(text):
     with pytest.raises(UserError, match="what an hour costs"):
         price_of(text)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "all", "101", "9" * 5000])
+def test_what_is_no_depth(text):
+    with pytest.raises(UserError, match="--layers is how deep"):
+        layers_of(text)
+
+
+def test_a_depth():
+    assert layers_of(" 3 ") == 3
