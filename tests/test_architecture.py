@@ -197,6 +197,18 @@ def test_no_modules_import_each_other():
     TopologicalSorter(graph).prepare()  # CycleError names them
 
 
+def test_a_class_name_stands_for_one_thing():
+    """`probe/plain.py` has the twins of the types in C, by the same names; those are not Python."""
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                where = f"{path.relative_to(PACKAGE)}:{node.lineno}"
+                places.setdefault(node.name, []).append(where)
+    assert len(places) > 300
+    assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
 def _is_room(name: str) -> bool:
     return (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists()
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .arrays import exceptional
 from .profile import COMPUTING, READING, Straggler, TimeSegment, UpperBound
 from .ranks import ranked, waits_of
-from .tables import Path, Table
+from .tables import Path, StepTable
 from .traces import LoopTrace
 from .wording import short
 
@@ -103,7 +103,7 @@ def _bound(
     return UpperBound(kind, of, before, after, factor, text)
 
 
-def _regions(table: Table, aligned: slice) -> dict[str, _Matrix]:
+def _regions(table: StepTable, aligned: slice) -> dict[str, _Matrix]:
     """A step divided among regions; reading is one of them, whatever part of it."""
     found: dict[str, _Matrix] = {}
     for name, seconds in table.regions().items():
@@ -137,7 +137,7 @@ def _shared(ranks: list[LoopTrace]) -> list[Path]:
     return [path for path in paths if all(path in each for each in others)]
 
 
-def _busy(tables: Sequence[Table], aligned: slice, without: str) -> _Matrix | float:
+def _busy(tables: Sequence[StepTable], aligned: slice, without: str) -> _Matrix | float:
     """Seconds for which the busiest device works in each step, without what it does for one region."""
     found = [busy[aligned] for table in tables if (busy := table.busy(without)) is not None]
     return np.max(np.stack(found), axis=0).astype(np.float64) if found else 0.0

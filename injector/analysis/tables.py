@@ -37,7 +37,7 @@ class Column:
 
 
 @dataclass
-class Table:
+class StepTable:
     """All regions of all steps of one track."""
 
     seconds: Seconds
@@ -303,13 +303,15 @@ def _names(track: Track, part: Flags) -> dict[int, tuple[str, SourceLine | None]
     }
 
 
-def table_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals, pieces: Pieces) -> Table:
+def table_of(
+    track: Track, steps: TrackSteps, excluded: ExcludedIntervals, pieces: Pieces
+) -> StepTable:
     """The columns of ``steps``."""
     n = len(steps)
     length = steps.end - steps.start
     if len(excluded):
         length = length - excluded.within(steps.start, steps.end)
-    table = Table((length / SECOND).astype(np.float32))
+    table = StepTable((length / SECOND).astype(np.float32))
     path = pieces.path[pieces.row]
     payload = track.payload
     for number, made in sorted(enumerate(pieces.paths), key=lambda each: len(each[1])):
@@ -332,7 +334,7 @@ def table_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals, piece
     return table
 
 
-def add_device(table: Table, track: Track, pieces: Pieces, device: Track, thread: int) -> None:
+def add_device(table: StepTable, track: Track, pieces: Pieces, device: Track, thread: int) -> None:
     """Put the spans of a device beside those of the host that caused them."""
     hosts = {
         _cause(site): number for number, site in track.sites.items() if site.clock == "host"

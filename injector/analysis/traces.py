@@ -14,7 +14,7 @@ from .evaluation import Passes, passes_of
 from .items import items_of
 from .iterations import LoaderIterations
 from .steps import StepPacing, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
-from .tables import Pieces, Seconds, Table, add_device, pieces_of, table_of
+from .tables import Pieces, Seconds, StepTable, add_device, pieces_of, table_of
 from .tracks import Landmarks, Track, split
 
 SAME_LINE = 3
@@ -36,7 +36,7 @@ class LoopTrace:
     device: str | None
     start: Ints
     end: Ints
-    table: Table
+    table: StepTable
     waits: Seconds
     """Of each step, for other ranks."""
     items: npt.NDArray[np.float32] | None
@@ -220,7 +220,9 @@ def _traces_of(
     return traces
 
 
-def _table(thread: Thread, mine: Ints, devices: list[Track], excluded: ExcludedIntervals) -> Table:
+def _table(
+    thread: Thread, mine: Ints, devices: list[Track], excluded: ExcludedIntervals
+) -> StepTable:
     """The columns of the steps ``mine``."""
     steps, pieces = thread.steps, thread.pieces
     if len(mine) < len(steps):

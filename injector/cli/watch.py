@@ -144,9 +144,9 @@ def _print(shown: Snapshot) -> None:
 def _serve(run: Run, port: int) -> int:
     from ..analysis.charts import charts_of
     from ..report.page import changes_of, of_summary, parts
-    from ..report.web import Page, serve
+    from ..report.web import PageServer, serve
 
-    page = Page(port)
+    page = PageServer(port)
     state = State(run.path)
     if not over(run):
         state.catch_up()

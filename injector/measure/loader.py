@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, Protocol
 
-    class Turns(Protocol):
+    class LoaderListener(Protocol):
         """Is told of one pass over a loader; times in nanoseconds, ``frame`` draws from it."""
 
         def fetched(self, start: int, end: int, batch: Any, frame: FrameType) -> None: ...
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
         def stepped(self, start: int, end: int) -> None: ...
 
-    OnStep = Callable[[Any], Turns]
+    OnStep = Callable[[Any], LoaderListener]
     """``on_step(loader)``: who is told of the pass that begins."""
 
 

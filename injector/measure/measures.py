@@ -135,7 +135,7 @@ class Measures:
         self.spans = Spans(recorder)
         self._timed: dict[tuple[object, ...], int] = {}
         self.late = Late(self._write_late, recorder.lose, failed)
-        self._regions = user.Recorder(self.spans)
+        self._regions = user.RegionRecorder(self.spans)
         self._metrics: dict[str, Store] = {}
         user.record(self._regions)
         program.record(program.ProgramRecords(self._put, recorder.emit, recorder.folder, on_error))

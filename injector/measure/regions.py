@@ -15,7 +15,7 @@ from ..probe import (
     publish_method,
 )
 from ..store.spans import ITEMS, TOKENS, SpanFile
-from .asked import RESULT, Answer, Part, variables
+from .call_values import RESULT, CallValue, VariablePath, variables
 from .marks import Marks
 from .sites import Sites
 
@@ -88,15 +88,20 @@ class Region:
         self.payload = "bytes" if nbytes is not None else None
         if items is not None or tokens is not None:
             self.payload = "items"
-        asked = [Answer(each) for each in (when if isinstance(when, (list, tuple)) else [when])]
+        asked = [CallValue(each) for each in (when if isinstance(when, (list, tuple)) else [when])]
         self._before = [one for one in asked if not (one.late or one.empty)]
         self._after = [one for one in asked if one.late]
         """The conditions that are known when a call begins, and those that need its result."""
-        self._items, self._tokens = Answer(items), Answer(tokens)
-        self._nbytes, self._phase = Answer(nbytes), Answer(phase)
-        self._of, self._what = Answer(Part(of) if isinstance(of, str) else of), Answer(what)
-        self._depends = [Part(each) if isinstance(each, str) else each for each in depends or ()]
-        if self._depends and not (self._of.empty or isinstance(self._of.function, Part)):
+        self._items, self._tokens = CallValue(items), CallValue(tokens)
+        self._nbytes, self._phase = CallValue(nbytes), CallValue(phase)
+        self._of, self._what = (
+            CallValue(VariablePath(of) if isinstance(of, str) else of),
+            CallValue(what),
+        )
+        self._depends = [
+            VariablePath(each) if isinstance(each, str) else each for each in depends or ()
+        ]
+        if self._depends and not (self._of.empty or isinstance(self._of.function, VariablePath)):
             raise TypeError("what answers depend on is of use where `of` is text, such as 'self'")
         self._loads = (self._items, self._tokens, self._nbytes)
         self._kinds = (self._of, self._phase, self._what)
@@ -110,13 +115,13 @@ class Region:
         self.late_captures = variables(self._late())
         """Variables to be captured when it returns."""
 
-    def _early(self) -> list[Answer]:
+    def _early(self) -> list[CallValue]:
         kinds = () if self._late_kind else self._kinds
         loads = () if self._late_load else self._loads
-        parts = [Answer(each) for each in self._depends if isinstance(each, Part)]
+        parts = [CallValue(each) for each in self._depends if isinstance(each, VariablePath)]
         return [*self._before, *kinds, *loads, *parts]
 
-    def _late(self) -> list[Answer]:
+    def _late(self) -> list[CallValue]:
         early = self._early()
         return [one for one in (*self._after, *self._kinds, *self._loads) if one not in early]
 
@@ -178,7 +183,8 @@ class Region:
             call.phase = None if self._phase.empty else self._phase.over(names)
         if self._depends and not self._late_kind:
             call.depends = tuple(
-                each.over(names) if isinstance(each, Part) else each for each in self._depends
+                each.over(names) if isinstance(each, VariablePath) else each
+                for each in self._depends
             )
         if not self._late_load:
             call.payload = self._load(names)
@@ -330,7 +336,7 @@ class ValueHooks(CallHooks):
 
     def __init__(self, get: Function, store: Store) -> None:
         """Raises TypeError when ``get`` does not say what its parameters are called."""
-        answer = Answer(get)
+        answer = CallValue(get)
         self.gives = store.gives
         self.what = "value"
         self.variables = ("#value" if answer.late else "#enter",)

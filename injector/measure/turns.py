@@ -37,9 +37,9 @@ class Loop:
         self.data["payload"] = "counted" if items is None else "items"
         self.failed = failed
 
-    def turns(self, loader: Any) -> Turns:
+    def turns(self, loader: Any) -> IterationSpans:
         """Who is told of one pass over ``loader``."""
-        return Turns(self, loader)
+        return IterationSpans(self, loader)
 
     def load(self, batch: Any) -> int:
         """The payload of a batch; 0 when its items cannot be counted."""
@@ -51,7 +51,7 @@ class Loop:
             return 0
 
 
-class Turns(compiled.Turns):
+class IterationSpans(compiled.Turns):
     """One pass over a loader. Nothing here raises into the loop, but what stops the program."""
 
     def __init__(self, loop: Loop, loader: Any) -> None:

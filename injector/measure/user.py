@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from .regions import Spans
 
 _DECORATED = f"{__name__.rpartition('.')[0]}.decorated"
-_recorders: list[Recorder] = []
+_recorders: list[RegionRecorder] = []
 
 
-class Recorder:
+class RegionRecorder:
     """Where the regions of this process go."""
 
     def __init__(self, spans: Spans) -> None:
@@ -59,7 +59,7 @@ class Recorder:
         self._spans.room.opened[stacks.slot] = stack[-1][1] if stack else 0
 
 
-def record(recorder: Recorder | None) -> None:
+def record(recorder: RegionRecorder | None) -> None:
     """From now on, regions go to ``recorder``; to nobody when that is None."""
     _recorders[:] = [] if recorder is None else [recorder]
 

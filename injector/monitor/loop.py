@@ -21,7 +21,7 @@ COSTLY = 5.0
 """Seconds between readings of unique memory: the kernel walks the page tables of the process."""
 
 
-class Schedule:
+class DueTimes:
     """Says when something is due: at most once every ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
@@ -51,8 +51,8 @@ class Monitor:
         self._devices: Devices | None = None
         self._exits = Exits(folder, {pid, os.getppid()}, self._records.exit)
         self._stop = threading.Event()
-        self._slow = Schedule(max(SLOW, interval))
-        self._costly = Schedule(max(COSTLY, interval))
+        self._slow = DueTimes(max(SLOW, interval))
+        self._costly = DueTimes(max(COSTLY, interval))
         self._said: set[str] = set()
 
     def run(self) -> None:
@@ -61,7 +61,7 @@ class Monitor:
         signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
         self._attempt("ends of processes", self._exits.start)
         self._attempt("devices", self._find_devices)
-        pace = Schedule(self._interval)
+        pace = DueTimes(self._interval)
         while not self._stop.is_set() and self._tree.alive():
             now = time.monotonic()
             if pace.due(now):

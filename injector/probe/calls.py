@@ -147,14 +147,14 @@ class Calls:
                 guard.follow(self.stacks(level))
             self.room.renew()
 
-    def hooks(self, point: Point, call: Call) -> Hooks:
+    def hooks(self, point: Point, call: Call) -> SpanHooks:
         """The hooks of one region; ``point`` counts its calls."""
-        made = Hooks(self, point, call)
+        made = SpanHooks(self, point, call)
         self._forget.append(made.forget)
         return made
 
 
-class Hooks(compiled.Hooks):
+class SpanHooks(compiled.Hooks):
     """What is called where the function of a region is entered and left."""
 
     def __init__(self, calls: Calls, point: Point, call: Call) -> None:

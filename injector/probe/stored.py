@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Stored(compiled.Stored):
+class StoringHook(compiled.Stored):
     """Stores numbers where ``grow()`` says, which gives views of times and values, both float64.
 
     It raises OSError or ValueError when there is no room: then ``keep(value)`` is called.
@@ -77,12 +77,12 @@ def define_stored(
     keep: Callable[[float], None],
     active: Callable[[], object] | None = None,
 ) -> Point:
-    """Put a hook under ``name`` that stores each number with its time, as :class:`Stored` does.
+    """Put a hook under ``name`` that stores each number with its time, as :class:`StoringHook` does.
 
     ``active`` is as for ``define``.
     """
     point = Point(name)
-    publish(point, Stored(point, grow, number, keep).hook, active=active)
+    publish(point, StoringHook(point, grow, number, keep).hook, active=active)
     return point
 
 
@@ -99,4 +99,4 @@ def stored_call(
     If ``late``, ``get`` is given what the call returned before these. None is no value.
     """
     point = Point(name)
-    return point, compiled.Asked(Stored(point, grow, number, keep), get, late)
+    return point, compiled.Asked(StoringHook(point, grow, number, keep), get, late)

@@ -33,7 +33,7 @@ Parts = tuple[Mapping[str, str], Mapping[str, Any]]
 """The parts of a report as markup, by their place in the page, and what is drawn in them."""
 
 
-class Page(ThreadingHTTPServer):
+class PageServer(ThreadingHTTPServer):
     """Serves one run, or ``of`` a suite, on the loopback interface.
 
     Raises OSError when the port is taken, UserError where what a page needs is not installed.
@@ -80,7 +80,7 @@ class Page(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Page
+    server: PageServer
 
     def do_GET(self) -> None:
         token, _, rest = self.path.lstrip("/").partition("/")
@@ -109,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: the terminal is for the run."""
 
 
-def serve(page: Page, follow: Callable[[], bool]) -> int:
+def serve(page: PageServer, follow: Callable[[], bool]) -> int:
     """Serve the page until Ctrl-C, or for an hour after the run's end.
 
     ``follow()`` shows the page what is new; whether the run is over.

@@ -150,7 +150,7 @@ def test_more_stacks_than_places(measured, calls):
 
 
 def test_regions_of_the_program_itself(measured, calls):
-    user.record(user.Recorder(measured.spans))
+    user.record(user.RegionRecorder(measured.spans))
     with region("epoch"):
         assert opened(measured) == ["epoch"]
         with region("load"):

@@ -15,7 +15,7 @@ from injector.measure.timer import Timing
 
 @pytest.fixture
 def recorded(measured):
-    user.record(user.Recorder(measured.spans))
+    user.record(user.RegionRecorder(measured.spans))
     return measured
 
 
@@ -97,7 +97,7 @@ def test_one_region_in_itself(recorded):
 
 def test_begun_before_the_record(measured):
     with injector.region("x"):
-        user.record(user.Recorder(measured.spans))
+        user.record(user.RegionRecorder(measured.spans))
     with injector.region("y"):
         user.record(None)
     assert not list(Path(measured.writer.folder).rglob("*.spans"))

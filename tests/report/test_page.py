@@ -13,7 +13,7 @@ import pytest
 from browser import MISSING, Browser
 
 from injector.live.snapshot import TaskRow
-from injector.report.web import Page
+from injector.report.web import PageServer
 from injector.suite.results.live_view import BenchmarkRow, ProcessRow, SuiteSnapshot
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser and one run for all of these
@@ -198,7 +198,7 @@ def test_the_page_of_a_suite(browser):
         BenchmarkRow("later", "queued", "", 1, 0, "items/s", None, (process(0, "queued", None),)),
     )  # fmt: skip
     tasks = (TaskRow("vision", 2, 7, "items/s", 812.5, None, None, True),)
-    page = Page()
+    page = PageServer()
     threading.Thread(target=page.serve_forever, daemon=True).start()
     try:
         for at in range(6):

@@ -49,7 +49,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     page.server_close()
 
 
-def plots(page: web.Page) -> dict[str, list[list[float]]]:
+def plots(page: web.PageServer) -> dict[str, list[list[float]]]:
     """By what they are of, the first line."""
     shown = json.loads(page.state())["series"]
     return {kind: next(iter(lines.values())) for kind, lines in shown.items() if lines}

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from injector.live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
-from injector.report.web import KEPT, History, Page
+from injector.report.web import KEPT, History, PageServer
 
 
 def snapshot(at=0.0, **more):
@@ -37,7 +37,7 @@ def snapshot(at=0.0, **more):
 
 @pytest.fixture
 def page():
-    made = Page()
+    made = PageServer()
     thread = threading.Thread(target=made.serve_forever, daemon=True)
     thread.start()
     yield made
@@ -84,7 +84,7 @@ def test_it_is_there_on_this_machine_only(page):
 
 
 def test_two_pages_have_two_addresses(page):
-    other = Page()
+    other = PageServer()
     assert other.address != page.address
     other.server_close()
 

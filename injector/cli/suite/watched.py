@@ -50,7 +50,7 @@ def serve(path: str, port: int) -> int:
     from ...report.page import parts
     from ...suite.results import suite_page
 
-    state, page = _Watched(path), web.Page(port, of="suite")
+    state, page = _Watched(path), web.PageServer(port, of="suite")
 
     def past() -> None:
         page.past = time_series(path)

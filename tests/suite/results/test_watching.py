@@ -19,7 +19,7 @@ from injector.analysis.views import VIEWS, views_of_all
 from injector.cli import query
 from injector.cli.runs import _found, parser
 from injector.report.panel import as_json
-from injector.report.web import Page
+from injector.report.web import PageServer
 from injector.store.folder import is_run, open_run
 from injector.suite.results import status
 from injector.suite.results.live_view import done, lines, one_line
@@ -225,7 +225,7 @@ def test_the_panel(made, held):
 
 
 def test_the_page_and_its_plots(made, held):
-    page = Page()
+    page = PageServer()
     threading.Thread(target=page.serve_forever, daemon=True).start()
     state = Watched(str(made.path))
     try:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from injector.measure.asked import Answer, Part, parameters, variables
+from injector.measure.call_values import CallValue, VariablePath, parameters, variables
 
 
 class Asking:
@@ -36,24 +36,29 @@ def test_text_names_a_part_of_a_variable():
         ("bool(self.rows)", ("self",), True),
         ("args[1]", ("args",), 2),
     ):
-        answer = Answer(Part(text))
+        answer = CallValue(VariablePath(text))
         assert answer.names == names
         assert answer.over(("args", "self"))((1, 2), asking) == found
     for wrong in ("", "self.", "self.rows.first", "args[-1]", "args[a]", "f(self)", "1"):
         with pytest.raises(TypeError, match="no part of a variable"):
-            Part(wrong)
+            VariablePath(wrong)
 
 
 def test_variables_are_wanted_once():
-    answers = [Answer(lambda b, a: 0), Answer(lambda a, result, _: 0), Answer(7), Answer(None)]
+    answers = [
+        CallValue(lambda b, a: 0),
+        CallValue(lambda a, result, _: 0),
+        CallValue(7),
+        CallValue(None),
+    ]
     assert variables(answers) == ("b", "a")
     assert [answer.late for answer in answers] == [False, True, False, False]
     assert [answer.empty for answer in answers] == [False, False, False, True]
 
 
 def test_each_function_gets_its_own():
-    assert Answer(lambda b: b).over(("a", "b", "c"))(1, 2, 3) == 2
-    assert Answer(lambda _, a: (a, _)).over(("a", "b"))(1, 2) == (1, None)
-    assert Answer(5).over(("a",))(1) == 5
+    assert CallValue(lambda b: b).over(("a", "b", "c"))(1, 2, 3) == 2
+    assert CallValue(lambda _, a: (a, _)).over(("a", "b"))(1, 2) == (1, None)
+    assert CallValue(5).over(("a",))(1) == 5
     function = lambda a, b: 0
-    assert Answer(function).over(("a", "b")) is function
+    assert CallValue(function).over(("a", "b")) is function

@@ -20,7 +20,7 @@ RESULT = "result"
 _KEYWORDS = 0x08 | 0x04
 
 
-class Answer:
+class CallValue:
     """One constant or function: its ``names`` are the variables that it wants."""
 
     __slots__ = ("constant", "function", "names")
@@ -48,7 +48,7 @@ class Answer:
     def over(self, captures: tuple[str, ...]) -> Function:
         """A function of all the variables ``captures``."""
         function, constant = self.function, self.constant
-        if isinstance(function, Part):
+        if isinstance(function, VariablePath):
             return function.over(captures)
         if function is None:
             return lambda *_: constant
@@ -58,7 +58,7 @@ class Answer:
         return _picking(function, [captures.index(n) if n in captures else -1 for n in self.names])
 
 
-class Part:
+class VariablePath:
     """Text for a part of a variable: ``self``, ``args[0]``, ``self.training``, ``bool(self._modules)``.
 
     An attribute is the object's own, in its ``__dict__``: nothing of the program is run to find it. Raises
@@ -109,7 +109,7 @@ def parameters(function: Function) -> tuple[str, ...]:
 
     Raises TypeError where it has none to be known by, as many that are written in C.
     """
-    if isinstance(function, Part):
+    if isinstance(function, VariablePath):
         return (function.variable,)
     inner: Any = getattr(function, "__wrapped__", function) if _is_made(function) else function
     if not hasattr(inner, "__code__") and not hasattr(inner, "__func__"):
@@ -128,7 +128,7 @@ def _is_made(function: Any) -> bool:
     return not (hasattr(function, "__code__") or hasattr(function, "__func__"))
 
 
-def variables(answers: Iterable[Answer]) -> tuple[str, ...]:
+def variables(answers: Iterable[CallValue]) -> tuple[str, ...]:
     """The variables that all of them want, each once, without the result."""
     names = dict.fromkeys(name for answer in answers for name in answer.names)
     return tuple(name for name in names if name not in (RESULT, "_"))
