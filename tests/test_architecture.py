@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tokenize
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -39,6 +41,15 @@ MAY_KNOW = {
 
 SUITE_ROOMS = ("config", "environments", "plan", "run", "results")
 """The rooms of `suite`, in the order in which data goes: each may know those before it."""
+
+PLAIN_ROOMS = (
+    *("analysis", "bus", "compare", "live", "measure", "probe", "report", "store"),
+    *("suite/results", "voirfiles", "../voirfiles"),
+)
+VAGUE = re.compile(
+    r"(?<![a-z.])(told|asked|said|nobody|somebody|whoever|whom)(?![a-z])", re.IGNORECASE
+)
+"""Words that hide who does what. A dot before one: an attribute in an f-string, which is code."""
 
 EVERYWHERE = {"gc_padding", "_version", "errors", "metrics", "origin", "schema", "variables"}
 
@@ -207,6 +218,29 @@ def test_a_class_name_stands_for_one_thing():
                 places.setdefault(node.name, []).append(where)
     assert len(places) > 300
     assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
+@pytest.mark.parametrize("room", PLAIN_ROOMS)
+def test_names_and_sentences_say_who_does_what(room):
+    files = sorted((PACKAGE / room).rglob("*.py"))
+    wrong = [f"{path}:{line}: {text}" for path in files for line, text in _vague(path)]
+    assert files and not wrong, wrong
+
+
+def _vague(path: Path):
+    """Of a file. ``asked`` is a key of records, and the field that is read from it; ``Asked`` is in C."""
+    with tokenize.open(path) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.string.strip("\"'").lower() != "asked" and VAGUE.search(token.string):
+                yield token.start[0], token.string
+
+
+def test_vague_words_are_found(tmp_path):
+    file = tmp_path / "vague.py"
+    file.write_text('x = {"asked": y.asked, "z": f"{y.asked}"}  # one reader\n')
+    assert not [*_vague(file)]
+    file.write_text('_said = f"{x} Nobody\'s"  # told\n"""whom"""\nwhoever = 1\n')
+    assert [line for line, _ in _vague(file)] == [1, 1, 1, 2, 3]
 
 
 def _is_room(name: str) -> bool:

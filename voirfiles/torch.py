@@ -2,7 +2,7 @@
 
 Wherever a training loop is, it goes through these functions of PyTorch. Their calls become spans, each
 of the line of the program that led there; what a model calls inside of itself is not looked at. How
-steps, epochs and validation follow from them is found out afterwards, from who paces whom.
+steps, epochs and validation follow from them is found out afterwards, from what paces each loop.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A loss that is a function belongs to `forward`, as one that is a module does; so
 distributions. Clipping and unscaling of gradients have regions of their own. Over RPC, what a
 `DistributedOptimizer` does is `optimizer`, and calls of other processes are `comm`. What the program itself
 steps and resets, and is no optimizer, is an environment: `env`. What the program has compiled, and is
-neither a model nor an update of an optimizer, is `compiled`: nobody sees what it does inside.
+neither a model nor an update of an optimizer, is `compiled`: what it does inside is not seen.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class CallSite:
 
 @dataclass
 class RecordedProcess:
-    """One process that recorded; its spans are read when they are asked for."""
+    """One process that recorded; its spans are read on demand."""
 
     index: int
     """Of ``processes`` in run.json."""
@@ -55,7 +55,7 @@ class RecordedProcess:
     rank: int | None
     world: int | None
     attempt: int | None
-    """How often a launcher had started it before; None where none said so."""
+    """How often a launcher had started it before; None where none recorded it."""
     shift: int
     """Nanoseconds to add to its monotonic clock for unix time."""
     began: int

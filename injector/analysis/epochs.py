@@ -30,8 +30,8 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
     An epoch has at least one step.
     """
     track = thread.track
-    said = track.where(lambda site: site.region == "epoch" and not evaluates(site))
-    moments = track.start[track.outermost(said)]
+    explicit = track.where(lambda site: site.region == "epoch" and not evaluates(site))
+    moments = track.start[track.outermost(explicit)]
     if not len(moments) and trace.pace.paced_by == "loader":
         moments = _of_loader(thread, trace)
         if len(moments):

@@ -25,7 +25,7 @@ class LargestGap(NamedTuple):
     share: float
     """Its part of all that no region covers, 0…1."""
     batch: Making | None = None
-    """What makes the batch there, where that can be told."""
+    """What makes the batch there, where that is known."""
 
     @property
     def is_most(self) -> bool:
@@ -74,10 +74,10 @@ def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
     if not sums.sum():
         return None
     best = int(sums.argmax())
-    return _told(thread, trace, best // width, best % width, float(sums[best] / sums.sum()))
+    return _largest_gap(thread, trace, best // width, best % width, float(sums[best] / sums.sum()))
 
 
-def _told(thread: Thread, trace: LoopTrace, one: int, two: int, share: float) -> LargestGap:
+def _largest_gap(thread: Thread, trace: LoopTrace, one: int, two: int, share: float) -> LargestGap:
     sites = thread.track.sites
     names = [
         f"{line_of(sites[each].place, UNKNOWN)} ({sites[each].region})" if each else edge

@@ -29,9 +29,9 @@ def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -
     A model that was called with as much as was drawn says it of each step: a loader may be ahead.
     """
     if len(marks.steps):
-        said = _of_steps(marks, steps)
-        if said is not None:
-            return said
+        explicit = _of_steps(marks, steps)
+        if explicit is not None:
+            return explicit
     models = _of_models(marks)
     groups = [models, marks.learnt, marks.tried]
     if (owners(steps.start, steps.end, marks.track.start[marks.trained]) >= 0).any():

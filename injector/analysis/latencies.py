@@ -123,7 +123,7 @@ def latency(
     place: SourceLine | None = None,
     data: int | None = None,
 ) -> Latency:
-    """The figures of batches that took so many ``seconds``; without ``items`` nothing is told of queries.
+    """The figures of batches that took so many ``seconds``; without ``items`` nothing is known of queries.
 
     Raises ValueError where there is none.
     """

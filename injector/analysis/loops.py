@@ -69,14 +69,14 @@ def labels(loops: list[list[LoopTrace]]) -> list[str | None]:
     return [*found] if len(set(found)) > 1 else [None] * len(found)
 
 
-def warmup_steps(traces: list[LoopTrace], asked: int) -> int:
+def warmup_steps(traces: list[LoopTrace], skip: int) -> int:
     """The steps at the begin of a loop that no rank counts."""
-    return max(asked, *(trace.warmup for trace in traces))
+    return max(skip, *(trace.warmup for trace in traces))
 
 
-def loop_of(traces: list[LoopTrace], asked: int, where: str | None) -> TrainingLoop:
+def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLoop:
     """A loop over all its ranks."""
-    steps = warmup_steps(traces, asked)
+    steps = warmup_steps(traces, skip)
     longest = max(traces, key=lambda trace: len(trace.start))
     kept = longest.measured_from(steps)
     first = longest.table.seconds[:kept]
@@ -89,7 +89,7 @@ def loop_of(traces: list[LoopTrace], asked: int, where: str | None) -> TrainingL
         place=longest.pace.place,
         steps=len(longest.start),
         warmup=Warmup(kept, float(first.sum(dtype=np.float64)),
-                      float(first.max()) if kept else 0.0, min(asked, kept)),
+                      float(first.max()) if kept else 0.0, min(skip, kept)),
         step=tree.host,
         tree=tree,
         throughput=throughput_of(traces, steps, together),

@@ -1,7 +1,7 @@
 """Where a loss comes from: which of several it is, what it is called in the program, which line made it.
 
-Every loss that backward starts from is recorded in one series. Those of two models are told apart by the
-line of the program that starts backward, those of the trials of a study by the trial they lie in.
+Every loss that backward starts from is recorded in one series. The line of the program that
+starts backward distinguishes those of two models; those of a study are separated by trial.
 """
 
 from __future__ import annotations

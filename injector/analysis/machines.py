@@ -236,9 +236,9 @@ def energy(states: list[Sample]) -> float | None:
 
 
 def _throttled(states: list[Sample]) -> dict[str, float]:
-    told = [state.data["throttle"] for state in states if "throttle" in state.data]
-    reasons = sorted({str(reason) for each in told for reason in each})
-    return {reason: sum(reason in each for each in told) / len(told) for reason in reasons}
+    samples = [state.data["throttle"] for state in states if "throttle" in state.data]
+    reasons = sorted({str(reason) for each in samples for reason in each})
+    return {reason: sum(reason in each for each in samples) / len(samples) for reason in reasons}
 
 
 def _values(states: list[Sample], key: str) -> list[float]:

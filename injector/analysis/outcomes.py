@@ -23,7 +23,7 @@ SECOND = 1_000_000_000
 WAITING = "comm"
 """The region in which a rank waits for others."""
 LEAST = 10.0
-"""Seconds without a span after which a rank may be said to hang."""
+"""Seconds without a span after which a rank counts as hanging."""
 TIMES = 20.0
 """So many of its usual steps have to fit into that time."""
 SILENT = 60.0
@@ -69,7 +69,7 @@ class RankProcess:
     attempt: int | None = None
     """How often its job had been started before; None until :func:`number_attempts` has counted."""
     began: int = 0
-    said: int | None = None
+    own_end: int | None = None
     """When it recorded its own end."""
     gone: int | None = None
     """When another process saw that it had ended."""
@@ -92,12 +92,12 @@ class RankProcess:
     @property
     def heard(self) -> int:
         """When it is last known to have done anything."""
-        return max(self.began, self.said or 0, self.last.ended if self.last else 0)
+        return max(self.began, self.own_end or 0, self.last.ended if self.last else 0)
 
     @property
     def end(self) -> int | None:
         """When it ended; None if no process saw that."""
-        return self.gone or self.said
+        return self.gone or self.own_end
 
     @property
     def abnormal(self) -> bool:
@@ -275,7 +275,7 @@ def _moment_of_death(one: RankProcess) -> int:
     The supervisor may notice several at once, and in any order.
     """
     politely = one.code in POLITE
-    return one.said or (politely and one.gone) or one.heard
+    return one.own_end or (politely and one.gone) or one.heard
 
 
 def _until(one: RankProcess, info: Mapping[str, Any], cut: int | None) -> int:

@@ -215,7 +215,7 @@ class TrainingLoop:
 
     task: str
     paced_by: str
-    """``"loader"``, ``"optimizer"`` or ``"step"`` (said so by a voirfile)."""
+    """``"loader"``, ``"optimizer"`` or ``"step"`` (as a voirfile declares it)."""
     place: SourceLine | None
     """The line that paces it."""
     steps: int
@@ -328,7 +328,7 @@ class Latency:
     """As that of an :class:`Evaluation`."""
     batches: int
     queries: float | None
-    """Items of all batches; None where they are not known, and then nothing is told of queries."""
+    """Items of all batches; None where they are not known, and then nothing is known of queries."""
     mean: float | None
     """Of a query: all seconds by all items."""
     batch: Percentiles

@@ -48,8 +48,8 @@ def profile(
 ) -> Profile | None:
     """What the spans of ``run`` say; None where it recorded none.
 
-    ``memory`` is how much each process used, when; without it nothing is said of growth, without the
-    hosts as they were ``watched`` nothing of other programs and full cores, without the ``series`` of its
+    ``memory`` is how much each process used, when; without it the verdict knows nothing of growth, without
+    the hosts as they were ``watched`` nothing of other programs and full cores, without the ``series`` of its
     values nothing of losses that are not finite, and without its ``losses`` nothing of those of epochs.
     Raises OSError, and NotARunError for records of a later version.
     """
@@ -59,22 +59,22 @@ def profile(
         return None
     summaries, unknown, ends = _read_all(recording)
     loops = grouped([trace for each in summaries for trace in each.traces])
-    asked = _asked(run)
+    skip = _skipped(run)
     where = {id(u): at for each in summaries for u, at in zip(each.traces, each.where, strict=True)}
     texts = [at.text if (at := where[id(traces[0])]) and at.is_most else None for traces in loops]
-    told = [loop_of(traces, asked, text) for traces, text in zip(loops, texts, strict=True)]
-    told = _with_epochs(numbered(told, loops), loops, summaries, losses)
+    training = [loop_of(traces, skip, text) for traces, text in zip(loops, texts, strict=True)]
+    training = _with_epochs(numbered(training, loops), loops, summaries, losses)
     ranks = ranks_of(run.info, found, ends, [u for each in summaries for u in each.traces])
     times = _times(run, found, max((end.ended for end in ends.values()), default=0))
-    segments = _segments(_main(summaries, loops), loops, asked, times)
+    segments = _segments(_main(summaries, loops), loops, skip, times)
     wall = (times[1] - times[0]) / SECOND
     others = others_of(summaries, wall)
     verdict = nothing_trained(others)
-    if told:
-        traces, warmup = loops[0], warmup_steps(loops[0], asked)
+    if training:
+        traces, warmup = loops[0], warmup_steps(loops[0], skip)
         verdict = verdict_of(
             Evidence(
-                loop=told[0],
+                loop=training[0],
                 windows=windows_of(traces, warmup),
                 busy=busy_of(traces, warmup),
                 between=where[id(traces[0])],
@@ -85,28 +85,28 @@ def profile(
                 others=others,
                 host=host_of(watched, traces),
                 bounds=[
-                    *bounds_of(traces, warmup, told[0].straggler),
+                    *bounds_of(traces, warmup, training[0].straggler),
                     *bounds_of_run(segments, wall),
                 ],
             )
         )
     return Profile(
-        loops=tuple(told),
+        loops=tuple(training),
         evaluations=tuple(one for each in first_of(summaries) for one in each.evaluations),
         segments=segments,
         wall=wall,
-        verdict=with_losses(qualified(verdict, run), series if told else ()),
+        verdict=with_losses(qualified(verdict, run), series if training else ()),
         others=others,
         layers=loops[0][0].source.layers if loops else (),
         models=tuple(dict.fromkeys(model for source in found for model in source.models))[:MODELS],
-        unmeasured=unmeasured_of(run.info, found, summaries, told, unknown),
+        unmeasured=unmeasured_of(run.info, found, summaries, training, unknown),
         outcomes=outcomes_of(run.info, ranks),
         latencies=latencies(first_batches((each.source, each.batches) for each in summaries)),
     )
 
 
 def _with_epochs(
-    told: list[TrainingLoop],
+    training: list[TrainingLoop],
     loops: list[list[LoopTrace]],
     summaries: list[TrackSummary],
     losses: Sequence[TimedLoss],
@@ -120,7 +120,7 @@ def _with_epochs(
         replace(
             loop, epochs=epochs_of(known[id(first)][0], [first, *rest], known[id(first)][1], losses)
         )
-        for loop, (first, *rest) in zip(told, loops, strict=True)
+        for loop, (first, *rest) in zip(training, loops, strict=True)
     ]
 
 
@@ -196,7 +196,7 @@ def ranks_of(
             ppid=fact.get("ppid"),
             attempt=source.attempt,
             began=source.began,
-            said=source.ended,
+            own_end=source.ended,
             gone=round(fact["gone"] * SECOND)
             if isinstance(fact.get("gone"), (int, float))
             else None,
@@ -242,7 +242,7 @@ def _code(exit: object) -> int | None:
     return -signal if isinstance(signal, int) else code if isinstance(code, int) else None
 
 
-def _asked(run: Run) -> int:
+def _skipped(run: Run) -> int:
     limits = run.info.get("limits")
     skip = limits.get("skip") if isinstance(limits, dict) else None
     return int(skip) if isinstance(skip, (int, float)) and skip > 0 else 0
@@ -271,13 +271,13 @@ def _main(summaries: list[TrackSummary], loops: list[list[LoopTrace]]) -> TrackS
 
 
 def _segments(
-    main: TrackSummary | None, loops: list[list[LoopTrace]], asked: int, times: tuple[int, int]
+    main: TrackSummary | None, loops: list[list[LoopTrace]], skip: int, times: tuple[int, int]
 ) -> tuple[TimeSegment, ...]:
     if main is None:
         nothing = "no steps and no evaluation were recorded"
         return (TimeSegment("the program", (times[1] - times[0]) / SECOND, nothing),)
     warmups = [
-        min(warmup_steps(traces, asked), len(trace.start) // 2)
+        min(warmup_steps(traces, skip), len(trace.start) // 2)
         for trace in main.traces
         for traces in loops
         if any(u is trace for u in traces)
@@ -305,15 +305,15 @@ def unmeasured_of(
     unknown: int,
 ) -> tuple[str, ...]:
     """Everything a reader has to know before trusting the numbers."""
-    said = [*_unmeasured_devices(summaries, loops), *_items(loops), *_losses(loops)]
-    said += _missing_ranks(sources, summaries, loops)
-    said += _missed(info)
+    unmeasured = [*_unmeasured_devices(summaries, loops), *_items(loops), *_losses(loops)]
+    unmeasured += _missing_ranks(sources, summaries, loops)
+    unmeasured += _missed(info)
     lost = sum(source.lost for source in sources)
     if lost:
-        said.append(f"{lost} records were lost: steps may be missing, or too long")
+        unmeasured.append(f"{lost} records were lost: steps may be missing, or too long")
     if unknown:
-        said.append(f"{unknown} spans were left out: their call site was not recorded")
-    return tuple(dict.fromkeys(said))
+        unmeasured.append(f"{unknown} spans were left out: their call site was not recorded")
+    return tuple(dict.fromkeys(unmeasured))
 
 
 def _unmeasured_devices(summaries: list[TrackSummary], loops: list[TrainingLoop]) -> list[str]:
@@ -324,16 +324,16 @@ def _unmeasured_devices(summaries: list[TrackSummary], loops: list[TrainingLoop]
         for source in {id(each.source): each.source for each in summaries}.values()
         for site in source.sites.values()
     ]
-    said = []
+    unmeasured = []
     if not any(site.clock == "device" for site in sites):
-        said.append("device time: no device clock was recorded; all times are the host's")
+        unmeasured.append("device time: no device clock was recorded; all times are the host's")
     used = any(site.device not in (None, "cpu") for site in sites)
     if used and not any(site.region == TRANSFER for site in sites):
-        said.append(
+        unmeasured.append(
             "transfers to devices: none were recorded; transfers made by libraries, `copy_` and tensors made "
             "on the device are part of the region around them, unless a voirfile records h2d"
         )
-    return said
+    return unmeasured
 
 
 def _items(loops: list[TrainingLoop]) -> list[str]:
@@ -346,18 +346,18 @@ def _items(loops: list[TrainingLoop]) -> list[str]:
 
 def _losses(loops: list[TrainingLoop]) -> list[str]:
     """Where gradients are accumulated, what backward starts from may be a part of what is meant."""
-    said = []
+    unmeasured = []
     for loop in loops:
         calls = max(
             (each.calls for each in loop.tree.children if each.name == "backward"), default=0
         )
         if calls >= 1.5 * max(loop.updates_per_step, 1):
             where = f" at {line_of(loop.place)}" if loop.place else ""
-            said.append(
+            unmeasured.append(
                 f"the loss of a step{where}: it calls backward {calls:.3g} times; if the program "
                 "divides its loss by that number, the divided loss is shown"
             )
-    return said
+    return unmeasured
 
 
 def _missing_ranks(
@@ -365,21 +365,21 @@ def _missing_ranks(
 ) -> list[str]:
     known = {source.rank for source in sources if source.rank is not None}
     world = max((source.world or 0 for source in sources), default=0)
-    said = []
+    unmeasured = []
     if absent := sorted(set(range(world)) - known):
-        said.append(f"{_some('rank', absent)} of {world} recorded nothing")
+        unmeasured.append(f"{_some('rank', absent)} of {world} recorded nothing")
     if not loops:
-        return said
+        return unmeasured
     stepping = {each.rank for loop in loops for each in loop.ranks}
     if idle := sorted(known - stepping):
-        said.append(f"{_some('rank', idle)} made no steps")
+        unmeasured.append(f"{_some('rank', idle)} made no steps")
     for loop in loops[:1]:
-        said += _uneven(loop)
+        unmeasured += _uneven(loop)
         if len({t.rank for t in loop.ranks} - {None}) > 1 and not _has(loop.tree, "comm"):
-            said.append(
+            unmeasured.append(
                 "collectives: none were recorded; waiting for other ranks is part of backward"
             )
-    return said
+    return unmeasured
 
 
 def _uneven(loop: TrainingLoop) -> list[str]:
@@ -387,7 +387,7 @@ def _uneven(loop: TrainingLoop) -> list[str]:
     for each in loop.ranks:
         if each.rank is not None:
             by_rank.setdefault(each.rank, []).append(each.steps)
-    said = [
+    unmeasured = [
         f"rank {rank} was started {len(steps)} times: its processes are shown one by one"
         for rank, steps in by_rank.items()
         if len(steps) > 1
@@ -396,11 +396,11 @@ def _uneven(loop: TrainingLoop) -> list[str]:
     if len(set(single.values())) > 1:
         few = min(single, key=lambda rank: single[rank])
         most = max(single.values())
-        said.append(
+        unmeasured.append(
             f"ranks made different numbers of steps (rank {few}: {single[few]}, others up to "
             f"{most}); they are compared over the steps that all ranks made"
         )
-    return said
+    return unmeasured
 
 
 def _has(node: Node, name: str) -> bool:

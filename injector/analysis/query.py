@@ -87,7 +87,7 @@ def run_query(sql: str, views: Mapping[str, View]) -> dict[str, list[Any]]:
         rows = connection.fetchall()
         names = [column[0] for column in connection.description or ()]
     except duckdb.Error as error:
-        raise UserError(_said(str(error).strip(), views)) from None
+        raise UserError(_explained(str(error).strip(), views)) from None
     finally:
         connection.close()
     return {name: [row[at] for row in rows] for at, name in enumerate(_unique(names))}
@@ -152,7 +152,7 @@ def _unique(names: list[str]) -> list[str]:
     return found
 
 
-def _said(text: str, views: Mapping[str, View]) -> str:
+def _explained(text: str, views: Mapping[str, View]) -> str:
     missing = re.match(r"Catalog Error: Table with name (.+) does not exist!", text)
     if missing is None:
         return f"the query cannot be run: {text}"

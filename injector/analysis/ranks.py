@@ -111,7 +111,7 @@ def ranked(traces: list[LoopTrace]) -> list[LoopTrace]:
 def straggler_of(traces: list[LoopTrace], warmup: int) -> Straggler | None:
     """The rank that waits least, and what it does meanwhile; None unless there are several ranks.
 
-    The rule is TraceML's: whoever never waits is who the others wait for. Of any ranks one waits
+    The rule is TraceML's: the others wait for the rank that never waits. Of any ranks one waits
     least: it is named only where there are steps enough, and where nearly all of them say the same.
     """
     ranks = ranked(traces)

@@ -130,7 +130,7 @@ def missing_of(run: Run) -> tuple[str, ...]:
     return (*run.damage, *lost)
 
 
-def said_first(run: Run) -> tuple[str, ...]:
+def missing_or_uncollected(run: Run) -> tuple[str, ...]:
     """:func:`missing_of`, and whether the run was ever collected."""
     uncollected = (UNCOLLECTED,) if run.info.get("collected") is False else ()
     return (*uncollected, *missing_of(run))

@@ -46,7 +46,7 @@ DECORATED = os.path.join("injector", "measure", "decorated.py")
 
 
 class ProgramFiles:
-    """What is asked of the program's files: kept with the run, since they change and stay behind."""
+    """What was found in the program's files: kept with the run, since they change and stay behind."""
 
     def __init__(self, started: float, known: Mapping[str, Any] | None = None) -> None:
         """``started`` is when the run began, in unix seconds: files that were changed later do not count;
@@ -88,7 +88,7 @@ def sampled_loops(
     run: Run, loops: Sequence[TrainingLoop]
 ) -> tuple[tuple[LoopSamples, ...], dict[str, Any]]:
     """What was sampled in each of ``loops``, none of those without samples; and ``sampling`` of run.json,
-    with what was asked of the program's files. Raises OSError, NotARunError.
+    with what was looked up in the program's files. Raises OSError, NotARunError.
     """
     kept = run.info.get("sampling")
     if not isinstance(kept, dict):
@@ -209,12 +209,12 @@ class _StackPlacer:
 
 def _is_of(site: CallSite, inner: Sequence[Frame]) -> bool:
     """Whether what was called from a site's line is what the site is of."""
-    asked = site.asked or ""
-    if asked == REGION:
+    selector = site.asked or ""
+    if selector == REGION:
         return any(frame.file.endswith(DECORATED) for frame in inner)
     if not inner:  # a function in C has no frame
-        return asked.startswith(".") or site.region == "wait"
-    name = _last(asked.partition(" > ")[0])
+        return selector.startswith(".") or site.region == "wait"
+    name = _last(selector.partition(" > ")[0])
     return any(_last(frame.function) == name for frame in inner)
 
 

@@ -20,7 +20,7 @@ from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
 from .profile import LoopSamples, Profile, RankOutcome, SourceLine, TrainingLoop
 from .recorded import Recorded, number, recorded
-from .runs import missing_of, said_first
+from .runs import missing_of, missing_or_uncollected
 from .value_class import value_class
 
 RANKS = "ranks"
@@ -94,7 +94,7 @@ class Summary:
     tags: Mapping[str, str] = field(default_factory=dict)
     """Properties that it was given, by ``--tag`` or a voirfile."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that the program told (``injector.param``)."""
+    """Settings that the program recorded (``injector.param``)."""
     artifacts: tuple[Mapping[str, Any], ...] = ()
     """Files that it added (``injector.artifact``): ``name path size copied``."""
     limits: Mapping[str, Any] = field(default_factory=dict)
@@ -161,7 +161,7 @@ def summarise(run: Run, keep: bool = False, price: tuple[float, str] | None = No
         if keep:
             write_info(run.path, {key: value for key, value in info.items() if key != "schema"})
     return Summary(
-        missing=said_first(run),
+        missing=missing_or_uncollected(run),
         run=run.path,
         profile=profile,
         broken=broken,
@@ -284,11 +284,11 @@ def _kept(
     others = [each for each in info.get("warnings") or () if each.get("kind") != RANKS]
     kept: dict[str, Any] = {}
     if profile is not None:
-        said = profile.verdict
+        verdict = profile.verdict
         kept["verdict"] = {
-            "kind": said.kind,
-            "severity": said.severity,
-            "sentence": said.sentence,
+            "kind": verdict.kind,
+            "severity": verdict.severity,
+            "sentence": verdict.sentence,
         }
         kept["training"] = [_training(loop) for loop in profile.loops]
     kept["broken"] = [_broken(each) for each in broken]

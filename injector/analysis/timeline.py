@@ -71,7 +71,7 @@ def among_attempts(
     """``found``, of a process ``source`` that is one of several attempts and made its last step at ``last``.
 
     What the others took is not its start-up, nor its shutdown; ``later`` says whether some came later.
-    Processes that no launcher has numbered are told apart by their index.
+    Processes that no launcher has numbered are named by their index.
     """
     who = f"process {source.index}" if source.attempt is None else f"attempt {source.attempt}"
     others = "other processes" if source.attempt is None else "other attempts"

@@ -27,7 +27,7 @@ class Stepping(NamedTuple):
 
     task: str
     paced_by: str
-    """``"loader"``, ``"optimizer"`` or ``"step"`` (said so by a voirfile)."""
+    """``"loader"``, ``"optimizer"`` or ``"step"`` (as a voirfile declares it)."""
     unit: str
     """``"items/s"``; ``"steps/s"`` where the items of a step are not known."""
     rates: tuple[float, ...]
@@ -130,7 +130,7 @@ TimeSeries = dict[str, dict[str, Line]]
 def time_series(run: Run) -> TimeSeries:
     """What was recorded of ``run`` over its time; fractions, bytes, watts, seconds, items per second.
 
-    Where the items of a step cannot be told, rates are in steps per second. Raises OSError.
+    Where the items of a step are not known, rates are in steps per second. Raises OSError.
     """
     return series_of(run, traces_of(run))
 

@@ -78,10 +78,10 @@ def threads_of(source: RecordedProcess, rows: SpanColumns) -> list[Thread]:
     if not any(each.optimizes for each in marks.values()):
         for each in marks.values():
             each.without_optimizers()
-    said = {key: _said(each) for key, each in marks.items()}
-    everywhere = _everywhere(list(said.values()))
+    explicit = {key: _explicit(each) for key, each in marks.items()}
+    everywhere = _everywhere(list(explicit.values()))
     found = [
-        _thread(source, key, marks[key], said[key], everywhere, list(devices.values()))
+        _thread(source, key, marks[key], explicit[key], everywhere, list(devices.values()))
         for key in tracks
     ]
     _add_waits(found)
@@ -92,14 +92,14 @@ def _thread(
     source: RecordedProcess,
     number: int,
     marks: Landmarks,
-    said: TrackSteps,
+    explicit: TrackSteps,
     everywhere: ExcludedIntervals,
     devices: list[Track],
 ) -> Thread:
-    """``said`` are the explicit steps of this track, ``everywhere`` those of the whole process."""
+    """``explicit`` are the explicit steps of this track, ``everywhere`` those of the whole process."""
     track = marks.track
     if len(everywhere):
-        steps, passes = _stages(marks, said, everywhere)
+        steps, passes = _stages(marks, explicit, everywhere)
     else:
         steps, passes = _of_iterations(marks, LoaderIterations(marks), no_steps())
     excluded = passes.excluded()
@@ -111,8 +111,8 @@ def _thread(
     return thread
 
 
-def _everywhere(said: list[TrackSteps]) -> ExcludedIntervals:
-    filled = [steps for steps in said if len(steps)]
+def _everywhere(explicit: list[TrackSteps]) -> ExcludedIntervals:
+    filled = [steps for steps in explicit if len(steps)]
     if not filled:
         return NOTHING
     return ExcludedIntervals(
@@ -121,7 +121,7 @@ def _everywhere(said: list[TrackSteps]) -> ExcludedIntervals:
     )
 
 
-def _said(marks: Landmarks) -> TrackSteps:
+def _explicit(marks: Landmarks) -> TrackSteps:
     """The explicit steps of a track."""
     track, rows = marks.track, marks.steps
     if not len(rows):
@@ -134,50 +134,50 @@ def _said(marks: Landmarks) -> TrackSteps:
 
 
 def _stages(
-    marks: Landmarks, said: TrackSteps, everywhere: ExcludedIntervals
+    marks: Landmarks, explicit: TrackSteps, everywhere: ExcludedIntervals
 ) -> tuple[TrackSteps, Passes]:
     """Explicit steps, and those of loops beside them, whose steps no voirfile marks."""
     iterations = LoaderIterations(marks)
-    steps = said
+    steps = explicit
     if everywhere.hold(marks.track.start[marks.updates]).all():
         others = no_steps()
     else:
-        others = _apart(marks, _of_iterations(marks, iterations, said)[0], everywhere)
+        others = _apart(marks, _of_iterations(marks, iterations, explicit)[0], everywhere)
     if len(others):
-        steps = joined([said, others])
+        steps = joined([explicit, others])
     elif not len(iterations.steps):
         fetches = marks.track.start[marks.fetches]
         iterations.pacing = marks.fetches[owners(steps.start, steps.end, fetches) >= 0]
     return steps, passes_of(marks, iterations, steps)
 
 
-def _apart(marks: Landmarks, steps: TrackSteps, said: ExcludedIntervals) -> TrackSteps:
+def _apart(marks: Landmarks, steps: TrackSteps, explicit: ExcludedIntervals) -> TrackSteps:
     """Of ``steps``, those of loops that are stages of their own.
 
     Where explicit steps lie in the steps of a loop, they say what a step of it is; but what comes
     after the last update of a step is none of it.
     """
-    shared = said.within(steps.start, steps.end) > 0
+    shared = explicit.within(steps.start, steps.end) > 0
     kept = [
         pace
         for pace in range(len(steps.paces))
         if (mine := steps.pace == pace).any() and shared[mine].mean() <= SHARED
     ]
     steps = steps.take(np.flatnonzero(among(steps.pace, kept))) if kept else no_steps()
-    following = np.searchsorted(said.start, steps.start)
-    limit = np.concatenate((said.start, steps.end[-1:]))[following]
+    following = np.searchsorted(explicit.start, steps.start)
+    limit = np.concatenate((explicit.start, steps.end[-1:]))[following]
     steps.end = np.minimum(steps.end, limit)
     track = marks.track
     whole = counts(track.start[marks.updates], steps.start, steps.end) > 0
-    return steps.take(np.flatnonzero(whole & (said.within(steps.start, steps.end) == 0)))
+    return steps.take(np.flatnonzero(whole & (explicit.within(steps.start, steps.end) == 0)))
 
 
 def _of_iterations(
-    marks: Landmarks, iterations: LoaderIterations, said: TrackSteps
+    marks: Landmarks, iterations: LoaderIterations, explicit: TrackSteps
 ) -> tuple[TrackSteps, Passes]:
-    """Steps that loaders pace, and those that updates pace, between the ones that are ``said``."""
+    """Steps that loaders pace, and those that updates pace, between the ``explicit`` ones."""
     loose = paced_by_updates(marks, iterations.free)
-    paced = joined([said, iterations.steps])
+    paced = joined([explicit, iterations.steps])
     rough = bounded(marks, loose, paced, NOTHING) if len(loose) else no_steps()
     passes = passes_of(marks, iterations, joined([iterations.steps, rough]))
     excluded = passes.excluded()

@@ -153,8 +153,8 @@ def _order(start: Ints, end: Ints) -> Ints | None:
 def _nested_depths(start: Ints, end: Ints) -> Numbers | None:
     """:func:`_depths` of spans that lie in each other whole, or not at all; None where some do otherwise.
 
-    Level by level: what begins after all before it have ended lies in nothing, and of the others the same
-    is asked again. For that nothing is sorted or searched, which takes several times as long.
+    Level by level: what begins after all before it have ended lies in nothing, and the others are
+    treated the same way. For that nothing is sorted or searched, which takes several times as long.
     """
     depth = np.zeros(len(start), np.int32)
     rows: Ints | None = None

@@ -309,7 +309,7 @@ def with_losses(verdict: Verdict, series: Sequence[ValueSeries]) -> Verdict:
 
 
 def qualified(verdict: Verdict, run: Run) -> Verdict:
-    """``verdict`` as it can be said of ``run``: of a record that is not whole, it is about what is left."""
+    """``verdict`` as far as it holds for ``run``: of a record that is not whole, it is about what is left."""
     if not missing_of(run):
         return verdict
     if verdict.kind == "none":

@@ -1,4 +1,4 @@
-"""The views that a query sees: each makes its columns when it is asked for."""
+"""The views that a query sees: each makes its columns on demand."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def collect(
     its processes held, 0 if that is not known, ``exits`` how processes of this host ended, by their
     numbers, ``interrupted`` the first signal that was to end it, and when. What cannot be written is one
     more problem: this raises nothing for want of space. ``out`` is another folder to write to;
-    ``collected`` is False for a run that goes on, or that nobody has seen end.
+    ``collected`` is False for a run that goes on, or whose end was not seen.
     """
     merged = Merged(folder)
     tally = Tally(merged.logs)
@@ -119,7 +119,7 @@ def retell(folder: str, info: dict[str, Any]) -> None:
 
 
 def repair(folder: str, out: str, name: str | None = None) -> dict[str, Any]:
-    """Collect into the folder ``out`` a run that nobody has collected, for one that died first.
+    """Collect into the folder ``out`` a run that was not collected, whose ``inject`` died first.
 
     Command and times are those of the processes; ``name`` is the folder's, where ``folder`` is a copy of
     it. The run may still be going on.
@@ -214,7 +214,7 @@ def _stream(
         last = max(last, timed.time)
         yield _event(timed.event, timed.data, "data")
     if info.get("collected") is False:
-        # Nobody saw it end: it is last heard of when it last recorded.
+        # Its end was not seen: it ended no earlier than its last record.
         last = max([last, *(log.last for log in merged.logs)])
         info.update(ended=last, duration=last - info["started"])
     end = {"command": command, "time": info["ended"], "return_code": exit}
@@ -252,7 +252,7 @@ def _public(record: Record, several: bool) -> Any:
 
 
 def is_foreign(run: Run) -> bool:
-    """Whether somebody else wrote it, who leaves no raw files; or nothing else is left of one of ours."""
+    """Whether another tool wrote it, without raw files; or nothing else is left of one of ours."""
     if run.info or not run.data_files:
         return False
     return all(name.endswith(".data") for name in names(run.path))
@@ -262,8 +262,8 @@ def is_foreign(run: Run) -> bool:
 def collected(run: Run, check: bool = True) -> Iterator[Run]:
     """``run`` as it can be read: what its seal does not vouch for is left out, and named.
 
-    A run that nobody has collected is as if somebody had. Its folder stays as it is. Without ``check``
-    its seal, which has just been made, is taken at its word. Raises OSError, NotARunError.
+    A run that was not collected is collected into a temporary folder; its own stays as it is. Without
+    ``check`` its seal, which has just been made, is taken at its word. Raises OSError, NotARunError.
     """
     if is_foreign(run):
         yield run._replace(damage=_foreign(run))
@@ -282,15 +282,15 @@ def collected(run: Run, check: bool = True) -> Iterator[Run]:
     with TemporaryDirectory() as copy:
         if run.info:
             salvage(run.path, run.info["files"], found, copy)
-            said = [flaw.sentence for flaw in found]
+            problems = [flaw.sentence for flaw in found]
             if not any(name.endswith(".data") for name in os.listdir(copy)):
                 retell(copy, run.info)
         else:
-            said = salvage_unsealed(run.path, copy)
+            problems = salvage_unsealed(run.path, copy)
             repair(copy, copy, os.path.basename(os.path.abspath(run.path)))
         made = open_run(copy)
         info = run.info or made.info
-        yield made._replace(path=run.path, info=info, copy=copy, damage=tuple(said))
+        yield made._replace(path=run.path, info=info, copy=copy, damage=tuple(problems))
 
 
 def _foreign(run: Run) -> tuple[str, ...]:
@@ -302,9 +302,9 @@ def _foreign(run: Run) -> tuple[str, ...]:
             ended.add(bench)
         ours = ours or (event == "config" and isinstance(data, dict) and "injector" in data)
     benches = [os.path.basename(path)[: -len(".data")] for path in run.data_files]
-    said = [f"{bench}.data has no end" for bench in benches if bench not in ended]
+    problems = [f"{bench}.data has no end" for bench in benches if bench not in ended]
     if damage.torn:
-        said.append(f"{damage.torn} lines of .data files are no records and are left out")
+        problems.append(f"{damage.torn} lines of .data files are no records and are left out")
     if ours:
-        said.append("there is no run.json, and nothing in raw/: only events are left")
-    return tuple(said)
+        problems.append("there is no run.json, and nothing in raw/: only events are left")
+    return tuple(problems)

@@ -1,9 +1,9 @@
 """How the processes of a run ended, from all who may know: themselves, their parents, the monitor.
 
-Only a parent is told an exit status, and most parents are the program's own. So whatever is known is put
-together: what a launcher said of its workers (event ``exited``), what the monitor saw of a process that
+Only a parent learns an exit status, and most parents are the program's own. So whatever is known is put
+together: what a launcher recorded of its workers (event ``exited``), what the monitor saw of a process that
 was gone but not yet waited for (event ``exit``), what was left to the supervisor, and the last words of
-the process itself. What nobody knows stays unknown.
+the process itself. What none of them knows stays unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Exit = dict[str, Any]
 
 
 class Gone(NamedTuple):
-    """A process of which somebody says that it has ended."""
+    """A process that a launcher or the monitor reports as ended."""
 
     host: str
     pid: int

@@ -60,7 +60,7 @@ class Inbox:
         fcntl.fcntl(self._end, fcntl.F_SETFL, fcntl.fcntl(self._end, fcntl.F_GETFL) | os.O_ASYNC)
 
     def read(self) -> list[int]:
-        """Record what has come. Returns what was said with :data:`STOP`."""
+        """Record what has come. Returns the values sent with :data:`STOP`."""
         stops: list[int] = []
         while True:
             try:
@@ -72,14 +72,14 @@ class Inbox:
                 stops += self._take(line)
 
     def close(self) -> None:
-        """Nobody is left who could send anything."""
+        """No sender is left."""
         os.close(self._end)
         os.close(self._kept)
         if self._writer is not None:
             self._writer.close()
 
     def _take(self, line: bytes) -> list[int]:
-        event, data = told(line)
+        event, data = event_in(line)
         if event == "data" and isinstance(data, dict) and isinstance(data.get(STOP), int):
             return [data[STOP]]
         if self._writer is None:
@@ -91,7 +91,7 @@ class Inbox:
         return [0] if event == "stop" else []
 
 
-def told(line: bytes | str) -> tuple[str, Any]:
+def event_in(line: bytes | str) -> tuple[str, Any]:
     """The event of a line, and its data; what is no record is a ``format_error``, as in voir."""
     import json
 
@@ -134,7 +134,7 @@ def tell(address: str | None, stop: int) -> bool:
 
 
 class DataFdEnvironment(dict):  # type: ignore[type-arg]
-    """What ``os.environ`` is made of, with a descriptor for whoever looks :data:`VARIABLE` up."""
+    """What ``os.environ`` is made of, with a descriptor for code that looks :data:`VARIABLE` up."""
 
     address: str | None = None
 
@@ -155,7 +155,7 @@ class DataFdEnvironment(dict):  # type: ignore[type-arg]
 def offer(address: str) -> None:
     """Have ``os.environ`` know :data:`VARIABLE` when it is looked up.
 
-    A descriptor that somebody else gave is left alone; one that was only announced is opened.
+    A descriptor from elsewhere is left alone; one that was only announced is opened.
     """
     number = os.environ.get(VARIABLE)
     if number is None:

@@ -97,7 +97,7 @@ class StepEvent(NamedTuple):
 
 
 class Steps:
-    """Reads the spans in ``path``, whose sites are told in the log ``log``. Raises OSError.
+    """Reads the spans in ``path``, whose sites are in the log ``log``. Raises OSError.
 
     ``rows`` is how many spans there are, ``last`` when the last of them ended, nanoseconds.
     """

@@ -113,7 +113,7 @@ class WorkTree:
         )
 
     def end(self, running: bool) -> None:
-        """Complete ``info``, and keep the beginning of the changes. ``running``: nobody saw git end.
+        """Complete ``info``, and keep the beginning of the changes. ``running``: git was not seen to end.
 
         Raises OSError.
         """
@@ -147,7 +147,7 @@ class WorkTree:
             os.killpg(pid, _signal.SIGKILL)
             os.waitpid(pid, 0)
         except (ChildProcessError, ProcessLookupError):
-            pass  # somebody else has waited for it
+            pass  # other code has waited for it
 
 
 def git_commit(folder: str) -> dict[str, str | None] | None:

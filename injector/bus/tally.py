@@ -18,7 +18,7 @@ class Tally:
     def __init__(self, logs: list[Log]) -> None:
         self.logs = logs
         self.ended: dict[int, int | None] = {}
-        """Processes that said goodbye, and the exit code that they said."""
+        """Processes that recorded their end, and the exit code that they recorded."""
         self.errors: dict[int, str] = {}
         self.exited: list[Gone] = []
         self.counted: set[int] = set()
@@ -62,7 +62,7 @@ class Tally:
             host = str(self.logs[process].process.get("host"))
             self.exited.append(Gone(host, pid, None, code))
 
-    def _asked(self, process: int, data: dict[str, Any]) -> None:
+    def _probe_begins(self, process: int, data: dict[str, Any]) -> None:
         selector = str(data.get("selector"))
         self.asked.setdefault(selector, f"{data.get('file')}:{data.get('line')}")
         self.owners.setdefault(selector, set()).add(process)
@@ -124,8 +124,11 @@ class Tally:
     def automatic(self) -> list[dict[str, Any]]:
         """The shipped voirfiles that acted: ``name library version tested processes missed``."""
         return [
-            {**told, "missed": [d for (n, _), d in self.auto_missed.items() if n == told["name"]]}
-            for told in self.voirfiles.values()
+            {
+                **voirfile,
+                "missed": [d for (n, _), d in self.auto_missed.items() if n == voirfile["name"]],
+            }
+            for voirfile in self.voirfiles.values()
         ]
 
     def processes(self, endings: Endings) -> list[dict[str, Any]]:
@@ -177,7 +180,7 @@ class Tally:
         if code is None:
             code = self.ended.get(index)
         if code is None and error is not None and index in self.ended:
-            code = 1  # as the interpreter leaves an exception that nobody caught
+            code = 1  # as the interpreter leaves an uncaught exception
         return {"exit": exit_of(code), "gone": gone, "error": error}
 
     def _again(self, index: int) -> int | None:
@@ -210,7 +213,7 @@ class Tally:
 
     def _times_fired(self, selector: str) -> int:
         counts = self.fired.get(selector, {})
-        # Who was killed before it could count has at least said that it began.
+        # A process that was killed before it could count has at least recorded that it began.
         return sum(counts.values()) + len(self.began.get(selector, set()) - set(counts))
 
     def _holders(self, selector: str) -> set[int]:
@@ -255,7 +258,7 @@ def _place(landing: dict[str, Any]) -> tuple[str | int | None, ...]:
 
 
 _NOTES = {
-    "asked": Tally._asked,
+    "asked": Tally._probe_begins,
     "end": Tally._end,
     "exited": Tally._exited,
     "first": Tally._first,
@@ -291,16 +294,16 @@ def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
     found = [{"kind": "problem", "text": text} for text in info.get("problems", ())]
     found += [{"kind": "remark", "text": text} for text in info.get("remarks", ())]
     if info["voirfiles"] and not info["processes"] and info["exit"]["code"] == 0:
-        found.append({"kind": "unattached", "text": _NOBODY})
+        found.append({"kind": "unattached", "text": _UNREACHED})
     missed = {miss["selector"] for miss in info["misses"]}
     found += [{"kind": "missed", "text": _miss_text(miss)} for miss in info["misses"]]
     for probe in info["probes"]:
         if probe["fired"] == 0 and probe["selector"] not in missed:
             found.append(_silent_probe(probe))
     found += [{"kind": "failure", "text": _failure_text(failure)} for failure in info["failures"]]
-    for told in info.get("automatic", ()):
-        if told["missed"]:
-            found.append({"kind": "auto-missed", "text": _auto_missed_text(told)})
+    for voirfile in info.get("automatic", ()):
+        if voirfile["missed"]:
+            found.append({"kind": "auto-missed", "text": _auto_missed_text(voirfile)})
     for process in info["processes"]:
         who = f"process {process['pid']} on {process['host']}"
         if process["lost"]:
@@ -313,7 +316,7 @@ def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-_NOBODY = (
+_UNREACHED = (
     "no voirfile was loaded: the program started no Python that could be reached "
     "(-I, -E and -S keep it from that; a free-threaded Python is probed with PYTHON_GIL=1 only)"
 )
@@ -326,10 +329,10 @@ def _miss_text(miss: dict[str, Any]) -> str:
     return text
 
 
-def _auto_missed_text(told: dict[str, Any]) -> str:
-    names = ", ".join(str(miss.get("what")) for miss in told["missed"])
-    tested = " – ".join(dict.fromkeys(map(str, told.get("tested") or ()))) or "no version"
-    version = f"{told['library']} {told['version'] or ''}".strip()
+def _auto_missed_text(voirfile: dict[str, Any]) -> str:
+    names = ", ".join(str(miss.get("what")) for miss in voirfile["missed"])
+    tested = " – ".join(dict.fromkeys(map(str, voirfile.get("tested") or ()))) or "no version"
+    version = f"{voirfile['library']} {voirfile['version'] or ''}".strip()
     return f"{version} lacks what its shipped voirfile probes (tested with {tested}): {names}"
 
 

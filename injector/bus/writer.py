@@ -93,7 +93,7 @@ class Writer:
                 self.lost += 1
 
     def lose(self, records: int, error: Exception) -> None:
-        """Count ``records`` that somebody else could not store, because of ``error``."""
+        """Count ``records`` that other code could not store, because of ``error``."""
         try:
             self.lost += records - 1
             self._lose(error)
@@ -125,7 +125,7 @@ class Writer:
     def _put(self, line: bytes) -> None:
         with self._lock:
             self._waiting.append(line)
-            while self._waiting and not self._busy:  # else whoever we interrupt goes on with it
+            while self._waiting and not self._busy:  # else the interrupted call goes on with it
                 self._busy = True
                 try:
                     self._drain()
@@ -291,7 +291,7 @@ def _after_fork() -> None:
 
 
 class _StillFullError(OSError):
-    """There was no room a moment ago, and it was not asked for again."""
+    """There was no room a moment ago, and the file was not extended again."""
 
 
 def _reason(error: Exception) -> str:

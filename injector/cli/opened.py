@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..analysis.runs import missing_of, said_first
+from ..analysis.runs import missing_of, missing_or_uncollected
 from ..bus.collector import collected, is_foreign
 from ..errors import UserError
 from ..store.folder import LAST, Run, find, is_run, newest_of, resolve, runs_folder
@@ -137,5 +137,5 @@ def say_missing(run: Run, key: str = "") -> None:
 
     ``key``: what it is called in a suite.
     """
-    for sentence in said_first(run):
+    for sentence in missing_or_uncollected(run):
         print(f"inject: {key + ': ' if key else ''}{sentence}", file=sys.stderr)

@@ -32,9 +32,9 @@ class Change:
     ratio: Ratio | None
     """None where one of both is 0."""
     interval: tuple[float, float]
-    """Of the ratio, for all step times of the comparison together; (0, inf) where nothing can be told."""
+    """Of the ratio, for all step times of the comparison together; (0, inf) where nothing is known."""
     why: str = ""
-    """Why nothing can be told."""
+    """Why nothing is known."""
 
     @property
     def change(self) -> float:
@@ -45,8 +45,8 @@ class Change:
         """The interval of the change for the worse, as a part: (0.03, 0.08) is surely worse by 3 to 8 %.
 
         With ``comparisons`` the one that holds for so many together, else that of the whole comparison.
-        ``falls``: less of it is worse, as it is of throughput anyway. An end is infinite where nothing can
-        be told.
+        ``falls``: less of it is worse, as it is of throughput anyway. An end is infinite where nothing is
+        known.
         """
         low, high = (
             self.ratio.interval(comparisons) if self.ratio and comparisons else self.interval

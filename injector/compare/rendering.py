@@ -42,7 +42,7 @@ def render(found: Sequence[Comparison], outcomes: Sequence[Outcome], form: str) 
 
 
 def sentences(found: Comparison) -> Iterator[str]:
-    """What changed, for whom it concerns, and where the time goes."""
+    """What changed, of which loop, and where the time goes."""
     for benchmark in found.benchmarks:
         for loop in benchmark.loops:
             verdict = loop.step.verdict
@@ -128,8 +128,8 @@ def differing(benchmark: BenchmarkChange) -> list[tuple[str, str, str]]:
 def cells(change: Change) -> tuple[str, ...]:
     """Before, after, change, interval and verdict of one figure."""
     low, high = change.interval
-    told = isfinite(high) and low > 0 and high < 10
-    sure = f"{(low - 1) * 100:+.1f} to {(high - 1) * 100:+.1f} %" if told else "–"
+    known = isfinite(high) and low > 0 and high < 10
+    sure = f"{(low - 1) * 100:+.1f} to {(high - 1) * 100:+.1f} %" if known else "–"
     size = f"{change.change * 100:+.1f} %" if isfinite(change.change) else "new"
     verdict = _WORDS[change.verdict] if change.name in ("step_time", "throughput") else ""
     return (
@@ -153,12 +153,12 @@ def amount(value: float, unit: str) -> str:
 def _ratio_cells(change: Change) -> tuple[str, ...]:
     """Before, after, ratio, its interval and the verdict."""
     low, high = change.interval
-    told = isfinite(high) and low > 0 and high < 10
+    known = isfinite(high) and low > 0 and high < 10
     return (
         amount(change.before, change.unit),
         amount(change.after, change.unit),
         f"{change.ratio.value:.3f}x" if change.ratio else UNKNOWN_RATIO,
-        f"{low:.3f} to {high:.3f}" if told else UNKNOWN_RATIO,
+        f"{low:.3f} to {high:.3f}" if known else UNKNOWN_RATIO,
         _WORDS[change.verdict],
     )
 
@@ -199,12 +199,12 @@ def _mean_row(found: Comparison) -> list[tuple[str, ...]]:
 
 
 def _missing(found: Comparison) -> list[str]:
-    told = [
+    damage = [
         f"{each.name}, {text}" if len(found.benchmarks) > 1 else text
         for each in found.benchmarks
         for text in (*each.damage_before, *each.damage_after)
     ]
-    return [*found.problems, *told]
+    return [*found.problems, *damage]
 
 
 def _alone(found: Comparison) -> list[str]:

@@ -51,7 +51,7 @@ class Ratio:
     def interval(self, comparisons: int = 1) -> tuple[float, float]:
         """That holds the true ratio with :data:`CONFIDENCE`, for all of so many ``comparisons`` together.
 
-        Bonferroni's correction. From 0 to infinity where nothing can be told. Raises UserError where
+        Bonferroni's correction. From 0 to infinity where nothing is known. Raises UserError where
         scipy is not installed.
         """
         if not isfinite(self.error):

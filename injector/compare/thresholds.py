@@ -25,7 +25,7 @@ class Threshold:
     limit: float
     """As a part, at least 0."""
     falls: bool
-    """Of a value whose better direction nobody knows: whether less is worse, as ``f1<-2%`` says."""
+    """Of a value whose better direction is unknown: whether less is worse, as ``f1<-2%`` says."""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def differences(
 ) -> list[tuple[str, str, str]]:
     """By name what the one side's runs have and the other's, where that differs; packages last.
 
-    A name that only one side knows is a difference too, unless no run of the other was asked for it.
+    A name that only one side has is a difference too: the other has "none".
     """
     names = dict.fromkeys(name for work in (*before, *after) for name in work)
     found = []

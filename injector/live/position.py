@@ -106,7 +106,7 @@ class LoaderPasses:
         self.total += 1
 
     def stop_at(self, length: int) -> None:
-        """Another batch is fetched: a pass of that length is over, though nobody asked for more of it."""
+        """Another batch is fetched: a pass of that length is over, though its loop did not draw again."""
         if self.fetched >= length > 0:
             self.end(self._until)
             self._unasked = True

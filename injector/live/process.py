@@ -40,7 +40,7 @@ class RecordedValue(NamedTuple):
     """Nanoseconds of the monotonic clock."""
     value: float
     step: int | None
-    """Where the program said one."""
+    """Where the program gave one."""
 
 
 class LiveProcess:
@@ -92,7 +92,7 @@ class LiveProcess:
         self.goal: int | None = None
         """Steps after which its trainer ends, where that says so."""
         self._planned: tuple[int, int] | None = None
-        """When a trainer said how many steps are to come, and how many."""
+        """When a trainer announced how many steps are to come, and how many."""
 
     # -- what comes
 

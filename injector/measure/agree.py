@@ -34,7 +34,7 @@ class SharedStep:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._own = self._asked = 0
+        self._own = self._proposals = 0
         self._window: Window | None = None
         try:
             self._window = _mapped(path)
@@ -42,21 +42,21 @@ class SharedStep:
             pass
 
     def look(self) -> int:
-        """The number of the step, 0 as long as nobody has proposed one, or :data:`AT_ONCE`."""
+        """The number of the step, 0 as long as none was proposed, or :data:`AT_ONCE`."""
         if self._window is None:
             return self._own
         found: int = _NUMBER.unpack_from(self._window.map)[0]
         return found
 
     def propose(self, step: int, asker: tuple[int, int] | None = None) -> None:
-        """Ask all ranks to stop at ``step``; whoever asks first is heard.
+        """Ask all ranks to stop at ``step``; the first proposal counts.
 
         ``asker`` is the rank whose voirfile wants to stop, and in which step it does.
         """
         self._own = step
-        self._asked += 1
-        # Whoever was first and is killed before writing never will.
-        if self._window is not None and (self._first() or self._asked > PATIENCE):
+        self._proposals += 1
+        # A process that was first and is killed before writing never will.
+        if self._window is not None and (self._first() or self._proposals > PATIENCE):
             if asker is not None:
                 _ASKER.pack_into(self._window.map, _NUMBER.size, asker[0] + 1, asker[1])
             _NUMBER.pack_into(self._window.map, 0, step)
@@ -85,7 +85,7 @@ class SharedStep:
         while not self.look():
             now = time.monotonic()
             all_want = _HERE not in self._window.map[_RANKS:SIZE]
-            # Whoever was first may only just have been: it is given time to write.
+            # The first may only just have been: it is given time to write.
             if now >= last + TOGETHER or (all_want and last == began):
                 last = now
                 at = AT_ONCE if all_want else step - 1 + ahead

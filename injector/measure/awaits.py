@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST = 64
-"""Tasks that are looked at; of a loop with more, none is said to be waited for."""
+"""Tasks that are looked at; of a loop with more, none is recorded as waited for."""
 _TRAINS = ("forward", "backward", "optimizer", "step")
 
 
@@ -77,7 +77,7 @@ def _running() -> tuple[Any, Any]:
 def _suspended_at(coroutine: Any) -> Iterator[FrameType]:
     """The frames of a coroutine and of those that it awaits, the outermost first.
 
-    Only the interpreter's own types are asked: an attribute of another one may run the program's code.
+    Only the interpreter's own types are read: an attribute of another one may run the program's code.
     """
     while True:
         kind = type(coroutine)

@@ -1,7 +1,7 @@
 """Constants and functions that say what a call is: functions name the call's variables.
 
 ``of=lambda self: self.dataset`` is called with the variable ``self`` of the function that is hooked.
-``result`` is what the function returns; a function that takes it is asked when the call ends. A
+``result`` is what the function returns; a function that takes it is called when the call ends. A
 parameter that has a default, or is called ``_``, is no variable.
 """
 
@@ -42,7 +42,7 @@ class CallValue:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was said."""
+        """Whether nothing was given."""
         return self.function is None and self.constant is None
 
     def over(self, captures: tuple[str, ...]) -> Function:

@@ -63,7 +63,7 @@ def clock() -> Any:
     except Exception:  # half imported, or another torch than we know
         return None
     if found is not None or not any(_built(torch, name) for name in ("cuda", "xpu", "mps")):
-        known.append(found)  # this is asked in every call of a region: once and for all
+        known.append(found)  # this is looked up in every call of a region: once and for all
     return found
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 MOST = 4_096
 """Values that wait for their device."""
 _GLANCE_NS = 50_000_000
-"""The device is asked no more often than this."""
+"""The device is queried no more often than this."""
 
 
 class Late:
-    """The values that wait. ``write(series, t_ns, number)`` is told of each."""
+    """The values that wait. ``write(series, t_ns, number)`` receives each."""
 
     def __init__(
         self,

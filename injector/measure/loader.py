@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class LoaderListener(Protocol):
-        """Is told of one pass over a loader; times in nanoseconds, ``frame`` draws from it."""
+        """Receives one pass over a loader; times in nanoseconds, ``frame`` draws from it."""
 
         def fetched(self, start: int, end: int, batch: Any, frame: FrameType) -> None: ...
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
         def stepped(self, start: int, end: int) -> None: ...
 
     OnStep = Callable[[Any], LoaderListener]
-    """``on_step(loader)``: who is told of the pass that begins."""
+    """``on_step(loader)``: the listener of the pass that begins."""
 
 
 def timed(iterator: Iterator[Any], on_step: OnStep, loader: Any = None) -> Iterator[Any]:
-    """``iterator``; ``on_step`` is told of each fetch and of the loop body that it fed."""
+    """``iterator``; its listener receives each fetch and the loop body that it fed."""
     return Timed(iterator, on_step(iterator if loader is None else loader))
 
 

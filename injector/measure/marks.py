@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .sites import Sites
 
     Mark = tuple[Any, int]
-    """An event, and when it was asked for, nanoseconds of the host."""
+    """An event, and when it was requested, nanoseconds of the host."""
 
 MOST = 8_192
 """Spans that wait for their device; further ones are dropped, and counted."""
@@ -35,7 +35,7 @@ class NotReadyError(OSError):
 class Timeline:
     """The time of one device on the host's clock: an event and the time of the host that it stands for.
 
-    An event is never passed before it was asked for, nor after it was found to be passed. The first
+    An event is never passed before it was requested, nor after it was found to be passed. The first
     one is taken to have been passed at once; each that cannot have been passed when it should moves all.
     """
 
@@ -51,10 +51,10 @@ class Timeline:
         stop = self.at(*end, seen)
         return stop - length, stop
 
-    def at(self, event: Any, asked: int, seen: int) -> int:
+    def at(self, event: Any, requested: int, seen: int) -> int:
         """When ``event`` was passed; it is freed as soon as it is not needed here."""
         away = self._clock.elapsed_ns(self._event, event)
-        when: int = min(max(self._host + away, asked), seen)
+        when: int = min(max(self._host + away, requested), seen)
         self._host = when - away
         if event is not self._event:
             if abs(away) >= _FAR_NS:
@@ -89,11 +89,11 @@ class Marks:
         if clock is None:
             return None
         try:
-            asked = perf_counter_ns()
+            requested = perf_counter_ns()
             event = clock.mark()
-        except Exception:  # the device is in a state in which it answers nobody
+        except Exception:  # the device is in a state in which it answers no query
             return None
-        return None if event is None else (event, asked)
+        return None if event is None else (event, requested)
 
     def span(self, begin: Mark, payload: int, site: int) -> None:
         """The span that began with ``begin`` ends here."""
@@ -123,9 +123,8 @@ class Marks:
                 self._write(clock, *waiting.pop(0))
         except Exception:
             if self._waiting:
-                self._waiting.pop(
-                    0
-                )  # an event that cannot be asked stands in the way of all others
+                # An event that cannot be queried stands in the way of all others.
+                self._waiting.pop(0)
             self._lost += 1
         finally:
             self._lock.release()

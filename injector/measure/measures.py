@@ -160,33 +160,33 @@ class Measures:
         except TypeError as error:
             raise UserError(f"value {series!r} of {where!r}: {error}") from None
 
-    def region(self, where: Any, name: str, **said: Any) -> None:
+    def region(self, where: Any, name: str, **options: Any) -> None:
         """Record each call of ``where`` as a span of the region ``name``.
 
         Raises UserError when a function does not say what its parameters are called.
         """
         try:
-            region = Region(name, **said)
+            region = Region(name, **options)
         except TypeError as error:
             raise UserError(f"region {name!r} of {where!r}: {error}") from None
         self._ask(where, calls=RegionHooks(region, self.spans))
 
-    def step(self, where: Any, task: str, **said: Any) -> None:
-        """Each call of ``where`` is a step, of ``items`` items where that is said."""
-        self.region(where, "step", task=task, **said)
+    def step(self, where: Any, task: str, **options: Any) -> None:
+        """Each call of ``where`` is a step, of ``items`` items where that is given."""
+        self.region(where, "step", task=task, **options)
 
     def loader(self, where: Any, task: str, items: Any, phase: str | None) -> None:
         """Record the turns of the loop that ``where`` feeds: the wait for a batch, and the step."""
-        asked = where if isinstance(where, str) else _last_word(where)
+        selector = where if isinstance(where, str) else _last_word(where)
         loop = Loop(
-            self.spans, task=task, items=items, phase=phase, asked=asked, failed=self._failed
+            self.spans, task=task, items=items, phase=phase, selector=selector, failed=self._failed
         )
         self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
 
     def span(
         self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any, of: Any = None
     ) -> None:
-        """Record a span of the region ``name`` that somebody has timed."""
+        """Record a span of the region ``name`` that other code has timed."""
         site = self._site(name, None if nbytes is None else "bytes", what, of)
         self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
 

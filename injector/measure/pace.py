@@ -1,9 +1,9 @@
 """Counting training steps while the program runs, to end it after enough of them.
 
-How steps are told is what analysis does afterwards with everything in hand (docs/run.md):
+How steps are found is what analysis does afterwards with everything in hand (docs/run.md):
 explicit steps win; a loader paces the updates that fall between two of its fetches; updates that no
 fetch separates pace themselves. Here the same is found out as it happens, so what is counted in a
-loop's first turns may be corrected in the next. Nothing here is active unless somebody asked for a stop.
+loop's first turns may be corrected in the next. Nothing here is active unless a stop was requested.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
             """The rank whose voirfile wanted the stop, and in which step; None of a stop by the clock."""
 
         def look(self) -> int:
-            """The number of the step, 0 as long as nobody has proposed one."""
+            """The number of the step, 0 as long as none was proposed."""
 
         def propose(self, step: int) -> None:
-            """Ask all ranks to stop at ``step``; whoever asks first is heard."""
+            """Ask all ranks to stop at ``step``; the first proposal counts."""
 
         def want(self, rank: int, step: int, ahead: int) -> int:
             """A voirfile wants to stop ``rank`` in its ``step``; where all ranks stop, -1 for here."""
@@ -42,13 +42,13 @@ FEW = 8
 """Updates of one optimizer in a row that may still be part of one step with another's."""
 MANY = 64
 """Updates since a loader's only fetch after which that fetch was no step's, and since the last explicit
-step after which they are those of a loop of which nobody says what a step is."""
+step after which they are those of a loop without explicit steps."""
 
 
 class Cycle:
     """Steps of updates that no fetch separates: the rarest of those that alternate ends one.
 
-    Updates are told apart by optimizer and by place. Two optimizers are expected to alternate, two
+    Updates differ by optimizer and by place. Two optimizers are expected to alternate, two
     places of one optimizer are not, until they do.
     """
 
@@ -143,7 +143,7 @@ class ThreadSteps:
         if self._open == before:
             return False
         # What was updated before this loader was first fetched ended a turn of another, which
-        # nobody came back for.
+        # was not fetched from again.
         self._settle(self.steps + 1 + (before > 0))
         self._turns = {loader: 0}
         self._paced = True
@@ -266,7 +266,7 @@ class Pace:
         return thread
 
     def _over(self, steps: int) -> bool:
-        """Whether the program ends with this step: asked once a step, and true once."""
+        """Whether the program ends with this step: called once a step, and true once."""
         if self.why:
             return False  # it is on its way out, and may train on that
         if self._limit is not None and steps >= self._limit:

@@ -1,7 +1,7 @@
 """Stops the program after enough steps: tells :class:`Pace` of the spans that are recorded.
 
-A span is told when it ends, after it was stored. So the fetch that closes the last step is in the
-record too, and whoever reads that finds as many steps as were counted here.
+Pace hears of a span when it ends, after it was stored. So the fetch that closes the last step is in the
+record too, and its reader finds as many steps as were counted here.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ step has ended, will not get to where all ranks do."""
 
 
 class EnoughSteps(StopProgram):
-    """The program has made the steps that were asked for; ``value`` is what the record says."""
+    """The program has made the steps that were requested; ``value`` is what the record says."""
 
 
 class Pacing:
-    """Watches the spans of one process. ``asked`` holds ``skip``, ``stop`` and ``until`` (see Pace)."""
+    """Watches the spans of one process. ``limits`` holds ``skip``, ``stop`` and ``until`` (see Pace)."""
 
-    def __init__(self, spans: Spans, asked: Mapping[str, Any], folder: str | None) -> None:
+    def __init__(self, spans: Spans, limits: Mapping[str, Any], folder: str | None) -> None:
         self._spans = spans
         self._folder = folder
         self._tells: dict[int, Tell] = {}
-        self._pace = Pace(asked["skip"], asked["stop"], asked["until"])
+        self._pace = Pace(limits["skip"], limits["stop"], limits["until"])
         self._agree: SharedStep | None = None
         self._rank = -1
         self._began = time.monotonic()
@@ -65,11 +65,11 @@ class Pacing:
             tell = self._tells[site] = self._tell(self._spans.sites.data(site))
         if tell():
             pace = self._pace
-            said: dict[str, Any] = {"task": "train", "steps": pace.steps, "why": pace.why}
+            stop: dict[str, Any] = {"task": "train", "steps": pace.steps, "why": pace.why}
             if pace.why == "rank" and self._agree is not None and self._agree.asker is not None:
-                said["rank"], said["step"] = self._agree.asker
-                said["steps"] = said["step"] - 1
-            raise EnoughSteps(said)
+                stop["rank"], stop["step"] = self._agree.asker
+                stop["steps"] = stop["step"] - 1
+            raise EnoughSteps(stop)
 
     def ranked(self, rank: int, world: int) -> None:
         """This process is one of ``world`` that train together: they have to stop together."""

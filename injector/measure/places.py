@@ -33,7 +33,7 @@ class Finder:
 
         The program is what lies outside of the standard library, of site-packages and of this package.
         If nothing of it called, it is the package that was started, as the command of a package is, or
-        else what lies outside of the package ``library``; and if that is what was started, whoever called.
+        else what lies outside of the package ``library``; and if that is what was started, the caller.
         """
         packages: dict[str, FrameType] = {}
         started = None
@@ -53,7 +53,7 @@ class Finder:
         return _place(packages.get(started or "", found) if started != library else found)
 
     def called(self, frame: FrameType | None, name: str) -> str | None:
-        """The function of the standard library that somebody else called, as ``Queue.get``.
+        """The function of the standard library that the program or another library called, as ``Queue.get``.
 
         ``frame`` has called the C function ``name``, on its behalf. None where the caller is this package.
         """

@@ -57,7 +57,7 @@ class ProgramRecords:
 
 
 def record(records: ProgramRecords | None) -> None:
-    """From now on, what a program tells goes to ``records``; to nobody when that is None."""
+    """From now on, what a program records goes to ``records``; nowhere when that is None."""
     _records[:] = [] if records is None else [records]
 
 
@@ -122,4 +122,4 @@ def _guarded(where: str, act: Callable[[], None]) -> None:
         _records[0].failed(where, error)
 
 
-from . import own  # noqa: E402, F401  # all is defined: whoever waits for this may begin to record
+from . import own  # noqa: E402, F401  # all is defined: code that waits for this may begin to record

@@ -1,4 +1,4 @@
-"""``ov.region`` and ``ov.step``: what is said about a call becomes the site and payload of its span."""
+"""``ov.region`` and ``ov.step``: what is known about a call becomes the site and payload of its span."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 FETCH = "io"
-"""The region of which a call that ends with an exception is told apart, as ``io.end``."""
+"""The region whose calls that end with an exception are recorded as ``io.end``."""
 EXHAUSTED = FETCH + ".end"
 HIDES = {FETCH: "forward", "build": "forward"}
 """Within what, which outermost regions are not recorded: a module that is called while a batch is made
@@ -88,9 +88,11 @@ class Region:
         self.payload = "bytes" if nbytes is not None else None
         if items is not None or tokens is not None:
             self.payload = "items"
-        asked = [CallValue(each) for each in (when if isinstance(when, (list, tuple)) else [when])]
-        self._before = [one for one in asked if not (one.late or one.empty)]
-        self._after = [one for one in asked if one.late]
+        conditions = [
+            CallValue(each) for each in (when if isinstance(when, (list, tuple)) else [when])
+        ]
+        self._before = [one for one in conditions if not (one.late or one.empty)]
+        self._after = [one for one in conditions if one.late]
         """The conditions that are known when a call begins, and those that need its result."""
         self._items, self._tokens = CallValue(items), CallValue(tokens)
         self._nbytes, self._phase = CallValue(nbytes), CallValue(phase)
@@ -126,7 +128,7 @@ class Region:
         return [one for one in (*self._after, *self._kinds, *self._loads) if one not in early]
 
     def variables(self) -> list[str]:
-        """What ``#exit`` and its like have to be asked for, besides ``#enter``."""
+        """The hooks that are needed besides ``#enter``: ``#exit`` and its like."""
         found = ["#exit"]
         if self._late_load or self._late_kind or self._after:
             found.append("#value")
@@ -134,7 +136,7 @@ class Region:
             found.append("#error")
         return found
 
-    def call_of_method(self, spans: Spans, asked: str) -> Call:
+    def call_of_method(self, spans: Spans, selector: str) -> Call:
         """As :meth:`call`, for the calls of a method.
 
         Raises TypeError when a function names anything but ``self`` and ``result``.
@@ -143,18 +145,18 @@ class Region:
             if name != "self":
                 raise TypeError(f"of a call of a method there are self and result, not {name!r}")
         after, names = self._after, (RESULT, *self.late_captures)
-        self._after = []  # asked apart, and before anything else
-        call = self.call(spans, asked, "")
+        self._after = []  # called apart, and before anything else
+        call = self.call(spans, selector, "")
         if after:
             call.counts = _all([one.over(names) for one in after])
         if self._late_load or self._late_kind:
             call.late, call.late_payload = self._answers(), None
         return call
 
-    def call(self, spans: Spans, asked: str, library: str) -> Call:
+    def call(self, spans: Spans, selector: str, library: str) -> Call:
         """How its hooks ask, and what they ask for."""
         what = self._what.over((RESULT, *self.late_captures) if self._late_kind else self.captures)
-        sites, name, data = spans.sites, self.name, self._data(asked)
+        sites, name, data = spans.sites, self.name, self._data(selector)
 
         def find(frame: FrameType | None, of: Any, phase: Any, values: Any) -> int:
             kind = what(*values)
@@ -171,8 +173,8 @@ class Region:
         call.watched = name in WAITING
         return call
 
-    def _data(self, asked: str) -> dict[str, Any]:
-        return {"task": self.task, "payload": self.payload, "asked": asked}
+    def _data(self, selector: str) -> dict[str, Any]:
+        return {"task": self.task, "payload": self.payload, "asked": selector}
 
     def _fill(self, call: Call) -> None:
         names = self.captures
@@ -227,7 +229,7 @@ class Region:
 
 
 def _all(conditions: list[Function]) -> Function:
-    """Whether all of them hold; the first that does not is the last that is asked."""
+    """Whether all of them hold; the first that does not is the last that is called."""
     if len(conditions) == 1:
         return conditions[0]
     return lambda *values: all(condition(*values) for condition in conditions)
@@ -249,7 +251,7 @@ class CallHooks:
         raise NotImplementedError
 
     def make(
-        self, names: dict[str, str], asked: str, library: str
+        self, names: dict[str, str], selector: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         """The counted point, and the hooks by variable."""
         raise NotImplementedError
@@ -264,7 +266,7 @@ class CallHooks:
             if name not in known:
                 raise UserError(f"{self.what}: {code.co_name} has no variable {name!r}")
 
-    def define_method(self, method: str, published: str, name: str, asked: str) -> None:
+    def define_method(self, method: str, published: str, name: str, selector: str) -> None:
         """Define the hooks, in a point ``name``, of the calls of a method: what code calls ``published``.
 
         Raises UserError where they cannot be those of a method.
@@ -274,7 +276,7 @@ class CallHooks:
     def define(
         self,
         names: dict[str, str],
-        asked: str,
+        selector: str,
         module: str,
         active: Callable[[], object] | None = None,
         guard: Callable[[Function], Function] | None = None,
@@ -285,7 +287,7 @@ class CallHooks:
         ``module`` is that of the function; ``guard(hook)`` is what stands in for a hook where the
         selector has conditions, which are on the variables ``beside``.
         """
-        point, made = self.make(names, asked, module.partition(".")[0])
+        point, made = self.make(names, selector, module.partition(".")[0])
         if not (active is None and guard is None):
             self.gate = None
         captures = {name: beside + self.captures(variable) for variable, name in names.items()}
@@ -312,18 +314,18 @@ class RegionHooks(CallHooks):
         return self.region.late_captures if variable == "#value" else ()
 
     def make(
-        self, names: dict[str, str], asked: str, library: str
+        self, names: dict[str, str], selector: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         point = Point(names["#enter"])
         if self.region.outermost:
             self.gate = self._spans.calls.guard(self.region.level).name
-        call = self.region.call(self._spans, asked, library)
+        call = self.region.call(self._spans, selector, library)
         return point, self._spans.calls.hooks(point, call).by_variable
 
-    def define_method(self, method: str, published: str, name: str, asked: str) -> None:
+    def define_method(self, method: str, published: str, name: str, selector: str) -> None:
         point, region = Point(name), self.region
         try:
-            call = region.call_of_method(self._spans, asked)
+            call = region.call_of_method(self._spans, selector)
         except TypeError as error:
             raise UserError(f"{self.what} of .{method}: {error}") from None
         early, late = bool(region.captures), bool(region.late_captures)
@@ -350,7 +352,7 @@ class ValueHooks(CallHooks):
         return self._captures
 
     def make(
-        self, names: dict[str, str], asked: str, library: str
+        self, names: dict[str, str], selector: str, library: str
     ) -> tuple[Point, dict[str, Function]]:
         [(variable, name)] = names.items()
         point, hook = self._store.hook(name, self._get, self._late)

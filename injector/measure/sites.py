@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Emit = Callable[[str, object], None]
 
 MOST = 10_000
-"""Sites of one process; more come of objects that are made anew all the time, and are told apart no more."""
+"""Sites of one process; more come of objects that are made anew all the time, and share a site then."""
 
 
 class Objects:
@@ -55,7 +55,7 @@ class Objects:
 
 
 class Sites:
-    """The sites of one process, told to ``emit`` before they are first used."""
+    """The sites of one process, passed to ``emit`` before they are first used."""
 
     def __init__(self, emit: Emit, on_death: Callable[[], None]) -> None:
         self._emit = emit
@@ -76,7 +76,7 @@ class Sites:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._told: list[dict[str, Any]] = []
+        self._sites: list[dict[str, Any]] = []
         self._threads: dict[int, int] = {}
         self.objects = Objects(self._on_death)
 
@@ -113,21 +113,21 @@ class Sites:
         return self._number(data)
 
     def data(self, site: int) -> dict[str, Any]:
-        """What was told of the site of a number."""
-        return self._told[site - 1]
+        """The data of the site of a number."""
+        return self._sites[site - 1]
 
     def like(self, site: int, **changes: Any) -> int:
         """The number of a site that differs from ``site`` by ``changes``."""
-        return self._number({**self._told[site - 1], **changes})
+        return self._number({**self._sites[site - 1], **changes})
 
     def _number(self, data: dict[str, Any]) -> int:
         key = _key(data)
         number = self._numbers.get(key)
         if number is None:
-            if len(self._told) >= MOST and data["of"] is not None:
+            if len(self._sites) >= MOST and data["of"] is not None:
                 return self._number({**data, "of": None})
-            data["site"] = number = len(self._told) + 1
-            self._told.append(data)
+            data["site"] = number = len(self._sites) + 1
+            self._sites.append(data)
             self._emit("site", data)
             self._numbers[key] = number
             for hear in self.on_site:

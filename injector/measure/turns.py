@@ -28,17 +28,17 @@ class Loop:
         task: str,
         items: Any,
         phase: str | None,
-        asked: str,
+        selector: str,
         failed: Callable[[BaseException], None],
     ) -> None:
         self.spans = spans
         self.count = counter(items)
-        self.data = {"task": task, "phase": phase, "asked": asked}
+        self.data = {"task": task, "phase": phase, "asked": selector}
         self.data["payload"] = "counted" if items is None else "items"
         self.failed = failed
 
     def turns(self, loader: Any) -> IterationSpans:
-        """Who is told of one pass over ``loader``."""
+        """The listener of one pass over ``loader``."""
         return IterationSpans(self, loader)
 
     def load(self, batch: Any) -> int:
@@ -75,7 +75,7 @@ class IterationSpans(compiled.Turns):
             self.stopped(problem, frame)
 
     def stopped(self, problem: BaseException, frame: FrameType) -> None:
-        """Whoever counts steps has had enough of them."""
+        """A stop was requested, or a span could not be stored."""
         if isinstance(problem, StopProgram):
             request_stop(problem, frame)
         raise problem

@@ -45,7 +45,7 @@ class RegionRecorder:
         return known[0]
 
     def begin(self, site: int) -> None:
-        """Whoever watches from outside sees this thread in ``site``."""
+        """A watcher from outside sees this thread in ``site``."""
         stacks = self._stacks
         stacks.stack.append((self, site, 0, 0, None))
         self._spans.room.opened[stacks.slot] = site
@@ -60,7 +60,7 @@ class RegionRecorder:
 
 
 def record(recorder: RegionRecorder | None) -> None:
-    """From now on, regions go to ``recorder``; to nobody when that is None."""
+    """From now on, regions go to ``recorder``; nowhere when that is None."""
     _recorders[:] = [] if recorder is None else [recorder]
 
 
@@ -119,4 +119,4 @@ class region:
         return decorated(function, partial(region, self._name, phase=self._phase))
 
 
-from . import own  # noqa: E402, F401  # all is defined: whoever waits for this may begin to record
+from . import own  # noqa: E402, F401  # all is defined: code that waits for this may begin to record

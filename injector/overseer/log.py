@@ -6,7 +6,7 @@ import os
 import weakref
 from functools import wraps
 
-from ..bus.inbox import VARIABLE, event_of, told
+from ..bus.inbox import VARIABLE, event_in, event_of
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def take_smuggled(module: ModuleType, log: RecordLog) -> None:
         if rest:
             parts[self] = rest
         for line in lines:
-            event, data = told(line)
+            event, data = event_in(line)
             log(data if event == "data" else {"$event": event, "$data": data})
         encoded = module.encode_as_escape_sequence(text)
         return write(self, text) if os.environ.get(VARIABLE) == "1" else len(encoded)

@@ -69,7 +69,7 @@ def of_summary(
     """What the page of a run says, and what it draws."""
     sentence, below = sections.verdict(summary)
     colors = Colors(charts)
-    said = {
+    content = {
         "of": "run",
         "summary": summary,
         "title": clean(summary.title),
@@ -88,13 +88,13 @@ def of_summary(
         "changes": changes or Changes(),
         "text": sections,
     }
-    return said, {**plain(charts), "colors": colors.numbers}
+    return content, {**plain(charts), "colors": colors.numbers}
 
 
 def whole(
     template: str,
     scripts: Sequence[str],
-    said: Mapping[str, Any],
+    content: Mapping[str, Any],
     drawn: Mapping[str, Any],
     live: bool = False,
 ) -> str:
@@ -104,7 +104,7 @@ def whole(
     found = libraries()
     script = "(() => {\n" + "".join(map(_own, scripts)) + "})();\n"
     return found.templates.get_template(template).render(
-        said,
+        content,
         version=__version__,
         policy=policy(found.script, script) + ("; connect-src 'self'" if live else ""),
         data=embedded(drawn),
@@ -114,10 +114,10 @@ def whole(
     )
 
 
-def parts(template: str, said: Mapping[str, Any]) -> dict[str, str]:
+def parts(template: str, content: Mapping[str, Any]) -> dict[str, str]:
     """The blocks of ``template`` that change while what it is about goes on, as markup."""
     made = libraries().templates.get_template(template)
-    context = made.new_context(dict(said))
+    context = made.new_context(dict(content))
     return {name: "".join(made.blocks[name](context)) for name in ("lead", "report", "rest")}
 
 

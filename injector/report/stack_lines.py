@@ -14,7 +14,7 @@ LEAST = 0.02
 SMALL = 0.005
 """The part of a step below which a region is not shown."""
 FEW = 100
-"""Samples of a region below which shares are said to be rough."""
+"""Samples of a region below which shares are marked as rough."""
 HEADS = ("of a step", "of its samples", "line")
 
 

@@ -43,9 +43,9 @@ class PageServer(ThreadingHTTPServer):
 
     def __init__(self, port: int = 0, of: str = "run") -> None:
         tables = [(name, name.capitalize()) for name in TABLES]
-        said = {"of": of, "title": of, "live_tables": tables}
+        content = {"of": of, "title": of, "live_tables": tables}
         drawn = {"colors": pages.region_colors(), "loops": [], "excerpts": [], "series": {}}
-        self.markup = pages.whole("live.html", SCRIPTS, said, drawn, live=True).encode()
+        self.markup = pages.whole("live.html", SCRIPTS, content, drawn, live=True).encode()
         self.report: Callable[[], Parts] | None = None
         """What the page of a run that is over is, besides: the parts of its report."""
         self.token = secrets.token_urlsafe(24)

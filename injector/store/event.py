@@ -1,6 +1,6 @@
 """One record as one line of JSON that every reader takes.
 
-What JSON cannot say is said so: a value of a foreign type is ``{"$unserializable": repr}``, a float
+What JSON cannot express is marked: a value of a foreign type is ``{"$unserializable": repr}``, a float
 that is not finite is the string ``"NaN"``, ``"Infinity"`` or ``"-Infinity"`` (as in the JSON form
 of protocol buffers; bare ``NaN`` is refused by most readers, while SQL engines and data frames turn
 these strings back into numbers), and half a surrogate pair is spelled out as ``\\udcff``.
@@ -62,9 +62,9 @@ def process_line(meta: dict[str, Any]) -> bytes:
         "pid": os.getpid(),
         "ppid": os.getppid(),
         "host": os.uname().nodename,
-        "rank": _told("RANK"),
-        "world": _told("WORLD_SIZE"),
-        "attempt": _told("TORCHELASTIC_RESTART_COUNT"),
+        "rank": _launcher_number("RANK"),
+        "world": _launcher_number("WORLD_SIZE"),
+        "attempt": _launcher_number("TORCHELASTIC_RESTART_COUNT"),
         "argv": list(getattr(sys, "orig_argv", sys.argv)),
         "time": time.time(),
         "monotonic_ns": t,
@@ -97,7 +97,7 @@ def _name(name: str) -> bytes:
     return known
 
 
-def _told(variable: str) -> int | None:
+def _launcher_number(variable: str) -> int | None:
     """What a launcher says in the environment: which rank this is, of how many, for the how manieth time."""
     text = os.environ.get(variable, "")
     return int(text) if text.isdecimal() else None

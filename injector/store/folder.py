@@ -22,7 +22,7 @@ class Run(NamedTuple):
 
     path: str
     info: dict[str, Any]
-    """What ``run.json`` says; empty for a run that nobody collected, and for a foreign one."""
+    """What ``run.json`` says; empty for a run that was not collected, and for a foreign one."""
     data_files: tuple[str, ...]
     copy: str | None = None
     """Where a damaged run is read from: a folder with what is whole of it."""

@@ -43,7 +43,7 @@ _UNTRACKED = sys.version_info >= (3, 13)
 
 _kept: list[mmap] = []
 # Modules and their globals go before the program's last objects are flushed; the registry of codecs
-# goes at the very end of the interpreter, so what it refers to closes nobody's file.
+# goes at the very end of the interpreter, so what it refers to closes no program's file.
 _codecs.register_error("injector:windows", _kept.append)  # type: ignore[arg-type]
 
 
@@ -124,7 +124,7 @@ def _close(map: mmap) -> bool:
 def _copy_of(fd: int, offset: int) -> int | None:
     """The copy of ``fd`` that :mod:`mmap` made.
 
-    Another thread may have the same file open, to read it. A copy is told from that by the offset,
+    Another thread may have the same file open, to read it. The offset distinguishes a copy from that,
     which it shares with ``fd``: here it becomes ``offset``, past the end, where no reader stands.
     """
     wanted = os.fstat(fd)

@@ -124,7 +124,7 @@ class Monitored(NamedTuple):
 
     host: str
     interval: float
-    """Seconds between samples, as asked for."""
+    """Seconds between samples, as requested."""
     hosts: list[Sample]
     trees: list[Sample]
     devices: list[Sample]

@@ -26,7 +26,7 @@ class Place:
     def __init__(self, path: str | None, problems: tuple[str, ...], new: bool = True) -> None:
         self.path = path
         self.problems = problems
-        """Places that were asked for and could not be written, as sentences."""
+        """Requested places that could not be written, as sentences."""
         self.new = new
         """Whether the folder was made for the run."""
 
@@ -60,7 +60,7 @@ def create_into(folder: str) -> Place:
     """Make exactly ``folder`` a run's; what else lies in it stays.
 
     Raises UserError when it holds a run already (also one that starts at this very moment), and when
-    it cannot be written: whoever names a folder reads from that one.
+    it cannot be written: a user who names a folder reads from that one.
     """
     folder = os.path.abspath(folder)
     new = not os.path.exists(folder)
@@ -97,9 +97,9 @@ def _places(runs: str | None, environ: Mapping[str, str]) -> list[str]:
 def default_runs(runs: str | None = None, environ: Mapping[str, str] | None = None) -> str:
     """The folder of runs that ``--runs``, the environment and the current folder mean."""
     environ = os.environ if environ is None else environ
-    asked = runs or environ.get(RUNS_VARIABLE)
+    wanted = runs or environ.get(RUNS_VARIABLE)
     # Absolute, since the program may change its current folder.
-    return os.path.abspath(asked or os.path.join(HIDDEN, "runs"))
+    return os.path.abspath(wanted or os.path.join(HIDDEN, "runs"))
 
 
 def _state_runs(environ: Mapping[str, str]) -> str | None:
@@ -123,7 +123,7 @@ def _create_in(runs: str, name: str) -> str:
 
 
 def create_unique(parent: str, name: str) -> str:
-    """Make an empty folder ``NAME.TIME`` in ``parent`` that nobody else has. Raises OSError."""
+    """Make an empty folder ``NAME.TIME`` in ``parent`` that no other run has. Raises OSError."""
     os.makedirs(parent, exist_ok=True)
     moment = time.time_ns() // 1_000
     while True:
@@ -131,7 +131,7 @@ def create_unique(parent: str, name: str) -> str:
         try:
             os.mkdir(folder)
         except FileExistsError:
-            moment += 1  # somebody else's run of this very microsecond
+            moment += 1  # another run of this very microsecond
             continue
         return folder
 
@@ -151,7 +151,7 @@ def _keep_out_of_git(folder: str) -> None:
 
 
 def replace_file(path: str, pieces: Iterator[bytes] | list[bytes]) -> None:
-    """Put ``pieces`` at ``path`` in one step: nobody ever reads half of them. Raises OSError."""
+    """Put ``pieces`` at ``path`` in one step: a reader never sees half of them. Raises OSError."""
     draft = f"{path}.{os.getpid()}.draft"
     try:
         with open(draft, "wb") as file:

@@ -183,8 +183,8 @@ def pack(folder: str) -> tuple[int, int]:
         )
     found = flaws(folder, info.get("files") or {}) if "files" in info else []
     if found:
-        said = "; ".join(flaw.sentence for flaw in found[:3])
-        raise UserError(f"{folder}: this run is damaged and cannot be packed: {said}")
+        damage = "; ".join(flaw.sentence for flaw in found[:3])
+        raise UserError(f"{folder}: this run is damaged and cannot be packed: {damage}")
     paths = [os.path.join(folder, name) for name in names(folder) if name.endswith(spans.SUFFIX)]
     for path in paths:
         spans.pack_file(path)

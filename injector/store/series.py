@@ -1,6 +1,6 @@
 """Numbers with their times, stored by the program's own code, without a call into ours.
 
-A series is a file beside the process's log. It is mapped, and whoever measures is handed two views of
+A series is a file beside the process's log. It is mapped, and the measuring code is handed two views of
 it, times and values, to assign to: two machine words a value, kept by the kernel whatever becomes of
 the process. The file is a run of chunks; each holds all its times, then all its values, as float64. A
 time that is 0 was never written: what is stored last says that a value is whole. Times are seconds of

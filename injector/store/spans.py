@@ -4,7 +4,7 @@ The file is mapped (:mod:`.mapped`) and stored into by the program's own code. I
 1 024 bytes: a JSON line, then NUL; from byte 512 on native int64, the sites of calls that have begun and
 not ended, one for each stack of calls: what a process was in when it hung, or died. Then come rows of
 four native int64: start and end (nanoseconds of the monotonic clock), payload, site. The site is stored
-last: a row whose site is 0 was never written. What a site means is said by an event ``site`` of the log,
+last: a row whose site is 0 was never written. An event ``site`` of the log describes a site,
 before its first row.
 
 A finished run may be packed: ``HOST.PID.spans.parquet`` with the columns ``start end payload site``
@@ -62,7 +62,7 @@ class SpanFile(Mapped):
     def head(self) -> memoryview | None:
         """:data:`OPEN` integers for the sites of open calls; None before the first chunk.
 
-        To be asked for as soon as there is one. It keeps that chunk mapped.
+        To be fetched as soon as there is one. It keeps that chunk mapped.
         """
         if self._head is None and self._chunks == 1 and self._window is not None:
             self._head = memoryview(self._window.map)[TITLE:HEADER].cast("q")

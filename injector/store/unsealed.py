@@ -1,4 +1,4 @@
-"""What of a run without a seal makes sense: one that nobody has collected, or that an older version did.
+"""What of a run without a seal makes sense: one that was not collected, or that an older version collected.
 
 Nothing says what its files were, so they are judged by themselves and by each other: lines that are no
 records, spans that end before they begin or belong to nothing, files that end where none does.
@@ -36,22 +36,22 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
     What does not, as sentences. Raises OSError.
     """
     os.mkdir(os.path.join(into, "raw"))
-    told: dict[str, _Told] = {}
-    said: list[str] = []
+    logs: dict[str, _LogFacts] = {}
+    problems: list[str] = []
     raw = [name for name in names(folder) if name.startswith("raw")]
     for name in sorted(raw, key=lambda name: not name.endswith(LOG)):  # logs say what the rest is
         path, target = os.path.join(folder, name), os.path.join(into, name)
         stem = _stem(name)
         try:
             if name.endswith(LINES):
-                told[name] = _Told()
-                flaw = _lines(path, target, told[name])
-            elif stem + LOG not in told:
+                logs[name] = _LogFacts()
+                flaw = _lines(path, target, logs[name])
+            elif stem + LOG not in logs:
                 flaw = f"the log of its process, {stem}.log, is missing"
             elif name.endswith(spans.SUFFIX):
-                flaw = _spans(path, target, told[stem + LOG])
+                flaw = _spans(path, target, logs[stem + LOG])
             elif name.endswith(spans.PACKED):
-                flaw = _packed_spans(path, target, told[stem + LOG])
+                flaw = _packed_spans(path, target, logs[stem + LOG])
             elif name.endswith(series.SUFFIX):
                 flaw = _values(path, target)
             else:
@@ -59,12 +59,12 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
         except OSError as error:
             flaw = f"cannot be read: {error.strerror or error}"
         if flaw:
-            said.append(f"{name}: {flaw}")
+            problems.append(f"{name}: {flaw}")
         elif not os.path.exists(target):
             os.symlink(os.path.abspath(path), target)
-    return said + [
+    return problems + [
         f"{_stem(name)}{spans.SUFFIX} is missing"
-        for name, log in told.items()
+        for name, log in logs.items()
         if log.sites and not any(each.startswith(_stem(name) + spans.SUFFIX) for each in raw)
     ]
 
@@ -77,7 +77,7 @@ def _stem(name: str) -> str:
     return name[: -len(series.SUFFIX)].rpartition(".")[0]
 
 
-class _Told:
+class _LogFacts:
     """What the log of a process says that its other files are judged by."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class _Told:
         return (site != 0) & ~fine  # a row of site 0 was never written
 
 
-def _lines(path: str, target: str, told: _Told) -> str:
+def _lines(path: str, target: str, log: _LogFacts) -> str:
     """Keep the lines that are records; what is wrong with the others."""
     kept, torn, odd, ended, used = 0, 0, 0, False, _used(path)
     with open(path, "rb") as file, open(target, "wb") as out:
@@ -110,7 +110,7 @@ def _lines(path: str, target: str, told: _Told) -> str:
                 torn += 1
                 continue
             odd, torn = odd + torn, 0  # only a last line is torn when its process is killed
-            if not makes_sense(record) or not _note(record, told):
+            if not makes_sense(record) or not _note(record, log):
                 odd += 1
                 continue
             ended = record["event"] == "end"
@@ -132,18 +132,18 @@ def _lines(path: str, target: str, told: _Told) -> str:
     return ""
 
 
-def _note(record: dict[str, Any], told: _Told) -> bool:
+def _note(record: dict[str, Any], log: _LogFacts) -> bool:
     """Whether ``record`` stands where it can: after the first, and not a thousand days from it."""
     if record["event"] == "process":
-        told.began = record["data"]["monotonic_ns"]
-    elif not told.began or abs(record["t"] - told.began) > _FARTHEST:
+        log.began = record["data"]["monotonic_ns"]
+    elif not log.began or abs(record["t"] - log.began) > _FARTHEST:
         return False
     elif record["event"] == "site":
-        told.sites.add(record["data"]["site"])
+        log.sites.add(record["data"]["site"])
     return True
 
 
-def _spans(path: str, target: str, log: _Told) -> str:
+def _spans(path: str, target: str, log: _LogFacts) -> str:
     """Keep the spans that the log explains and whose times can be."""
     import numpy as np
 
@@ -167,13 +167,13 @@ def _spans(path: str, target: str, log: _Told) -> str:
     return _judged(problems, target)
 
 
-def _packed_spans(path: str, target: str, log: _Told) -> str:
+def _packed_spans(path: str, target: str, log: _LogFacts) -> str:
     """Keep a packed file if all of it can be read and none of its spans is impossible."""
     try:
         odd = sum(
             int(log.strange(block).sum()) for block in spans.arrays(_stem(path) + spans.SUFFIX)
         )
-    except UserError:  # without pyarrow nobody reads it
+    except UserError:  # without pyarrow no reader can
         return ""
     except ValueError:  # pyarrow's own errors are such
         return "it is no Parquet file of spans"

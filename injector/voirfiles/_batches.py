@@ -49,14 +49,14 @@ def draw(result: Any, self: Any) -> None:
     known[1][getattr(self, "_send_idx", 0)] = len(result) if type(result) in (list, tuple) else 0
 
 
-_told: list[Callable[[Any, int], None]] = []
-"""Who hears of a loader's dataset how many batches a pass has."""
+_listeners: list[Callable[[Any, int], None]] = []
+"""Functions that learn of a dataset how many batches a pass of its loader has."""
 _lengths: dict[int, int] = {}
 
 
 def on_length(tell: Callable[[Any, int], None]) -> None:
     """Have ``tell(dataset, batches)`` called when a pass begins that is as long as none before."""
-    _told[:] = [tell]
+    _listeners[:] = [tell]
 
 
 def _announce(loader: Any, first: Any) -> None:
@@ -66,7 +66,7 @@ def _announce(loader: Any, first: Any) -> None:
         return
     if batches and _lengths.get(id(loader._dataset)) != batches:
         _lengths[id(loader._dataset)] = batches
-        for tell in _told:
+        for tell in _listeners:
             tell(loader._dataset, batches)
 
 

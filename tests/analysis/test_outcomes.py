@@ -32,7 +32,7 @@ def member(
     gone: float | None = None,
     *,
     code: int | None = None,
-    said: float | None = None,
+    own_end: float | None = None,
     error: str = "",
     inside: tuple[RegionCall, ...] = (),
     torn: float | None = None,
@@ -40,11 +40,11 @@ def member(
     steps: int = 12,
     usual: float = 0.1,
 ) -> RankProcess:
-    """A rank whose last span ended at ``last``; ``said`` is its goodbye, ``torn`` how long that span was.
+    """A rank with its last span, of length ``torn``, up to ``last``; ``own_end``: when it recorded its end.
 
     Times are seconds since the run began.
     """
-    ended = None if said is None else round(said * SECOND)
+    ended = None if own_end is None else round(own_end * SECOND)
     began = last - (torn or 0.05)
     return RankProcess(
         rank=rank,
@@ -53,7 +53,7 @@ def member(
         pid=rank,
         attempt=attempt,
         began=1,
-        said=ended,
+        own_end=ended,
         gone=None if gone is None else round(gone * SECOND),
         code=code,
         error=error,
@@ -78,7 +78,7 @@ def found(*members: RankProcess, ended: float = 100.0, exit: int = 1, **info: An
 
 
 def fine(rank: int, end: float = 99.0) -> RankProcess:
-    return member(rank, end - 1, end, code=0, said=end)
+    return member(rank, end - 1, end, code=0, own_end=end)
 
 
 TIMED_OUT = {"timed_out": True, "limits": {"timeout": 90.0}, "ended": 95.0}
@@ -92,12 +92,12 @@ def test_who_was_killed_comes_before_who_was_torn_down() -> None:
     killed = member(1, 50.0, 50.4, code=KILL)
     torn_down = member(0, 49.9, 50.3, code=TERM, inside=(REDUCE,))
     assert told(torn_down, killed) == ["died 1", "followed 0"]
-    raised = member(0, 50.2, 50.3, code=1, said=50.25, error="RuntimeError: closed")
+    raised = member(0, 50.2, 50.3, code=1, own_end=50.25, error="RuntimeError: closed")
     assert told(raised, killed) == ["died 1", "followed 0"], "a watcher may see both at once"
 
 
 def test_who_left_with_an_exit_code() -> None:
-    left = member(1, 49.0, 50.5, code=3, said=50.0)
+    left = member(1, 49.0, 50.5, code=3, own_end=50.0)
     ended = member(0, 49.5, 50.5, code=TERM)
     assert told(ended, left) == ["died 1", "followed 0"]
 
@@ -149,14 +149,14 @@ def test_who_hangs_while_others_wait() -> None:
 
 def test_who_waited_may_have_been_torn_out_of_it() -> None:
     hangs = member(1, 50.0, 90.1, code=TERM)
-    waits = member(0, 90.0, 90.2, code=1, said=90.1, error="SystemExit", torn=40.0)
+    waits = member(0, 90.0, 90.2, code=1, own_end=90.1, error="SystemExit", torn=40.0)
     assert told(waits, hangs, **TIMED_OUT) == ["hung 1", "waited 0"]
 
 
 def test_who_waits_gives_up_at_last() -> None:
     """Nobody ended the run from outside: the collective itself ran out of time."""
     hangs = member(1, 50.0, 90.5, code=TERM)
-    waits = member(0, 90.0, 90.2, code=1, said=90.1, error="RuntimeError: timed out", torn=40.0)
+    waits = member(0, 90.0, 90.2, code=1, own_end=90.1, error="RuntimeError: timed out", torn=40.0)
     assert told(waits, hangs) == ["hung 1", "waited 0"]
 
 

@@ -85,7 +85,7 @@ def rows_of(suite: SuiteSummary) -> Iterator[dict[str, Any]]:
 def row_of_run(record: RunRecord, name: str) -> dict[str, Any]:
     """A run of no suite."""
     labels = {"run": name, "benchmark": record.name or name, "devices": len(record.devices)}
-    return {**labels, **_told([record]), **_figures([record])}
+    return {**labels, **_description([record]), **_figures([record])}
 
 
 def _labels(suite: SuiteSummary, benchmark: BenchmarkSummary) -> dict[str, Any]:
@@ -99,12 +99,12 @@ def _labels(suite: SuiteSummary, benchmark: BenchmarkSummary) -> dict[str, Any]:
         "devices": benchmark.devices,
         "weight": benchmark.weight,
         "score": scores.row_of(benchmark, suite.ddof).score,
-        **_told(records),
+        **_description(records),
         **benchmark.values,
     }
 
 
-def _told(records: Sequence[RunRecord]) -> dict[str, Any]:
+def _description(records: Sequence[RunRecord]) -> dict[str, Any]:
     """Host, tags and parameters: those of the first run."""
     for first in records[:1]:
         return {

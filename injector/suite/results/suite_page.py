@@ -60,7 +60,7 @@ def of_suite(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the page of ``suite`` says, and what it draws."""
     whole, found = total(suite), families(suite, rounding)
-    said = {
+    content = {
         "of": "suite",
         "title": f"suite {clean(suite.name)}",
         "heading": _heading(suite),
@@ -96,7 +96,7 @@ def of_suite(
         ],
         "colors": {},
     }
-    return said, drawn
+    return content, drawn
 
 
 def _heading(suite: SuiteSummary) -> list[str]:
