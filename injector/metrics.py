@@ -44,6 +44,8 @@ UNITS = {
     "tokens": Unit("tokens"),
     "passes": Unit("passes"),
     "batches": Unit("batches"),
+    "FLOP": Unit("floating-point operations"),
+    "FLOP/s": Unit("floating-point operations per second"),
     "count": Unit("a count"),
     "": Unit("that of the program"),
 }
@@ -270,8 +272,20 @@ SUITES = _of(
     ("ngpu", "count", "Devices of one run.", "suite ngpu"),
 )  # fmt: skip
 
+FLOPS = _of(
+    "PyTorch's counter in one step of a second run, and " + SPANS,
+    ("flops_per_step", "FLOP", "Floating-point operations of a step, of all ranks; without a formula, 0.",
+     "report flops.step"),
+    ("flops_rate", "FLOP/s", "Operations of a step by the mean seconds of the measured steps; the sum over "
+     "ranks.", "report flops.rate"),
+    ("flops_peak", "FLOP/s", "What one device can do at best, by `--peak-flops`.", "report flops.peak"),
+    ("mfu", "1", "Operations a second by those that the devices of all ranks, one each, can do at best.",
+     "report flops.mfu"),
+)  # fmt: skip
+
 GROUPS = {
     "Steps, rates and regions": STEPS,
+    "FLOPs": FLOPS,
     "Evaluation": EVALUATION,
     "Losses and other values": VALUES,
     "Devices": DEVICES,

@@ -16,6 +16,7 @@ from ..store import spans
 from ..store.folder import Run
 from ..store.place import UNCOMMITTED
 from ..store.run_json import write_info
+from .flops import Flops, flops_of
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
 from .profile import LoopSamples, Profile, RankOutcome, SourceLine, TrainingLoop
@@ -113,6 +114,8 @@ class Summary:
     """Stacks that were sampled in a second; 0 for none."""
     price: Price | None = None
     """Of ``--price``."""
+    flops: Flops | None = None
+    """Of ``--flops``."""
     environment: Environment | None = field(default=None, metadata={"internal": True})
 
     @property
@@ -172,6 +175,7 @@ def summarise(run: Run, keep: bool = False, price: tuple[float, str] | None = No
         sampled=sampled,
         sampling=int(sampling.get("rate") or 0),
         price=hourly,
+        flops=flops_of(info, profile),
         **_facts(info),
     )
 

@@ -46,6 +46,13 @@ def own_parser() -> argparse.ArgumentParser:
         help=f"send it there while it goes on: {', '.join(TRACKERS)} (repeats)",
     )
     add("--layers", metavar="DEPTH", help="time the layers of models, so many levels deep")
+    add(
+        "--flops",
+        action="store_true",
+        help="count the FLOPs of a step with PyTorch: runs the program once more afterwards, for 4 steps; "
+        "what it writes or sends in them, it does again",
+    )
+    add("--peak-flops", metavar="N", help="FLOP/s of one device at best (312e12), for MFU")
     add("--skip", metavar="N", help="leave the first N training steps out of the numbers")
     add("--stop", metavar="N", help="end the program after N training steps (after those skipped)")
     add(

@@ -46,6 +46,7 @@ def main(words: list[str]) -> int:
             raise UserError(
                 "--layers needs the shipped voirfiles, which --no-auto leaves out: not both"
             )
+        _check_flops(command)
         _check_lock(command)
         if "--sample" in command.flags:
             from injector.monitor.sampler import py_spy
@@ -61,6 +62,17 @@ def main(words: list[str]) -> int:
         print(f"inject: {error}", file=sys.stderr)
         return 2
     return _Run(command, voirfiles, place, problems).code()
+
+
+def _check_flops(command: Command) -> None:
+    """Raise UserError where FLOPs cannot be counted, or would be of no use."""
+    if "--flops" not in command.flags:
+        if command.peak is not None:
+            raise UserError("--peak-flops is for the MFU that --flops finds: add --flops")
+    elif command.kind == "stdin":
+        raise UserError(
+            "--flops runs the program once more: it has to be a file, not standard input"
+        )
 
 
 def _check_lock(command: Command) -> None:
@@ -270,8 +282,32 @@ class _Run:
             interrupted=ended.interrupted,
         )
         self.say(*self.about_its_end(ended))
+        if "--flops" in command.flags:
+            self.count_flops(folder, info, ended)
         self.report(folder, info)
         return any(warning["kind"] not in HARMLESS for warning in info["warnings"])
+
+    def count_flops(self, folder: str, info: dict[str, Any], ended: supervisor.Ended) -> None:
+        """Run the program once more, after all of the measured run is on disk; what failed is not tried."""
+        if ended.code or ended.timed_out or ended.interrupted:
+            found: dict[str, Any] = {
+                "why": "the program did not end in order, and was not run once more"
+            }
+        else:
+            try:
+                from injector.cli.flops import counted
+
+                found = counted(self.command, _python_flags(), ended.ended - ended.started)
+            except Exception as error:
+                found = {"why": f"{type(error).__name__}: {error}"}
+        info["flops"] = {**found, "peak": self.command.peak}
+        try:
+            from injector.store.run_json import write_info
+
+            kept = {key: value for key, value in info.items() if key != "schema"}
+            write_info(folder, kept)
+        except OSError as error:
+            self.say(f"no FLOPs: {error.strerror}")
 
     def unnamed_loop(self, folder: str) -> list[str]:
         """Of a script that nothing was recorded of: what a voirfile would have to name."""

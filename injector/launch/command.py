@@ -17,7 +17,7 @@ import sys
 
 from injector.errors import UserError
 from injector.launch.environment import MANY, find_command, interpreter_line
-from injector.launch.limits import layers_of, limit, price_of, tag_of, track_of
+from injector.launch.limits import layers_of, limit, peak_of, price_of, tag_of, track_of
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 VALUED = (
     *("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--track", "--price"),
-    "--layers",
+    *("--layers", "--peak-flops"),
     *LIMITS,
 )
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
-    *("--live", "--no-live", "--help"),
+    *("--live", "--no-live", "--flops", "--help"),
 )
 SHORT = {"-h": "--help", "-q": "--quiet"}
 UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help")
@@ -66,6 +66,8 @@ class Command:
         self.tags: dict[str, str] = {}
         self.layers = 0
         """Down to which depth calls of modules are recorded."""
+        self.peak: float | None = None
+        """FLOP/s of one device at best."""
         self.price: tuple[float, str] | None = None
         """What an hour of the run costs, and the currency."""
         self.tracks: dict[str, str] = {}
@@ -257,6 +259,8 @@ def _set(command: Command, option: str, value: str | None) -> None:
         command.tags[key] = tag
     elif option == "--layers":
         command.layers = layers_of(value)
+    elif option == "--peak-flops":
+        command.peak = peak_of(value)
     elif option == "--price":
         command.price = price_of(value)
     elif option == "--track":

@@ -85,6 +85,19 @@ def layers_of(text: str) -> int:
     return int(digits)
 
 
+def peak_of(text: str) -> float:
+    """FLOP/s of ``--peak-flops``. Raises UserError for nonsense."""
+    try:
+        peak = float(text)
+    except ValueError:
+        peak = 0.0
+    if not 0 < peak < 1e21:
+        raise UserError(
+            f"--peak-flops is the FLOP/s of one device at best, such as 312e12, not {text!r}"
+        )
+    return peak
+
+
 def interval(option: str, text: str) -> float:
     """Seconds between samples, not fewer than can be kept up with."""
     try:

@@ -13,7 +13,7 @@ from time import monotonic_ns
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
     from typing import Protocol
 
     Update = tuple[Hashable, Hashable]
@@ -218,6 +218,8 @@ class Pace:
         self._limit = None if stop is None else skip + stop
         self._deadline = deadline
         self._by_thread: dict[int, ThreadSteps] = {}
+        self.on_step: Callable[[int], None] | None = None
+        """Called at the end of each step, in the thread that made it, with the number of its steps."""
 
     @property
     def steps(self) -> int:
@@ -269,6 +271,8 @@ class Pace:
         """Whether the program ends with this step: called once a step, and true once."""
         if self.why:
             return False  # it is on its way out, and may train on that
+        if self.on_step is not None:
+            self.on_step(steps)
         if self._limit is not None and steps >= self._limit:
             self.why = "stop"
         elif self._late(steps):

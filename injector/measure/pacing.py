@@ -71,6 +71,10 @@ class Pacing:
                 stop["steps"] = stop["step"] - 1
             raise EnoughSteps(stop)
 
+    def on_step(self, call: Callable[[int], None]) -> None:
+        """Call ``call`` at the end of each step with the number of steps of its thread."""
+        self._pace.on_step = call
+
     def ranked(self, rank: int, world: int) -> None:
         """This process is one of ``world`` that train together: they have to stop together."""
         if world <= 1 or self._folder is None:

@@ -487,6 +487,11 @@ class Overseer:
 
         self._pacing = Pacing(self._measures.spans, limits, folder)
 
+    def on_step(self, call: Callable[[int], None]) -> None:
+        """Call ``call`` at the end of each step with their number, in a run that stops after some."""
+        if self._pacing is not None:
+            self._pacing.on_step(call)
+
     def goes_on(self) -> bool:
         """Whether this process, which a voirfile wants to stop here, goes on to where all ranks stop."""
         return self._pacing is not None and self._pacing.goes_on(self.end_job)

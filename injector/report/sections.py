@@ -22,7 +22,17 @@ from ..analysis.profile import (
 )
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
-from . import epochs, layers, segments, stack_lines, step_tree, terminal, training_loops, values
+from . import (
+    epochs,
+    flops,
+    layers,
+    segments,
+    stack_lines,
+    step_tree,
+    terminal,
+    training_loops,
+    values,
+)
 from .text import (
     TimeUnit,
     amount,
@@ -73,6 +83,7 @@ def sections(summary: Summary) -> list[Section]:
         *([_wall(found), _evaluations(found), _latencies(found), _outside(found)] if found else []),
         _layers(found.layers if found else ()),
         _models(found.models if found else ()),
+        *_flops(summary),
         *_machines(summary),
         _losses(summary),
         _values(summary),
@@ -398,6 +409,13 @@ def _layers(found: Sequence[Layer]) -> Section:
     kinds = (TEXT, *[NUMBER] * (len(heads) - 2), TEXT)
     table = Table(tuple(heads), kinds, [tuple(row) for row in rows])
     return Section("layers", "Layers", (), (table,))
+
+
+def _flops(summary: Summary) -> Iterator[Section]:
+    if summary.flops is not None:
+        rows: list[tuple[str | float, ...]] = [*flops.rows(summary.flops)]
+        table = Table(("rank", "FLOPs a step", "FLOP/s"), (TEXT, NUMBER, NUMBER), rows)
+        yield Section("flops", "FLOPs", tuple(flops.texts(summary.flops)), (table,))
 
 
 def _models(found: Sequence[Model]) -> Section:

@@ -10,7 +10,7 @@ from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
-from . import layers, segments, stack_lines, training_loops, values
+from . import flops, layers, segments, stack_lines, training_loops, values
 from .text import (
     LIMIT,
     bullets,
@@ -42,6 +42,7 @@ def render(summary: Summary) -> str:
         *(problem if summary.problem else []),
         *_outcomes(summary),
         *(profile(summary.profile, _currency(summary)) if summary.profile else []),
+        *flops.lines(summary.flops),
         *stack_lines.lines(summary),
         *(values.no_rates(summary) if not (summary.summary.rates or summary.profile) else []),
         *segments.machines(summary),

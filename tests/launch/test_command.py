@@ -256,7 +256,7 @@ def test_an_option_that_ours_and_a_voirfile_have_in_common(here, option, how, sp
     acts = own in command.flags or own in command.limits or "--interval" in command.limits
     acts = acts or "3" in (command.runs, command.into, command.given_name, *command.tags.values())
     acts = acts or command.price == (3.0, "") or command.tracks == {"wandb": "3"}
-    acts = acts or command.layers == 3
+    acts = acts or command.layers == 3 or command.peak == 3
     assert acts == (not ours_takes or takes)
 
 
