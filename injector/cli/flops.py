@@ -76,8 +76,14 @@ def _result(run: Run, failure: str) -> dict[str, Any]:
     known = profile(run)
     loop = known.loops[0] if known is not None and len(known.loops) == 1 else None
     return {
-        "ranks": [{"rank": each["rank"], "flops": each["flops"]} for each in found],
+        "ranks": [
+            {key: each[key] for key in ("rank", "flops")} for each in sorted(found, key=_rank)
+        ],
         "compiled": any(each["compiled"] for each in found),
         "task": loop and loop.task,
         "place": loop and loop.place and [loop.place.file, loop.place.line],
     }
+
+
+def _rank(one: Mapping[str, Any]) -> int:
+    return -1 if one["rank"] is None else int(one["rank"])
