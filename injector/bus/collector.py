@@ -39,6 +39,7 @@ def collect(
     sampling: int = 0,
     tags: Mapping[str, str] | None = None,
     price: tuple[float, str] | None = None,
+    profiled: tuple[int, int] | None = None,
     git: Mapping[str, Any] | None = None,
     timed_out: bool = False,
     stopped: bool = False,
@@ -55,7 +56,8 @@ def collect(
     and ``ended`` are unix seconds; ``program`` is ``{"script": path}`` or ``{"module": name}`` or
     ``{"command": name}``; ``problems`` are sentences that the report should repeat, ``remarks`` those that
     are no failure; ``tags`` are the properties that it was given, which count before those of voirfiles;
-    ``price`` is what an hour costs, and the currency; ``git`` is the work tree that it was in; ``limits``
+    ``price`` is what an hour costs, and the currency; ``profiled`` are the steps that
+    torch.profiler was to record; ``git`` is the work tree that it was in; ``limits``
     are the steps and seconds after which it was to end, ``sampling`` how often a second its stacks were
     read (0: never), ``timed_out`` whether its time was up, ``stopped`` whether one of its processes had all
     end, ``outlived`` the commands of processes that outlived it, ``peak_rss`` the bytes that the largest of
@@ -101,6 +103,8 @@ def collect(
     _attempt(info, path, lambda: replace_file(path, (line_of(event) for event in events)))
     for _ in events:
         pass  # if it could not be written, what it says is still wanted
+    if profiled:
+        info["problems"] += tally.about_profiles(profiled)
     _summarise(info, tally, _endings(merged, tally, exits or {}))
     if collected:
         info["files"] = seal(folder)

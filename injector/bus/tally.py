@@ -28,6 +28,8 @@ class Tally:
         self.tags: dict[str, str] = {}
         self.params: dict[str, Any] = {}
         self.artifacts: dict[str, dict[str, Any]] = {}
+        self.unprofiled: dict[str, None] = {}
+        """Why steps were not profiled."""
         self.stops: dict[int, dict[str, Any]] = {}
         """What was recorded of its stop, by process."""
         self.fired: dict[str, dict[int, int]] = {}
@@ -101,6 +103,23 @@ class Tally:
 
     def _artifact(self, process: int, data: dict[str, Any]) -> None:
         self.artifacts[str(data.get("name"))] = data
+
+    def _unprofiled(self, process: int, data: dict[str, Any]) -> None:
+        self.unprofiled[str(data.get("why"))] = None
+
+    def about_profiles(self, steps: tuple[int, int]) -> list[str]:
+        """Sentences on what ``--torch-profile`` did not record, or could not."""
+        there = any(name.startswith("profiles/") for name in self.artifacts)
+        if (
+            self.unprofiled
+            or there
+            or any(where == "--torch-profile" for where, *_ in self.failures)
+        ):
+            return list(self.unprofiled)
+        return [
+            f"--torch-profile {steps[0]}:{steps[1]} recorded nothing: no process with PyTorch in it got to "
+            f"training step {steps[0]}, counted from 0"
+        ]
 
     def _rank(self, process: int, data: dict[str, Any]) -> None:
         self.ranks[process] = data
@@ -273,6 +292,7 @@ _NOTES = {
     "tagged": Tally._tagged,
     "param": Tally._param,
     "artifact": Tally._artifact,
+    "unprofiled": Tally._unprofiled,
     "ahead": Tally._nothing,
     "model": Tally._nothing,
     "site": Tally._nothing,

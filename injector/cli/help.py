@@ -67,6 +67,11 @@ def own_parser() -> argparse.ArgumentParser:
     add("--no-voirfile", action="store_true", help="do not look for a voirfile beside the script")
     add("--no-monitor", action="store_true", help="sample neither host nor devices")
     add("--sample", action="store_true", help="sample stacks of the program with py-spy")
+    add(
+        "--torch-profile",
+        metavar="FIRST:LAST",
+        help="record training steps FIRST (from 0) to before LAST with torch.profiler",
+    )
     add("--no-auto", action="store_true", help="no voirfile for libraries (see inject voirfiles)")
     add("--workers", action="store_true", help="probe DataLoader workers as well")
     add(

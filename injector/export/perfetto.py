@@ -1,5 +1,5 @@
 """A run as a Perfetto trace: per process its steps, the regions of its threads, its devices and values; per
-host what the monitor saw.
+host what the monitor saw; and what torch.profiler recorded of it.
 
 The packets are made by Perfetto's own classes. A run has millions of spans, though, so those of one track
 are copies of one packet in which only a few numbers differ, written by columns: a number stands in the packet
@@ -23,6 +23,7 @@ from ..analysis.wording import rank_name
 from ..store.folder import Run
 from ..store.place import replace_file
 from .content import Content, Series, samples_of, values_of
+from .torch_profile import TorchTrace, profiles_of
 from .tracked import Destination, missing_library, path_of
 
 Rows = npt.NDArray[np.uint8]
@@ -43,7 +44,7 @@ def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
     for content in contents:
         path = path_of(content.name, target, ".pftrace")
         trace = Trace(protos)
-        write_run(trace, content.run)
+        write_run(trace, content.run, profiles_of(content.files))
         replace_file(path, trace.pieces())
         yield (
             f"{path}: {trace.slices} slices and {trace.samples} samples; open it with "
@@ -208,8 +209,11 @@ def _varint(number: int) -> bytes:
 # --- what a run has -------------------------------------------------------------------------------
 
 
-def write_run(trace: Trace, run: Run) -> None:
-    """Put all of ``run`` into ``trace``. Raises OSError."""
+def write_run(trace: Trace, run: Run, profiles: Iterable[TorchTrace] = ()) -> None:
+    """Put all of ``run`` into ``trace``, with what torch.profiler recorded of it. Raises OSError."""
+    by_process: dict[tuple[str, int | None], TorchTrace] = {
+        (one.host, one.pid): one for one in profiles
+    }
     pids: set[int] = set()
     for source in sources(run):
         pid = source.pid if source.pid and source.pid not in pids else (1 << 30) + source.index
@@ -218,6 +222,9 @@ def write_run(trace: Trace, run: Run) -> None:
         process = trace.track(name, pid=pid)
         if source.has_spans():
             _write_spans(trace, source, process)
+        profile = by_process.get((source.host, source.pid))
+        if profile is not None:
+            _write_profile(trace, profile, process, source.shift)
     _write_series(trace, chain(values_of(run, ()), samples_of(run)))
 
 
@@ -263,6 +270,15 @@ def _write_track(
             names = numbers[track.site[mine]]
             made = trace.track(title, process)
             trace.add_slices(made, track.start[mine], track.end[mine], names, category)
+
+
+def _write_profile(trace: Trace, profile: TorchTrace, process: int, shift: int) -> None:
+    """What torch.profiler recorded in a process whose monotonic clock is ``shift`` before unix time."""
+    for title, lanes in profile.tracks(shift).items():
+        for number, (names, start, end) in enumerate(lanes):
+            track = trace.track(title if not number else f"{title} (overlapping {number})", process)
+            numbers = np.array([trace.name(name) for name in names], np.int64)
+            trace.add_slices(track, start, end, numbers, "torch.profiler")
 
 
 def _write_series(trace: Trace, series: Iterable[Series]) -> None:

@@ -17,7 +17,15 @@ import sys
 
 from injector.errors import UserError
 from injector.launch.environment import MANY, find_command, interpreter_line
-from injector.launch.limits import layers_of, limit, peak_of, price_of, tag_of, track_of
+from injector.launch.limits import (
+    layers_of,
+    limit,
+    peak_of,
+    price_of,
+    profile_of,
+    tag_of,
+    track_of,
+)
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 VALUED = (
     *("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--track", "--price"),
-    *("--layers", "--peak-flops"),
+    *("--layers", "--peak-flops", "--torch-profile"),
     *LIMITS,
 )
 FLAGS = (
@@ -72,6 +80,8 @@ class Command:
         """What an hour of the run costs, and the currency."""
         self.tracks: dict[str, str] = {}
         """By tracker, where it is; nothing for its own default."""
+        self.profiled: tuple[int, int] | None = None
+        """The steps that torch.profiler records: the first, and the first one not."""
         self.limits: dict[str, float] = {}
         """Steps or seconds, by option: after how many to stop."""
         self.flags: set[str] = set()
@@ -263,6 +273,8 @@ def _set(command: Command, option: str, value: str | None) -> None:
         command.peak = peak_of(value)
     elif option == "--price":
         command.price = price_of(value)
+    elif option == "--torch-profile":
+        command.profiled = profile_of(value)
     elif option == "--track":
         tool, where = track_of(value)
         command.tracks[tool] = where

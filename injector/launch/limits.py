@@ -1,4 +1,4 @@
-"""What ``--stop 100``, ``--max-duration 5m``, ``--tag lr=0.1``, ``--price 2.5``, ``--track mlflow`` mean."""
+"""What ``--stop 100``, ``--max-duration 5m``, ``--torch-profile 20:25`` and others mean."""
 
 from __future__ import annotations
 
@@ -96,6 +96,18 @@ def peak_of(text: str) -> float:
             f"--peak-flops is the FLOP/s of one device at best, such as 312e12, not {text!r}"
         )
     return peak
+
+
+def profile_of(text: str) -> tuple[int, int]:
+    """The steps of ``--torch-profile``, from 0: from the first to before the last. Raises UserError."""
+    first, colon, last = text.strip().partition(":")
+    numbers = all(part.isascii() and part.isdecimal() and len(part) < 16 for part in (first, last))
+    if not (colon and numbers) or int(first) >= int(last):
+        raise UserError(
+            "--torch-profile is FIRST:LAST, steps from 0 of which LAST is the first one not recorded, such "
+            f"as 20:25, not {text!r}"
+        )
+    return int(first), int(last)
 
 
 def interval(option: str, text: str) -> float:

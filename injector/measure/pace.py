@@ -3,7 +3,8 @@
 How steps are found is what analysis does afterwards with everything in hand (docs/run.md):
 explicit steps win; a loader paces the updates that fall between two of its fetches; updates that no
 fetch separates pace themselves. Here the same is found out as it happens, so what is counted in a
-loop's first turns may be corrected in the next. Nothing here is active unless a stop was requested.
+loop's first turns may be corrected in the next. Nothing here is active unless a stop, or a
+profile of some steps, was requested.
 """
 
 from __future__ import annotations
@@ -269,10 +270,10 @@ class Pace:
 
     def _over(self, steps: int) -> bool:
         """Whether the program ends with this step: called once a step, and true once."""
-        if self.why:
-            return False  # it is on its way out, and may train on that
         if self.on_step is not None:
             self.on_step(steps)
+        if self.why:
+            return False  # it is on its way out, and may train on that
         if self._limit is not None and steps >= self._limit:
             self.why = "stop"
         elif self._late(steps):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .regions import Spans
+    from .torch_profile import TorchProfile
 
     Tell = Callable[[], bool]
     """Tells of one span that has ended; whether to stop."""
@@ -48,6 +49,7 @@ class Pacing:
         self._rank = -1
         self._began = time.monotonic()
         self._wanted = False
+        self._profile: TorchProfile | None = None
         self._add = spans.room.add
         spans.room.add = self.add
         rank = os.environ.get("RANK")
@@ -63,6 +65,11 @@ class Pacing:
         tell = self._tells.get(site)
         if tell is None:
             tell = self._tells[site] = self._tell(self._spans.sites.data(site))
+        profile = self._profile
+        if profile is not None and profile.sees:
+            about = self._spans.sites.data(site)
+            if about["clock"] == "host":
+                profile.saw(start, end, about["region"])
         if tell():
             pace = self._pace
             stop: dict[str, Any] = {"task": "train", "steps": pace.steps, "why": pace.why}
@@ -75,8 +82,21 @@ class Pacing:
         """Call ``call`` at the end of each step with the number of steps of its thread."""
         self._pace.on_step = call
 
+    def profile(self, profile: TorchProfile) -> None:
+        """Have some of the steps profiled."""
+        self._profile = profile
+        profile.rank = max(self._rank, 0)
+        self._pace.on_step = profile.at
+
+    def close(self) -> None:
+        """The program ends."""
+        if self._profile is not None:
+            self._profile.end()
+
     def ranked(self, rank: int, world: int) -> None:
         """This process is one of ``world`` that train together: they have to stop together."""
+        if rank >= 0 and self._profile is not None:
+            self._profile.rank = rank
         if world <= 1 or self._folder is None:
             return
         if self._agree is None:
@@ -115,6 +135,8 @@ class Pacing:
     def renew(self) -> None:
         """In the child of a fork."""
         self._tells.clear()
+        if self._profile is not None:
+            self._profile.renew()
         self._pace.renew()
 
     def _tell(self, site: Mapping[str, Any]) -> Tell:

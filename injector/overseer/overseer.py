@@ -492,6 +492,15 @@ class Overseer:
         if self._pacing is not None:
             self._pacing.on_step(call)
 
+    def profile(self, steps: tuple[int, int], folder: str) -> None:
+        """Record some steps with torch.profiler; after :meth:`pace`."""
+        from ..measure.torch_profile import MODULE, TorchProfile
+
+        if self._pacing is not None:
+            profile = TorchProfile(steps, folder, self._emit, self._on_error)
+            self._pacing.profile(profile)
+            self.after_import(MODULE, profile.watch)
+
     def goes_on(self) -> bool:
         """Whether this process, which a voirfile wants to stop here, goes on to where all ranks stop."""
         return self._pacing is not None and self._pacing.goes_on(self.end_job)
@@ -507,6 +516,8 @@ class Overseer:
     def close_measures(self) -> None:
         """Record what devices still hold, as far as they are done with it, and no more waits."""
         self._waits.end()
+        if self._pacing is not None:
+            self._guarded("the end of steps", self._pacing.close)
         self._guarded("the end of measuring", self._measures.close)
 
     def _guarded(self, name: str, action: Callable[[], Any]) -> None:

@@ -95,8 +95,11 @@ class Session:
         )
         # Whose voirfile may stop one rank has to have all stop with it.
         may_stop = bool(config["voirfiles"]) and (self.overseer.world > 1 or self._is_child())
-        if config.get("pace") or may_stop:
-            self.overseer.pace(config.get("pace") or _NO_LIMITS, config.get("run"))
+        profiled, folder = config.get("torch_profile"), config.get("run")
+        if config.get("pace") or may_stop or profiled:
+            self.overseer.pace(config.get("pace") or _NO_LIMITS, folder)
+        if profiled and folder:
+            self.overseer.profile((profiled[0], profiled[1]), folder)
 
     def begin(self) -> None:
         """Load the voirfiles; phases ``init`` and ``parse_args``.

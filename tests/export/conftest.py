@@ -64,7 +64,7 @@ def runs(tmp_path_factory):
     (folder / "train.py").write_text(WAITING)
     (folder / "x.py").write_text(VOIRFILE)
     words = ("--voirfile", "x.py", "--tag", "team=vision", "train.py", "--lr", "0.1", "--api-key=k")
-    done = inject(folder, "run", *words)
+    done = inject(folder, "run", "--interval", "1", *words)  # samples from the beginning
     assert done.returncode == 0, done.stderr
     return folder
 

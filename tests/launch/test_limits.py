@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from injector.errors import UserError
 from injector.launch.command import split
-from injector.launch.limits import layers_of, limit, price_of
+from injector.launch.limits import layers_of, limit, price_of, profile_of
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,13 @@ def test_what_is_no_depth(text):
 
 def test_a_depth():
     assert layers_of(" 3 ") == 3
+
+
+def test_steps_to_profile():
+    assert profile_of("20:25") == (20, 25)
+
+
+@pytest.mark.parametrize("text", ["25:20", "3:3", "x", "-1:4", "3", ":", "1:2:3", "1.5:3"])
+def test_what_are_no_steps_to_profile(text):
+    with pytest.raises(UserError, match="--torch-profile is FIRST:LAST"):
+        profile_of(text)

@@ -1,0 +1,100 @@
+"""What torch.profiler recorded of a run (``--torch-profile``), on the clock of the run.
+
+A Chrome trace has microseconds after a moment of unix time that it names. The file has the pair of clocks
+that was read when the profiler began: where unix time was set since the process began, its pair differs
+from that of the process, and the difference is taken out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..analysis.columns import Ints
+from ..errors import UserError
+
+ENDING = ".pt.trace.json.gz"
+OURS = "injector"
+"""The category of our regions, which are there for those who open the file alone; the key of whose it is."""
+
+Lane = tuple[list[str], Ints, Ints]
+"""Names, begins and ends (unix nanoseconds) of slices that nest, in the order of their begins."""
+
+
+class TorchTrace:
+    """The trace of one process."""
+
+    def __init__(self, trace: Mapping[str, Any]) -> None:
+        """Raises KeyError, TypeError, ValueError for what ``--torch-profile`` did not write."""
+        about = trace[OURS]
+        self.host, self.pid = str(about["host"]), int(about["pid"])
+        self._shift = int(about["unix_ns"]) - int(about["monotonic_ns"])
+        self._base = int(trace.get("baseTimeNanoseconds", 0))
+        self._events = trace["traceEvents"]
+
+    def tracks(self, shift: int) -> dict[str, list[Lane]]:
+        """Its slices by track, one for each thread and stream.
+
+        ``shift`` is unix time less the monotonic clock, in nanoseconds.
+        """
+        offset = self._base + shift - self._shift
+        found: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
+        names: dict[tuple[str, str], str] = {}
+        for event in self._events:
+            key = str(event.get("pid")), str(event.get("tid"))
+            if event.get("ph") == "M" and event.get("name") == "thread_name":
+                names[key] = str(event["args"]["name"])
+            if event.get("ph") == "X" and event.get("cat") not in (OURS, "Trace"):
+                start = round(float(event["ts"]) * 1000) + offset
+                length = max(round(float(event.get("dur", 0)) * 1000), 0)
+                found.setdefault(key, []).append((start, start + length, str(event["name"])))
+        lanes: dict[str, list[Lane]] = {}
+        for key in sorted(found):
+            title = f"torch.profiler: {names.get(key) or f'thread {key[1]}'}"
+            lanes.setdefault(title, []).extend(_lanes(found[key]))
+        return lanes
+
+
+def profiles_of(files: Mapping[str, str]) -> Iterator[TorchTrace]:
+    """Those among the files (paths by names) of a run. Raises UserError for one that cannot be read."""
+    for name, path in files.items():
+        if not (name.startswith("profiles/") and name.endswith(ENDING)):
+            continue
+        try:
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                yield TorchTrace(json.load(file))
+        except (OSError, EOFError, KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{path} is no trace of --torch-profile that can be read: {error}"
+            ) from None
+
+
+def _lanes(slices: list[tuple[int, int, str]]) -> list[Lane]:
+    """``slices`` in as few lanes as it takes for those of each to nest."""
+    lanes: list[list[tuple[int, int, str]]] = []
+    stacks: list[list[int]] = []
+    for one in sorted(slices, key=lambda one: (one[0], -one[1])):
+        start, end, _ = one
+        for number, ends in enumerate(stacks):  # noqa: B007  # is read after the loop
+            while ends and ends[-1] <= start:
+                ends.pop()
+            if not ends or end <= ends[-1]:
+                break
+        else:
+            number = len(lanes)
+            lanes.append([])
+            stacks.append([])
+        lanes[number].append(one)
+        stacks[number].append(end)
+    return [
+        (
+            [name for *_, name in lane],
+            np.array([start for start, *_ in lane], np.int64),
+            np.array([end for _, end, _ in lane], np.int64),
+        )
+        for lane in lanes
+    ]
