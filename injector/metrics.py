@@ -125,6 +125,10 @@ STEPS = _of(
     ("call_items", "items", "Items that the call worked on.", "query regions.items"),
     ("call_tokens", "tokens", "Tokens that the call worked on.", "query regions.tokens"),
     ("call_bytes", "B", "Bytes that the call moved.", "query regions.bytes"),
+    ("region_memory_change", "B", "By how much a call of a region changes the memory of the process, or of a "
+     "device, from begin to end: the median (`--memory`).", "report profile.memory.change"),
+    ("region_memory", "B", "The most memory at the end of any call of a region (`--memory`).",
+     "report profile.memory.largest"),
 )  # fmt: skip
 _BATCH = "where a model only predicts, from when its batch is there until the next one is fetched"
 _LATENCIES = (

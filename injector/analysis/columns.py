@@ -12,7 +12,7 @@ from ..store import spans
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of
-from .profile import Layer, Model, SourceLine
+from .profile import Layer, MemoryUse, Model, SourceLine
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -63,10 +63,13 @@ class RecordedProcess:
     ended: int | None
     """When it recorded its own end; None if it never did."""
     sites: dict[int, CallSite] = field(default_factory=dict)
+    memory_sites: dict[int, CallSite] = field(default_factory=dict)
+    """Those whose rows are no spans, but say what memory there was."""
     lost: int = 0
     stop: dict[str, Any] | None = None
     models: list[Model] = field(default_factory=list)
     layers: tuple[Layer, ...] = ()
+    memory: tuple[MemoryUse, ...] = ()
 
     @property
     def is_rank(self) -> bool:
@@ -132,7 +135,8 @@ def _take(source: RecordedProcess, event: str, data: dict[str, Any], t: object) 
     elif event == "site":
         site = _site(data)
         if site is not None:
-            source.sites[site.number] = site
+            of_memory = site.clock == spans.MEMORY
+            (source.memory_sites if of_memory else source.sites)[site.number] = site
     elif event == "model":
         numbers = [_integer(data.get(key)) for key in ("parameters", "trainable")]
         if (total := numbers[0]) is not None and (part := numbers[1]) is not None:
@@ -183,13 +187,19 @@ def _place(data: object) -> SourceLine | None:
     )
 
 
-def read_rows(source: RecordedProcess) -> SpanColumns:
-    """The spans of ``source``, without gaps, truncated ends and damaged rows. Raises OSError."""
+def read_rows(source: RecordedProcess, memory: bool = False) -> SpanColumns:
+    """The spans of ``source``, without gaps, truncated ends and damaged rows. Raises OSError.
+
+    With ``memory``, not the spans, but the rows that say what memory there was.
+    """
     room = spans.count(source.spans_path)
     start, end, payload = (np.empty(room, np.int64) for _ in range(3))
     site = np.empty(room, np.int32)
-    known = np.zeros(1 + max(source.sites, default=0), np.bool_)
-    known[list(source.sites)] = True
+    every = [*source.sites, *source.memory_sites]
+    known = np.zeros(1 + max(every, default=0), np.bool_)
+    known[every] = True
+    of_memory = np.zeros(len(known), np.bool_)
+    of_memory[list(source.memory_sites)] = True
     count = unknown = 0
     for block in spans.arrays(source.spans_path):
         number = block[:, 3]
@@ -199,6 +209,8 @@ def read_rows(source: RecordedProcess) -> SpanColumns:
         if not fine.all():
             unknown += int(np.count_nonzero((block[:, 3] != 0) & ~fine))
             block = block[fine]
+        if source.memory_sites or memory:
+            block = block[of_memory[block[:, 3]] == memory]
         kept = block[: room - count]  # it may grow meanwhile
         here = slice(count, count + len(kept))
         start[here], end[here], payload[here] = kept[:, 0], kept[:, 1], kept[:, 2]

@@ -278,6 +278,25 @@ class Layer:
 
 
 @value_class
+class MemoryUse:
+    """Memory of a region, or of the whole step, in the measured steps of the first rank. Bytes.
+
+    It is read where regions begin and end: what is allocated and freed within one does not show.
+    """
+
+    region: str
+    """``step`` is from the begin of a step's first region to the end of its last."""
+    where: str
+    """``host``: what is resident of the process. ``cuda:0``: what torch's allocator has given out."""
+    calls: float
+    """In a step."""
+    change: float
+    """The median from begin to end; of the process, other threads' memory counts as well."""
+    largest: int
+    """At an end."""
+
+
+@value_class
 class Evaluation:
     """The passes in which nothing was trained."""
 
@@ -495,6 +514,8 @@ class Profile:
     """What could not be measured, and why, as sentences."""
     layers: tuple[Layer, ...] = ()
     """Of the longest loop, in the order of their first calls; empty without ``--layers``."""
+    memory: tuple[MemoryUse, ...] = ()
+    """Of the longest loop, by where it is: a step, then its regions; empty without ``--memory``."""
     models: tuple[Model, ...] = ()
     """That were trained, in the order of their first calls; each once for all ranks."""
     outcomes: tuple[RankOutcome, ...] = ()

@@ -21,6 +21,7 @@ from .latencies import latencies
 from .layers import layers_of
 from .loops import grouped, labels, loop_of, numbered, warmup_steps
 from .machines import HostUsage
+from .memory import memory_use
 from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcomes_of, own
 from .profile import Node, Profile, RankOutcome, TimeSegment, TrainingLoop
 from .recorded import TimedLoss, ValueSeries
@@ -98,6 +99,7 @@ def profile(
         verdict=with_losses(qualified(verdict, run), series if training else ()),
         others=others,
         layers=loops[0][0].source.layers if loops else (),
+        memory=loops[0][0].source.memory if loops else (),
         models=tuple(dict.fromkeys(model for source in found for model in source.models))[:MODELS],
         unmeasured=unmeasured_of(run.info, found, summaries, training, unknown),
         outcomes=outcomes_of(run.info, ranks),
@@ -155,6 +157,8 @@ def _read(source: RecordedProcess) -> tuple[list[TrackSummary], int, LastSpan | 
     if main is not None and any(site.region in LAYERS for site in source.sites.values()):
         devices = list(split(rows, source.sites, "device").values())
         source.layers = layers_of(threads, devices, main, main.warmup)
+    if main is not None and source.memory_sites:
+        source.memory = memory_use(source, read_rows(source, memory=True), main, main.warmup)
     idle = not any(thread.traces for thread in threads)
     return [track_summary(each, idle or bool(each.traces)) for each in threads], rows.unknown, last
 

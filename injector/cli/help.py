@@ -53,6 +53,7 @@ def own_parser() -> argparse.ArgumentParser:
         "what it writes or sends in them, it does again",
     )
     add("--peak-flops", metavar="N", help="FLOP/s of one device at best (312e12), for MFU")
+    add("--memory", action="store_true", help="record the memory of each region of a step")
     add("--skip", metavar="N", help="leave the first N training steps out of the numbers")
     add("--stop", metavar="N", help="end the program after N training steps (after those skipped)")
     add(

@@ -227,6 +227,7 @@ class _Run:
             "sample": "--sample" in command.flags,
             "auto": automatic(layers=command.layers > 0) if command.automatic else {},
             "layers": command.layers,
+            "memory": "--memory" in command.flags,
             "methods": self.methods(environ),
         }
         environ.update(environment.variables(environment.encode(settings), original))

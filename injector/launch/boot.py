@@ -70,6 +70,8 @@ class ProgramProcess:
         from injector.errors import UserError
 
         try:
+            if self.config.get("memory"):
+                self.session.overseer.record_memory()
             self.session.begin()
             self.session.load()
             self.session.expect(self.config.get("auto") or {}, self.config.get("layers") or 0)

@@ -41,7 +41,7 @@ VALUED = (
 )
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
-    *("--live", "--no-live", "--flops", "--help"),
+    *("--live", "--no-live", "--flops", "--memory", "--help"),
 )
 SHORT = {"-h": "--help", "-q": "--quiet"}
 UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help")

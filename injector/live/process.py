@@ -12,7 +12,7 @@ from ..analysis.recorded import CONTEXT
 from ..bus.endings import error_of
 from ..measure.pace import ThreadSteps
 from ..store.logs import clock_of
-from ..store.spans import ITEMS
+from ..store.spans import ITEMS, MEMORY
 from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
 from .position import LoopPositions
 
@@ -106,8 +106,10 @@ class LiveProcess:
         elif event == "rank":
             self.rank, self.world = data.get("rank"), data.get("world")
         elif event == "site":
-            self.device = data.get("device") or self.device
-            if data.get("clock") != "device":
+            clock = data.get("clock")
+            if clock == "device":
+                self.device = data.get("device") or self.device
+            elif clock != MEMORY:
                 self._kinds[data.get("site", 0)] = SiteKind(data)
         elif event == "ahead":
             self.positions.announced(data.get("of"), data.get("batches"))

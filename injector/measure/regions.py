@@ -48,6 +48,20 @@ class Spans:
         self.calls = Calls(self.room)
         self.sites = Sites(recorder.emit, self.calls.forget)
         self.marks = Marks(self.room.add, self.sites, recorder.lose)
+        self._memory: Any = None
+
+    def record_memory(self) -> None:
+        """From now on, let the hooks of the regions of a step read memory as well."""
+        from . import memory
+
+        self._memory = memory
+
+    def marks_of(self, region: Region) -> Any:
+        """What is marked where a call of ``region`` begins and ends; None for nothing."""
+        marks = self.marks if region.device else None
+        if self._memory is None or region.name not in self._memory.REGIONS:
+            return marks
+        return self._memory.MemoryMarks(self.room.add, self.sites, marks)
 
     def renew(self) -> None:
         """In the child of a fork."""
@@ -169,7 +183,7 @@ class Region:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
         call.outermost = bool(self.outermost)
         call.level = self.level
-        call.device = spans.marks if self.device else None
+        call.device = spans.marks_of(self)
         call.watched = name in WAITING
         return call
 

@@ -75,6 +75,10 @@ class Overseer:
         )
         self._waits = Waits(self._measures.spans, after_import)
 
+    def record_memory(self) -> None:
+        """Record the memory of regions as well, of all that are asked for from now on (``--memory``)."""
+        self._measures.spans.record_memory()
+
     # --- instruments and phases --------------------------------------------------------------------
 
     def require(self, *instruments: Instrument) -> Any:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..analysis.profile import (
     Layer,
     LoopRank,
+    MemoryUse,
     Model,
     Node,
     Profile,
@@ -26,6 +27,7 @@ from . import (
     epochs,
     flops,
     layers,
+    memory,
     segments,
     stack_lines,
     step_tree,
@@ -82,6 +84,7 @@ def sections(summary: Summary) -> list[Section]:
         *_sampled(summary),
         *([_wall(found), _evaluations(found), _latencies(found), _outside(found)] if found else []),
         _layers(found.layers if found else ()),
+        _memory(found.memory if found else ()),
         _models(found.models if found else ()),
         *_flops(summary),
         *_machines(summary),
@@ -416,6 +419,12 @@ def _flops(summary: Summary) -> Iterator[Section]:
         rows: list[tuple[str | float, ...]] = [*flops.rows(summary.flops)]
         table = Table(("rank", "FLOPs a step", "FLOP/s"), (TEXT, NUMBER, NUMBER), rows)
         yield Section("flops", "FLOPs", tuple(flops.texts(summary.flops)), (table,))
+
+
+def _memory(found: Sequence[MemoryUse]) -> Section:
+    heads, rows = memory.cells(found)
+    table = Table(tuple(heads), (TEXT, NUMBER, NUMBER, NUMBER, TEXT), [tuple(row) for row in rows])
+    return Section("memory", "Memory", (memory.NOTE,) if found else (), (table,))
 
 
 def _models(found: Sequence[Model]) -> Section:

@@ -10,7 +10,7 @@ from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
-from . import flops, layers, segments, stack_lines, training_loops, values
+from . import flops, layers, memory, segments, stack_lines, training_loops, values
 from .text import (
     LIMIT,
     bullets,
@@ -69,6 +69,7 @@ def profile(found: Profile, currency: str = "") -> list[str]:
         *_verdict(found.verdict),
         *training_loops.lines(found.loops, currency),
         *layers.lines(found.layers),
+        *memory.lines(found.memory),
         *training_loops.models(found.models),
         *segments.evaluations(found.evaluations),
         *segments.latencies(found.latencies, bool(found.loops)),

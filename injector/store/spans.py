@@ -77,6 +77,25 @@ ITEMS = (1 << ITEMS_BITS) - 1
 TOKENS = (1 << 32) - 1
 """The most tokens that a payload holds."""
 
+MEMORY = "memory"
+"""The clock of sites whose rows say what memory there was, and ``device`` where (``host``, ``cuda:0``)."""
+MEMORY_UNIT = 4096
+_MEMORY_BITS = 31
+_MOST_MEMORY = (1 << _MEMORY_BITS) - 1
+
+
+def memory_payload(before: int, after: int) -> int:
+    """Bytes at the begin and at the end of a region as one number: units of 4 KiB, up to 8 TiB each."""
+    first, last = (min(max(n, 0) // MEMORY_UNIT, _MOST_MEMORY) for n in (before, after))
+    return first << _MEMORY_BITS | last
+
+
+def memory_of(payload: Any) -> tuple[Any, Any]:
+    """The bytes that :func:`memory_payload` made ``payload`` of: a number, or an array of them."""
+    first, last = payload >> _MEMORY_BITS, payload & _MOST_MEMORY
+    return first * MEMORY_UNIT, last * MEMORY_UNIT
+
+
 WAIT = "wait"
 """The region of being blocked in a function of the standard library, which ``what`` names."""
 _GIVING = frozenset(
