@@ -81,7 +81,8 @@ class WandbRun:
             for step, time, value in zip(*columns, strict=True):
                 row = rows.setdefault((one.axis, step), {})
                 row[name] = value
-                row["_timestamp"] = max(time, row.get("_timestamp", 0.0))
+                # The first of them: a value that is given later for an earlier step is of that step.
+                row["_timestamp"] = min(time, row.get("_timestamp", time))
         with refusing("Weights & Biases"):
             for (axis, step), row in sorted(rows.items()):
                 self._run.log({axis: step, **row})

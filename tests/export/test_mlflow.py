@@ -143,11 +143,11 @@ def test_a_server_that_dies_while_a_run_is_tracked(server, runs, export, uri, tm
         text=True,
     )
     client = mlflow.MlflowClient(served)
-    [experiment] = client.search_experiments(filter_string="name = 'injector'")
     found = []
     while not (found and "loss" in found[0].data.metrics):
         time.sleep(0.2)
-        found = client.search_runs([experiment.experiment_id], "run_name = 'dying'")
+        of = client.search_experiments(filter_string="name = 'injector'")
+        found = of and client.search_runs([of[0].experiment_id], "run_name = 'dying'")
     assert found[0].info.status == "RUNNING"
     os.killpg(process.pid, 9)
     process.wait()

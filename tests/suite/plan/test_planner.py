@@ -591,7 +591,7 @@ def test_a_plan_of_one_benchmark_can_be_pinned(suites):
 
 
 def test_torchtune_takes_the_ranks_and_then_the_recipe():
-    program = command_lines.Program(
+    program = command_lines.ProgramCommand(
         "module", "torchtune._cli.tune", ("run", "recipe.py", "--config", "c")
     )
     assert command_lines.LAUNCHERS["tune"](program, 4, "cuda") == [
