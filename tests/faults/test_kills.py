@@ -10,6 +10,8 @@ import time
 import pytest
 from supervised import alive, state, until
 
+from injector.store import monitor
+
 from .faulty import until_sampled
 
 KILLS = 50
