@@ -119,8 +119,9 @@ def lay_out(p: Program, actions_: list[tuple[str, int]], depth: int = 0) -> None
             p.io(length, of=2, line=21)
         elif name == "dry2":
             p.dry(length, of=2, line=21)
-        elif name == "update2":
-            p.update(length, of=2, line=34)
+        elif name in ("update", "update2"):
+            # It takes time: two of one thread never begin at the same nanosecond.
+            p.update(max(length, 0.001), **({"of": 2, "line": 34} if name[-1] == "2" else {}))
         elif name == "thread":
             start = max(0, p.now - length * MS)
             p.row("comm", start, p.now, thread=1)
@@ -128,7 +129,7 @@ def lay_out(p: Program, actions_: list[tuple[str, int]], depth: int = 0) -> None
             p.span(name, length)
         elif name == "other":
             p.wait(length)
-        elif name in ("io", "dry", "forward", "predict", "backward", "update"):
+        elif name in ("io", "dry", "forward", "predict", "backward"):
             getattr(p, name)(length)
 
 
