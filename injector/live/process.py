@@ -107,10 +107,10 @@ class LiveProcess:
             self.rank, self.world = data.get("rank"), data.get("world")
         elif event == "site":
             clock = data.get("clock")
-            if clock == "device":
+            if clock != MEMORY:  # whose device may be the host
                 self.device = data.get("device") or self.device
-            elif clock != MEMORY:
-                self._kinds[data.get("site", 0)] = SiteKind(data)
+                if clock != "device":
+                    self._kinds[data.get("site", 0)] = SiteKind(data)
         elif event == "ahead":
             self.positions.announced(data.get("of"), data.get("batches"))
             self.positions.planned(data.get("epochs"), moment)
