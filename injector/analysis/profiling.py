@@ -46,12 +46,14 @@ def profile(
     watched: Sequence[HostUsage] = (),
     series: Sequence[ValueSeries] = (),
     losses: Sequence[TimedLoss] = (),
+    goes_on: bool = False,
 ) -> Profile | None:
     """What the spans of ``run`` say; None where it recorded none.
 
     ``memory`` is how much each process used, when; without it the verdict knows nothing of growth, without
     the hosts as they were ``watched`` nothing of other programs and full cores, without the ``series`` of its
-    values nothing of losses that are not finite, and without its ``losses`` nothing of those of epochs.
+    values nothing of losses that are not finite, and without its ``losses`` nothing of those of epochs. While
+    the run ``goes_on``, the verdict is about steps alone: what part of the run anything takes is not known.
     Raises OSError, and NotARunError for records of a later version.
     """
     found = sources(run)
@@ -80,14 +82,14 @@ def profile(
                 busy=busy_of(traces, warmup),
                 between=where[id(traces[0])],
                 growth=growth_of(memory or {}, traces),
-                segments=segments,
-                wall=wall,
+                segments=() if goes_on else segments,
+                wall=0.0 if goes_on else wall,
                 command=[str(word) for word in run.info.get("command") or ()],
                 others=others,
                 host=host_of(watched, traces),
                 bounds=[
                     *bounds_of(traces, warmup, training[0].straggler),
-                    *bounds_of_run(segments, wall),
+                    *(() if goes_on else bounds_of_run(segments, wall)),
                 ],
             )
         )

@@ -117,6 +117,8 @@ class Summary:
     flops: Flops | None = None
     """Of ``--flops``."""
     environment: Environment | None = field(default=None, metadata={"internal": True})
+    goes_on: bool = field(default=False, metadata={"internal": True})
+    """Whether it is a summary of what there was of a run that was not over."""
 
     @property
     def outcomes(self) -> list[str]:
@@ -129,14 +131,22 @@ class Summary:
         return str(self.name or os.path.basename(self.run).rsplit(".", 2)[0])
 
 
-def summarise(run: Run, keep: bool = False, price: tuple[float, str] | None = None) -> Summary:
+def summarise(
+    run: Run,
+    keep: bool = False,
+    price: tuple[float, str] | None = None,
+    goes_on: bool = False,
+) -> Summary:
     """The summary of ``run``; with ``keep``, its figures are written into ``run.json``.
 
-    ``price``, of an hour and its currency, is used instead of the one that the run was given.
+    ``price``, of an hour and its currency, is used instead of the one that the run was given. Of a run that
+    ``goes_on`` it is what has been recorded so far, without what only its end will show.
 
     What cannot be analysed is the summary's ``problem``. Raises OSError where the run cannot be read, or
     ``run.json`` not be written.
     """
+    if goes_on:
+        run = unfinished(run)
     events = recorded(run)
     seen: list[HostUsage] = []
     profile: Profile | None = None
@@ -146,7 +156,7 @@ def summarise(run: Run, keep: bool = False, price: tuple[float, str] | None = No
     sampling: Mapping[str, Any] = {}
     try:
         seen = machines(run)
-        profile, broken = _profile(run, seen, events)
+        profile, broken = _profile(run, seen, events, goes_on)
         sampled, sampling = _sampled(run, profile)
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"
@@ -164,7 +174,7 @@ def summarise(run: Run, keep: bool = False, price: tuple[float, str] | None = No
         if keep:
             write_info(run.path, {key: value for key, value in info.items() if key != "schema"})
     return Summary(
-        missing=missing_or_uncollected(run),
+        missing=missing_of(run) if goes_on else missing_or_uncollected(run),
         run=run.path,
         profile=profile,
         broken=broken,
@@ -176,8 +186,24 @@ def summarise(run: Run, keep: bool = False, price: tuple[float, str] | None = No
         sampling=int(sampling.get("rate") or 0),
         price=hourly,
         flops=flops_of(info, profile),
+        goes_on=goes_on,
         **_facts(info),
     )
+
+
+CERTAIN = ("problem", "failure", "lost", "remark")
+"""Kinds of warnings about what has happened: what has not may still happen while a run goes on."""
+
+
+def unfinished(run: Run) -> Run:
+    """``run``, which goes on, without what is not known before its end.
+
+    That is what has not happened so far (a probe that never fired), and damage: files that are read while
+    they are written may look damaged.
+    """
+    warnings = [each for each in run.info.get("warnings") or () if each.get("kind") in CERTAIN]
+    info = {**run.info, "ended": None, "duration": None, "misses": [], "warnings": warnings}
+    return run._replace(damage=(), info=info)
 
 
 _PLAIN = ("name", "command", "started", "ended", "duration", "exit", "stopped", "host", "python")
@@ -249,14 +275,14 @@ def has_spans(folder: str) -> bool:
 
 
 def _profile(
-    run: Run, seen: list[HostUsage], events: Recorded
+    run: Run, seen: list[HostUsage], events: Recorded, goes_on: bool
 ) -> tuple[Profile | None, tuple[RankOutcome, ...]]:
     """What the spans say, and what became of the ranks."""
     if has_spans(run.content):
         from . import profiling  # numpy, half of what a short run costs, only where there are spans
 
         found = profiling.profile(
-            run, memory_of(seen, run.info), seen, events.series, events.losses
+            run, memory_of(seen, run.info), seen, events.series, events.losses, goes_on
         )
         if found is not None:
             return found, found.outcomes

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 
-from ..analysis.summary import summarise, uncommitted
-from ..analysis.timeseries import time_series
+from ..analysis.summary import summarise
 from ..errors import UserError
 from ..live.snapshot import Snapshot
 from ..live.state import State
@@ -20,12 +16,11 @@ from ..report.output import show
 from ..report.watching import Watching
 from ..store.folder import Run, open_run
 from .ending import failed
-from .opened import add_base, add_run, collected, exit_code, is_foreign, is_suite, located
+from .live_pages import RunEnd, RunPage, over
+from .opened import add_base, add_run, collected, exit_code, is_suite, located
 
 EVERY = 2.0
 """Seconds between two lines, for output that is no terminal."""
-PATIENCE = 20.0
-"""Seconds after all processes have ended in which a run is still expected to be collected."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -81,11 +76,6 @@ def main(argv: Sequence[str]) -> int:
         return failed(error)
 
 
-def over(run: Run) -> bool:
-    """Whether the run was collected: its last record is written after its end. Others' runs are over."""
-    return is_foreign(run) or os.path.exists(os.path.join(run.path, "run.json"))
-
-
 def _watch(run: Run, once: bool, json: bool) -> int:
     output = _print_json if json else _print
     if not over(run):
@@ -94,7 +84,7 @@ def _watch(run: Run, once: bool, json: bool) -> int:
         if once:
             output(state.tick())
             return 0
-        end = _End(run, state)
+        end = RunEnd(run, state)
         if json:
             while not end.reached(EVERY):
                 output(state.tick())
@@ -103,34 +93,6 @@ def _watch(run: Run, once: bool, json: bool) -> int:
     with collected(open_run(run.path)) as ended:
         output(snapshot(summarise(ended)))
         return exit_code(ended)
-
-
-class _End:
-    """When there is nothing more to watch: the run was collected, or no process is left to do that."""
-
-    def __init__(self, run: Run, state: State) -> None:
-        self._run = run
-        self._since: float | None = None
-        state.subscribe(self._hear)
-
-    def _hear(self, shown: Snapshot) -> None:
-        """All processes may have ended, and who collects them takes his time; or was killed."""
-        if shown.state not in ("ended", "died"):
-            self._since = None
-        elif self._since is None:
-            self._since = time.monotonic()
-
-    def reached(self, seconds: float) -> bool:
-        """Wait so long; whether the end has come."""
-        if self.come():
-            return True
-        time.sleep(seconds)
-        return self.come()
-
-    def come(self) -> bool:
-        """Whether it has."""
-        left_alone = self._since is not None and time.monotonic() - self._since > PATIENCE
-        return left_alone or over(self._run)
 
 
 def _print_json(shown: Snapshot) -> None:
@@ -142,32 +104,6 @@ def _print(shown: Snapshot) -> None:
 
 
 def _serve(run: Run, port: int) -> int:
-    from ..analysis.charts import charts_of
-    from ..report.page import changes_of, of_summary, parts
     from ..report.web import PageServer, serve
 
-    page = PageServer(port)
-    state = State(run.path)
-    if not over(run):
-        state.catch_up()
-    end = _End(run, state)
-
-    def follow() -> bool:
-        if end.come():
-            with collected(open_run(run.path)) as ended:
-                summary = summarise(ended)
-                charts = charts_of(ended, int(summary.limits.get("skip") or 0))
-                said, drawn = of_summary(summary, charts, changes_of(uncommitted(ended)))
-                found = parts("run.html", said), drawn
-                page.report = lambda: found
-                page.show(snapshot(summary))
-                page.whole = charts.series
-            return True
-        page.show(state.tick())
-        if page.past is None:  # what was before the page was opened, as far as it can be read
-            page.past = {}
-            with suppress(OSError), collected(open_run(run.path)) as so_far:
-                page.past = time_series(so_far)
-        return False
-
-    return serve(page, follow)
+    return serve(PageServer(RunPage(run.path), port))

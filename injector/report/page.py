@@ -69,13 +69,15 @@ def of_summary(
     """What the page of a run says, and what it draws."""
     sentence, below = sections.verdict(summary)
     colors = Colors(charts)
+    judged = bool(summary.profile and (summary.profile.loops or not summary.goes_on))
     content = {
         "of": "run",
         "summary": summary,
         "title": clean(summary.title),
         "command": " ".join(map(clean, summary.command or ())),
         "heading": sections.heading(summary),
-        "severity": summary.profile.verdict.severity if summary.profile else "none",
+        "judged": judged,
+        "severity": summary.profile.verdict.severity if judged and summary.profile else "none",
         "sentence": sentence,
         "below": below,
         "tiles": sections.tiles(summary),

@@ -77,12 +77,13 @@ class Section(NamedTuple):
 def sections(summary: Summary) -> list[Section]:
     """All that have something to say, in order, but for the verdict."""
     found = summary.profile
-    currency = summary.price.currency if summary.price else ""
+    unmeasured = () if summary.goes_on else terminal.unmeasured(summary)
     made = [
-        *([each for loop in found.loops for each in _loop(loop, found, currency)] if found else []),
+        *([each for loop in found.loops for each in _loop(loop, summary)] if found else []),
         *([lines_of_program(found)] if found else []),
         *_sampled(summary),
-        *([_wall(found), _evaluations(found), _latencies(found), _outside(found)] if found else []),
+        *([_wall(summary, found)] if found else []),
+        *([_evaluations(found), _latencies(found), _outside(found)] if found else []),
         _layers(found.layers if found else ()),
         _memory(found.memory if found else ()),
         _models(found.models if found else ()),
@@ -91,7 +92,7 @@ def sections(summary: Summary) -> list[Section]:
         _losses(summary),
         _values(summary),
         _probes(summary),
-        Section("unmeasured", "Not measured", tuple(terminal.unmeasured(summary))),
+        Section("unmeasured", "Not measured", tuple(unmeasured)),
         Section("warnings", "Warnings", tuple(values.warning_texts(summary))),
     ]
     return [each for each in made if each.texts or any(table.rows for table in each.tables)]
@@ -114,6 +115,8 @@ def heading(summary: Summary) -> list[str]:
 
 def verdict(summary: Summary) -> tuple[str, list[tuple[str, list[str]]]]:
     """Its sentence, and what stands below it, by label. Of a run without a profile, why there is none."""
+    if summary.goes_on and not loops_of(summary):
+        return "no step of training has been seen so far", []
     if summary.profile is None:
         why = summary.problem or " ".join(
             line.strip() for line in ([] if summary.summary.rates else values.no_rates(summary))
@@ -121,6 +124,7 @@ def verdict(summary: Summary) -> tuple[str, list[tuple[str, list[str]]]]:
         return why.strip(), []
     found = summary.profile.verdict
     below = [
+        ("watched", [_watched(summary.profile)] if summary.goes_on else []),
         ("besides", [each for each in found.besides if each not in found.sentence]),
         ("certainty", [found.confidence]),
         ("because", list(found.evidence)),
@@ -129,6 +133,13 @@ def verdict(summary: Summary) -> tuple[str, list[tuple[str, list[str]]]]:
     ]
     kept = [(label, [text for text in texts if text]) for label, texts in below]
     return terminal.sentence(found), [(label, texts) for label, texts in kept if texts]
+
+
+def _watched(profile: Profile) -> str:
+    """What the verdict on a run that goes on is of."""
+    loop = profile.loops[0]
+    steps = f"{count(loop.steps, 'step')}{' of each rank' if len(loop.ranks) > 1 else ''}"
+    return f"{duration(profile.wall)} so far, {steps}; the run goes on"
 
 
 def tiles(summary: Summary) -> list[tuple[str, str]]:
@@ -174,8 +185,8 @@ def libraries_of(summary: Summary) -> list[str]:
 # --- loops ------------------------------------------------------------------------------------------
 
 
-def _loop(loop: TrainingLoop, profile: Profile, currency: str) -> Iterator[Section]:
-    key = f"loop{profile.loops.index(loop)}"
+def _loop(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
+    key = f"loop{loops_of(summary).index(loop)}"
     name = loop_name(loop)
     speed = loop.throughput
     texts = [f"{training_loops.paced(loop)} at {code_line(loop.place)}" if loop.place else ""]
@@ -194,13 +205,15 @@ def _loop(loop: TrainingLoop, profile: Profile, currency: str) -> Iterator[Secti
     tree, over = step_table(loop.tree), _spread(loop)
     yield Section(f"{key}-tree", f"A step of {name}", tuple(filter(None, texts)), (tree, over))
     if loop.epochs:
-        yield Section(f"{key}-epochs", f"Epochs of {name}", (), (_epochs(loop, currency),))
+        yield Section(f"{key}-epochs", f"Epochs of {name}", (), (_epochs(loop, summary),))
     if len(loop.ranks) > 1:
         yield Section(f"{key}-ranks", f"Ranks of {name}", _straggler(loop), (_ranks(loop),))
 
 
-def _epochs(loop: TrainingLoop, currency: str) -> Table:
-    heads, rows = epochs.cells(loop.epochs, currency)
+def _epochs(loop: TrainingLoop, summary: Summary) -> Table:
+    heads, rows = epochs.cells(loop.epochs, summary.price.currency if summary.price else "")
+    if summary.goes_on:
+        rows[-1][0] += ", so far"
     return Table(tuple(heads), (NUMBER,) * len(heads), [tuple(row) for row in rows])
 
 
@@ -335,7 +348,7 @@ def _sampled(summary: Summary) -> Iterator[Section]:
 # --- the rest of the run ----------------------------------------------------------------------------
 
 
-def _wall(found: Profile) -> Section:
+def _wall(summary: Summary, found: Profile) -> Section:
     total = found.wall
     unit = TimeUnit(total)
     rows: list[tuple[str | float, ...]] = []
@@ -344,9 +357,12 @@ def _wall(found: Profile) -> Section:
         line = line_of(each.place)
         note = clean(each.note)
         where = ", ".join(filter(None, (note, line if line not in note else "")))
-        rows.append((clean(each.name), unit(each.seconds), share, where))
+        # Whether it shuts down is not known while it goes on.
+        name = "goes on" if summary.goes_on and each.name == "shutdown" else clean(each.name)
+        rows.append((name, unit(each.seconds), share, where))
     heads, kinds = ("part", unit.name, "share", ""), (TEXT, NUMBER, SHARE, TEXT)
-    return Section("wall", f"Wall time: {duration(total)}", (), (Table(heads, kinds, rows),))
+    title = f"Wall time{' so far' if summary.goes_on else ''}: {duration(total)}"
+    return Section("wall", title, (), (Table(heads, kinds, rows),))
 
 
 def _evaluations(found: Profile) -> Section:

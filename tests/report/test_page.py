@@ -13,6 +13,7 @@ import pytest
 from browser import MISSING, Browser
 
 from injector.live.snapshot import TaskRow
+from injector.report.live_page import LivePage
 from injector.report.web import PageServer
 from injector.suite.results.live_view import BenchmarkRow, ProcessRow, SuiteSnapshot
 
@@ -159,6 +160,21 @@ def test_the_page_of_a_run_that_goes_on(browser, axe, watched):
     steps = int(browser.ask(FIGURES)["steps"])
     browser.until(lambda: int(browser.ask(FIGURES)["steps"]) > steps)
     browser.until(lambda: plot(browser, "throughput, steps/s")["words"] != first["words"])
+    # The report so far is there, and what a reader has chosen in it stays when it is renewed.
+    browser.until(lambda: browser.ask("document.querySelector('#lead .sentence') !== null"))
+    assert "so far" in browser.ask("document.getElementById('verdict').textContent")
+    browser.until(lambda: browser.ask("document.querySelectorAll('#report .uplot').length") == 2)
+    browser.ask("document.querySelector('#environment details').open = true")
+    browser.ask("document.querySelector('#steps0 .grow').click()")
+    scale = browser.ask("document.querySelector('#steps0 .grow').textContent")
+    browser.ask("document.querySelector('#steps0 .u-over').dataset.old = ''")
+    renewed = "document.querySelector('#steps0 .u-over')?.dataset.old === undefined"
+    browser.until(
+        lambda: browser.ask(f"{renewed} && document.querySelector('#steps0 .grow') !== null")
+    )
+    assert browser.ask("document.querySelector('#steps0 .grow').textContent") == scale
+    assert browser.ask("document.querySelector('#environment details').open")
+    assert browser.ask("document.querySelectorAll('#timeline canvas').length") == 1
     # It looks at nothing but itself, and nothing went wrong in it.
     browser.until(lambda: len(browser.told("Network.requestWillBeSent")) > 2)
     asked = [each["request"]["url"] for each in browser.told("Network.requestWillBeSent")]
@@ -198,11 +214,11 @@ def test_the_page_of_a_suite(browser):
         BenchmarkRow("later", "queued", "", 1, 0, "items/s", None, (process(0, "queued", None),)),
     )  # fmt: skip
     tasks = (TaskRow("vision", 2, 7, "items/s", 812.5, None, None, True),)
-    page = PageServer()
+    page = PageServer(LivePage("suite"))
     threading.Thread(target=page.serve_forever, daemon=True).start()
     try:
         for at in range(6):
-            page.show(SuiteSnapshot("toy", float(at), "running", 1, 4, 60.0, "items/s", None, None, None,
+            page.page.show(SuiteSnapshot("toy", float(at), "running", 1, 4, 60.0, "items/s", None, None, None,
                                     {}, {}, (), (), (), tasks, notes=("left out: big",), failed=1,
                                     benchmarks=rows))  # fmt: skip
         browser.open(page.address)
@@ -213,6 +229,10 @@ def test_the_page_of_a_suite(browser):
         ]
         found = table_rows(browser, "benchmarks", 3)
         assert found[1][:3] == ["vision", "running", "812.5"]
+        links = (
+            "[...document.querySelectorAll('#live-processes a')].map(a => a.getAttribute('href'))"
+        )
+        assert browser.ask(links) == ["runs/vision.R0.D0/", "runs/vision.R0.D1/"]
         assert found[2][0] == "<b>ppo</b>" and found[2][-1] == "exit code 1"
         figures = browser.until(
             lambda: {"jobs", "failed", "left"} <= set(found := browser.ask(FIGURES)) and found

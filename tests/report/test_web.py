@@ -11,7 +11,8 @@ from itertools import pairwise
 import pytest
 
 from injector.live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
-from injector.report.web import KEPT, History, PageServer
+from injector.report.live_page import KEPT, History, LivePage
+from injector.report.web import PageServer
 
 
 def snapshot(at=0.0, **more):
@@ -37,7 +38,10 @@ def snapshot(at=0.0, **more):
 
 @pytest.fixture
 def page():
-    made = PageServer()
+    """A page of a suite, with the page of one run."""
+    run = LivePage("run", "toy")
+    run.show(snapshot(3.0))
+    made = PageServer(LivePage("suite"), run_page={"a.R0/D0": run}.get)
     thread = threading.Thread(target=made.serve_forever, daemon=True)
     thread.start()
     yield made
@@ -51,7 +55,7 @@ def get(address):
 
 
 def test_the_page_and_its_state(page):
-    page.show(snapshot(1.0))
+    page.page.show(snapshot(1.0))
     answer = get(page.address)
     assert b"<!doctype html>" in answer.read()
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
@@ -67,15 +71,27 @@ def test_before_the_first_snapshot(page):
         "now": {},
         "series": {},
         "over": False,
+        "report": 0,
+        "trouble": "",
     }
 
 
-@pytest.mark.parametrize("path", ["", "state", "wrong/state", "wrong/", "%00", "../"])
+@pytest.mark.parametrize("path", ["", "state", "wrong/state", "wrong/", "%00", "../", "runs/a/"])
 def test_without_the_token_there_is_nothing(page, path):
     root = page.address[: page.address.index("/", 8) + 1]
     with pytest.raises(urllib.error.HTTPError) as error:
         get(root + path)
     assert error.value.code == 404
+
+
+def test_the_runs_of_a_suite_have_pages_of_their_own(page):
+    own = f"{page.address}runs/a.R0%2FD0/"
+    assert b'<a href="../../">suite toy</a>' in get(own).read()
+    assert json.loads(get(own + "state").read())["now"]["steps"] == 3
+    for wrong in (page.address + "runs/b/", own + "report", own + "x", page.address + "report"):
+        with pytest.raises(urllib.error.HTTPError) as error:
+            get(wrong)
+        assert error.value.code == 404
 
 
 def test_it_is_there_on_this_machine_only(page):
@@ -84,7 +100,7 @@ def test_it_is_there_on_this_machine_only(page):
 
 
 def test_two_pages_have_two_addresses(page):
-    other = PageServer()
+    other = PageServer(LivePage())
     assert other.address != page.address
     other.server_close()
 
@@ -100,8 +116,8 @@ def test_history_is_thinned_out_evenly():
 
 
 def test_a_run_that_is_over_has_all_of_its_time_series(page):
-    page.show(snapshot(1.0))
-    page.whole = {"rate": {"train": [(0.0, 7.0)]}}
+    page.page.show(snapshot(1.0))
+    page.page.publish(({}, {}), {"rate": {"train": [(0.0, 7.0)]}}, over=True)
     state = json.loads(get(page.address + "state").read())
     assert state["over"] is True
     assert state["series"] == {"rate": {"train": [[0.0, 7.0]]}}

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from threading import Thread
+from urllib.parse import quote
 
 from ...analysis.timeseries import TimeSeries
 from ...errors import UserError
+from ...report.live_page import RUNS, LivePage
 from ...report.output import show
 from ...report.panel import as_json
 from ...report.watching import Watching
-from ...store.folder import open_run
+from ...store.folder import is_run, open_run
 from ...suite.results import live_view
 from ...suite.results.live_view import SuiteSnapshot
 from ...suite.results.status import SuiteStatus, runs_of
 from ...suite.results.suite_reader import SuiteReader, summarise
 from ...suite.results.suite_summary import ENDED, RUNNING, STARTING
 from ...suite.results.timelines import combined, of_run
+from ..live_pages import RunPage
 from ..opened import DAMAGED, collected
 
 PATIENCE = 10.0
@@ -45,31 +48,11 @@ def watch(path: str, once: bool, json: bool) -> int:
 
 
 def serve(path: str, port: int) -> int:
-    """Serve a page about the suite in ``path``."""
+    """Serve a page about the suite in ``path``, and one about each of its runs."""
     from ...report import web
-    from ...report.page import parts
-    from ...suite.results import suite_page
 
-    state, page = _Watched(path), web.PageServer(port, of="suite")
-
-    def past() -> None:
-        page.past = time_series(path)
-
-    page.past = {}
-    # In a suite of many runs it takes longer than a reader waits for what happens now.
-    Thread(target=past, daemon=True).start()
-
-    def follow() -> bool:
-        page.show(state.tick())
-        if state.over:
-            series = time_series(path)
-            said, drawn = suite_page.of_suite(summarise(path), {}, series)
-            found = parts("suite.html", said), drawn
-            page.report = lambda: found
-            page.whole = series
-        return state.over
-
-    return web.serve(page, follow)
+    page = SuitePage(path)
+    return web.serve(web.PageServer(page, port, page.run_page))
 
 
 def time_series(path: str) -> TimeSeries:
@@ -115,3 +98,54 @@ class _Watched:
         """Wait so long; whether the end has come."""
         time.sleep(seconds)
         return self.over
+
+
+class SuitePage(LivePage):
+    """The page of the suite in the folder ``path``, with the pages of its runs. Raises UserError."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("suite")
+        self._path = path
+        self._watched = _Watched(path)
+        self._runs: dict[str, RunPage] = {}
+        self._lock = threading.Lock()
+        # In a suite of many runs it takes longer than a reader waits for what happens now.
+        threading.Thread(target=self._before, daemon=True).start()
+
+    def _before(self) -> None:
+        series = time_series(self._path)
+        if not self.over:
+            self.past = series
+
+    def follow(self) -> bool:
+        with self._lock:
+            if not self.over:
+                self.show(self._watched.tick())
+                if self._watched.over:
+                    self._end()
+        return self.over
+
+    def _end(self) -> None:
+        from ...report.page import parts
+        from ...suite.results import suite_page
+
+        series, suite = time_series(self._path), summarise(self._path)
+        links = {
+            each.key: f"{RUNS}{quote(each.key, safe='')}/"
+            for each in suite.processes
+            if each.folder is not None and is_run(each.folder)
+        }
+        said, drawn = suite_page.of_suite(suite, links, series)
+        self.publish((parts("suite.html", said), drawn), series, over=True)
+
+    def run_page(self, key: str) -> RunPage | None:
+        """The page of the latest run of the process ``key``; None where it has not begun."""
+        status = SuiteStatus(self._path)
+        folders = {process: folder for process, _, _, folder in status.started_processes()}
+        folder = folders.get(key)
+        if folder is None or not is_run(folder):
+            return None
+        with self._lock:
+            if folder not in self._runs:
+                self._runs[folder] = RunPage(folder, status.name)
+            return self._runs[folder]

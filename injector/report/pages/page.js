@@ -1,7 +1,7 @@
 
 // --- a page that stays as it is ----------------------------------------------------------------------
 
-if (data.loops) drawRun(document);
+if (data.loops) drawRun();
 if (data.scaling) drawSuite();
 overTime(Object.fromEntries(Object.entries(data.series).filter(([key]) => key !== "step")));
 tables(document);

@@ -120,9 +120,12 @@ function inWords(title, series, say) {
   return `${title}. ${parts.join("; ")}${series.length > 8 ? `; and ${series.length - 8} more` : ""}`;
 }
 
+// What a reader has chosen of a plot, by its id: it is the same when the plot is drawn anew.
+const choices = new Map();
 // Series are {name, values, low, high}; those with low and high have a band between these.
 function plot(host, title, x, series, say, options = {}) {
-  const single = series.length === 1;
+  const single = series.length === 1, chosen = choices.get(host.id) ?? {log: options.log ?? false, off: new Set()};
+  choices.set(host.id, chosen);
   const caption = make("figcaption", {}, make("span", {}, title));
   const holder = make("div", {role: "img"}), legend = make("div", {class: "legend"});
   host.replaceChildren(caption, holder, ...(single ? [] : [legend]));
@@ -142,6 +145,7 @@ function plot(host, title, x, series, say, options = {}) {
     lines.push({stroke, width: 1.4, spanGaps: true, points: {show: each.values.length < 60, size: 4}, ...(options.line ?? {}), ...(each.line ?? {})});
     of.push(each.high ? [lines.length - 3, lines.length - 2, lines.length - 1] : [lines.length - 1]);
   });
+  const later = [];
   const said = series.map((each, at) => {
     const value = make("b"), mark = make("i");
     mark.style.background = `var(${each.variable ?? `--c${at % 8}`})`;
@@ -150,15 +154,17 @@ function plot(host, title, x, series, say, options = {}) {
       return value;
     }
     const entry = make("button", {type: "button", "aria-pressed": "true"}, mark, each.name, " ", value);
-    entry.addEventListener("click", () => {
-      const on = entry.getAttribute("aria-pressed") !== "true";
+    const set = on => {
       entry.setAttribute("aria-pressed", on);
       for (const number of of[at]) u.setSeries(number, {show: on});
-    });
+      chosen.off[on ? "delete" : "add"](each.name);
+    };
+    entry.addEventListener("click", () => set(entry.getAttribute("aria-pressed") !== "true"));
+    if (chosen.off.has(each.name)) later.push(() => set(false));
     legend.append(entry);
     return value;
   });
-  let log = options.log ?? false, tables = columns, told = series;
+  let {log} = chosen, tables = columns, told = series;
   const words = () => holder.setAttribute("aria-label", options.words ?? inWords(title, told, say));
   const size = () => ({width: Math.max(holder.clientWidth, 120), height: options.height ?? 190});
   const draw = () => new uPlot({
@@ -188,11 +194,12 @@ function plot(host, title, x, series, say, options = {}) {
     },
   }, tables, holder);
   let u = draw();
+  later.forEach(each => each());
   words();
   if (options.log !== undefined) {
     const button = make("button", {type: "button", class: "grow"}, log ? "linear" : "logarithmic");
     button.addEventListener("click", () => {
-      log = !log;
+      chosen.log = log = !log;
       button.textContent = log ? "linear" : "logarithmic";
       u.destroy();
       u = draw();

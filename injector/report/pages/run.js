@@ -33,7 +33,7 @@ function steps(loop, number) {
   plot(document.getElementById(`steps${number}`), "time of a step", loop.times, series, seconds, {
     time: true, log: longest > 5 * loop.median, height: 260, least: 0,
     behind: u => {
-      const [from, to] = [u.valToPos(0, "x", true), u.valToPos(loop.warmup, "x", true)];
+      const [from, to] = [u.valToPos(loop.edges[0], "x", true), u.valToPos(loop.warmup, "x", true)];
       const left = Math.max(from, u.bbox.left), right = Math.min(to, u.bbox.left + u.bbox.width);
       if (loop.warmup > 0 && right > left) {
         u.ctx.fillStyle = color("--grid");
@@ -65,14 +65,14 @@ function steps(loop, number) {
 
 // --- the timeline ------------------------------------------------------------------------------------
 
-function timeline(host) {
+function timeline(host, {loops, excerpts}) {
   const rows = new Map();
-  for (const loop of data.loops) for (const each of loop.shares) rows.set(each.name, [...rows.get(each.name) ?? [], {edges: loop.edges, regions: each.regions}]);
+  for (const loop of loops) for (const each of loop.shares) rows.set(each.name, [...rows.get(each.name) ?? [], {edges: loop.edges, regions: each.regions}]);
   const names = [...rows.keys()], gap = 6, bottom = 24;
   const height = Math.max(24, Math.min(84, Math.round(300 / names.length)));
   const canvas = make("canvas", {role: "img"}), context = canvas.getContext("2d");
-  const used = new Set(data.loops.flatMap(loop => loop.shares.flatMap(each => Object.entries(each.regions).filter(([, values]) => values.some(Boolean)).map(([name]) => name))));
-  for (const each of data.excerpts) for (const [name] of each.names) used.add(name);
+  const used = new Set(loops.flatMap(loop => loop.shares.flatMap(each => Object.entries(each.regions).filter(([, values]) => values.some(Boolean)).map(([name]) => name))));
+  for (const each of excerpts) for (const [name] of each.names) used.add(name);
   const legend = make("div", {class: "legend"});
   for (const name of used) {
     const mark = make("i");
@@ -157,7 +157,7 @@ function timeline(host) {
       context.fillStyle = color("--grid");
       context.fillRect(LEFT, top, inner(), height);
       buckets(rows.get(name), top);
-      for (const excerpt of data.excerpts)
+      for (const excerpt of excerpts)
         if (close(excerpt) && excerpt.end > shown[0] && excerpt.begin < shown[1])
           for (const rank of excerpt.ranks) if (rank.name === name) spans(excerpt, rank, top);
     });
@@ -183,7 +183,7 @@ function timeline(host) {
   function at(x, y) {
     const number = Math.floor(y / (height + gap)), name = names[number], time = moment(x);
     if (!name || x < LEFT) return "";
-    for (const excerpt of data.excerpts) {
+    for (const excerpt of excerpts) {
       if (!close(excerpt) || time < excerpt.begin || time > excerpt.end) continue;
       const rank = excerpt.ranks.find(each => each.name === name);
       if (!rank) continue;
@@ -239,6 +239,7 @@ function timeline(host) {
 
 // The box that is clicked, and all around it, become as wide as the page; clicked again, they are as before.
 function flame(graph) {
+  graph.dataset.drawn = "";
   let chosen = null;
   graph.addEventListener("click", event => {
     const box = event.target.closest(".box");
@@ -253,8 +254,10 @@ function flame(graph) {
   });
 }
 
-function drawRun(host) {
-  data.loops.forEach(steps);
-  if (data.loops.length) timeline(document.getElementById("timeline"));
-  host.querySelectorAll(".flame").forEach(flame);
+// Draws what is in the page and has not been drawn.
+function drawRun() {
+  const blank = id => document.querySelector(`#${id}:empty`);
+  data.loops.forEach((loop, number) => { if (blank(`steps${number}`)) steps(loop, number); });
+  if (blank("timeline")) timeline(blank("timeline"), data);
+  document.querySelectorAll(".flame:not([data-drawn])").forEach(flame);
 }

@@ -18,6 +18,7 @@ from injector.analysis.query import run_query
 from injector.analysis.views import VIEWS, views_of_all
 from injector.cli import query
 from injector.cli.runs import _found, parser
+from injector.report.live_page import LivePage
 from injector.report.panel import as_json
 from injector.report.web import PageServer
 from injector.store.folder import is_run, open_run
@@ -225,12 +226,12 @@ def test_the_panel(made, held):
 
 
 def test_the_page_and_its_plots(made, held):
-    page = PageServer()
+    page = PageServer(LivePage("suite"))
     threading.Thread(target=page.serve_forever, daemon=True).start()
     state = Watched(str(made.path))
     try:
         for at in range(2):
-            page.show(state.tick(NOW + at))
+            page.page.show(state.tick(NOW + at))
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         told = json.loads(opener.open(page.address + "state", timeout=60).read())
     finally:
