@@ -38,6 +38,13 @@ def site(number: int, region: str, **more: Any) -> dict[str, Any]:
     return {**data, **more}
 
 
+def read_sites(log: str | Path) -> dict[int, dict[str, Any]]:
+    """The data of the ``site`` events of a log, as they were written, by their numbers."""
+    lines = (line.strip(b"\0\n") for line in Path(log).read_bytes().splitlines())
+    records = [json.loads(line) for line in lines if line.startswith(b'{"event":"site"')]
+    return {record["data"]["site"]: record["data"] for record in records}
+
+
 def payload(items: int = 0, tokens: int = 0) -> int:
     """Items and tokens as they stand in a row."""
     return items | tokens << 24

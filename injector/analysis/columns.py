@@ -9,37 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store import spans
+from ..store.call_sites import CallSite, call_site, integer, text
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of
-from .profile import Layer, MemoryUse, Model, SourceLine
+from .profile import Layer, MemoryUse, Model
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 SECOND = 1_000_000_000
-MOST_SITES = 1 << 22
-"""Far more than any process makes: a larger number is damage, and tables are as long as the largest."""
-
-
-@dataclass(frozen=True)
-class CallSite:
-    """What the spans of one number have in common; docs/run-folder.md."""
-
-    number: int
-    region: str
-    clock: str = "host"
-    thread: int = 0
-    place: SourceLine | None = None
-    of: int | None = None
-    what: str | None = None
-    phase: str | None = None
-    task: str | None = None
-    payload: str | None = None
-    device: str | None = None
-    asked: str | None = None
-    """The selector of the probe that it is of."""
 
 
 @dataclass
@@ -110,10 +90,10 @@ def _read_log(index: int, log: Log) -> RecordedProcess:
         index,
         log.path,
         host=str(log.host or ""),
-        pid=_integer(facts.get("pid")),
-        rank=_integer(facts.get("rank")),
-        world=_integer(facts.get("world")),
-        attempt=_integer(facts.get("attempt")),
+        pid=integer(facts.get("pid")),
+        rank=integer(facts.get("rank")),
+        world=integer(facts.get("world")),
+        attempt=integer(facts.get("attempt")),
         shift=shift,
         began=0 if log.began is None else log.began + shift,
         ended=None,
@@ -131,60 +111,20 @@ def _read_log(index: int, log: Log) -> RecordedProcess:
 
 def _take(source: RecordedProcess, event: str, data: dict[str, Any], t: object) -> None:
     if event == "rank":
-        source.rank, source.world = _integer(data.get("rank")), _integer(data.get("world"))
+        source.rank, source.world = integer(data.get("rank")), integer(data.get("world"))
     elif event == "site":
-        site = _site(data)
+        site = call_site(data)
         if site is not None:
-            of_memory = site.clock == spans.MEMORY
-            (source.memory_sites if of_memory else source.sites)[site.number] = site
+            (source.memory_sites if site.is_memory else source.sites)[site.number] = site
     elif event == "model":
-        numbers = [_integer(data.get(key)) for key in ("parameters", "trainable")]
+        numbers = [integer(data.get(key)) for key in ("parameters", "trainable")]
         if (total := numbers[0]) is not None and (part := numbers[1]) is not None:
-            source.models.append(Model(_text(data.get("name")) or "", total, part))
+            source.models.append(Model(text(data.get("name")) or "", total, part))
     elif event == "stop":
         source.stop = data
     elif event == "end":
-        when = _integer(t)
+        when = integer(t)
         source.ended = None if when is None else when + source.shift
-
-
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _site(data: dict[str, Any]) -> CallSite | None:
-    number, region = _integer(data.get("site")), _text(data.get("region"))
-    if number is None or not 0 < number <= MOST_SITES or region is None:
-        return None
-    return CallSite(
-        number=number,
-        region=region,
-        clock=_text(data.get("clock")) or "host",
-        thread=_integer(data.get("thread")) or 0,
-        place=_place(data.get("place")),
-        of=_integer(data.get("of")),
-        what=_text(data.get("what")),
-        phase=_text(data.get("phase")),
-        task=_text(data.get("task")),
-        payload=_text(data.get("payload")),
-        device=_text(data.get("device")),
-        asked=_text(data.get("asked")),
-    )
-
-
-def _place(data: object) -> SourceLine | None:
-    if not isinstance(data, dict) or _text(data.get("file")) is None:
-        return None
-    return SourceLine(
-        file=data["file"],
-        line=_integer(data.get("line")) or 0,
-        function=_text(data.get("function")) or "",
-        text=(_text(data.get("text")) or "").strip(),
-    )
 
 
 def read_rows(source: RecordedProcess, memory: bool = False) -> SpanColumns:

@@ -48,8 +48,8 @@ def _of_loader(thread: Thread, trace: LoopTrace) -> Ints:
     """Where the loaders that pace ``trace`` begin, else where they end."""
     track, marks, steps = thread.track, thread.marks, thread.steps
     mine = np.unique(steps.pace[np.searchsorted(steps.start, trace.start)]).tolist()
-    of = {steps.paces[number].of for number in mine}
-    sites = [number for number, site in track.sites.items() if site.of in of]
+    of = {steps.paces[number].object_id for number in mine}
+    sites = [number for number, site in track.sites.items() if site.object_id in of]
     excluded = thread.passes.excluded()
     for rows in (marks.starts, marks.ends):
         moments = track.start[rows[among(track.site[rows].astype(np.int64), sites)]]

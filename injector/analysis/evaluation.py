@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..store.call_sites import CallSite
 from ..store.spans import unpack
 from .arrays import ExcludedIntervals, counts, owners
-from .columns import CallSite, Flags, Ints
+from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
 from .steps import TrackSteps
@@ -228,8 +229,8 @@ def _iteration_atoms(
 def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
     """For each fetch a number of its loader, and below it how often that had begun and run dry before."""
     track = marks.track
-    names = list({(site.of, site.place): None for site in track.sites.values()})
-    name = track.table(lambda site: names.index((site.of, site.place)), rows)
+    names = list({(site.object_id, site.place): None for site in track.sites.values()})
+    name = track.table(lambda site: names.index((site.object_id, site.place)), rows)
     moved = np.sort(np.concatenate((marks.starts, marks.ends)))
     of, moved_of = (track.table(_object, each) for each in (rows, moved))
     again = np.zeros(len(rows), np.int64)
@@ -241,7 +242,7 @@ def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
 
 
 def _object(site: CallSite) -> int:
-    return -1 if site.of is None else site.of
+    return -1 if site.object_id is None else site.object_id
 
 
 def _by_model(marks: Landmarks, steps: TrackSteps) -> _Atoms:
@@ -252,7 +253,7 @@ def _by_model(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     """
     track, rows = marks.track, marks.tried
     if len(rows) and len(steps):
-        of = track.table(lambda site: -1 if site.of is None else site.of)
+        of = track.table(lambda site: -1 if site.object_id is None else site.object_id)
         itself = np.isin(of[rows], of[marks.trained])
         itself &= track.table(lambda site: site.phase == "eval", rows) == 1
         owner = owners(steps.start, steps.end, track.start[rows])

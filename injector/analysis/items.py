@@ -139,7 +139,7 @@ def _drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> 
     rows, step = rows[step >= 0], step[step >= 0]
     if not len(rows):
         return []
-    loader = track.table(lambda site: -1 if site.of is None else site.of, rows)
+    loader = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)
     first = np.searchsorted(step, np.arange(len(steps)))
     leading = np.bincount(loader[first[first < len(rows)]] + 1).argmax() - 1
     items = unpack(track.payload[rows])[0]
@@ -189,9 +189,11 @@ def _of_models(marks: Landmarks) -> Ints:
     What a loss is called with need not be what a model was: it may count each token.
     """
     sites = marks.track.sites.values()
-    learning = {site.asked for site in sites if site.region == "forward" and site.phase == "train"}
+    learning = {
+        site.selector for site in sites if site.region == "forward" and site.phase == "train"
+    }
     rows = marks.learnt
-    beside = marks.track.table(lambda site: site.phase is None and site.asked in learning, rows)
+    beside = marks.track.table(lambda site: site.phase is None and site.selector in learning, rows)
     found: Ints = rows[beside == 0]
     return found
 
@@ -204,10 +206,10 @@ def evaluated(marks: Landmarks, calls: Ints) -> Ints:
     """
     track = marks.track
     sites = track.sites
-    trained = {sites[n].of for n in np.unique(track.site[marks.trained]).tolist()}
-    known = {n for n, site in sites.items() if site.phase == "eval" or site.of in trained}
-    probes = {sites[n].asked for n in np.unique(track.site[calls]).tolist() if n in known}
-    beside = [n for n, site in sites.items() if n not in known and site.asked in probes]
+    trained = {sites[n].object_id for n in np.unique(track.site[marks.trained]).tolist()}
+    known = {n for n, site in sites.items() if site.phase == "eval" or site.object_id in trained}
+    probes = {sites[n].selector for n in np.unique(track.site[calls]).tolist() if n in known}
+    beside = [n for n, site in sites.items() if n not in known and site.selector in probes]
     return calls[~np.isin(track.site[calls], beside)]
 
 
@@ -251,8 +253,8 @@ def _summed(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints, number:
     one of several optimizers works once more does not count twice.
     """
     track = marks.track
-    names = list(dict.fromkeys((site.of, site.place) for site in track.sites.values()))
-    model = track.table(lambda site: names.index((site.of, site.place)), rows)
+    names = list(dict.fromkeys((site.object_id, site.place) for site in track.sites.values()))
+    model = track.table(lambda site: names.index((site.object_id, site.place)), rows)
     if not (step[1:] == step[:-1]).any():
         return _most(model, step, number, len(steps))
     backward = track.start[marks.backward]

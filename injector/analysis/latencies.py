@@ -17,13 +17,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..store.call_sites import SourceLine
 from ..store.folder import Run
 from ..store.spans import unpack
 from .arrays import owners
 from .columns import SECOND, Floats, Ints, RecordedProcess, read_rows, sources
 from .items import evaluated
 from .passes import PlacePasses, passes_by_place
-from .profile import Histogram, Latency, Percentiles, SourceLine
+from .profile import Histogram, Latency, Percentiles
 from .traces import Thread, threads_of
 from .tracks import TRYING
 
@@ -62,7 +63,7 @@ def _batches(
     items = unpack(track.payload[calls])[0].astype(np.float64)
     if not len(fetches):
         length = (track.end[calls] - track.start[calls]).astype(np.float64)
-        model = track.table(lambda site: -1 if site.of is None else site.of, calls)
+        model = track.table(lambda site: -1 if site.object_id is None else site.object_id, calls)
         every, number = np.unique(model, return_inverse=True)
         mine = (
             number == np.bincount(number, length, len(every)).argmax() if len(every) else model == 0

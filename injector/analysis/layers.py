@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..store.call_sites import CallSite, SourceLine
 from .arrays import owners
-from .columns import SECOND, CallSite, Ints
-from .profile import Layer, SourceLine
+from .columns import SECOND, Ints
+from .profile import Layer
 from .traces import LoopTrace, Thread
 from .tracks import LAYERS, Track
 
@@ -35,7 +36,7 @@ def layers_of(
     sums: dict[str, _Sums] = {}
     for track in [*(thread.track for thread in threads), *devices]:
         rows = track.where(
-            lambda site: site.region in LAYERS and (site.what or "").count("\t") == 2
+            lambda site: site.region in LAYERS and (site.label or "").count("\t") == 2
         )
         rows = rows[owners(start, end, track.start[rows]) >= 0]
         for number in dict.fromkeys(track.site[rows].tolist()):
@@ -66,7 +67,7 @@ def layers_of(
 
 
 def _add(sums: dict[str, _Sums], site: CallSite, track: Track, rows: Ints) -> None:
-    each = sums.setdefault(site.what or "", _Sums(site.place))
+    each = sums.setdefault(site.label or "", _Sums(site.place))
     seconds = float((track.end[rows] - track.start[rows]).sum()) / SECOND
     if site.clock == "device":
         each.device, each.has_device = each.device + seconds, True

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..store.call_sites import CallSite
 from ..store.spans import is_loaders
 from .arrays import among, counts
-from .columns import CallSite, Flags, Ints
+from .columns import Flags, Ints
 from .tracks import Landmarks, Track
 
 OPEN = np.iinfo(np.int64).max
@@ -58,7 +59,9 @@ class Loaders:
         table = np.full(1 + max(track.sites, default=0), -1, np.int64)
         for number, key in keys.items():
             table[number] = key
-        self._loaders = {keys[n] for n, s in fetching.items() if is_loaders(s.of, s.asked)}
+        self._loaders = {
+            keys[n] for n, s in fetching.items() if is_loaders(s.object_id, s.selector)
+        }
         self.key_of_fetch = table[track.site[marks.fetches]]
         self.key_of_end = table[track.site[marks.ends]]
         self.key_of_start = table[track.site[marks.starts]]
@@ -138,7 +141,7 @@ def _keys(sites: dict[int, CallSite]) -> tuple[dict[int, int], list[Key]]:
 
 def _key(site: CallSite) -> Key:
     place = site.place
-    return (site.of, place.file, place.line) if place else (site.of, None, None)
+    return (site.object_id, place.file, place.line) if place else (site.object_id, None, None)
 
 
 def iterations_of(stream: Stream, track: Track, updates: Ints) -> Ints:

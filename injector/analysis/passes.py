@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..store.call_sites import SourceLine
 from ..store.spans import is_loaders, unpack
 from .arrays import owners
 from .columns import SECOND, Flags, Ints
 from .items import contradicts, evaluated, fits
-from .profile import SourceLine
 from .traces import Thread
 
 DATA = 4
@@ -44,13 +44,13 @@ def passes_by_place(thread: Thread) -> list[PlacePasses]:
     data: dict[SourceLine | None, list[int | None]] = {}
     for number in dict.fromkeys(passes):
         mine = data.setdefault(sites[number].place, [])
-        if sites[number].of not in mine:
-            mine.append(sites[number].of)
+        if sites[number].object_id not in mine:
+            mine.append(sites[number].object_id)
     found: dict[tuple[SourceLine | None, int | None], list[int]] = {}
     for number, site in enumerate(passes):
         place, several = sites[site].place, data[sites[site].place]
         apart = 1 < len(several) <= DATA and sites[site].region in ("io", "step")
-        which = several.index(sites[site].of) + 1 if apart else None
+        which = several.index(sites[site].object_id) + 1 if apart else None
         found.setdefault((place, which), []).append(number)
     return [_place_passes(thread, *key, np.array(each)) for key, each in found.items()]
 
@@ -60,7 +60,7 @@ def _place_passes(
 ) -> PlacePasses:
     track, marks, passes = thread.track, thread.marks, thread.passes
     inside = owners(passes.start[which], passes.end[which], track.start) >= 0
-    loaders = track.flags(lambda site: is_loaders(site.of, site.asked))
+    loaders = track.flags(lambda site: is_loaders(site.object_id, site.selector))
     fetches = marks.fetches[(inside & loaders)[marks.fetches]]
     calls = marks.forward[inside[marks.forward]]
     items, batches = _items(thread, calls, fetches)
@@ -84,7 +84,7 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     rows = evaluated(thread.marks, rows)
     losses = np.setdiff1d(losses, rows)
     items = unpack(track.payload[rows])[0]
-    model = track.table(lambda site: -1 if site.of is None else site.of, rows)
+    model = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)
     # One of a loader that is a batch ahead comes after it ran dry.
     begun = np.sort(np.concatenate((thread.marks.fetches, thread.marks.ends)))
     batch = np.searchsorted(begun, rows)
@@ -108,7 +108,7 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     best = sum(found for found, _ in before) if all(found for found, _ in before) else 0
     drawn = unpack(track.payload[fetches])[0]
     if len(drawn) and drawn.all():
-        loader = track.table(lambda site: -1 if site.of is None else site.of, fetches)
+        loader = track.table(lambda site: -1 if site.object_id is None else site.object_id, fetches)
         used = np.isin(fetches, begun[batch[batch > 0] - 1])
         ahead = np.isin(thread.marks.ends, begun[batch[batch > 0] - 1]).any()
         leading = (used | ahead) & (loader == loader[0])

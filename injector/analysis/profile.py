@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from ..store.call_sites import SourceLine as SourceLine  # of what reports are made of
 from .value_class import value_class
 
 WORTH, MOST_BOUNDS = 1.05, 4
@@ -29,17 +30,6 @@ class Statistics:
     """Of a sample (divided by n - 1); 0 for n < 2."""
     min: float
     max: float
-
-
-@value_class
-class SourceLine:
-    """A line of the program."""
-
-    file: str
-    line: int
-    function: str
-    text: str
-    """The line itself, stripped; empty when it could not be read."""
 
 
 @value_class

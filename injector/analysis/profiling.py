@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..store import spans
+from ..store.call_sites import CallSite
 from ..store.folder import Run
 from .arrays import median_of
 from .bounds import bounds_of, bounds_of_run
-from .columns import SECOND, CallSite, RecordedProcess, SpanColumns, read_rows, sources
+from .columns import SECOND, RecordedProcess, SpanColumns, read_rows, sources
 from .epochs import epochs_of
 from .evidence import Evidence, Memory, busy_of, growth_of, host_of, windows_of
 from .latencies import first_of as first_batches
@@ -176,7 +177,7 @@ def _last_span(source: RecordedProcess, rows: SpanColumns) -> LastSpan | None:
 
 
 def _call(site: CallSite) -> RegionCall:
-    return RegionCall(site.region, site.what, site.place)
+    return RegionCall(site.region, site.label, site.place)
 
 
 def ranks_of(

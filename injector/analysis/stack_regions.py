@@ -15,16 +15,16 @@ from typing import Any
 
 from ..origin import PROGRAM, origin, shipped
 from ..rewrite.batches import block_of, body_of
+from ..store.call_sites import CallSite, SourceLine
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.stacks import SUFFIX, Frame, Stack, stacks
-from .columns import CallSite, RecordedProcess, sources
+from .columns import RecordedProcess, sources
 from .profile import (
     LoopSamples,
     Node,
     RegionSamples,
     SampledLine,
-    SourceLine,
     StackNode,
     TrainingLoop,
 )
@@ -159,7 +159,7 @@ class _StackPlacer:
             if site.clock == "host" and site.place and site.region not in LEFT_OUT:
                 place = site.place
                 self._sites.setdefault((place.file, place.line), []).append((site, place))
-                if site.asked == REGION and (block := files.block(place)):
+                if site.selector == REGION and (block := files.block(place)):
                     self._blocks.append((block, site, place))
         self._body = self._body_of(files)
 
@@ -209,7 +209,7 @@ class _StackPlacer:
 
 def _is_of(site: CallSite, inner: Sequence[Frame]) -> bool:
     """Whether what was called from a site's line is what the site is of."""
-    selector = site.asked or ""
+    selector = site.selector or ""
     if selector == REGION:
         return any(frame.file.endswith(DECORATED) for frame in inner)
     if not inner:  # a function in C has no frame

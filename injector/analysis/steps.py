@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..store.call_sites import CallSite, SourceLine
 from .arrays import ExcludedIntervals, counts, runs
-from .columns import CallSite, Ints
-from .profile import SourceLine
+from .columns import Ints
 from .tracks import Landmarks, Track
 
 
@@ -19,7 +19,7 @@ class StepPacing(NamedTuple):
     task: str
     paced_by: str
     place: SourceLine | None
-    of: int | None = None
+    object_id: int | None = None
     what: str | None = None
 
 
@@ -79,7 +79,7 @@ def joined(parts: list[TrackSteps]) -> TrackSteps:
 
 def pace_of(site: CallSite, paced_by: str) -> StepPacing:
     """The pace that the spans of ``site`` set."""
-    return StepPacing(site.task or "train", paced_by, site.place, site.of, site.what)
+    return StepPacing(site.task or "train", paced_by, site.place, site.object_id, site.label)
 
 
 MANY = 64
@@ -108,7 +108,7 @@ def paced_by_updates(marks: Landmarks, free: Ints) -> TrackSteps:
 def _optimizer_keys(track: Track, rows: Ints) -> Ints:
     """A number for each update by which optimizer is stepped where."""
     sites = np.unique(track.site[rows]).tolist()
-    made = {n: (track.sites[n].of, track.sites[n].place) for n in sites}
+    made = {n: (track.sites[n].object_id, track.sites[n].place) for n in sites}
     if len(set(made.values())) > MANY:
         made = {n: (None, place) for n, (_, place) in made.items()}
     numbers = list(dict.fromkeys(made.values()))

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ..store.call_sites import CallSite, SourceLine
 from ..store.spans import WAIT, gives
 from .arrays import ExcludedIntervals
-from .columns import SECOND, CallSite, Flags, Ints
-from .profile import READING, SourceLine
+from .columns import SECOND, Flags, Ints
+from .profile import READING
 from .steps import TrackSteps
 from .tracks import STRUCTURE, Track, lookup
 
@@ -178,7 +179,7 @@ def _without_itself(track: Track, apart: Flags) -> Flags:
 
 def _batches(track: Track, steps: TrackSteps, owner: Ints) -> frozenset[int]:
     """The sites of waits for the batch of a step: they give something before the model is called."""
-    rows = track.where(lambda site: site.region == WAIT and gives(site.what))
+    rows = track.where(lambda site: site.region == WAIT and gives(site.label))
     rows = rows[owner[rows] >= 0]
     if not len(rows):
         return frozenset()
@@ -328,7 +329,7 @@ def table_of(
         table.columns[made] = Column(
             seconds,
             float(np.count_nonzero(pieces.whole[mine])) / n,
-            frozenset(site.what for site in sites if site.what),
+            frozenset(site.label for site in sites if site.label),
             nbytes,
         )
     return table
@@ -366,4 +367,4 @@ def add_device(table: StepTable, track: Track, pieces: Pieces, device: Track, th
 
 
 def _cause(site: CallSite) -> tuple[object, ...]:
-    return site.region, site.place, site.of, site.phase, site.thread
+    return site.region, site.place, site.object_id, site.phase, site.thread

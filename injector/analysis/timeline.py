@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..store.call_sites import CallSite, SourceLine
 from ..store.spans import unpack
 from .arrays import ExcludedIntervals, among, counts, owners
-from .columns import SECOND, CallSite, Ints, RecordedProcess
+from .columns import SECOND, Ints, RecordedProcess
 from .evaluation import Passes
-from .profile import SourceLine, TimeSegment
+from .profile import TimeSegment
 from .traces import LoopTrace, Thread
 from .wording import line_of
 

@@ -253,7 +253,7 @@ def _keys(steps: TrackSteps, optimizers: list[frozenset[int]]) -> list[Key]:
     ordinal = {}
     for i in sorted(first, key=lambda i: first[i]):
         known = loops.setdefault(line[i], [])
-        of = steps.paces[i].of
+        of = steps.paces[i].object_id
         marked = steps.paces[i].paced_by == "step"
         same = (
             n for n, (ofs, used) in enumerate(known) if marked or of in ofs or used & optimizers[i]
@@ -277,7 +277,7 @@ def _optimizers(marks: Landmarks, steps: TrackSteps) -> list[frozenset[int]]:
     width = 1 + max(track.sites, default=0)
     found: list[set[int]] = [set() for _ in steps.paces]
     for both in np.flatnonzero(np.bincount(pace * width + track.site[rows])).tolist():
-        of = track.sites[both % width].of
+        of = track.sites[both % width].object_id
         if of is not None:
             found[both // width].add(of)
     return [frozenset(each) for each in found]

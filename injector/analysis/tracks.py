@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from .columns import CallSite, Flags, Ints, SpanColumns
+from ..store.call_sites import CallSite
+from .columns import Flags, Ints, SpanColumns
 from .recorded import EVALUATING
 
 Numbers = npt.NDArray[np.int32]

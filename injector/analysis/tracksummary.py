@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..store.call_sites import SourceLine
 from .arrays import ExcludedIntervals, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .epochs import begins_of
@@ -13,7 +14,7 @@ from .evaluation import Passes
 from .gaps import LargestGap, largest_gap
 from .latencies import TimedBatches, timed_passes, timed_predictions
 from .passes import PlacePasses, passes_by_place
-from .profile import Evaluation, Node, SourceLine
+from .profile import Evaluation, Node
 from .tables import Seconds
 from .timeline import Sum, between_them
 from .traces import LoopTrace, Thread
@@ -117,7 +118,7 @@ def _outside(thread: Thread, main: bool) -> Outside:
     found: dict[tuple[str, SourceLine | None, str | None], list[Floats]] = {}
     for site in np.unique(sites).tolist():
         one = track.sites[site]
-        key = (one.region, one.place, one.what or (None if main else "in another thread"))
+        key = (one.region, one.place, one.label or (None if main else "in another thread"))
         found.setdefault(key, []).append(length[sites == site] / SECOND)
     return {key: np.concatenate(parts).astype(np.float32) for key, parts in found.items()}
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..store import monitor
+from ..store.call_sites import CallSite
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from ..store.place import default_runs
 from ..store.spans import unpack
 from .arrays import owners
-from .columns import SECOND, CallSite, Ints, RecordedProcess, SpanColumns, read_rows, sources
+from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .loops import grouped
 from .query import Columns, View, Words, joined, length
 from .recorded import CONTEXT, number
@@ -268,7 +269,7 @@ _TEXTS: dict[str, Callable[[CallSite], str | None]] = {
     "clock": lambda site: site.clock,
     "phase": lambda site: site.phase,
     "task": lambda site: site.task,
-    "what": lambda site: site.what,
+    "what": lambda site: site.label,
     "device": lambda site: site.device,
     "file": lambda site: site.place.file if site.place else None,
 }

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..store import spans
-from ..store.logs import read_sites
+from ..store.call_sites import CallSite, read_call_sites
 
 MOST = 4_096
 """Events for one task of one process."""
@@ -103,7 +103,7 @@ class Steps:
     """
 
     def __init__(self, path: str, log: str) -> None:
-        self._sites = read_sites(log)
+        self._sites = read_call_sites(log)
         self._tasks: dict[str, Task] = {}
         self._fetches: dict[tuple[Any, ...], tuple[int, int]] = {}
         self._drawn: dict[Any, tuple[int, int]] = {}
@@ -133,29 +133,28 @@ class Steps:
 
     def _take(self, start: int, end: int, payload: int, number: int) -> None:
         site = self._sites[number]
-        place = site.get("place")
-        line = place.get("line") if isinstance(place, dict) else None
-        loader = (site.get("of"), site.get("thread"), line, site.get("task"))
+        line = site.place.line if site.place else None
+        loader = (site.object_id, site.thread, line, site.task)
         if _is_fetch(site):
             self._fetches[loader] = start, end - start
-            if site.get("payload") == "items":
-                self._drawn[site.get("thread")] = start, spans.unpack(payload)[0]
+            if site.payload == "items":
+                self._drawn[site.thread] = start, spans.unpack(payload)[0]
             return
         began, waited = self._fetches.get(loader, (-1, 0))
         io = waited if began == start else None
-        items = spans.unpack(payload)[0] if site.get("payload") in ("items", "counted") else 0
-        drawn_at, drawn = self._drawn.get(site.get("thread"), (0, 0))
-        if site.get("payload") == "counted" and drawn and start <= drawn_at < end:
+        items = spans.unpack(payload)[0] if site.payload in ("items", "counted") else 0
+        drawn_at, drawn = self._drawn.get(site.thread, (0, 0))
+        if site.payload == "counted" and drawn and start <= drawn_at < end:
             items = drawn  # its loader knows better than the shape of what it gave
-        task = str(site.get("task") or "train")
-        if site.get("phase") == "eval" and task == "train":
+        task = site.task or "train"
+        if site.phase == "eval" and task == "train":
             task = "evaluation"
         self._tasks.setdefault(task, Task()).add(end - start, io, items, end)
 
 
-def _is_step(site: dict[str, Any]) -> bool:
-    return site.get("region") == "step" and site.get("clock") == "host"
+def _is_step(site: CallSite) -> bool:
+    return site.region == "step" and site.clock == "host"
 
 
-def _is_fetch(site: dict[str, Any]) -> bool:
-    return site.get("region") == "io" and site.get("clock") == "host"
+def _is_fetch(site: CallSite) -> bool:
+    return site.region == "io" and site.clock == "host"

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..analysis.columns import SECOND, CallSite, Ints, RecordedProcess, read_rows, sources
-from ..analysis.profile import SourceLine
+from ..analysis.columns import SECOND, Ints, RecordedProcess, read_rows, sources
 from ..analysis.traces import Thread, threads_of
 from ..analysis.tracks import Track, split
 from ..analysis.wording import rank_name
+from ..store.call_sites import CallSite, SourceLine
 from ..store.folder import Run
 from ..store.place import replace_file
 from .content import Content, Series, samples_of, values_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..analysis.outcomes import RegionCall
-from ..analysis.profile import SourceLine
+from ..store.call_sites import CallSite
 from ..store.spans import WAIT, gives, is_loaders
 
 TRAIN, EVALUATION = "train", "evaluation"
@@ -29,7 +29,7 @@ class SiteKind:
         "evaluates",
         "gives",
         "learns",
-        "of",
+        "object_id",
         "paces",
         "region",
         "site",
@@ -38,31 +38,24 @@ class SiteKind:
         "thread",
     )
 
-    def __init__(self, site: dict[str, Any]) -> None:
+    def __init__(self, site: CallSite) -> None:
         self.site = site
-        self.region = str(site.get("region"))
-        self.thread = int(site.get("thread") or 0)
-        self.of = site.get("of")
-        self.source = self.of, str(site.get("place"))
-        self.gives = self.region == WAIT and gives(site.get("what"))
-        self.evaluates = site.get("phase") in ("eval", "predict")
-        self.learns = site.get("phase") == "train"
-        named = site.get("task") if self.region == "step" else None
-        marked = named not in (None, TRAIN)
-        self.task = str(named) if marked else EVALUATION if self.evaluates else TRAIN
+        self.region, self.thread, self.object_id = site.region, site.thread, site.object_id
+        self.source = site.object_id, str(site.place)  # a text keeps its hash
+        self.gives = self.region == WAIT and gives(site.label)
+        self.evaluates = site.phase in ("eval", "predict")
+        self.learns = site.phase == "train"
+        named = site.task if self.region == "step" else None
+        own = EVALUATION if self.evaluates else TRAIN
+        self.task = own if named in (None, TRAIN) else str(named)
         self.paces = self.task == TRAIN and self.region in PACING
-        if self.region in FETCHING and not is_loaders(self.of, site.get("asked")):
+        if self.region in FETCHING and not is_loaders(site.object_id, site.selector):
             self.paces = False
 
     @property
     def call(self) -> RegionCall:
         """What a process that is in such a span is in."""
-        data = self.site.get("place")
-        place = None
-        if isinstance(data, dict):
-            line = data.get("line")
-            place = SourceLine(str(data.get("file")), line if isinstance(line, int) else 0, "", "")
-        return RegionCall(self.region, self.site.get("what"), place)
+        return RegionCall(self.region, self.site.label, self.site.place)
 
 
 class Piece:

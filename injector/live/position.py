@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from ..store.call_sites import SourceLine
 
 RANGES = ("range", "trange")
 MOST_BATCHES = 1 << 62
@@ -81,7 +83,7 @@ class LoaderPasses:
         """Passes that are over."""
         self.passes: int | None = None
         """How many there will be, as a trainer says."""
-        self.place: Any = None
+        self.place: SourceLine | None = None
         self.trains = False
         """Whether its batches end steps."""
         self._ended: int | None = None
@@ -92,7 +94,7 @@ class LoaderPasses:
         self._lengths: deque[float] = deque(maxlen=RECENT)
         self.inside = (0.0, 0)
 
-    def fetch(self, place: Any, start: int, end: int, other: bool) -> None:
+    def fetch(self, place: SourceLine | None, start: int, end: int, other: bool) -> None:
         """A batch was fetched; ``other``: another loader's was since the last one."""
         if self._ended is not None:
             self._pauses.append((start - self._ended) / 1e9)
@@ -166,7 +168,9 @@ class LoopPositions:
         if isinstance(epochs, int) and epochs > 0:
             self._planned = epochs, moment
 
-    def fetch(self, loader: LoaderKey, place: Any, start: int = 0, end: int = 0) -> None:
+    def fetch(
+        self, loader: LoaderKey, place: SourceLine | None, start: int = 0, end: int = 0
+    ) -> None:
         """A batch was fetched."""
         found = self._loaders.setdefault(loader, LoaderPasses())
         for key in {self._latest or loader, loader}:
@@ -201,10 +205,9 @@ class LoopPositions:
         if not length or found.fetched > length:
             return None
         batch = f"batch {found.fetched} of {length}"
-        place = found.place or {}
-        passes = found.passes or epochs(
-            str(place.get("file")), int(place.get("line") or 0), tuple(argv)
-        )
+        passes = found.passes
+        if passes is None and found.place is not None:
+            passes = epochs(found.place.file, found.place.line, tuple(argv))
         left: int | None = None
         if passes is not None and found.over + (found.fetched > 0) <= passes:
             left = passes - found.over

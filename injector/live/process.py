@@ -11,8 +11,9 @@ from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
 from ..analysis.recorded import CONTEXT
 from ..bus.endings import error_of
 from ..measure.pace import ThreadSteps
+from ..store.call_sites import call_site
 from ..store.logs import clock_of
-from ..store.spans import ITEMS, MEMORY
+from ..store.spans import ITEMS
 from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
 from .position import LoopPositions
 
@@ -106,11 +107,11 @@ class LiveProcess:
         elif event == "rank":
             self.rank, self.world = data.get("rank"), data.get("world")
         elif event == "site":
-            clock = data.get("clock")
-            if clock != MEMORY:  # whose device may be the host
-                self.device = data.get("device") or self.device
-                if clock != "device":
-                    self._kinds[data.get("site", 0)] = SiteKind(data)
+            site = call_site(data)
+            if site is not None and not site.is_memory:  # of which the device may be the host
+                self.device = site.device or self.device
+                if site.clock != "device":
+                    self._kinds[site.number] = SiteKind(site)
         elif event == "ahead":
             self.positions.announced(data.get("of"), data.get("batches"))
             self.positions.planned(data.get("epochs"), moment)
@@ -177,13 +178,13 @@ class LiveProcess:
         if parts is None:
             parts = self._parts[kind.thread] = Parts()
         if kind.learns:
-            self._trained.add(kind.of)
+            self._trained.add(kind.object_id)
         if kind.region == "step":
             if not kind.evaluates:
                 parts.stepped(start, end)
         elif kind.region == "io.end":
             parts.exhausted(start, kind.source)
-        elif kind.evaluates and kind.of in self._trained:
+        elif kind.evaluates and kind.object_id in self._trained:
             parts.evaluated(start, end)
         else:
             parts.span(start, end, kind.region, kind.source, kind.gives)
@@ -218,7 +219,7 @@ class LiveProcess:
             drawn[1] += sum(sum(batches) for batches in self._fetched.values())
             drawn[2] += 1
             self._fetched.clear()
-        probe = kind.task, kind.site.get("asked")
+        probe = kind.task, kind.site.selector
         if kind.learns and probe not in self._learning:
             self._learning.add(probe)
             self._models = {key: seen for key, seen in self._models.items() if key[0] != kind.task}
@@ -226,7 +227,7 @@ class LiveProcess:
                 progress.items = 0
         if not (kind.learns or kind.evaluates) and probe in self._learning:
             return
-        seen = self._models.setdefault((kind.task, kind.of), [0, 0])
+        seen = self._models.setdefault((kind.task, kind.object_id), [0, 0])
         seen[0] += 1
         seen[1] += items
         self._count(
@@ -261,7 +262,7 @@ class LiveProcess:
             if ended:
                 self.positions.trains(kind.source)
         elif kind.region == "io":
-            self.positions.fetch(kind.source, kind.site.get("place"), start, end)
+            self.positions.fetch(kind.source, kind.site.place, start, end)
             if thread.fetch(kind.source):
                 self.positions.trains(kind.source)
                 self._parts[kind.thread].fetched(start, kind.source)

@@ -104,18 +104,6 @@ def _parsed(lines: Sequence[bytes]) -> Sequence[dict[str, Any] | None]:
     return [parse(text) if text else {} for text in texts]
 
 
-def read_sites(path: str) -> dict[int, dict[str, Any]]:
-    """The call sites that the log ``path`` tells, by their numbers. Raises OSError."""
-    sites: dict[int, dict[str, Any]] = {}
-    with open(path, "rb") as file:
-        for line in file:
-            if b'"site"' in line[:24]:  # few lines are, and the others need not be parsed
-                data = (parse(line) or {}).get("data")
-                if isinstance(data, dict) and isinstance(data.get("site"), int):
-                    sites[data["site"]] = data
-    return sites
-
-
 class Clock(NamedTuple):
     """One moment by both clocks of a host, from which all others of that host follow."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from injector.live.position import LoopPositions, epochs
+from injector.store.call_sites import SourceLine
 
 OPTION = """
 from argparse import ArgumentParser
@@ -96,7 +97,7 @@ def test_passes_that_are_not_plain(tmp_path: Path, text: str) -> None:
 
 def test_the_course_of_a_loop(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("for e in range(3):\n    for x in loader:\n        pass\n")
-    place = {"file": str(tmp_path / "train.py"), "line": 2}
+    place = SourceLine(str(tmp_path / "train.py"), 2, "", "")
     train, test = (1, "train"), (2, "test")
     ahead = LoopPositions()
     assert ahead.current(()) is None

@@ -9,13 +9,13 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from spans import read_sites
 
 from injector.bus.writer import Writer
 from injector.measure import device, user
 from injector.measure.regions import Region, RegionHooks, Spans
 from injector.probe import defined, points
 from injector.store import spans as files
-from injector.store.logs import read_sites
 
 _numbers = count(30_000_000)
 

@@ -6,13 +6,13 @@ import os
 import threading
 
 import pytest
+from spans import read_sites
 
 from injector.bus.writer import Writer
 from injector.measure import user
 from injector.measure.measures import Measures
 from injector.measure.user import region
 from injector.store import spans as files
-from injector.store.logs import read_sites
 
 CALLS = """
 def call(inner=lambda: None):

@@ -10,9 +10,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from spans import read_sites
 
 from injector.store import spans
-from injector.store.logs import read_sites
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from spans import read_sites
 
 from injector.store import series, spans
-from injector.store.logs import read_sites
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "programs" / "boosters"
