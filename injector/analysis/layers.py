@@ -38,23 +38,27 @@ def layers_of(
         rows = track.where(
             lambda site: site.region in LAYERS and (site.label or "").count("\t") == 2
         )
-        rows = rows[owners(start, end, track.start[rows]) >= 0]
+        step = owners(start, end, track.start[rows])
+        # What ends in another step is a backward that an exception ended, as far as it was seen.
+        rows = rows[(step >= 0) & (step == owners(start, end, track.end[rows]))]
+        rows, again = _counted(track, rows)
         for number in dict.fromkeys(track.site[rows].tolist()):
-            _add(sums, track.sites[number], track, rows[track.site[rows] == number])
+            mine = track.site[rows] == number
+            seconds = float((track.end[rows] - track.start[rows] - again)[mine].sum()) / SECOND
+            _add(sums, track.sites[number], int(mine.sum()), seconds)
     found = []
     steps = max(len(start), 1)
     for what, each in list(sums.items())[:MOST]:
         path, kind, root = what.split("\t")
-        is_root = path == kind
         # Backward is of the lowest layers: that of others is that of those within.
         inner = (name for name in sums if name != what and name.split("\t")[2] == root)
-        within = [name for name in inner if is_root or name.startswith(f"{path}.")]
+        within = [name for name in inner if not path or name.startswith(f"{path}.")]
         backward = each.backward + sum(sums[name].backward for name in within)
         found.append(
             Layer(
-                path=path,
+                path=path or kind.rpartition(" ")[2],
                 kind=kind,
-                depth=0 if is_root else path.count(".") + 1,
+                depth=path.count(".") + 1 if path else 0,
                 place=each.place,
                 calls=each.calls / steps,
                 forward=each.forward / steps,
@@ -66,9 +70,25 @@ def layers_of(
     return tuple(found)
 
 
-def _add(sums: dict[str, _Sums], site: CallSite, track: Track, rows: Ints) -> None:
+def _counted(track: Track, rows: Ints) -> tuple[Ints, Ints]:
+    """The rows that count, and the nanoseconds of each that are none of its own.
+
+    Gradients that a model takes within its forward are a part of that; of a backward, what a checkpoint
+    computes once more is that of the layers that are called for it.
+    """
+    backward = track.table(lambda site: site.region == BACKWARD, rows) == 1
+    calls = track.outermost(rows[~backward])
+    start, end = track.start[calls], track.end[calls]
+    kept = ~(backward & (owners(start, end, track.start[rows]) >= 0))
+    rows, backward = rows[kept], backward[kept]
+    until = np.concatenate(([0], np.cumsum(end - start)))
+    begun, ended = (np.searchsorted(start, each[rows]) for each in (track.start, track.end))
+    again = np.minimum(until[ended] - until[begun], track.end[rows] - track.start[rows])
+    return rows, np.where(backward, again, 0)
+
+
+def _add(sums: dict[str, _Sums], site: CallSite, calls: int, seconds: float) -> None:
     each = sums.setdefault(site.label or "", _Sums(site.place))
-    seconds = float((track.end[rows] - track.start[rows]).sum()) / SECOND
     if site.clock == "device":
         each.device, each.has_device = each.device + seconds, True
     elif site.region == BACKWARD:
@@ -76,4 +96,4 @@ def _add(sums: dict[str, _Sums], site: CallSite, track: Track, rows: Ints) -> No
     else:
         each.place = each.place or site.place
         each.forward += seconds
-        each.calls += len(rows)
+        each.calls += calls

@@ -315,6 +315,10 @@ def unmeasured_of(
     unmeasured = [*_unmeasured_devices(summaries, loops), *_items(loops), *_losses(loops)]
     unmeasured += _missing_ranks(sources, summaries, loops)
     unmeasured += _missed(info)
+    if any(source.layers for source in sources):
+        unmeasured.append(
+            "the program's own pace: --layers times each call of a layer, and steps are longer for it"
+        )
     lost = sum(source.lost for source in sources)
     if lost:
         unmeasured.append(f"{lost} records were lost: steps may be missing, or too long")

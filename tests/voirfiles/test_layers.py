@@ -10,6 +10,7 @@ from injector.store.folder import open_run
 pytest.importorskip("torch")
 
 PROGRAM = """
+import io, warnings
 import torch
 from torch import nn
 from torch.func import functional_call
@@ -35,11 +36,12 @@ class Net(nn.Module):
         self.shared, self.checked, self.compiled = nn.Linear(8, 8), Block(), Block()
         self.compiled.compile(backend=backend, fullgraph=True)
         self.head = nn.Sequential(nn.Linear(8, 4), nn.Tanh())
-        self.cell = nn.GRUCell(8, 8)
+        self.cell, self.same = nn.GRUCell(8, 8), nn.Identity()
     def forward(self, x):
         for block in self.blocks:
             x = self.shared(block(x))
         x = self.compiled(checkpoint(self.checked, x, use_reentrant=False))
+        x = self.same(x)
         hidden = torch.zeros_like(x)
         for _ in range(3):
             hidden = self.cell(x, hidden)
@@ -54,6 +56,10 @@ for _ in range(20):
     loss = loss + functional_call(other, dict(other.named_parameters()), (torch.ones(2, 4),)).sum()
     loss.backward()
     optimizer.step()
+with warnings.catch_warnings():  # PyTorch warns of a tensor with hooks
+    warnings.simplefilter("error")
+    torch.save(out := net(torch.ones(2, 8)), io.BytesIO())
+    print(out._backward_hooks)
 print(len(graphs), graphs, round(loss.item(), 6), [type(p.grad) for p in net.parameters()][:1])
 print(net.head._forward_hooks, net.head._backward_hooks, sorted(vars(net))[:3])
 """
@@ -78,7 +84,9 @@ def test_every_way_to_call_a_layer(run):
     assert calls["blocks.0"] == calls["blocks.1"] == calls["compiled"] == calls["head"] == 1
     assert calls["shared"] == calls["checked"] == 2  # it is computed once more for its backward
     assert calls["cell"] == 3 and calls["head.0"] == 1 and calls["Linear"] == 2
-    assert calls["OptimizedModule"] == 1  # and nothing in it
+    assert calls["Sequential"] == 1  # and nothing in it
+    assert layers["same", "Identity"].backward is None  # what it returned is another layer's
+    assert layers["Net", "DataParallel of Net"].calls == 1
     assert "blocks.0.a" not in calls and "compiled.a" not in calls
     for path in ("blocks.0", "shared", "cell", "head.0", "Linear", "compiled"):
         [one] = [each for each in found.layers if each.path == path]

@@ -1,0 +1,69 @@
+"""``python -m benchmarks.overhead.layers``: what ``--layers`` costs for each call of a layer.
+
+A model of many small layers is trained under ``inject run`` with ``--layers 1`` and without, in turns, in
+processes of their own. What a step takes longer, by the layers in it, is the cost of one: its call, the
+hook of its backward, and the span of each. It is CPU time of the process, so that other programs of the
+machine count little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from . import machine
+from .processes import cost
+from .spread import Spread, differences, spread
+
+PROGRAM = Path(__file__).parent / "programs" / "layered.py"
+WARMUP = 50
+"""Steps that are not counted."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, and print the cost of one call in microseconds."""
+    options = _parser().parse_args(arguments)
+    pairs = []
+    with tempfile.TemporaryDirectory(prefix="injector-layers-") as folder:
+        for turn in range(options.pairs):
+            without, layered = (
+                _step(Path(folder), f"{turn}-{depth}", depth, options) for depth in (0, 1)
+            )
+            pairs.append((without, layered))
+    each = spread([1e6 * cost / options.layers for cost in differences(pairs)])
+    step = spread([100 * (layered / without - 1) for without, layered in pairs])
+    print(f"--layers, of {options.layers} layers of a step, in {options.pairs} pairs of processes")
+    print(f"  µs a layer        {_shown(each)}")
+    print(f"  % of that step    {_shown(step)}   without: {1e3 * pairs[0][0]:.3g} ms")
+    for key, value in machine.describe(None).items():
+        print(f"{key}: {value}")
+    return 0
+
+
+def _step(folder: Path, name: str, depth: int, options: argparse.Namespace) -> float:
+    """The median CPU seconds of a step; ``depth`` is that of ``--layers``, 0 without."""
+    file = folder / f"{name}.json"
+    words = [sys.executable, "-m", "injector", "run", "--quiet", "--no-monitor"]
+    words += ["--into", str(folder / name), *(["--layers", str(depth)] if depth else [])]
+    cost([*words, str(PROGRAM), str(file), str(options.layers), str(options.steps)], folder)
+    return median(json.loads(file.read_text(encoding="utf-8"))[WARMUP:])
+
+
+def _shown(found: Spread) -> str:
+    return f"{found.median:8.2f}  ({found.low:.2f} … {found.high:.2f}, n={found.n})"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks.overhead.layers", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--layers", type=int, default=100, help="layers of the model (100)")
+    parser.add_argument("--steps", type=int, default=500, help="steps of each process (500)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
