@@ -28,7 +28,7 @@ WRAPPED = (
 )
 """Attributes in which compilers, and what distributes or checkpoints a model, hold it."""
 APART = 8
-"""Roots of one class that are told apart: what is made anew in each step is one of the last."""
+"""Roots of one class that are kept apart: what is made anew in each step is one of the last."""
 NESTED = 3
 """How deep tensors are looked for in what a layer returned."""
 
