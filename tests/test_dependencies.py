@@ -18,6 +18,7 @@ else:
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+STANDARD = {*sys.stdlib_module_names, "profiling"}  # which came with Python 3.15
 PACKAGES = {
     "mlflow": "mlflow-skinny",
     "opentelemetry": "opentelemetry-sdk",
@@ -54,7 +55,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def foreign(path: Path) -> set[str]:
-    return set(imported(path)) - set(sys.stdlib_module_names) - {"injector", "__main__"}
+    return set(imported(path)) - set(STANDARD) - {"injector", "__main__"}
 
 
 def package(module: str) -> str:

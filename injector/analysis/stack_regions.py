@@ -155,7 +155,11 @@ class _StackPlacer:
         self._place = loop.place
         self._sites: dict[tuple[str, int], list[tuple[CallSite, SourceLine]]] = {}
         self._blocks: list[tuple[list[int], CallSite, SourceLine]] = []
+        self._marked = False
+        """Whether the program itself says what a step is."""
         for site in process.sites.values():
+            if site.region == "step" and site.place == loop.place and site.selector == REGION:
+                self._marked = True
             if site.clock == "host" and site.place and site.region not in LEFT_OUT:
                 place = site.place
                 self._sites.setdefault((place.file, place.line), []).append((site, place))
@@ -166,6 +170,8 @@ class _StackPlacer:
     def _body_of(self, files: ProgramFiles) -> list[int]:
         """The lines of the loop; of one in a library, the line that called it."""
         place = self._place
+        if self._marked and (block := files.block(place)):
+            return block
         body = files.body(place)
         mine = {line for file, line in self._sites if file == place.file}
         if body is None or not any(body[0] <= line <= body[1] for line in mine - {place.line}):
@@ -239,17 +245,18 @@ def _box(frame: Frame) -> str:
 
 
 def _lines(counts: Counter[tuple[Frame, Frame]], files: ProgramFiles) -> tuple[SampledLine, ...]:
-    by_line: dict[Frame, Counter[Frame]] = {}
+    # One line may be of several functions: a generator expression is one.
+    by_line: dict[tuple[str, int], Counter[tuple[Frame, Frame]]] = {}
     for (line, innermost), samples in counts.items():
-        by_line.setdefault(line, Counter())[innermost] += samples
-    ordered = sorted(by_line.items(), key=lambda each: -each[1].total())[:LINES]
-    return tuple(_sampled_line(line, inner, files) for line, inner in ordered)
+        by_line.setdefault((line.file, line.line), Counter())[line, innermost] += samples
+    ordered = sorted(by_line.values(), key=lambda each: -each.total())[:LINES]
+    return tuple(_sampled_line(inner, files) for inner in ordered)
 
 
-def _sampled_line(line: Frame, inner: Counter[Frame], files: ProgramFiles) -> SampledLine:
-    [(most, _)] = inner.most_common(1)
+def _sampled_line(counts: Counter[tuple[Frame, Frame]], files: ProgramFiles) -> SampledLine:
+    [((line, most), _)] = counts.most_common(1)
     place = SourceLine(line.file, line.line, line.function, files.text(line))
-    return SampledLine(place, inner.total(), "" if most == line else _box(most))
+    return SampledLine(place, counts.total(), "" if most == line else _box(most))
 
 
 def _tree(name: str, flame: Mapping[tuple[str, ...], int], least: float) -> StackNode:

@@ -67,7 +67,7 @@ def own_parser() -> argparse.ArgumentParser:
     add("--no-live", action="store_true", help="show nothing before its end")
     add("--no-voirfile", action="store_true", help="do not look for a voirfile beside the script")
     add("--no-monitor", action="store_true", help="sample neither host nor devices")
-    add("--sample", action="store_true", help="sample stacks of the program with py-spy")
+    add("--sample", action="store_true", help="sample stacks of the program, from outside")
     add(
         "--torch-profile",
         metavar="FIRST:LAST",

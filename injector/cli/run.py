@@ -49,9 +49,9 @@ def main(words: list[str]) -> int:
         _check_flops(command)
         _check_lock(command)
         if "--sample" in command.flags:
-            from injector.monitor.sampler import py_spy
+            from injector.monitor.sampler import check as check_sampler
 
-            py_spy()
+            check_sampler()
         voirfiles, problems = _usable(command)
         if command.kind == "script" and not os.path.exists(command.target):
             _check_command(command.target)

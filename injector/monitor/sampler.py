@@ -1,4 +1,7 @@
-"""``inject run --sample``: py-spy reads the stacks of the processes that train, from outside of them."""
+"""``inject run --sample``: stacks of the processes that train are read from outside of them.
+
+By Python's own sampler where they run on 3.15 or newer, else by py-spy.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,14 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from importlib.util import find_spec
 
 from ..errors import UserError
+from ..store.event import LOG
+from ..store.logs import parse
 from ..store.stacks import SUFFIX
+from . import own_sampler
 
 RATE = 50
 """Samples a second. A sample stops the process for as long as it takes to read its stacks."""
@@ -22,17 +30,28 @@ PATIENCE = 10.0
 """Seconds for the last samples to be written, once the program has ended."""
 
 
-def py_spy() -> str:
-    """The command py-spy: of the path, else of this Python's environment. Raises UserError without one."""
+OWN = "Python's profiling.sampling"
+OWN_SINCE = (3, 15)
+_PYTHON = re.compile(r"/python[\d.]*[td]*\Z")
+INSTALL = "pip install 'overlay-injector[sample]'"
+
+
+def check() -> None:
+    """Raise UserError where nothing can sample a program of this Python."""
+    # Some builds of Python have the package, but not what it reads memory with.
+    own = sys.version_info >= OWN_SINCE and find_spec("_remote_debugging") is not None
+    if not own and _py_spy() is None:
+        raise UserError(f"--sample needs py-spy before Python 3.15: {INSTALL}")
+
+
+def _py_spy() -> str | None:
+    """The command py-spy: of the path, else of this Python's environment."""
     beside = os.path.dirname(sys.executable)
-    found = shutil.which("py-spy") or shutil.which("py-spy", path=beside)
-    if found is None:
-        raise UserError("--sample needs py-spy: pip install 'overlay-injector[sample]'")
-    return found
+    return shutil.which("py-spy") or shutil.which("py-spy", path=beside)
 
 
 class Sampler:
-    """py-spy for each process of a run on this host that records regions.
+    """A sampler for each process of a run on this host that records regions.
 
     Its processes are added to ``apart`` while they run, whose owner waits for them and takes them out.
     """
@@ -40,14 +59,14 @@ class Sampler:
     rate, period = RATE, PERIOD
 
     def __init__(self, folder: str, apart: set[int]) -> None:
-        """Raises UserError where there is no py-spy."""
-        self._command = py_spy()
         self._raw = os.path.join(folder, "raw")
         self._apart = apart
         host = re.escape(os.uname().nodename.replace("/", "_") or "localhost")
         self._stem = re.compile(rf"({host}\.(\d+)(?:\.\d+)?)\.spans")
         self._running: dict[str, int] = {}
-        """By stem (``HOST.PID``) the process of the latest py-spy."""
+        """By stem (``HOST.PID``) the process of the latest sampler."""
+        self._names: dict[str, str] = {}
+        """What that sampler is called; "" where there is none for the process."""
         self._tries: dict[str, int] = {}
         self.ended = False
 
@@ -58,7 +77,7 @@ class Sampler:
             again = tries < TRIES and self._running.get(stem) not in self._apart
             if again and not os.path.exists(self._path(stem)) and _is_there(pid):
                 self._tries[stem] = tries + 1
-                self._running[stem] = self._start(stem, pid)
+                self._try(stem, pid, tries)
         return not self.ended
 
     def _recording(self) -> list[tuple[str, int]]:
@@ -75,15 +94,46 @@ class Sampler:
     def _messages(self, stem: str) -> str:
         return os.path.join(self._raw, f"{stem}.sampling")
 
-    def _start(self, stem: str, pid: int) -> int:
-        words = [self._command, "record", "--pid", str(pid), "--rate", str(RATE), "--threads"]
-        words += ["--idle", "--full-filenames", "--format", "raw", "--output", self._path(stem)]
+    def _try(self, stem: str, pid: int, tries: int) -> None:
+        """Start a sampler: the one that suits the process best, and the others in turn if it fails."""
+        suitable = list(self._suitable(stem, pid))
+        self._names[stem], words = suitable[tries % len(suitable)] if suitable else ("", [])
+        self._running[stem] = self._start(stem, words) if words else 0
+
+    def _suitable(self, stem: str, pid: int) -> Iterator[tuple[str, list[str]]]:
+        """Names and commands of the samplers that can read a process."""
+        output = self._path(stem)
+        try:
+            executable = os.readlink(f"/proc/{pid}/exe")
+        except OSError:
+            executable = ""
+        # A program that has Python built in would take the words for its own.
+        if self._version(stem) >= OWN_SINCE and _PYTHON.search(executable):
+            words = [executable, "-I", "-S", own_sampler.__file__, str(pid), str(RATE), output]
+            yield OWN, words
+        command = _py_spy()
+        if command is not None:
+            words = [command, "record", "--pid", str(pid), "--rate", str(RATE), "--threads"]
+            words += ["--idle", "--full-filenames", "--format", "raw", "--output", output]
+            yield "py-spy", words
+
+    def _version(self, stem: str) -> tuple[int, ...]:
+        """The Python of a process: it has recorded which."""
+        try:
+            with open(os.path.join(self._raw, stem + LOG), "rb") as file:
+                first = parse(file.readline()) or {}
+            words = str(first["data"]["python"]).split(".")
+            return int(words[0]), int(words[1])
+        except (OSError, LookupError, TypeError, ValueError):
+            return ()
+
+    def _start(self, stem: str, words: list[str]) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1)]
         messages = (os.POSIX_SPAWN_OPEN, 2, self._messages(stem), flags, 0o644)
         # A group of its own: a Ctrl-C of the terminal is meant for the program.
         started = os.posix_spawn(
-            self._command,
+            words[0],
             words,
             dict(os.environ),
             file_actions=[*quiet, messages],
@@ -126,7 +176,10 @@ class Sampler:
             pass
         if os.path.exists(self._path(stem)):
             return ""
-        return f"{stem} was not sampled: py-spy: {why or 'it wrote nothing'}"
+        name = self._names[stem]
+        if not name:
+            return f"{stem} was not sampled: its Python needs py-spy: {INSTALL}"
+        return f"{stem} was not sampled: {name}: {why or 'it wrote nothing'}"
 
 
 def _is_there(pid: int) -> bool:

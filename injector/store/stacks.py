@@ -1,7 +1,7 @@
 """Sampled stacks, ``HOST.PID.stacks`` beside the log of a process: the layout and the reader.
 
-py-spy writes them when the process has ended, in the collapsed form of flame graphs: a line for each stack
-that was met, outermost frame first, and how often it was::
+A sampler writes them when the process has ended, in the collapsed form of flame graphs: a line for each
+stack that was met, outermost frame first, and how often it was::
 
     thread (140): MainThread;<module> (/home/me/train.py:40);train (/home/me/train.py:31) 112
 

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from injector.analysis.summary import summarise
 from injector.cli import main
-from injector.monitor import sampler
+from injector.monitor import own_sampler, sampler
 from injector.report.terminal import render
 from injector.store.folder import open_run
 from injector.store.stacks import Frame, Stack, stacks
 
 ROOT = Path(__file__).parents[2]
 
+OWN = sys.version_info >= (3, 15)
 PY_SPY = shutil.which("py-spy") or Path(sys.executable).with_name("py-spy").exists()
-needs_py_spy = pytest.mark.skipif(not PY_SPY, reason="py-spy is not installed")
+needs_sampler = pytest.mark.skipif(not (OWN or PY_SPY), reason="py-spy is not installed")
 
 PROGRAM = """
 import os, signal, sys, time
@@ -58,12 +61,30 @@ for turn in range(120):
         os.kill(os.getpid(), signal.SIGKILL)
 """
 
+UNNAMED = """
+import time
+import injector
 
-def start(folder: Path, *words: str, before: tuple[str, ...] = (), path: str = ""):
-    (folder / "train.py").write_text(PROGRAM)
+def work(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+def hidden():
+    work(0.008)  # hidden
+
+for turn in range(100):
+    with injector.region("step"):
+        work(0.012)  # plain
+        hidden()  # call
+"""
+
+
+def start(folder: Path, *words: str, path: str = "", program: str = PROGRAM):
+    (folder / "train.py").write_text(program)
     command = [sys.executable, "-m", "injector", "run", "--sample", "--runs", str(folder / "runs")]
     done = subprocess.run(
-        [*command, *before, "train.py", *words],
+        [*command, "train.py", *words],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -74,11 +95,11 @@ def start(folder: Path, *words: str, before: tuple[str, ...] = (), path: str = "
     return done, runs[-1].parent if runs else None
 
 
-def number_of(mark: str) -> int:
-    return next(n for n, text in enumerate(PROGRAM.splitlines(), 1) if text.endswith(f"# {mark}"))
+def number_of(mark: str, program: str = PROGRAM) -> int:
+    return next(n for n, text in enumerate(program.splitlines(), 1) if text.endswith(f"# {mark}"))
 
 
-@needs_py_spy
+@needs_sampler
 @pytest.mark.parametrize("words", [(), ("die",)])
 def test_each_stack_belongs_to_the_region_that_it_goes_through(tmp_path, words):
     done, folder = start(tmp_path, *words)
@@ -104,11 +125,16 @@ def test_each_stack_belongs_to_the_region_that_it_goes_through(tmp_path, words):
     assert not any("evaluate" in one.inner for each in loop.regions for one in each.lines)
 
 
-@needs_py_spy
+@needs_sampler
 def test_a_report_elsewhere_is_the_same(tmp_path):
     """Without the program's files what was asked of them stands in run.json."""
-    _, folder = start(tmp_path)
+    _, folder = start(tmp_path, program=UNNAMED)
     before = summarise(open_run(str(folder))).sampled
+    [other] = before[0].regions  # no part of a step has a name, and still its lines have
+    assert other.region == "other" and other.share == 0
+    outer = {box.name for box in before[0].tree.children[0].children}
+    lines = number_of("plain", UNNAMED), number_of("call", UNNAMED)
+    assert outer >= {f"<module> (train.py:{line})" for line in lines}
     (tmp_path / "train.py").unlink()
     assert summarise(open_run(str(folder))).sampled == before
     (tmp_path / "train.py").write_text("\n" * 50)
@@ -118,24 +144,89 @@ def test_a_report_elsewhere_is_the_same(tmp_path):
 
 def test_a_process_that_cannot_be_read_is_a_warning(tmp_path):
     """py-spy may not read the memory of others: the program runs, and the report says why."""
-    fake = tmp_path / "bin" / "py-spy"
-    fake.parent.mkdir()
-    fake.write_text("#!/bin/sh\necho 'Error: Permission Denied: try again' >&2\nexit 1\n")
-    fake.chmod(fake.stat().st_mode | stat.S_IEXEC)
-    done, folder = start(tmp_path, path=f"{fake.parent}:{os.environ['PATH']}")
+    done, folder = start(tmp_path, path=f"{failing_py_spy(tmp_path)}:{os.environ['PATH']}")
     assert done.returncode == 0
-    assert "was not sampled: py-spy: Permission Denied" in done.stderr
+    if OWN:  # which is used instead, and can
+        assert "was not sampled" not in done.stderr and "sampled stacks of train" in done.stderr
+    else:
+        assert "was not sampled: py-spy: Permission Denied" in done.stderr
     assert not list(folder.glob("raw/*.sampling"))
 
 
-def test_without_py_spy_nothing_is_run(monkeypatch, tmp_path, capsys):
+def failing_py_spy(folder: Path) -> Path:
+    fake = folder / "bin" / "py-spy"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho 'Error: Permission Denied: try again' >&2\nexit 1\n")
+    fake.chmod(fake.stat().st_mode | stat.S_IEXEC)
+    return fake.parent
+
+
+def sampled(folder: Path, python: str, monkeypatch) -> tuple[list[str], str]:
+    """The names of the samplers that a process gets which says that it runs ``python``, and the outcome."""
+    monkeypatch.setattr(sampler, "_PYTHON", re.compile("/python"))  # pytest may run on another name
+    raw = folder / "raw"
+    raw.mkdir(exist_ok=True)
+    stem = f"{os.uname().nodename}.{os.getpid()}"
+    (raw / f"{stem}.spans").touch()
+    line = {"event": "process", "data": {"python": python}, "t": 0}
+    (raw / f"{stem}.log").write_text(json.dumps(line) + "\n")
+    apart: set[int] = set()
+    one, names = sampler.Sampler(str(folder), apart), []
+    for _ in range(sampler.TRIES):
+        assert one.look()
+        names += one._names.values()
+        while apart and not all(one._gone(pid) for pid in set(apart)):
+            time.sleep(0.01)
+    [problem] = one.end()
+    return names, problem
+
+
+@pytest.mark.skipif(OWN, reason="the sampler of this Python works")
+def test_the_sampler_suits_the_python_of_the_process(tmp_path, monkeypatch):
+    """A process of 3.15 or newer is read by its own Python, and by py-spy if that fails."""
+    monkeypatch.setenv("PATH", f"{failing_py_spy(tmp_path)}:{os.environ['PATH']}")
+    own = sampler.OWN
+    names, problem = sampled(tmp_path, "3.15.0", monkeypatch)
+    assert names == [own, "py-spy", own]
+    assert problem.endswith(f"{own}: No module named 'profiling'")
+    names, problem = sampled(tmp_path, "3.14.2", monkeypatch)
+    assert set(names) == {"py-spy"} and "py-spy: Permission Denied" in problem
+    monkeypatch.setattr(sampler.shutil, "which", lambda *_, **__: None)
+    names, problem = sampled(tmp_path, "3.14.2", monkeypatch)
+    assert set(names) == {""}
+    assert problem.endswith(
+        "was not sampled: its Python needs py-spy: pip install 'overlay-injector[sample]'"
+    )
+
+
+def test_without_a_sampler_nothing_is_run(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sampler.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(sampler, "find_spec", lambda name: None)
     assert main(["run", "--sample", "train.py"]) == 2
     assert (
-        "--sample needs py-spy: pip install 'overlay-injector[sample]'" in capsys.readouterr().err
+        "--sample needs py-spy before Python 3.15: pip install 'overlay-injector[sample]'"
+        in capsys.readouterr().err
     )
     assert not (tmp_path / ".inject").exists()
+
+
+def test_stacks_of_pythons_own_sampler_are_read_as_those_of_py_spy(tmp_path):
+    """The counts as Python 3.15.2 has them: file, line, qualified name; the outermost call first."""
+    module, thread = ("/p/train.py", 14, "<module>"), 11005
+    counts = {
+        ((module, ("/p/a b.py", 10, "A.meth"), ("/p/c.py", 9, "f.<locals>.g")), thread): 179,
+        ((module,), thread): 22,
+        ((("<frozen runpy>", 88, "_run_code"), ("~", 0, "odd;\nname")), 7): 1,
+    }
+    file = tmp_path / "x.stacks"
+    file.write_text("".join(own_sampler.lines(counts)))
+    train = Frame("<module>", "/p/train.py", 14)
+    assert list(stacks(str(file))) == [
+        Stack((train, Frame("A.meth", "/p/a b.py", 10), Frame("f.<locals>.g", "/p/c.py", 9)), 179),
+        Stack((train,), 22),
+        Stack((Frame("_run_code", "<frozen runpy>", 88), Frame(" name", "~", 0)), 1),
+    ]
 
 
 def test_lines_of_stacks_are_read_as_they_are_written(tmp_path):

@@ -193,6 +193,7 @@ for i in range(10**6):
 )
 def test_a_stop_ends_all_ranks(inject, rank):
     """The others wait for the rank that stopped, or sleep; the job has succeeded."""
+    pytest.importorskip("torch")
     when = "os.environ['RANK'] == '0'" if rank == "one rank" else "True"
     voirfile = f"""
         import os

@@ -221,6 +221,7 @@ print("steps", i + 1)
 
 def test_a_voirfile_hears_of_an_option_that_ours_has_too_and_both_act(inject):
     """One voirfile, two of them, and the program: each what was meant for it."""
+    pytest.importorskip("torch")
     given = ("--stop", "3", "--skip", "1", "--interval", "10s")
     its = ("--stop", "7", "--interval", "1", "--live")
     run = inject(UPDATES, MODEL, "--voirfile", "y.py", *given, args=its, files={"y.py": OTHER})
