@@ -113,7 +113,7 @@ def snapshot(summary: SuiteSummary, now: float) -> SuiteSnapshot:
         tasks=tuple(map(_task, running)),
         missing=() if runs else tuple(summary.missing),
         notes=tuple(_notes(summary)),
-        failed=sum(job.record.failed for job in summary.jobs),
+        failed=sum(job.failed for job in summary.jobs),
         benchmarks=rows,
     )
 
@@ -132,11 +132,13 @@ def _benchmark_rows(summary: SuiteSummary) -> Iterator[BenchmarkRow]:
     by_name: dict[str, list[JobSummary]] = {}
     for job in summary.jobs:
         by_name.setdefault(job.job.benchmark, []).append(job)
+    together = {each.name: each.findings for each in summary.benchmarks}
     for name, jobs in by_name.items():
         latest = max(jobs, key=lambda job: job.record.time)
         rows = tuple(map(_process_row, latest.processes))
-        failed = [job.record.reason for job in jobs if job.record.failed]
+        failed = [job.record.reason for job in jobs if job.failed]
         failed += [row.reason for row in rows if row.state == FAILED]
+        failed += [each.sentence for each in together.get(name, ()) if each.fails]
         reason = next(filter(None, failed), "")
         state = _state(jobs)
         units = list(dict.fromkeys(row.unit for row in rows if row.rate is not None))
@@ -157,7 +159,7 @@ def _state(jobs: Sequence[JobSummary]) -> str:
     states = {job.record.state for job in jobs}
     if journal.STARTED in states:
         return RUNNING
-    if any(job.record.failed for job in jobs):
+    if any(job.failed for job in jobs):
         return FAILED
     if journal.INTERRUPTED in states:
         return INTERRUPTED
@@ -175,10 +177,10 @@ def _process_row(process: ProcessSummary) -> ProcessRow:
     record = process.record
     perf = scores.perf(process.rates)
     found = (each.sentence for each in process.findings if each.fails)
-    reason = process.reason or next(found, "")
+    reason = (process.reason or next(found, "")) if process.failed else ""
     return replace(
         row,
-        state=FAILED if reason else ENDED,
+        state=FAILED if process.failed else ENDED,
         reason=reason,
         rate=perf.mean if perf else None,
         unit=record.unit if record else "items/s",
@@ -240,7 +242,7 @@ def _left(jobs: Sequence[JobSummary], now: float) -> float:
     A job takes what the last one of its benchmark took, else what its plan expects; one that runs
     what its steps suggest, where their number is known.
     """
-    passed = [job for job in jobs if job.record.over and not job.record.failed]
+    passed = [job for job in jobs if job.record.over and not job.failed]
     took = {job.job.benchmark: job.record.seconds for job in passed}
     running, waiting = [], 0.0
     for each in jobs:

@@ -180,17 +180,24 @@ class SuiteReader:
 
     def _all_benchmarks(self, jobs: Sequence[JobSummary]) -> Iterator[BenchmarkSummary]:
         by_name: dict[str, list[ProcessSummary]] = {}
+        problems: dict[str, list[str]] = {}
         for job in jobs:
             by_name.setdefault(job.job.benchmark, []).extend(job.processes)
+            problems.setdefault(job.job.benchmark, []).extend(filter(None, [job.problem]))
         left_out = {each.benchmark: each for each in self.plan.left_out}
         failures = [each.benchmark for each in self.plan.left_out if each.failure]
         for name in dict.fromkeys([*self.plan.benchmarks, *by_name, *failures]):
             reason = left_out.get(name)
             if name in by_name or reason is None or reason.failure:
-                yield self._benchmark(name, tuple(by_name.get(name, ())), reason)
+                processes = tuple(by_name.get(name, ()))
+                yield self._benchmark(name, processes, reason, problems.get(name, ()))
 
     def _benchmark(
-        self, name: str, processes: tuple[ProcessSummary, ...], reason: LeftOut | None
+        self,
+        name: str,
+        processes: tuple[ProcessSummary, ...],
+        reason: LeftOut | None,
+        problems: Sequence[str],
     ) -> BenchmarkSummary:
         known = self._benchmarks.get(name)
         if known is not None and [*map(id, known.processes)] == [*map(id, processes)]:
@@ -198,6 +205,7 @@ class SuiteReader:
         planned = self.plan.benchmarks.get(name, {})
         weight = planned.get("weight")
         why = f"it did not run: {reason.reason if reason else 'nothing was planned'}"
+        sentences = problems if processes else [why]
         self._benchmarks[name] = validation.judged_benchmark(
             BenchmarkSummary(
                 name=name,
@@ -208,7 +216,7 @@ class SuiteReader:
                 weight=1.0 if weight is None else float(weight),
                 settings=planned.get("settings") or {},
                 processes=processes,
-                findings=() if processes else (Finding("error", False, FAILURE, why),),
+                findings=tuple(Finding("error", False, FAILURE, each) for each in sentences),
             )
         )
         return self._benchmarks[name]

@@ -145,6 +145,19 @@ class JobSummary:
     """What the journal has of it."""
     processes: tuple[ProcessSummary, ...] = ()
 
+    @property
+    def problem(self) -> str:
+        """What failed of it beside its processes: what was around them, by the journal."""
+        whole = not any(process.failed for process in self.processes)
+        return self.record.reason if self.record.failed and whole else ""
+
+    @property
+    def failed(self) -> bool:
+        """As a report counts it: by what is wrong with its processes, and around them."""
+        return self.record.over and bool(
+            self.problem or any(each.failed for each in self.processes)
+        )
+
 
 @dataclass(frozen=True)
 class SuiteSummary:

@@ -24,6 +24,7 @@ from injector.report.web import PageServer
 from injector.store.folder import is_run, open_run
 from injector.suite.results import status
 from injector.suite.results.live_view import done, lines, one_line
+from injector.suite.results.scores import rows
 from injector.suite.results.suite_reader import summarise
 from injector.suite.results.timelines import combined, of_run
 
@@ -185,7 +186,7 @@ def test_a_suite_that_is_followed_and_its_report_have_one_summary(made, tmp_path
     """Of a suite that is over; what has finished is read once, however often the suite is."""
     over = SuiteFolder(tmp_path / "over.2026-01-01_00-00-00.000000")
     over.process("good", [10.0, 20.0, 30.0])
-    over.journal[-1].update(ok=True)
+    over.process("linked", [10.0, 20.0, 30.0], reason="no link to its data")
     over.process("few", [10.0], slot=0)
     over.benchmark("few", voir={"options": {"stop": 50}})
     over.write()
@@ -196,6 +197,10 @@ def test_a_suite_that_is_followed_and_its_report_have_one_summary(made, tmp_path
     shown = {row.name: row for row in state.tick(NOW).benchmarks}
     assert (shown["good"].state, shown["few"].state) == ("ended", "failed")
     assert shown["few"].reason == "1 rate came, at least 50 were expected"
+    assert (shown["linked"].state, shown["linked"].reason) == ("failed", "no link to its data")
+    row = next(each for each in rows(followed) if each.benchmark == "linked")
+    assert row.fail == 1, "what fails beside its processes cannot hide in the report"
+    assert state.tick(NOW).failed == sum(each.failures > 0 for each in followed.benchmarks) == 2
     shutil.rmtree(over.path / "jobs")
     assert state.reader.read(NOW).benchmarks == followed.benchmarks
 
