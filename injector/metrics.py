@@ -303,9 +303,19 @@ METRICS = {metric.name: metric for group in GROUPS.values() for metric in group}
 _PLACES = {place: metric for metric in METRICS.values() for place in metric.places}
 
 
+def metric_at(place: str) -> Metric:
+    """What ``place`` names (:attr:`Metric.places`). Raises KeyError for what is no metric."""
+    return _PLACES[place]
+
+
 def unit_of(place: str) -> str:
-    """The unit of what ``place`` names (:attr:`Metric.places`). Raises KeyError for what is no metric."""
+    """The unit of what ``place`` names. Raises KeyError for what is no metric."""
     return _PLACES[place].unit
+
+
+def shown_at(place: str) -> tuple[str, float]:
+    """What a display shows what ``place`` names in, and what it is multiplied by for that."""
+    return shown(unit_of(place))
 
 
 def shown(unit: str) -> tuple[str, float]:

@@ -72,7 +72,9 @@ def add_report(made: argparse.ArgumentParser) -> None:
         help="only benchmarks for which it holds: \"exp.framework == 'mxnet' and devices > 1\"",
     )
     of.add_argument(
-        "--scaling", choices=("weak", "strong"), help="print scaling tables instead of the report"
+        "--scaling",
+        choices=("weak", "strong"),
+        help="print scaling tables instead of the report; a page has them beside it",
     )
     of.add_argument("--over", metavar="KEY", help="what they scale over (devices)")
     of.add_argument(

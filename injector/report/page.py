@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .._version import __version__
 from ..analysis.summary import Summary, Uncommitted, plain
 from ..errors import UserError
+from ..metrics import UNITS, metric_at, shown
 from . import sections, segments, terminal
 from .text import clean, percent
 
@@ -36,6 +37,8 @@ CARRIER, SCRIPT, STYLE = (
 """The package that uPlot comes in, and where; none of that package's own code is used."""
 REGIONS = ("io", "h2d", "forward", "backward", "comm", "optimizer", "wait", "evaluation", "env")
 """Regions with a colour of their own."""
+PLOTS = ("rate", "step", "loss", "load", "power", "memory", "cpu", "rss")
+"""Of what is drawn over time, in this order: ``page PLOT`` in the registry of metrics has name and unit."""
 COLORS = 14
 """How many there are; the regions of a program take what is left in turns. The last is that of ``other``."""
 
@@ -90,7 +93,12 @@ def of_summary(
         "changes": changes or Changes(),
         "text": sections,
     }
-    return content, {**plain(charts), "colors": colors.numbers}
+    units = {
+        "steps/s" if loop.throughput.items is None else "items/s"
+        for loop in sections.loops_of(summary)
+    }
+    unit = units.pop() if len(units) == 1 else ""
+    return content, {**plain(charts), "colors": colors.numbers, "unit": unit}
 
 
 def whole(
@@ -109,11 +117,28 @@ def whole(
         content,
         version=__version__,
         policy=policy(found.script, script) + ("; connect-src 'self'" if live else ""),
-        data=embedded(drawn),
+        data=embedded({**drawn, **registered()}),
         uplot=found.script,
         style=found.style + _own("page.css"),
         script=script,
     )
+
+
+def registered() -> dict[str, Any]:
+    """Names and units of what is drawn and tabled by scripts, by the registry of metrics."""
+    plots = [(key, metric_at(f"page {key}")) for key in PLOTS]
+    return {
+        "plots": [
+            {
+                "key": key,
+                "title": each.name.replace("_", " "),
+                "unit": each.unit,
+                "about": each.definition,
+            }
+            for key, each in plots
+        ],
+        "units": {unit: shown(unit) for unit in UNITS},
+    }
 
 
 def parts(template: str, content: Mapping[str, Any]) -> dict[str, str]:

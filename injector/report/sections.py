@@ -7,7 +7,7 @@ they use.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..analysis.profile import (
@@ -23,6 +23,7 @@ from ..analysis.profile import (
 )
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
+from ..metrics import metric_at
 from . import (
     epochs,
     flops,
@@ -63,6 +64,8 @@ class Table(NamedTuple):
     rows: list[tuple[str | float, ...]]
     depths: tuple[int, ...] = ()
     """How far the first cell of each row stands in; nothing where none does."""
+    about: Mapping[str, str] = {}
+    """What a column holds, by its head: the definitions of metrics."""
 
 
 class Section(NamedTuple):
@@ -169,7 +172,9 @@ def tiles(summary: Summary) -> list[tuple[str, str]]:
     if used:
         found.append(("device memory", segments.size(used)))
     if joules:
-        found.append(("energy of devices", f"{figure(sum(joules) / 1e3)} kJ"))
+        found.append(
+            ("energy of devices", f"{figure(sum(joules) * segments.ENERGY)} {segments.JOULES}")
+        )
     return found
 
 
@@ -266,7 +271,12 @@ def step_table(tree: Node) -> Table:
                 clean(node.what or "") if is_other else entry.note,
             )
         )
-    return Table(tuple(heads), tuple(kinds), rows, tuple(depth for depth, _ in found))
+    places = {heads[1]: "host", f"device {unit.name}": "device", "share": "share"}
+    about = {
+        head: metric_at(f"report profile.loops.tree.{key}").definition
+        for head, key in places.items()
+    }
+    return Table(tuple(heads), tuple(kinds), rows, tuple(depth for depth, _ in found), about)
 
 
 def _below(node: Node, depth: int) -> Iterator[tuple[int, step_tree.Entry]]:

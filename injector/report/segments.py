@@ -16,6 +16,7 @@ from ..analysis.profile import (
     TimeSegment,
 )
 from ..analysis.summary import Summary
+from ..metrics import shown_at
 from .output import BARS, room
 from .text import (
     LIMIT,
@@ -172,7 +173,12 @@ def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:
     return limited(table("outside of steps", heads, rows[:LIMIT]), len(rows))
 
 
-DEVICE_HEADS = ("load", "peak", "memory", "of", "°C", "W", "kJ", "")
+JOULES, ENERGY = shown_at("suite energy")
+DEVICE_HEADS = (
+    *("load", "peak", "memory", "of"),
+    *(shown_at(f"query devices.{name}")[0] for name in ("temperature", "power", "energy")),
+    "",
+)
 PRESSED = 0.1
 """Fraction of the time from which a shortage is worth a word."""
 
@@ -251,7 +257,7 @@ def device_row(device: DeviceUsage, ranks: tuple[int, ...]) -> list[str]:
         size(device.total_memory) if device.total_memory is not None else "",
         f"{device.peak_temperature:.0f}" if device.peak_temperature is not None else "",
         f"{device.power:.0f}" if device.power is not None else "",
-        figure(device.energy / 1e3) if device.energy is not None else "",
+        figure(device.energy * ENERGY) if device.energy is not None else "",
         fit("; ".join(notes), 40),
     ]
 
@@ -264,7 +270,7 @@ def energy(machine: HostUsage, profile: Profile | None) -> list[str]:
     """Of the whole run, over the items that were trained on."""
     if machine.energy is None:
         return []
-    words = f"  energy  {figure(machine.energy / 1e3)} kJ used by the devices"
+    words = f"  energy  {figure(machine.energy * ENERGY)} {JOULES} used by the devices"
     items = trained_items(profile)
     if items:
         words += f" · {figure(machine.energy / items)} J per item of training"

@@ -151,15 +151,15 @@ def test_the_page_of_a_run_that_goes_on(browser, axe, watched):
     parts = "document.getElementById('shares').textContent"
     browser.until(lambda: "forward " in (text := browser.ask(parts)) and " %" in text)
     # Plots appear with what they are of.
-    first = plot(browser, "throughput, steps/s")
+    first = plot(browser, "rate, steps/s")
     assert "main: from " in first["words"] or ": from " in first["words"]
-    assert "device 0: 50 %" in plot(browser, "load of devices")["words"]
-    titles = {"time of a step", "loss", "power of devices"}
+    assert "device 0: 50 %" in plot(browser, "device load")["words"]
+    titles = {"step time", "loss", "device power"}
     browser.until(lambda: titles <= {each["title"] for each in browser.ask(PLOTS)})
     # Both go on by themselves.
     steps = int(browser.ask(FIGURES)["steps"])
     browser.until(lambda: int(browser.ask(FIGURES)["steps"]) > steps)
-    browser.until(lambda: plot(browser, "throughput, steps/s")["words"] != first["words"])
+    browser.until(lambda: plot(browser, "rate, steps/s")["words"] != first["words"])
     # The report so far is there, and what a reader has chosen in it stays when it is renewed.
     browser.until(lambda: browser.ask("document.querySelector('#lead .sentence') !== null"))
     assert "so far" in browser.ask("document.getElementById('verdict').textContent")
@@ -238,7 +238,7 @@ def test_the_page_of_a_suite(browser):
             lambda: {"jobs", "failed", "left"} <= set(found := browser.ask(FIGURES)) and found
         )
         assert (figures["jobs"], figures["failed"], figures["left"]) == ("1 of 4", "1", "60 s")
-        assert plot(browser, "throughput, items/s")["words"].endswith("vision: 812.5")
+        assert plot(browser, "rate, items/s")["words"].endswith("vision: 812.5")
         assert browser.ask("document.getElementById('tasks').closest('section').hidden")
         assert "left out: big" in browser.ask("document.getElementById('notes').textContent")
     finally:

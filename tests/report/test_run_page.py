@@ -139,7 +139,7 @@ def test_the_keyboard_is_enough(browser, written):
         browser.press(key, text)
         assert (browser.ask(shown) == before) == (key == "0")
     words = browser.ask("document.querySelector('#steps0 [role=img]').ariaLabel")
-    assert words.startswith("time of a step. rank 0: from ") and "rank 7" in words
+    assert words.startswith("step time. rank 0: from ") and "rank 7" in words
     browser.ask("document.querySelector('#loop0-ranks thead button').focus()")
     browser.press("Enter", "\r")
     assert browser.ask("document.querySelector('#loop0-ranks th[aria-sort]') !== null")

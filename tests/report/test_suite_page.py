@@ -89,6 +89,22 @@ def test_how_it_scales_is_a_table_and_a_plot(browser, written):
     assert words.startswith("speedup over devices. measured: from 1 × to ") and "ideal" in words
 
 
+@pytest.mark.parametrize(
+    ("words", "held"),
+    [
+        (("--scaling", "strong"), ("ddp, strong scaling", "speedup0", "efficiency %")),
+        (("--scaling", "weak", "--target", "step_time"), ("ddp, weak scaling", "step, ms")),
+        (("--target", "perf"), ("Benchmarks by perf", "perf, items/s")),
+    ],
+)
+def test_a_page_has_the_tables_that_are_wanted_beside_the_report(written, capsys, words, held):
+    [folder] = written.parents[1].glob("toy.*")
+    assert main(["suite", "report", str(folder), "--format", "html", *words]) == 0
+    text = capsys.readouterr().out
+    assert [each for each in (*held, ">Benchmarks</h2>", ">Runs</h2>") if each not in text] == []
+    assert main(["suite", "report", str(folder), "--format", "html", "--target", "nothing"]) == 2
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1600, "light")])
 def test_it_fits_every_screen_and_every_reader(browser, axe, written, width, scheme):
     browser.look(scheme, width)

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from ...analysis.summary import summarise as summarise_run
@@ -56,16 +57,17 @@ def parser() -> argparse.ArgumentParser:
 def rendered(suite: SuiteSummary, options: argparse.Namespace, form: str) -> Callable[[], str]:
     """What makes the report, or the tables that ``options`` ask for. Raises UserError."""
     rounding = options.rounding or EXACT
-    if form == "html" and (options.scaling or options.target):
-        raise UserError("a page is of the whole suite: --scaling and --target have other formats")
     if options.scaling:
-        target = options.target or THROUGHPUT
-        over = options.over or DEVICES
-        found = scaling_of(suite, rounding, options.scaling, over, target)
-        return lambda: render_scaling(found, form, rounding)
+        over, target = options.over or DEVICES, options.target or THROUGHPUT
+        scaled = scaling_of(suite, rounding, options.scaling, over, target)
+        if form == "html":
+            return _page(suite, options.output, rounding, scaled=scaled)
+        return lambda: render_scaling(scaled, form, rounding)
     if options.target:
-        explored_suite = explored(suite, options.target)
-        return lambda: render_exploration(explored_suite, form)
+        ordered = explored(suite, options.target)
+        if form == "html":
+            return _page(suite, options.output, rounding, ordered=ordered)
+        return lambda: render_exploration(ordered, form)
     if form == "html":
         return _page(suite, options.output, rounding)
     return lambda: render(suite, form, rounding)
@@ -97,8 +99,9 @@ def report_of(folder: str, options: argparse.Namespace, form: str) -> int:
     return DAMAGED if suite.missing or (options.check and total(suite).fail) else 0
 
 
-def _page(suite: SuiteSummary, output: str | None, rounding: str) -> Callable[[], str]:
-    """What renders the page of ``suite``. The pages of its runs are written beside it, where it is a file.
+def _page(suite: SuiteSummary, output: str | None, rounding: str, **more: Any) -> Callable[[], str]:
+    """What renders the page of ``suite``, with ``more``, such as a table. The pages of its runs are written
+    beside it, where it is a file.
 
     Raises UserError, OSError.
     """
@@ -108,7 +111,7 @@ def _page(suite: SuiteSummary, output: str | None, rounding: str) -> Callable[[]
     page.libraries()
     links = _pages_of_runs(suite, output) if output else {}
     series = time_series(suite.folder) if suite.origin == OURS else {}
-    return lambda: suite_page.render(suite, links, series, rounding)
+    return lambda: suite_page.render(suite, links, series, rounding, **more)
 
 
 def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:

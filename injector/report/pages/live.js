@@ -3,6 +3,8 @@
 
 const byId = name => document.getElementById(name);
 const scaled = (value, by) => value == null ? "" : text(value * by);
+const inUnit = (value, unit) => scaled(value, units[unit][1]);
+const named = (name, unit) => `${name}, ${units[unit][0]}`;
 const share = value => value == null ? "" : `${(100 * value).toFixed(0)} %`;
 function text(value) {
   if (value == null || typeof value === "string") return value ?? "";
@@ -50,17 +52,17 @@ function rows(now) {
   const linked = (text, each) => each && each.state !== "queued" ? {text, link: `runs/${encodeURIComponent(each.key)}/`} : text;
   table("benchmarks", [["benchmark", "text"], ["state", "text"], ["rate"], ["", "text"], ["jobs"], ["of"], ["", "text why"]],
     benchmarks.map(row => [linked(row.name, row.processes.length === 1 ? row.processes[0] : null), row.state, text(row.rate), row.rate == null ? "" : row.unit, row.done, row.jobs, row.reason]));
-  table("processes", [["process", "text"], ["devices", "text"], ["state", "text"], ["steps"], ["of"], ["rate"], ["", "text"], ["ms a step"], ["loss"], ["ranks"], ["GB"], ["", "text why"]],
+  table("processes", [["process", "text"], ["devices", "text"], ["state", "text"], ["steps"], ["of"], ["rate"], ["", "text"], ["ms a step"], ["loss"], ["ranks"], [named("memory", "B")], ["", "text why"]],
     benchmarks.flatMap(row => row.state === "queued" ? [] : row.processes.map(each => [linked(each.key, each), each.devices.join(", "), each.state, each.steps || "", each.goal, text(each.rate),
-      each.rate == null ? "" : each.unit, scaled(each.step, 1000), text(each.loss), each.ranks > 1 ? each.ranks : "", scaled(each.rss, 1e-9), each.reason])));
+      each.rate == null ? "" : each.unit, scaled(each.step, 1000), text(each.loss), each.ranks > 1 ? each.ranks : "", inUnit(each.rss, "B"), each.reason])));
   table("tasks", [["task", "text"], ["steps"], ["rate"], ["overall"], ["", "text"], ["ms a step"], ["ranks"], ["", "text"]],
     now.tasks.length < 2 || now.benchmarks ? [] : now.tasks.map(row => [row.task, row.steps, text(row.rate), text(row.overall), row.unit, scaled(row.step, 1000), row.ranks, row.active ? "now" : ""]));
   table("ranks", [["rank", "text"], ["state", "text"], ["steps"], [own], ["ms a step"], ["loss"], ["attempt"], ["device", "text"], ["host", "text"], ["", "text why"]],
     now.ranks.map(row => [who(row), row.state, row.steps, text(row.rate), scaled(row.step, 1000), text(row.loss), row.attempt || "", row.device, row.host, row.notes.join("; ")]));
-  table("devices", [["device", "text"], ["name", "text"], ["host", "text"], ["load"], ["mean of 10 s"], ["memory GB"], ["of"], ["°C"], ["W"], ["ranks"], [own]],
-    now.devices.map(row => [row.number, row.name, row.host, share(row.load), now.state === "ended" ? "" : share(row.mean_load), scaled(row.memory, 1e-9), scaled(row.memory_total, 1e-9),
+  table("devices", [["device", "text"], ["name", "text"], ["host", "text"], ["load"], ["mean of 10 s"], [named("memory", "B")], ["of"], [units.Cel[0]], [units.W[0]], ["ranks"], [own]],
+    now.devices.map(row => [row.number, row.name, row.host, share(row.load), now.state === "ended" ? "" : share(row.mean_load), inUnit(row.memory, "B"), inUnit(row.memory_total, "B"),
       row.temperature, text(row.power), row.ranks.join(", "), row.unit === own ? text(row.rate) : ""]));
-  table("hosts", [["host", "text"], ["processors"], ["memory"], ["the program, GB"]], now.hosts.map(row => [row.host, share(row.cpu), share(row.memory), scaled(row.rss, 1e-9)]));
+  table("hosts", [["host", "text"], ["processors"], ["memory"], [named("the program", "B")]], now.hosts.map(row => [row.host, share(row.cpu), share(row.memory), inUnit(row.rss, "B")]));
 }
 let shownReport = 0, reported = false;
 function feed({now, series, trouble}) {

@@ -3,7 +3,7 @@
 
 if (data.loops) drawRun();
 if (data.scaling) drawSuite();
-overTime(Object.fromEntries(Object.entries(data.series).filter(([key]) => key !== "step")));
+overTime(Object.fromEntries(Object.entries(data.series).filter(([key]) => key !== "step")), data.unit);
 tables(document);
 frame();
 show(...whole);

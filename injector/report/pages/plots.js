@@ -2,6 +2,7 @@
 // What all pages share. All plots over time show the same part of it, and every text that comes from a run
 // is set as text, never as markup.
 let data = JSON.parse(document.getElementById("data").textContent);
+const {plots: kinds, units} = data; // of the registry of metrics
 const root = document.documentElement;
 const LEFT = 68, RIGHT = 14; // gutters of everything over time, so that one moment is at one place
 const color = name => getComputedStyle(root).getPropertyValue(name).trim();
@@ -126,7 +127,7 @@ const choices = new Map();
 function plot(host, title, x, series, say, options = {}) {
   const single = series.length === 1, chosen = choices.get(host.id) ?? {log: options.log ?? false, off: new Set()};
   choices.set(host.id, chosen);
-  const caption = make("figcaption", {}, make("span", {}, title));
+  const caption = make("figcaption", {}, make("span", options.about ? {title: options.about} : {}, title));
   const holder = make("div", {role: "img"}), legend = make("div", {class: "legend"});
   host.replaceChildren(caption, holder, ...(single ? [] : [legend]));
   if (options.time) {
@@ -228,15 +229,19 @@ function near(column, at, back) {
   return null;
 }
 
-const KINDS = [["rate", "throughput", figure, 0], ["step", "time of a step", seconds, 0], ["loss", "loss", figure], ["load", "load of devices", percent, 0],
-  ["power", "power of devices", value => `${figure(value)} W`, 0], ["memory", "memory of devices", bytes, 0], ["cpu", "processors in use", percent, 0], ["rss", "memory of the program", bytes, 0]];
+// Units that have words of their own; of a rate the unit stands in the title.
+const SAY = {s: seconds, B: bytes, "1": percent};
+const sayer = unit => {
+  const [name, factor] = units[unit];
+  return SAY[unit] ?? (value => `${figure(value * factor)}${name && !name.includes("/") ? ` ${name}` : ""}`);
+};
 const LINES = {rate: 40, load: 16, power: 16, memory: 16}, FEW = 8; // of one plot
 const plotted = new Map();
 // Draws lines of points over time, by kind and name; again, with what has come since.
 function overTime(series, unit = "") {
   const host = document.getElementById("series");
-  for (const [key, title, say, least] of KINDS) {
-    const ofDevices = ["load", "power", "memory"].includes(key);
+  for (const {key, title, about, unit: kind} of kinds) {
+    const ofDevices = ["load", "power", "memory"].includes(key), say = sayer(kind), least = kind ? 0 : undefined;
     const found = Object.entries(series[key] ?? {}).filter(([, line]) => line.length > 1).slice(0, LINES[key] ?? FEW);
     const names = JSON.stringify([found.map(([name]) => name), key === "rate" && unit]), before = plotted.get(key);
     if (before && before.names !== names) { before.place.remove(); plotted.delete(key); }
@@ -245,11 +250,11 @@ function overTime(series, unit = "") {
     if (plotted.has(key)) { before.update(joined[0], joined.slice(1)); continue; }
     const place = make("figure", {class: "plot", id: `over-time-${key}`});
     document.getElementById("over-time").hidden = false;
-    const after = KINDS.slice(KINDS.findIndex(each => each[0] === key) + 1).map(each => plotted.get(each[0])?.place).find(Boolean);
+    const after = kinds.slice(kinds.findIndex(each => each.key === key) + 1).map(each => plotted.get(each.key)?.place).find(Boolean);
     host.insertBefore(place, after ?? null);
     const named = ofDevices ? name => `device ${name}` : name => name;
     const full = key === "rate" && unit ? `${title}, ${unit}` : title;
-    const update = plot(place, full, joined[0], found.map(([name], at) => ({name: named(name), values: joined[at + 1]})), say, {time: true, least, height: 170});
+    const update = plot(place, full, joined[0], found.map(([name], at) => ({name: named(name), values: joined[at + 1]})), say, {time: true, least, height: 170, about});
     plotted.set(key, {names, place, update});
   }
 }

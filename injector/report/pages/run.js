@@ -30,7 +30,7 @@ function steps(loop, number) {
   const longest = Math.max(...loop.ranks.flatMap(rank => rank.high.filter(each => each !== null)));
   const series = loop.ranks.map(rank => ({name: rank.name, values: rank.middle.map(known), low: rank.low.map(known), high: rank.high.map(known)}));
   const slow = loop.slowest.slice(0, 6).map(each => ({x: each.time + each.seconds / 2, y: each.seconds, text: `step ${each.step}: ${each.region}`}));
-  plot(document.getElementById(`steps${number}`), "time of a step", loop.times, series, seconds, {
+  plot(document.getElementById(`steps${number}`), kinds.find(each => each.key === "step").title, loop.times, series, seconds, {
     time: true, log: longest > 5 * loop.median, height: 260, least: 0,
     behind: u => {
       const [from, to] = [u.valToPos(loop.edges[0], "x", true), u.valToPos(loop.warmup, "x", true)];

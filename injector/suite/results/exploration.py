@@ -49,12 +49,19 @@ def render_exploration(found: Exploration, form: str) -> str:
         ]
         data = {"target": found.target, "unit": unit_of(found.target), "benchmarks": rows}
         return json.dumps(data, indent=1, default=str) + "\n"
+    heads, cells = exploration_cells(found)
+    made = table(heads[0], heads[1:], cells) if form == "terminal" else markdown_table(heads, cells)
+    return "\n".join(made).rstrip() + "\n"
+
+
+def exploration_cells(found: Exploration) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Heads, the last with the unit of the target, and a row for each benchmark."""
+    names = ("benchmark", "devices", *found.names)
     unit, factor = ("ms", 1e3) if unit_of(found.target) == "s" else shown(unit_of(found.target))
     heads = (*names, f"{found.target}, {unit}" if unit else found.target)
     cells = [[*(_text(row.get(name)) for name in names), _amount(row, found.target, factor)]
              for row in found.rows]  # fmt: skip
-    made = table(heads[0], heads[1:], cells) if form == "terminal" else markdown_table(heads, cells)
-    return "\n".join(made).rstrip() + "\n"
+    return heads, cells
 
 
 def _text(value: Any) -> str:

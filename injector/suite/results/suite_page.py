@@ -7,17 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...analysis.timeseries import TimeSeries
+from ...metrics import shown_at
 from ...report import page
 from ...report.sections import NUMBER, TEXT, Table
 from ...report.text import UNKNOWN, clean, duration, figure, percent
 from ..config.rules import FAILURE, WARNING
 from . import cells
+from .exploration import Exploration, exploration_cells
 from .scaling import EXACT, Family, families
 from .scores import perf, rows, total, trimmed
 from .suite_summary import BenchmarkSummary, ProcessSummary, SuiteSummary
 
 LINK, SPREAD, FAILED, HEAT = "link", "spread", "failed", "heat"
 """What a column holds, beside what columns of a run's page do."""
+USED = {"memory": "suite peak_memory", "power": "query devices.power", "energy": "suite energy"}
+"""What a run used: the heads of columns, and the metrics that these are of."""
 APART = 0.02
 """From what part of the median on a device's figure is marked."""
 WIDTH, WIDEST = 120.0, 0.5
@@ -49,17 +53,34 @@ class FailureNote(NamedTuple):
     lines: Sequence[str]
 
 
-def render(suite: SuiteSummary, links: Links, series: TimeSeries, rounding: str = EXACT) -> str:
-    """The page of ``suite``; ``series``: what is drawn over its time. Raises UserError."""
+def render(
+    suite: SuiteSummary,
+    links: Links,
+    series: TimeSeries,
+    rounding: str = EXACT,
+    scaled: Sequence[Family] | None = None,
+    ordered: Exploration | None = None,
+) -> str:
+    """The page of ``suite``; ``series``: what is drawn over its time.
+
+    ``scaled``: how it scales, where that is to be something else than all that is known; ``ordered``: its
+    benchmarks by one figure, as a table more. Raises UserError.
+    """
     scripts = ("plots.js", "suite.js", "page.js")
-    return page.whole("suite.html", scripts, *of_suite(suite, links, series, rounding))
+    found = of_suite(suite, links, series, rounding, scaled, ordered)
+    return page.whole("suite.html", scripts, *found)
 
 
 def of_suite(
-    suite: SuiteSummary, links: Links, series: TimeSeries, rounding: str = EXACT
+    suite: SuiteSummary,
+    links: Links,
+    series: TimeSeries,
+    rounding: str = EXACT,
+    scaled: Sequence[Family] | None = None,
+    ordered: Exploration | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the page of ``suite`` says, and what it draws."""
-    whole, found = total(suite), families(suite, rounding)
+    """What the page of ``suite`` says, and what it draws; see :func:`render`."""
+    whole, found = total(suite), families(suite, rounding) if scaled is None else scaled
     content = {
         "of": "suite",
         "title": f"suite {clean(suite.name)}",
@@ -77,7 +98,12 @@ def of_suite(
             )
             if (listed := list(_findings(suite, severity, links)))
         ],
-        "tables": [_benchmarks(suite, links), _devices(suite, links), _runs(suite, links)],
+        "tables": [
+            *([_ordered(ordered)] if ordered else []),
+            _benchmarks(suite, links),
+            _devices(suite, links),
+            _runs(suite, links),
+        ],
         "scaling": [(cells.title(each), _scaled(each, rounding)) for each in found],
         "left_out": [each for each in suite.left_out if not each.failure],
         "notes": suite.notes,
@@ -89,6 +115,7 @@ def of_suite(
         "series": series,
         "scaling": [
             {
+                "over": family.over,
                 "devices": [column.number for column in family.columns],
                 "speedup": [column.speedup for column in family.columns],
             }
@@ -122,13 +149,17 @@ def _tiles(suite: SuiteSummary) -> list[tuple[str, str]]:
     whole = total(suite)
     energies = [process.record.energy for process in suite.processes if process.record]
     joules = sum(each for each in energies if each is not None)
+    unit, factor = shown_at("suite energy")
     tiles = [
         ("score", UNKNOWN if whole.score is None else figure(whole.score)),
         ("benchmarks", str(len(suite.benchmarks))),
         ("runs", str(whole.n)),
         ("failed", str(whole.fail)),
     ]
-    return [*tiles, *([("energy of devices", f"{figure(joules / 1e3)} kJ")] if joules else [])]
+    return [
+        *tiles,
+        *([("energy of devices", f"{figure(joules * factor)} {unit}")] if joules else []),
+    ]
 
 
 def _findings(suite: SuiteSummary, severity: str, links: Links) -> Iterator[FailureNote]:
@@ -165,6 +196,14 @@ def _benchmarks(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str],
     kinds = (LINK, *[NUMBER] * at, SPREAD, *[NUMBER] * (len(cells.HEADS) - at), FAILED)
     texts = cells.units(row for _, row in found)
     return "benchmarks", "Benchmarks", texts, Table(heads, kinds, figures)
+
+
+def _ordered(found: Exploration) -> tuple[str, str, list[str], Table]:
+    """The benchmarks by one figure."""
+    heads, cells_of = exploration_cells(found)
+    kinds = (TEXT, NUMBER, *[TEXT] * len(found.names), NUMBER)
+    table = Table(heads, kinds, [tuple(row) for row in cells_of])
+    return "ordered", f"Benchmarks by {clean(found.target)}", [], table
 
 
 def _only_page(benchmark: BenchmarkSummary, links: Links) -> str:
@@ -249,8 +288,8 @@ def _runs(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Table
     """Every process, those that failed first."""
     found = sorted(suite.processes, key=lambda each: not each.failed)
     figures = [_run(each, suite.ddof, links.get(each.key, "")) for each in found]
-    heads = ("run", "devices", "perf", "std %", "load", "peak load", "memory, GB", "power, W", "energy, kJ",
-             "took", "failure")  # fmt: skip
+    used = (f"{name}, {shown_at(place)[0]}" for name, place in USED.items())
+    heads = ("run", "devices", "perf", "std %", "load", "peak load", *used, "took", "failure")
     kinds = (LINK, TEXT, *[NUMBER] * 8, FAILED)
     return "runs", "Runs", [], Table(heads, kinds, figures)
 
@@ -273,9 +312,9 @@ def _run(process: ProcessSummary, ddof: int, link: str) -> tuple[Any, ...]:
         f"{100 * speed.std_share:.2f}" if speed and speed.std_share is not None else "",
         percent(sum(loads) / len(loads)) if loads else "",
         percent(max(peaks)) if peaks else "",
-        "" if memory is None else f"{memory / 1e9:.2f}",
+        "" if memory is None else f"{memory * shown_at(USED['memory'])[1]:.2f}",
         "" if power is None else figure(power),
-        "" if energy is None else figure(energy / 1e3),
+        "" if energy is None else figure(energy * shown_at(USED["energy"])[1]),
         "" if took is None else duration(took),
         clean(failed or ("" if not process.failed else process.reason)),
     )
