@@ -289,7 +289,8 @@ def _below(node: Node, depth: int) -> Iterator[tuple[int, step_tree.Entry]]:
 
 
 def _straggler(loop: TrainingLoop) -> tuple[str, ...]:
-    return tuple(line.strip() for line in training_loops.straggler_lines(loop.straggler))
+    lines = training_loops.straggler_lines(loop.straggler)
+    return (" ".join(line.strip() for line in lines),) if lines else ()
 
 
 def _ranks(loop: TrainingLoop) -> Table:
@@ -363,6 +364,8 @@ def _wall(summary: Summary, found: Profile) -> Section:
     unit = TimeUnit(total)
     rows: list[tuple[str | float, ...]] = []
     for each in segments.joined_segments(found.segments, total):
+        if not segments.is_worth(each, unit):
+            continue
         share = each.seconds / total if total > 0 else 0.0
         line = line_of(each.place)
         note = clean(each.note)

@@ -58,12 +58,15 @@ def wall(segments: Sequence[TimeSegment], total: float) -> list[str]:
     unit = TimeUnit(total)
     if isfinite(rest) and abs(rest) * unit.scale >= 0.5 * 10**-unit.decimals:
         rows.append(TimeSegment("not accounted for", rest))
-    nothing = (unit(0.0), unit(-0.0))
-    rows = [row for row in rows if row.name not in _LOOSE or unit(row.seconds) not in nothing]
-    cells = [line for row in rows for line in _rows(row, total, unit)]
+    cells = [line for row in rows if is_worth(row, unit) for line in _rows(row, total, unit)]
     bars = [""] if room() >= BARS else []
     cells.append(["the run", unit(total), percent(1.0), *bars, ""])
     return table("wall time", [unit.name, "share", *bars, ""], cells)
+
+
+def is_worth(row: TimeSegment, unit: TimeUnit) -> bool:
+    """Whether it has a row: a gap that rounds to nothing has none."""
+    return row.name not in _LOOSE or unit(row.seconds) not in (unit(0.0), unit(-0.0))
 
 
 def _rows(row: TimeSegment, total: float, unit: TimeUnit) -> list[list[str]]:

@@ -182,7 +182,9 @@ def _error(summary: Summary) -> list[str]:
     for events in summary.summary.benches.values():
         error = _mapping(events.get("error"))
         if error.get("type"):
-            message = str(error.get("message") or "").strip().splitlines()
+            # A launcher's message begins with a line of signs.
+            lines = str(error.get("message") or "").splitlines()
+            message = [line.strip() for line in lines if any(map(str.isalnum, line))]
             return wrapped(": ".join([str(error["type"]), *message[:1]]), 2, 2)
     return []
 
