@@ -156,7 +156,7 @@ def _attribute(thing: Any, name: str) -> Any:
     if described is not MISSING:
         return _described(described, thing, kind)
     dynamic = _of_class(kind, "__getattr__")
-    return MISSING if dynamic is MISSING or _is_programs(dynamic) else _asked(thing, name)
+    return MISSING if dynamic is MISSING or _is_programs(dynamic) else _looked_up(thing, name)
 
 
 def _of_class(kind: Any, name: str) -> Any:
@@ -187,7 +187,7 @@ def _is_programs(function: Any) -> bool:
     return code is not None and origin(code.co_filename) == PROGRAM
 
 
-def _asked(thing: Any, name: str) -> Any:
+def _looked_up(thing: Any, name: str) -> Any:
     try:
         return getattr(thing, name)
     except Exception:

@@ -98,7 +98,7 @@ class RunPage(LivePage):
         with collected(open_run(self._run.path)) as run:
             summary = summarise(run, goes_on=not over)
             charts = charts_of(run, int(summary.limits.get("skip") or 0))
-            said, drawn = of_summary(summary, charts, changes_of(uncommitted(run)))
-            self.publish((parts("run.html", said), drawn), charts.series, over)
+            content, drawn = of_summary(summary, charts, changes_of(uncommitted(run)))
+            self.publish((parts("run.html", content), drawn), charts.series, over)
             if over:
                 self.show(snapshot(summary))

@@ -135,7 +135,7 @@ class Sidecars:
         if self._monitor is not None and self._monitor.pid in self.apart:
             self._monitor.end()
         if self._trackers is not None:
-            self._problems += self._trackers.said()
+            self._problems += self._trackers.sentences()
         tree = self._work_tree
         if tree is None:
             return None

@@ -30,7 +30,7 @@ class Trackers:
         """By process: the tracker, and where its sentences can be read."""
         self._texts: dict[int, bytes] = {}
         self._silent: set[int] = set()
-        """Those that have said nothing."""
+        """Those that have written nothing."""
 
     def start(self, folder: str, name: str) -> None:
         """Follow the run in ``folder``. Raises OSError."""
@@ -49,8 +49,8 @@ class Trackers:
             self._silent.add(pid)
             self._apart.add(pid)
 
-    def said(self) -> list[str]:
-        """What they have said since: of what was not taken."""
+    def sentences(self) -> list[str]:
+        """What they have written since: of what was not taken."""
         found = []
         for pid, (_, reading) in self._running.items():
             text = self._texts.get(pid, b"") + _read(reading)
@@ -63,21 +63,21 @@ class Trackers:
         """The run is collected: wait for the final figures. Sentences that say where they are, or why not."""
         for pid in self._running:
             _send(pid, signal.SIGTERM)
-        said: list[str] = []
+        sentences: list[str] = []
         due = time.monotonic() + PATIENCE
         left = dict(self._running)
         try:
             while left and time.monotonic() < due:
                 left = {pid: known for pid, known in left.items() if not self._gone(pid)}
-                said += self.said()
+                sentences += self.sentences()
                 time.sleep(0.01)
         except KeyboardInterrupt:
-            pass  # whoever waits has waited enough
-        said += self.said()
+            pass  # the user has waited enough
+        sentences += self.sentences()
         for pid in left:
             _send(pid, signal.SIGKILL)
         tools = [self._running[pid][0] for pid in {**left, **dict.fromkeys(self._silent)}]
-        return said + [
+        return sentences + [
             f"{tool}: not all was sent; `inject export --to {tool}` sends the run" for tool in tools
         ]
 

@@ -1,6 +1,6 @@
 """What every tracker is given of a run: its properties, its figures, and its series step by step.
 
-Series longer than asked for are thinned: of each part the least and the largest value stay, each at its own
+Series longer than wanted are thinned: of each part the least and the largest value stay, each at its own
 step, so that no slow step is lost; :func:`thinning` says how many there were.
 """
 
@@ -30,7 +30,7 @@ from ..store.folder import Run
 from ..store.seal import ARTIFACTS
 
 POINTS = 1000
-"""Of a series, unless more are asked for: what trackers draw of one."""
+"""Of a series, unless more are wanted: what trackers draw of one."""
 EARLY = 2e-6
 """Seconds after the begin of a step in which a value still is of the step before: unix time as a float is as
 exact as a quarter of a microsecond, and what a step made may be known between it and the next.
@@ -144,13 +144,13 @@ def tags_of(summary: Summary, labels: Mapping[str, str]) -> dict[str, str]:
     """What a run is found by: its own tags, and what it was and how it ended."""
     ended = summary.exit or {}
     git = summary.environment.git if summary.environment else {}
-    said = summary.profile.verdict.sentence if summary.profile else None
+    sentence = summary.profile.verdict.sentence if summary.profile else None
     own = {
         "command": " ".join(without_secrets(summary.command or ())) or None,
         "host": summary.host,
         "exit": ended.get("signal") or ended.get("code"),
         "stopped": "true" if summary.stopped else None,
-        "verdict": said,
+        "verdict": sentence,
         "folder": os.path.basename(os.path.abspath(summary.run)),
         "git.commit": git.get("commit"),
         "git.branch": git.get("branch"),

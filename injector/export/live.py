@@ -45,7 +45,7 @@ def follow(
 ) -> None:
     """Send the run in ``folder`` to ``tool`` until ``over(seconds)``, which waits so long; then ``final()``.
 
-    What the tracker does not take is said once, and tried again.
+    What the tracker does not take has one sentence, and is tried again.
     """
     growing = GrowingRun(folder)
     tracked: TrackedRun | None = None

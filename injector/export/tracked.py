@@ -64,7 +64,7 @@ def beginning_of(content: Content) -> Beginning:
 
 
 def missing_library(error: ImportError, extra: str) -> UserError:
-    """What is said where a library that the tracker ``extra`` needs cannot be imported."""
+    """The message where a library that the tracker ``extra`` needs cannot be imported."""
     return UserError(
         f"{extra} needs {error.name or 'a library that is not installed'}: "
         f"pip install 'overlay-injector[{extra}]'"

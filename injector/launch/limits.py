@@ -27,7 +27,7 @@ def limit(option: str, text: str) -> float:
 
 
 def track_of(text: str) -> tuple[str, str]:
-    """Tracker and place of ``--track``. Raises UserError for a tracker that nobody knows."""
+    """Tracker and place of ``--track``. Raises UserError for an unknown tracker."""
     tool, equals, where = text.partition("=")
     if tool == "perfetto":
         raise UserError(

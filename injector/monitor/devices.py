@@ -166,7 +166,7 @@ VARIABLES = {
 def chosen(
     devices: Sequence[DeviceReader], environ: Mapping[str, str]
 ) -> tuple[list[DeviceReader], list[str]]:
-    """The visible ones of ``devices`` in the program's order, and what was asked for in vain.
+    """The visible ones of ``devices`` in the program's order, and what was wanted in vain.
 
     The rule is CUDA's: indices or prefixes of UUIDs, separated by commas; what comes after the first
     that does not exist is invisible; an empty list hides all.

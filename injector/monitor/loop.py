@@ -53,7 +53,7 @@ class Monitor:
         self._stop = threading.Event()
         self._slow = DueTimes(max(SLOW, interval))
         self._costly = DueTimes(max(COSTLY, interval))
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def run(self) -> None:
         """Sample until the end; the last sample is taken after it."""
@@ -113,6 +113,6 @@ class Monitor:
 
     def _say(self, problem: str) -> None:
         """Record a problem, the first time that it is one."""
-        if problem not in self._said:
-            self._said.add(problem)
+        if problem not in self._reported:
+            self._reported.add(problem)
             self._records.problem(problem)

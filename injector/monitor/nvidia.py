@@ -96,7 +96,7 @@ class NvidiaDevice:
         }
 
     def _throttle(self) -> list[str]:
-        """Why the clocks are below what was asked for; ``[]`` if they are not."""
+        """Why the clocks are below what was set; ``[]`` if they are not."""
         mask = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle)
         return [name for name, bit in _REASONS.items() if mask & bit]
 
@@ -145,7 +145,7 @@ _REASONS = {
     "hardware thermal": 0x40,
     "power brake": 0x80,
 }
-"""Bits of ``nvmlClocksEventReasons`` (NVML API reference); idleness and asked-for clocks are no fault."""
+"""Bits of ``nvmlClocksEventReasons`` (NVML API reference); idleness and clocks that were set are no fault."""
 
 
 def _text(value: Any) -> str:

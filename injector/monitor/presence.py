@@ -1,4 +1,4 @@
-"""Whether the program may have an accelerator, as far as can be told without asking any driver."""
+"""Whether the program may have an accelerator, as far as can be known without a call of any driver."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FOLDERS = {
 
 def accelerator(environ: Mapping[str, str]) -> bool:
     """Whether there may be one that a program with this environment can use."""
-    said = environ.get(SWITCH)
-    if said is not None:
-        return said not in ("", "0")
+    switch = environ.get(SWITCH)
+    if switch is not None:
+        return switch not in ("", "0")
     listed = environ.get("CUDA_VISIBLE_DEVICES")  # torch hears it for NVIDIA's and AMD's devices
     if listed is not None and listed.partition(",")[0].strip() in ("", *HIDING):
         return False

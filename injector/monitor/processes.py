@@ -163,7 +163,7 @@ _GET_INFO = 0xC040FF0B
 """PIDFD_GET_INFO of <linux/pidfd.h>: _IOWR(0xFF, 11, struct pidfd_info), of 64 bytes."""
 _INFO = struct.Struct("=QQ11Ii")
 _EXIT = 1 << 3
-"""PIDFD_INFO_EXIT: the status is asked for, and was given."""
+"""PIDFD_INFO_EXIT: the status is wanted, and was given."""
 
 
 class Exits:

@@ -77,4 +77,4 @@ class MonitorProcess:
         try:
             return os.waitpid(self.pid, 0 if block else os.WNOHANG)[0] == self.pid
         except ChildProcessError:
-            return True  # somebody else has waited for it
+            return True  # other code has waited for it

@@ -76,7 +76,7 @@ class Overseer:
         self._waits = Waits(self._measures.spans, after_import)
 
     def record_memory(self) -> None:
-        """Record the memory of regions as well, of all that are asked for from now on (``--memory``)."""
+        """Record the memory of regions as well, of all that are declared from now on (``--memory``)."""
         self._measures.spans.record_memory()
 
     # --- instruments and phases --------------------------------------------------------------------

@@ -34,7 +34,7 @@ def render(found: Chart, form: str) -> bytes:
 
 
 def missing(error: ImportError) -> UserError:
-    """What is said where a library cannot be imported."""
+    """The message where a library cannot be imported."""
     return UserError(f"plots need {error.name}: pip install 'overlay-injector[plot]'")
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .delegate import Delegate
     from .plain import (
-        Asked,
+        Computed,
         Hooks,
         Nearest,
         Pair,
@@ -51,7 +51,7 @@ if not TYPE_CHECKING:
         if _is_stale(_native.__file__):
             raise ImportError
         from ._native import (
-            Asked,
+            Computed,
             Delegate,
             Hooks,
             Nearest,
@@ -72,7 +72,7 @@ if not TYPE_CHECKING:
     except ImportError:
         from .delegate import Delegate
         from .plain import (
-            Asked,
+            Computed,
             Hooks,
             Nearest,
             Pair,
@@ -109,7 +109,7 @@ def learn_tensors(torch: Any) -> None:
 
 __all__ = [
     "NATIVE",
-    "Asked",
+    "Computed",
     "Delegate",
     "Hooks",
     "Nearest",

@@ -387,7 +387,7 @@ class Stored:
         raise NotImplementedError
 
 
-def Asked(stored: Stored, get: Function, late: bool) -> Function:
+def Computed(stored: Stored, get: Function, late: bool) -> Function:
     """A hook that stores ``get(*variables)``, or if ``late`` ``get(value, *variables)``; None is no value."""
 
     def hook(value: Any, *variables: Any) -> Any:

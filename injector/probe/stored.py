@@ -99,4 +99,4 @@ def stored_call(
     If ``late``, ``get`` is given what the call returned before these. None is no value.
     """
     point = Point(name)
-    return point, compiled.Asked(StoringHook(point, grow, number, keep), get, late)
+    return point, compiled.Computed(StoringHook(point, grow, number, keep), get, late)

@@ -175,13 +175,13 @@ def leave_alone(folders: tuple[str, ...], files: Container[str]) -> None:
     AttributeError where this Dynamo has other parts than those from 2.4 to 2.13.
     """
     frames = sys.modules["torch._dynamo.convert_frame"]
-    asked_for, converter = frames.always_optimize_code_objects, frames.CatchErrorsWrapper
+    wanted, converter = frames.always_optimize_code_objects, frames.CatchErrorsWrapper
     convert, outcome = converter.__call__, getattr(frames, "ConvertFrameReturn", None)
 
     def convert_frame(self: Any, frame: Any, *state: Any, **named: Any) -> Any:
         code = frame.f_code
         ours = code.co_filename in files or code.co_filename.startswith(folders)
-        if ours and code not in asked_for and not code.co_name.startswith(_RESUMED):
+        if ours and code not in wanted and not code.co_name.startswith(_RESUMED):
             return None if outcome is None else outcome()
         return convert(self, frame, *state, **named)
 

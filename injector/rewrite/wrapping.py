@@ -86,7 +86,7 @@ class _Telling:
         self._threads.discard(self._here)
 
 
-_ASKED_OF_OBJECTS = frozenset({"__reduce_ex__", "__deepcopy__", "__mro_entries__"})
+_CALLED_ON_OBJECTS = frozenset({"__reduce_ex__", "__deepcopy__", "__mro_entries__"})
 """Methods that Python looks up on the object, not on its type, and that a stand-in answers itself."""
 
 
@@ -135,7 +135,7 @@ class StandIn:
         return result
 
     def __getattribute__(self, name: str) -> Any:
-        if name in _ASKED_OF_OBJECTS:
+        if name in _CALLED_ON_OBJECTS:
             return object.__getattribute__(self, name)  # AttributeError where it has none
         return getattr(_target(self), name)
 

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TYPES = (
-    *("Asked", "Delegate", "Hooks", "Nearest", "Pair", "Path", "Rows"),
+    *("Computed", "Delegate", "Hooks", "Nearest", "Pair", "Path", "Rows"),
     *("Shortcut", "Stack", "Stacks", "Stored", "Timed", "Turns"),
 )
 
@@ -95,7 +95,7 @@ def test_an_object_that_was_never_initialised_does_not_crash(name):
     print(kind.__name__, any(type(each) is kind for each in made))
     """
     # These ask for arguments that have a type of their own.
-    made = name not in ("Asked", "Path", "Shortcut", "Timed")
+    made = name not in ("Computed", "Path", "Shortcut", "Timed")
     assert _run(program).split()[-2:] == [name, str(made)]
 
 
@@ -112,7 +112,7 @@ def test_hooks_without_init_say_so():
 
 
 MADE = {
-    "Asked": "_native.Asked(stored, last(), True)",
+    "Computed": "_native.Computed(stored, last(), True)",
     "Delegate": "_native.Delegate(hooks, '', False, map(last(), [1, 2]))",
     "Hooks": "Derived(None, stacks, rows, print, last(), *[None] * 4, near, *[None] * 2, 9, False, False)",
     "Nearest": "_native.Nearest(last(), 10)",
@@ -175,7 +175,7 @@ def test_what_dies_with_an_object_may_call_it_once_more(name):
 @pytest.mark.parametrize(
     ("name", "made"),
     [
-        ("Asked", "_native.Asked(_native.Stored(print), owner.ask, True)"),
+        ("Computed", "_native.Computed(_native.Stored(print), owner.ask, True)"),
         ("Delegate", "_native.Delegate({}, '', False, (owner for _ in [owner]))"),
         (
             "Hooks",

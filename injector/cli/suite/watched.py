@@ -135,8 +135,8 @@ class SuitePage(LivePage):
             for each in suite.processes
             if each.folder is not None and is_run(each.folder)
         }
-        said, drawn = suite_page.of_suite(suite, links, series)
-        self.publish((parts("suite.html", said), drawn), series, over=True)
+        content, drawn = suite_page.of_suite(suite, links, series)
+        self.publish((parts("suite.html", content), drawn), series, over=True)
 
     def run_page(self, key: str) -> RunPage | None:
         """The page of the latest run of the process ``key``; None where it has not begun."""

@@ -164,9 +164,9 @@ class _DataFile:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        told = self.config.get("devices")
-        if isinstance(told, list):
-            return tuple(map(str, told))
+        listed = self.config.get("devices")
+        if isinstance(listed, list):
+            return tuple(map(str, listed))
         return () if self.device is None else (self.device,)
 
     @property
@@ -198,17 +198,17 @@ class _DataFile:
         if self.stopped or "nolog" in (self.config.get("tag") or ()):
             return None
         if self.code != 0:
-            said = self._trace().exception
-            return f"exit code {self.code}" + (f": {said}" if said else "")
+            exception = self._trace().exception
+            return f"exit code {self.code}" + (f": {exception}" if exception else "")
         if self.losses.nan:
             return f"{self.losses.nan} of {self.losses.count} values of loss are not a number"
         return None if self.rates else "no rate came"
 
     def _trace(self) -> tracebacks.Traceback:
-        said = tracebacks.find([line for each in self.stderr for line in each.splitlines()])
+        printed = tracebacks.find([line for each in self.stderr for line in each.splitlines()])
         if self.error is None:
-            return said
-        return tracebacks.Traceback(self.error.exception, self.error.lines or said.lines)
+            return printed
+        return tracebacks.Traceback(self.error.exception, self.error.lines or printed.lines)
 
     def result(self) -> ProcessSummary:
         """It, judged by milabench's rule."""

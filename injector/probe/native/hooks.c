@@ -38,7 +38,7 @@ typedef struct {
     long long most;
     char outermost, watched, far, apart;
     long long fired;
-    PyObject *depends;        /* a tuple of what the answers depend on; NULL: they are asked at each call */
+    PyObject *depends;        /* a tuple of what the answers depend on; NULL: they are computed at each call */
     Place places[REMEMBERED];
     Answered known[REMEMBERED];
     unsigned next_place, next_known;

@@ -12,7 +12,7 @@ static int
 execute(PyObject *module)
 {
     static PyTypeObject *types[] = {&Rows_Type,  &Stack_Type,  &Stacks_Type, &Hooks_Type,  &Turns_Type,
-                                    &Timed_Type, &Stored_Type, &Asked_Type,  &Pair_Type,   &Nearest_Type,
+                                    &Timed_Type, &Stored_Type, &Computed_Type,  &Pair_Type,   &Nearest_Type,
                                     &Delegate_Type, &Path_Type, &Shortcut_Type};
     /* The slot below says the same, but Python reads it from 3.12 on, and an embedding program can have
        it ignored. ImportError leads to the twin in Python (../compiled.py). */

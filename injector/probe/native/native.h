@@ -71,7 +71,7 @@ typedef struct {
 } Stacks;
 
 extern PyTypeObject Rows_Type, Stack_Type, Stacks_Type, Hooks_Type, Turns_Type, Timed_Type,
-    Stored_Type, Asked_Type, Pair_Type, Nearest_Type, Delegate_Type, Path_Type, Shortcut_Type;
+    Stored_Type, Computed_Type, Pair_Type, Nearest_Type, Delegate_Type, Path_Type, Shortcut_Type;
 
 /* As time.perf_counter_ns() and, divided by 1e9, time.monotonic() on Linux and macOS. */
 static inline int64_t
@@ -125,7 +125,7 @@ PyObject *path_of(PyObject *path, PyObject *const *values, Py_ssize_t count);
 /* Whether `value` is a tensor of PyTorch's own class, which the functions below are about. */
 int is_tensor(PyObject *value);
 
-/* Whether nobody listens to what is done to tensors. */
+/* Whether no mode listens to what is done to tensors. */
 int tensors_are_quiet(void);
 
 /* How many it holds in its first dimension; 0 where it has none. */

@@ -11,7 +11,7 @@ typedef struct {
     char truth;               /* whether only that is wanted, whether it is true */
 } Path;
 
-/* An attribute as the object has it: what a class computes is not asked for, which may be the program's. */
+/* An attribute as the object has it: what a class computes is not looked up, which may be the program's. */
 static PyObject *
 own_attribute(PyObject *object, PyObject *name)
 {

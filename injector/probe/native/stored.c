@@ -248,10 +248,10 @@ typedef struct {
     Stored *stored;
     PyObject *get;
     char late;                /* whether it wants the value, which is what the call returned, as well */
-} Asked;
+} Computed;
 
 static PyObject *
-asked_call(Asked *self, PyObject *const *args, size_t flags, PyObject *keywords)
+computed_call(Computed *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
     Py_ssize_t count = PyVectorcall_NARGS(flags);
     if (count < 1) {
@@ -280,12 +280,12 @@ asked_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     PyObject *stored, *get;
     int late;
-    if (!PyArg_ParseTuple(args, "O!Op:Asked", &Stored_Type, &stored, &get, &late)) {
+    if (!PyArg_ParseTuple(args, "O!Op:Computed", &Stored_Type, &stored, &get, &late)) {
         return NULL;
     }
-    Asked *self = (Asked *)type->tp_alloc(type, 0);
+    Computed *self = (Computed *)type->tp_alloc(type, 0);
     if (self != NULL) {
-        self->call = (vectorcallfunc)asked_call;
+        self->call = (vectorcallfunc)computed_call;
         self->stored = (Stored *)Py_NewRef(stored);
         self->get = Py_NewRef(get);
         self->late = (char)late;
@@ -294,7 +294,7 @@ asked_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 }
 
 static int
-asked_traverse(Asked *self, visitproc visit, void *arg)
+computed_traverse(Computed *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->stored);
     Py_VISIT(self->get);
@@ -303,33 +303,33 @@ asked_traverse(Asked *self, visitproc visit, void *arg)
 
 /* Not `stored`, which counts to the end, and clears itself what it asks. */
 static int
-asked_clear(Asked *self)
+computed_clear(Computed *self)
 {
     Py_CLEAR(self->get);
     return 0;
 }
 
 static void
-asked_dealloc(Asked *self)
+computed_dealloc(Computed *self)
 {
     PyObject_GC_UnTrack(self);
-    asked_clear(self);
+    computed_clear(self);
     Py_CLEAR(self->stored);
     Py_TYPE(self)->tp_free(self);
 }
 
-PyTypeObject Asked_Type = {
+PyTypeObject Computed_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "injector.probe._native.Asked",
-    .tp_doc = "Asked(stored, get, late): a hook that stores get(*variables); if late, of the value too.",
-    .tp_basicsize = sizeof(Asked),
-    .tp_vectorcall_offset = offsetof(Asked, call),
+    .tp_name = "injector.probe._native.Computed",
+    .tp_doc = "Computed(stored, get, late): a hook that stores get(*variables); if late, of the value too.",
+    .tp_basicsize = sizeof(Computed),
+    .tp_vectorcall_offset = offsetof(Computed, call),
     .tp_call = PyVectorcall_Call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = asked_new,
-    .tp_traverse = (traverseproc)asked_traverse,
-    .tp_clear = (inquiry)asked_clear,
-    .tp_dealloc = (destructor)asked_dealloc,
+    .tp_traverse = (traverseproc)computed_traverse,
+    .tp_clear = (inquiry)computed_clear,
+    .tp_dealloc = (destructor)computed_dealloc,
 };
 
 int

@@ -1,7 +1,7 @@
 /* What is read of PyTorch's tensors without its Python: how long they are, the number in one.
 
    Nothing is linked or imported: Python hands over the class and its methods (../compiled.py). Only an
-   object of exactly that class is read here, and only while nobody listens to what is done to tensors (a
+   object of exactly that class is read here, and only while no mode listens to what is done to tensors (a
    mode, a trace): everything else is left to the function that a shortcut stands for. */
 
 #include "native.h"

@@ -58,7 +58,7 @@ is_stored(PyObject *file)
     return descriptor >= 0 && fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* The site of a wait that `inner` called, borrowed from what is known or asked for; 0 for none, -1 with
+/* The site of a wait that `inner` called, borrowed from what is known or looked up; 0 for none, -1 with
    an exception set. */
 static int64_t
 site_of(int slot, PyFrameObject *inner, PyFrameObject *outer)
