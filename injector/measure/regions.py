@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from .measures import Store
-
     Function = Callable[..., Any]
 
 FETCH = "io"
@@ -345,29 +343,3 @@ class RegionHooks(CallHooks):
         early, late = bool(region.captures), bool(region.late_captures)
         hooks = method_hooks(self._spans.calls, point, call, early, late, region.keeps)
         publish_method(method, published, point, hooks)
-
-
-class ValueHooks(CallHooks):
-    """A hook that stores what ``get`` makes of each call in ``store``."""
-
-    def __init__(self, get: Function, store: Store) -> None:
-        """Raises TypeError when ``get`` does not say what its parameters are called."""
-        answer = CallValue(get)
-        self.gives = store.gives
-        self.what = "value"
-        self.variables = ("#value" if answer.late else "#enter",)
-        self._captures = variables([answer])
-        names = (RESULT, *self._captures) if answer.late else self._captures
-        self._get = answer.over(names)
-        self._late = answer.late
-        self._store = store
-
-    def captures(self, variable: str) -> tuple[str, ...]:
-        return self._captures
-
-    def make(
-        self, names: dict[str, str], selector: str, library: str
-    ) -> tuple[Point, dict[str, Function]]:
-        [(variable, name)] = names.items()
-        point, hook = self._store.hook(name, self._get, self._late)
-        return point, {variable: hook}

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, NoReturn
 
-    from ..measure.measures import Recorder, Store
     from ..measure.pacing import Pacing
     from ..measure.regions import CallHooks
+    from ..measure.values import Recorder, Store
     from .phases import Instrument, Phase, Running
 
 PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ..measure.measures import Store
     from ..measure.regions import CallHooks
+    from ..measure.values import Store
     from .context import Deliver
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import UserError
-from injector.measure import device, regions, user
-from injector.measure import measures as measured
+from injector.measure import device, regions, user, values
 from injector.measure.measures import Measures
 from injector.probe import points
 from injector.store import spans
@@ -59,7 +58,7 @@ class Recorder:
 def recorder(monkeypatch):
     """A recorder whose files are in memory."""
     monkeypatch.setattr(regions, "SpanFile", lambda recorder: recorder.spans())
-    monkeypatch.setattr(measured, "SeriesFile", lambda recorder, name: recorder.series(name))
+    monkeypatch.setattr(values, "SeriesFile", lambda recorder, name: recorder.series(name))
     return Recorder()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from injector.measure.measures import Store
+from injector.measure.values import Store
 
 torch = pytest.importorskip("torch")
 
