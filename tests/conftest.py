@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# How long an example takes says how busy the machine is, and nothing about us.
-settings.register_profile("any-machine", deadline=None)
-settings.load_profile("any-machine")
+# How long an example takes says how busy the machine is, and nothing about us. Where a test does not
+# say how many it needs, every commit tries a third of what a release does.
+settings.register_profile("commit", deadline=None, max_examples=50)
+settings.register_profile("release", deadline=None, max_examples=150)
 
 # A job in the background of a script ignores Ctrl-C, one of nohup a hang-up, and so would all that is
 # started by it.
@@ -22,7 +24,32 @@ for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
             number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         )
 
+# A PyTorch with as many threads as cores in each of several processes of tests: threads that wait for a
+# core, and spin. Whatever tests how many threads a program has sets this itself.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).parents[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Settings of hypothesis have to be there before the first module of tests is imported."""
+    often = "not release" in config.option.markexpr
+    settings.load_profile("commit" if often else "release")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the rewritten code of tests for the next time, even where an image has Python keep none.
+
+    Rewriting takes ten seconds in each process of tests. Only while tests are collected: those that
+    write a module, import it and write another one in its place must find no bytecode.
+    """
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        return (yield)
+    finally:
+        sys.dont_write_bytecode = before
+
 
 LAUNCHER = f"""\
 import sys
@@ -48,5 +75,6 @@ def environ(tmp_path_factory):
         "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "/bin")]),
         "HOME": str(base),
         "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
         "INJECT_RUNS": str(base / "runs"),
     }

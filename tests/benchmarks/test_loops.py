@@ -35,7 +35,9 @@ def test_only_a_loop_that_traceml_is_told_of_is_another_program(tmp_path):
     assert words[-4:] == [str(tools.PROGRAMS / "x.py"), "--args", "file", "1"]
 
 
-@pytest.mark.parametrize("program", ["train_steps.py", "train_by_hand.py"])
+@pytest.mark.parametrize(
+    "program", ["train_steps.py", pytest.param("train_by_hand.py", marks=pytest.mark.release)]
+)
 def test_a_loop_is_timed_beside_its_twin(program, tmp_path):
     file = tmp_path / "out.json"
     cost([sys.executable, str(tools.PROGRAMS / program), str(file), "0.01", "70", "500"], tmp_path)
@@ -50,6 +52,7 @@ def test_a_submodule_is_timed(tmp_path):
     assert len(json.loads(file.read_text())) == 2
 
 
+@pytest.mark.release
 def test_calls_are_recorded_and_compared(tmp_path):
     measured = loops.calls(tmp_path, 1, 0.01)
     wanted = {row.key for row in sheets.CALLS.rows if row.key.startswith("regions")}

@@ -246,7 +246,7 @@ def campaign(
 
 
 def test_damage_is_said_first(folders, tmp_path_factory, capsys):
-    campaign(folders, tmp_path_factory, capsys, 120)
+    campaign(folders, tmp_path_factory, capsys, 60)
 
 
 @pytest.mark.release
@@ -455,7 +455,7 @@ def campaign_of_suites(
 
 
 def test_damage_of_a_suite_is_said_first(suite, folders, tmp_path_factory, capsys):
-    campaign_of_suites(suite, folders, tmp_path_factory, capsys, 25)
+    campaign_of_suites(suite, folders, tmp_path_factory, capsys, 12)
 
 
 @pytest.mark.release

@@ -327,7 +327,7 @@ def test_the_supervisor_is_stopped_for_a_while(launch, tmp_path):
 say("ready", os.getpid())
 while not os.path.exists("go on"):
     time.sleep(0.01)
-steps(100000)
+steps(20000)
 sys.exit(6)
 """)
     program = int(run.said()[1])
@@ -338,7 +338,7 @@ sys.exit(6)
     run.process.send_signal(signal.SIGCONT)
     run = run.over()
     assert run.exit == 6
-    assert run.processes[program].is_whole(100000)
+    assert run.processes[program].is_whole(20000)
 
 
 def test_the_program_leaves_without_a_word(launch):

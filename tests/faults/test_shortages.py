@@ -11,8 +11,8 @@ import pytest
 
 from .faulty import ROOT, STEPS, VOIRFILE, Run, report
 
-MANY = 100_000
-"""Steps whose record takes some 5 MB, more than there is room for."""
+MANY = 60_000
+"""Steps whose record takes some 3 MB, more than there is room for."""
 
 
 def counted(process, made):

@@ -120,12 +120,10 @@ def test_a_program_is_not_changed_by(source, selector):
     assert "probe {" in play(source, [selector]).said, "it lands"
 
 
-drawing = settings(
-    deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
-)
+drawing = settings(suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 
 
-@settings(drawing, max_examples=10)
+@settings(drawing, max_examples=5)
 @given(random=st.randoms(use_true_random=True))
 def test_no_selector_changes_a_program(random):
     compare(random)

@@ -181,8 +181,6 @@ def valid(source: str) -> bool:
 
 
 SETTINGS = settings(
-    max_examples=150,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 

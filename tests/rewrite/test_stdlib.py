@@ -18,7 +18,7 @@ from rewriting import differences, everything, library, plainly
 
 from injector.rewrite.transform import rewrite
 
-SHARDS = 8
+SHARDS = 16
 LEAST = 1_500 if importlib.util.find_spec("test.test_grammar") else 600
 """The standard library of each supported version has more modules than this, its tests included where
 they are: Debian's Python comes without.
@@ -88,7 +88,7 @@ def test_there_is_a_library() -> None:
     assert LEAST / 2 < len(chosen()) <= len(modules())
 
 
-@pytest.mark.parametrize("shard", [*often(range(SHARDS), 4)])
+@pytest.mark.parametrize("shard", [*often(range(SHARDS), 8)])
 def test_every_module_compiles_and_keeps_its_lines(shard: int) -> None:
     wrong, count = [], 0
     for number, (path, text) in enumerate(texts(chosen()[shard::SHARDS])):

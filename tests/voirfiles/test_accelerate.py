@@ -25,6 +25,7 @@ def test_accumulation(tmp_path):
     assert ran.steps() == [[8]]
 
 
+@pytest.mark.release  # test_launchers has two ranks of Accelerate that start PyTorch once
 def test_two_ranks(tmp_path):
     ran = run(tmp_path, *on_two(PROGRAM, "--accumulate", "2"))
     assert (ran.exit, ran.wrong()) == (0, []), ran.err

@@ -13,14 +13,16 @@ pytest.importorskip("torch")
 PROGRAM = """
 import sys
 from pathlib import Path
-import torch
-from torch import nn
 
 runs = Path("runs.txt")
 with runs.open("a") as file:
     print(*sys.argv[1:], file=file)
 if "--once" in sys.argv and len(runs.read_text().splitlines()) > 1:
     sys.exit("it has run before")
+
+import torch
+from torch import nn
+
 net = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for step in range(12):

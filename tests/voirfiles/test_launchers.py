@@ -53,10 +53,11 @@ LAUNCHERS = {
     "ray train": ("launched/by_ray.py",),
 }
 RELEASE = {
-    *("torchrun", "mp.spawn", "accelerate launch", "accelerate debug_launcher"),
-    *("lightning ddp_spawn", "lightning ddp_fork", "lightning fabric run"),
+    *("torchrun", "mp.spawn", "forkserver", "accelerate launch", "accelerate debug_launcher"),
+    *("lightning ddp", "lightning ddp_spawn", "lightning ddp_fork", "lightning fabric run"),
 }
-"""Those whose every process starts PyTorch once more; what they share with others is tested elsewhere."""
+"""Those whose every process starts PyTorch once more. Every commit tests torchrun in tests/loops and
+tests/launch, Lightning's ranks in test_lightning, spawned ones in test_torch_ranks."""
 LIBRARIES = {"accelerate", "lightning", "deepspeed", "ray"}
 
 

@@ -63,6 +63,7 @@ def test_accumulation_and_a_loader_without_a_length(tmp_path):
     assert process.values["train/global_step"][-1] == 10
 
 
+@pytest.mark.release
 def test_two_optimizers_by_hand(tmp_path):
     ran = run(tmp_path, FIT, "--manual")
     told, [process] = ran.told[0], ran.processes.values()

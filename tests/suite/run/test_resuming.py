@@ -12,8 +12,10 @@ import time
 import pytest
 from suite_runs import PATIENCE, journal, last, nothing_left, of, until
 
-KILLS = int(os.environ.get("INJECT_SUITE_KILLS", "6"))
+KILLS = int(os.environ.get("INJECT_SUITE_KILLS", "12"))
 """How often a suite is killed at a random moment; 200 take some ten minutes."""
+OFTEN = 3
+"""How many of them every commit waits for."""
 
 JOBS = ("a", "b", "c")
 
@@ -24,7 +26,13 @@ def once_each(suites, devices):
     return {f"{word} {key}": 1 for key in keys for word in ("begin", "end")}
 
 
-@pytest.mark.parametrize("seed", range(KILLS))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=[pytest.mark.release] if seed >= OFTEN else [])
+        for seed in range(KILLS)
+    ],
+)
 def test_killed_at_a_random_moment_and_resumed(suites, seed):
     """As often as it takes: a resumed suite is killed as well."""
     chance = random.Random(seed)
