@@ -8,6 +8,7 @@ observation is no batch at all. 0 stands for a number that is not known.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import length_hint
 from typing import Any
 from weakref import ref
@@ -33,6 +34,11 @@ _jit: Any = torch.jit
 is_traced: Any = getattr(torch._C, "_is_tracing", None) or _jit.is_tracing
 
 
+def _forget(known: dict[int, Any], key: int, _: object) -> None:
+    """What ``key`` was of is gone: perhaps when the interpreter ends, and this module has no names left."""
+    known.pop(key, None)
+
+
 # --- loaders --------------------------------------------------------------------------------------
 
 _drawn: dict[int, tuple[Any, dict[int, int]]] = {}
@@ -44,7 +50,7 @@ def draw(result: Any, self: Any) -> None:
     key = id(self)
     known = _drawn.get(key)
     if known is None:
-        known = _drawn[key] = ref(self, lambda _: _drawn.pop(key, None)), {}
+        known = _drawn[key] = ref(self, partial(_forget, _drawn, key)), {}
         _announce(self, result)
     known[1][getattr(self, "_send_idx", 0)] = len(result) if type(result) in (list, tuple) else 0
 
@@ -235,7 +241,7 @@ def _layout(model: Any) -> Layout:
     known = _layouts.get(key)
     if known is None:
         layout = Layout(model)
-        watch = ref(model, lambda _: _layouts.pop(key, None))
+        watch = ref(model, partial(_forget, _layouts, key))
         known = _layouts[key] = watch, layout, not layout.timed
     return known[1]
 
