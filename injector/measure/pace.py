@@ -219,7 +219,7 @@ class Pace:
         self._limit = None if stop is None else skip + stop
         self._deadline = deadline
         self._by_thread: dict[int, ThreadSteps] = {}
-        self.on_step: Callable[[int], None] | None = None
+        self.on_step: list[Callable[[int], None]] = []
         """Called at the end of each step, in the thread that made it, with the number of its steps."""
 
     @property
@@ -270,8 +270,8 @@ class Pace:
 
     def _over(self, steps: int) -> bool:
         """Whether the program ends with this step: called once a step, and true once."""
-        if self.on_step is not None:
-            self.on_step(steps)
+        for call in self.on_step:
+            call(steps)
         if self.why:
             return False  # it is on its way out, and may train on that
         if self._limit is not None and steps >= self._limit:

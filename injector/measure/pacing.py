@@ -80,13 +80,13 @@ class Pacing:
 
     def on_step(self, call: Callable[[int], None]) -> None:
         """Call ``call`` at the end of each step with the number of steps of its thread."""
-        self._pace.on_step = call
+        self._pace.on_step.append(call)
 
     def profile(self, profile: TorchProfile) -> None:
         """Have some of the steps profiled."""
         self._profile = profile
         profile.rank = max(self._rank, 0)
-        self._pace.on_step = profile.at
+        self._pace.on_step.append(profile.at)
 
     def close(self) -> None:
         """The program ends."""

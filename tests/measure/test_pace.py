@@ -158,6 +158,14 @@ def test_whatever_happens_is_counted_somehow(text):
     assert 0 <= counted(text) <= updates + text.count("!") + MANY
 
 
+def test_all_that_want_to_hear_of_steps_do():
+    """The profiler of ``--torch-profile``, and a voirfile: neither takes the other's place."""
+    pace, first, second = Pace(), [], []
+    pace.on_step += [first.append, second.append]
+    play(pace, "AoAoAo")
+    assert first == second == [1, 2]
+
+
 def test_threads_that_only_fetch_do_not_count():
     pace = Pace()
     fetching = threading.Thread(target=play, args=(pace, "A" * 50))
