@@ -80,7 +80,8 @@ class Trace:
         self._tracks += 1
         packet = self.protos.TracePacket(trusted_packet_sequence_id=SEQUENCE)
         made = packet.track_descriptor
-        made.uuid = self._tracks
+        made.uuid = made.sibling_order_rank = self._tracks
+        made.child_ordering = made.EXPLICIT
         if parent is not None:
             made.parent_uuid = parent
         if "pid" in facts:
@@ -225,7 +226,7 @@ def write_run(trace: Trace, run: Run, profiles: Iterable[TorchTrace] = ()) -> No
         profile = by_process.get((source.host, source.pid))
         if profile is not None:
             _write_profile(trace, profile, process, source.shift)
-    _write_series(trace, chain(values_of(run, ()), samples_of(run)))
+    _write_series(trace, values_of(run, ()), samples_of(run))
 
 
 def _write_spans(trace: Trace, source: RecordedProcess, process: int) -> None:
@@ -281,12 +282,24 @@ def _write_profile(trace: Trace, profile: TorchTrace, process: int, shift: int) 
             trace.add_slices(track, start, end, numbers, "torch.profiler")
 
 
-def _write_series(trace: Trace, series: Iterable[Series]) -> None:
-    """Samples of machines and values of the program; what steps say is in their slices."""
+def _write_series(trace: Trace, values: Iterable[Series], samples: Iterable[Series]) -> None:
+    """Values of the program and samples of machines, grouped; what steps say is in their slices."""
     groups: dict[str, int] = {}
-    for one in series:
-        group, _, name = one.name.rpartition("/")
-        if group not in groups:
-            groups[group] = trace.track(group or "values")
-        track = trace.track(name, groups[group], unit=one.unit)
+    for one, parts in chain(
+        ((one, ["values", one.name]) for one in values),
+        ((one, _place_of(one.name)) for one in samples),
+    ):
+        parent = None
+        for depth, title in enumerate(parts[:-1], 1):
+            group = "/".join(parts[:depth])
+            if group not in groups:
+                groups[group] = trace.track(title, parent)
+            parent = groups[group]
+        track = trace.track(parts[-1], parent, unit=one.unit)
         trace.add_counter(track, (one.times * SECOND).astype(np.int64), one.values)
+
+
+def _place_of(name: str) -> list[str]:
+    """``devices/HOST/0/power`` as ``devices``, ``HOST/0`` and ``power``, each a track in the one before."""
+    kind, _, rest = name.partition("/")
+    return [kind, *rest.rsplit("/", 1)]

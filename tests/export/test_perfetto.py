@@ -1,4 +1,4 @@
-"""A trace, read back by Perfetto's own classes: its trace processor is a program that is not in the wheel."""
+"""A trace, read back by Perfetto's own classes, and by its own trace processor."""
 
 from __future__ import annotations
 
@@ -66,11 +66,16 @@ def small(runs, export):
 
 
 @pytest.fixture(scope="module")
-def whole(large, export, tmp_path_factory):
+def traced(large, export, tmp_path_factory):
     path = tmp_path_factory.mktemp("trace") / "t.pftrace"
     done = export(path.parent, str(large), "--to", "perfetto", "-o", str(path))
     assert done.returncode == 0, done.stderr
-    return Read(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(traced):
+    return Read(traced)
 
 
 def test_regions_lie_in_their_steps(small):
@@ -120,8 +125,27 @@ def test_devices_and_hosts_are_counters(whole, large):
     sent = [
         value for value, device in zip(rows["power"], rows["device"], strict=True) if device == "0"
     ]
-    assert [value for _, value in whole.values["devices/h/0: power"]] == sent
-    assert whole.units["devices/h/0: power"] == "W"
+    assert [value for _, value in whole.values["devices: h/0: power"]] == sent
+    assert whole.units["devices: h/0: power"] == "W"
+
+
+@pytest.mark.xdist_group("browser")
+def test_perfettos_own_trace_processor_has_the_same(traced, whole, processor):
+    """Devices and all slices: the depth of a slice is Perfetto's own finding."""
+    processor.load(traced.read_bytes())
+    assert processor.ask("select name from stats where severity = 'error' and value > 0") == []
+    sql = """select value from counter join track own on own.id = counter.track_id
+        join track above on above.id = own.parent_id join counter_track as counted on counted.id = own.id
+        where above.name = 'h/0' and own.name = 'power' and unit = 'W' order by ts"""
+    sent = [value for _, value in whole.values["devices: h/0: power"]]
+    assert [value for (value,) in processor.ask(sql)] == sent and sent
+    slices = [one for track in whole.slices.values() for one in track]
+    [found] = processor.ask("select count(*), sum(dur), sum(depth) from slice")
+    assert found == (
+        len(slices),
+        sum(end - start for _, start, end, *_ in slices),
+        sum(one[3] for one in slices),
+    )
 
 
 def test_time_never_goes_back_on_a_track(whole):

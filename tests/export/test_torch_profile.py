@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 
 import pytest
 
+from injector.analysis.views import views
 from injector.measure.torch_profile import MODULE, STARTS, TorchProfile
+from injector.store.folder import open_run
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("perfetto")
@@ -16,10 +19,11 @@ from test_perfetto import Read  # noqa: E402
 PROGRAM = """
 import sys, time, torch
 from torch.utils.data import DataLoader, TensorDataset
-from injector import Timer
+from injector import Timer, metric
 
+torch.distributed.init_process_group("gloo")
 rows = TensorDataset(torch.randn(40, 4), torch.randn(40, 1))
-model = torch.nn.Linear(4, 1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 timer = Timer()
 for at, (x, y) in enumerate(DataLoader(rows, batch_size=4)):
@@ -30,68 +34,132 @@ for at, (x, y) in enumerate(DataLoader(rows, batch_size=4)):
     (model(x) - y).pow(2).mean().backward()
     optimizer.step()
     optimizer.zero_grad()
+    metric("seen", 4 * at)
 print("end")
+torch.distributed.destroy_process_group()
 """
+TWO = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 @pytest.fixture(scope="module")
 def profiled(tmp_path_factory, run_inject):
+    """A run of two ranks, with what else it said."""
     folder = tmp_path_factory.mktemp("profiled")
     (folder / "train.py").write_text(PROGRAM)
-    done = run_inject(folder, "run", "--into", "r", "--torch-profile", "3:6", "train.py")
-    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+    words = ("--into", "r", "--torch-profile", "3:6", "--interval", "0.5", *TWO, "train.py")
+    done = run_inject(folder, "run", *words)
+    assert (done.returncode, done.stdout) == (0, "end\n" * 2), done.stderr
+    assert "Exception ignored" not in done.stderr
     return folder, done.stderr
 
 
 @pytest.fixture(scope="module")
-def trace(profiled):
-    [path] = (profiled[0] / "r" / "artifacts" / "profiles").iterdir()
-    return json.loads(gzip.decompress(path.read_bytes()))
+def traces(profiled):
+    """What the profiler wrote, by rank."""
+    paths = [profiled[0] / "r" / "artifacts" / "profiles" / name for name in NAMES]
+    return [json.loads(gzip.decompress(path.read_bytes())) for path in paths]
+
+
+NAMES = tuple(f"rank_{rank}.pt.trace.json.gz" for rank in (0, 1))
 
 
 @pytest.fixture(scope="module")
 def merged(profiled, export):
+    """The trace of Perfetto that has all."""
     done = export(profiled[0], "r", "--to", "perfetto", "-o", "t.pftrace")
     assert done.returncode == 0, done.stderr
-    return Read(profiled[0] / "t.pftrace")
+    return profiled[0] / "t.pftrace"
 
 
-def test_those_steps_and_no_others_are_recorded(trace):
-    turns = [one["name"] for one in trace["traceEvents"] if one["name"].startswith("turn")]
-    assert turns == ["turn 3", "turn 4", "turn 5"]
+def test_those_steps_and_no_others_are_recorded(traces):
+    for trace in traces:
+        turns = [one["name"] for one in trace["traceEvents"] if one["name"].startswith("turn")]
+        assert turns == ["turn 3", "turn 4", "turn 5"]
 
 
-def test_the_file_is_in_report_and_seal(profiled):
+def test_the_files_are_in_report_and_seal(profiled):
     folder, report = profiled
-    name = "profiles/rank_0.pt.trace.json.gz"
+    names = [f"profiles/{name}" for name in NAMES]
     info = json.loads((folder / "r" / "run.json").read_text())
-    assert name in report and [one["name"] for one in info["artifacts"]] == [name]
-    assert f"artifacts/{name}" in info["files"]
+    assert all(name in report for name in names)
+    assert sorted(one["name"] for one in info["artifacts"]) == names
+    assert {f"artifacts/{name}" for name in names} <= info["files"].keys()
     assert info["warnings"] == []
 
 
-def test_our_regions_are_in_the_file(trace):
-    ours = [one for one in trace["traceEvents"] if one.get("cat") == "injector"]
-    assert {"forward", "backward", "optimizer", "zero_grad"} <= {one["name"] for one in ours}
-    theirs = [one for one in trace["traceEvents"] if one.get("cat") == "user_annotation"]
-    _overlap(
-        [(one["ts"], one["ts"] + one["dur"]) for one in ours if one["name"] == "optimizer"],
-        [
-            (one["ts"], one["ts"] + one["dur"])
-            for one in theirs
-            if one["name"] == "Optimizer.step#SGD.step"
-        ],
-    )
+def test_our_regions_are_in_the_files(traces):
+    for trace in traces:
+        ours = [one for one in trace["traceEvents"] if one.get("cat") == "injector"]
+        assert {"forward", "backward", "optimizer", "zero_grad"} <= {one["name"] for one in ours}
+        theirs = [one for one in trace["traceEvents"] if one.get("cat") == "user_annotation"]
+        _overlap(
+            [(one["ts"], one["ts"] + one["dur"]) for one in ours if one["name"] == "optimizer"],
+            [
+                (one["ts"], one["ts"] + one["dur"])
+                for one in theirs
+                if one["name"] == "Optimizer.step#SGD.step"
+            ],
+        )
 
 
-def test_perfetto_has_both_on_one_clock(merged):
-    [regions] = [name for name in merged.slices if name.endswith(": regions")]
-    ours = [one[1:3] for one in merged.slices[regions] if one[0] == "mine"]
-    torchs = [name for name in merged.slices if ": torch.profiler: " in name]
-    theirs = [one[1:3] for name in torchs for one in merged.slices[name] if one[0] == "mine"]
-    assert len(ours) == 10
-    _overlap(sorted(ours)[3:6], theirs)
-    assert not any(one[0] == "optimizer" for name in torchs for one in merged.slices[name])
+def test_perfetto_has_all_ranks_on_one_clock(merged):
+    read = Read(merged)
+    for rank in (0, 1):
+        tracks = [name for name in read.slices if name.startswith(f"rank {rank} on ")]
+        [regions] = [name for name in tracks if name.endswith(": regions")]
+        ours = [one[1:3] for one in read.slices[regions] if one[0] == "mine"]
+        torchs = [name for name in tracks if ": torch.profiler: " in name]
+        theirs = [one[1:3] for name in torchs for one in read.slices[name] if one[0] == "mine"]
+        assert len(ours) == 10
+        _overlap(sorted(ours)[3:6], theirs)
+        assert not any(one[0] == "optimizer" for name in torchs for one in read.slices[name])
+
+
+@pytest.mark.xdist_group("browser")
+def test_perfettos_own_trace_processor_reads_it(profiled, merged, traces, processor):
+    """By SQL over its tables, against what the run and the profiler say themselves."""
+    processor.load(merged.read_bytes())
+    assert processor.ask(WRONG) == []
+    found = views(open_run(str(profiled[0] / "r")))
+    regions, steps, values = found["regions"](), found["steps"](), found["values"]()
+    names = [name for name, _ in processor.ask("select name, pid from process where name != ''")]
+    assert sum(name.startswith("rank ") for name in names) == 2
+    for rank in (0, 1):
+        codes, names = regions["region"]
+        mine = Counter(names[code] for code in codes[regions["rank"] == rank])
+        assert dict(processor.ask(SLICES.format(rank=rank, track="regions"))) == mine
+        [(count, seconds)] = processor.ask(STEPS.format(rank=rank))
+        whole = [s for s, r in zip(steps["seconds"], steps["rank"], strict=True) if r == rank]
+        assert (count, seconds) == (len(whole), pytest.approx(sum(whole), abs=1e-6))
+        events = [
+            one["name"]
+            for one in traces[rank]["traceEvents"]
+            if one["ph"] == "X" and one.get("cat") not in ("injector", "Trace")
+        ]
+        assert dict(processor.ask(SLICES.format(rank=rank, track="torch.profiler*"))) == Counter(
+            events
+        )
+        seen = processor.ask(COUNTER.format(f"seen/rank_{rank}"))
+        assert seen == [(4.0 * at,) for at in range(10)]
+    assert len([one for one in values["name"] if one == "seen"]) == 20
+    assert processor.ask("select 1 from counter_track where name = 'tree_rss' and unit = 'B'")
+    # On the clock of all: each step of the profiler overlaps its own turn of the loop.
+    assert processor.ask(TURNS) == [(6,)]
+
+
+WRONG = "select name, value from stats where severity = 'error' and value > 0"
+OF_RANK = """from slice join process_track track on track.id = slice.track_id join process using (upid)
+where process.name glob 'rank {rank} on *' and track.name glob """
+SLICES = f"select slice.name, count(*) {OF_RANK}'{{track}}' group by 1"
+STEPS = f"select count(*), sum(slice.dur) / 1e9 {OF_RANK}'steps: train'"
+COUNTER = """select value from counter join counter_track track on track.id = counter.track_id
+where track.name = '{}' order by ts"""
+TURNS = """
+select count(*) from slice turn join process_track theirs on theirs.id = turn.track_id
+join process_track ours on ours.upid = theirs.upid and ours.name = 'regions'
+join slice mine on mine.track_id = ours.id and mine.name = 'mine'
+where turn.name glob 'turn *' and turn.ts < mine.ts + mine.dur and mine.ts < turn.ts + turn.dur
+"""
 
 
 def _overlap(ours, theirs):
