@@ -133,16 +133,19 @@ STEPS = _of(
 _BATCH = "where a model only predicts, from when its batch is there until the next one is fetched"
 _LATENCIES = (
     *((f"batch_latency_p{n}", "s", f"Time of a batch, {_BATCH}, that {n} % of the batches do not exceed.",
-       f"report profile.latencies.batch.p{n}, suite runs.latencies.batch.p{n}")
+       f"export latency/WHAT/batch/p{n}, report profile.latencies.batch.p{n}, "
+       f"suite runs.latencies.batch.p{n}")
       for n in (50, 75, 90, 95, 99)),
     *((f"query_latency_p{n}", "s", f"Time of a batch divided by its items, that {n} % of the batches do not "
-       "exceed.", f"report profile.latencies.query.p{n}, suite runs.latencies.query.p{n}")
+       "exceed.", f"export latency/WHAT/query/p{n}, report profile.latencies.query.p{n}, "
+       f"suite runs.latencies.query.p{n}")
       for n in (50, 75, 90, 95, 99)),
     ("query_latency_mean", "s", "Time of all batches divided by all their items.",
-     "report profile.latencies.mean, suite runs.latencies.mean"),
-    ("latency_batches", "batches", "Batches that latencies are of.", "report profile.latencies.batches"),
+     "export latency/WHAT/query/mean, report profile.latencies.mean, suite runs.latencies.mean"),
+    ("latency_batches", "batches", "Batches that latencies are of.",
+     "export latency/WHAT/batches, report profile.latencies.batches"),
     ("latency_queries", "items", "Items of all these batches; a query is an item.",
-     "report profile.latencies.queries"),
+     "export latency/WHAT/queries, report profile.latencies.queries"),
 )  # fmt: skip
 EVALUATION = _of(
     SPANS,
@@ -350,7 +353,8 @@ def as_markdown() -> str:
         "",
         "Everything is kept in the units below and converted where it is displayed only: bytes as GB, joules",
         "as kJ, fractions as percent. Names in capitals stand for those of a run: `LOOP` for `train`,",
-        "`REGION` for `io`. `query` names a column of a [view](query.md), `export` a metric in a",
+        "`REGION` for `io`, `WHAT` for `evaluation` or `predict`. `query` names a column of a",
+        "[view](query.md), `export` a metric in a",
         "[tracker](export.md), `suite` a column of `inject suite report --json`, `report` a key of",
         "`inject report --json`, `compare` a figure of [`inject compare`](compare.md), `page` a plot.",
     ]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timezone
 from functools import cached_property
 from itertools import chain
 from math import isfinite, nan
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from ..analysis.arrays import kept_of
 from ..analysis.columns import SECOND, Floats, Ints
 from ..analysis.loops import grouped, labels
-from ..analysis.profile import Evaluation, TrainingLoop
+from ..analysis.profile import Evaluation, Latency, TrainingLoop
 from ..analysis.summary import Summary
 from ..analysis.traces import LoopTrace, traces_of
 from ..analysis.views import views
@@ -148,6 +149,7 @@ def tags_of(summary: Summary, labels: Mapping[str, str]) -> dict[str, str]:
     own = {
         "command": " ".join(without_secrets(summary.command or ())) or None,
         "host": summary.host,
+        "started": None if summary.started is None else _utc(summary.started),
         "exit": ended.get("signal") or ended.get("code"),
         "stopped": "true" if summary.stopped else None,
         "verdict": sentence,
@@ -159,6 +161,10 @@ def tags_of(summary: Summary, labels: Mapping[str, str]) -> dict[str, str]:
     }
     found = {f"injector.{key}": str(value) for key, value in own.items() if value is not None}
     return {**found, **labels, **{key: str(value) for key, value in summary.tags.items()}}
+
+
+def _utc(moment: float) -> str:
+    return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
 
 
 def params_of(summary: Summary) -> dict[str, str]:
@@ -233,6 +239,10 @@ def _figures(summary: Summary) -> Iterator[tuple[str, float | None, str]]:
         for number, passes in enumerate(summary.profile.evaluations):
             name = f"evaluation{f'_{number}' if number else ''}"
             yield from _named(name, "evaluation", _of_evaluation(passes))
+        names = set()
+        for latency in summary.profile.latencies:
+            name = _unused(f"latency/{latency.what}", names)
+            yield from _named(name, "latency/WHAT", _of_latency(latency))
     for seen in summary.machines:
         peak = {"peak_memory": seen.peak_rss or None}
         yield from _named(clean(f"hosts/{seen.host}"), "hosts/HOST", peak)
@@ -274,6 +284,17 @@ def _of_evaluation(passes: Evaluation) -> dict[str, float | None]:
         "seconds": passes.seconds,
         "throughput": passes.throughput,
     }
+
+
+def _of_latency(latency: Latency) -> dict[str, float | None]:
+    found = {
+        f"{of}/{each.name}": getattr(percentiles, each.name)
+        for of, percentiles in (("batch", latency.batch), ("query", latency.query))
+        if percentiles is not None
+        for each in fields(percentiles)
+    }
+    counts = {"batches": latency.batches, "queries": latency.queries}
+    return {**found, "query/mean": latency.mean, **counts}
 
 
 # --- series ---------------------------------------------------------------------------------------

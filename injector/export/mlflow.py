@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from getpass import getuser
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import UserError
@@ -72,7 +73,7 @@ class MlflowStore:
     def _experiment(self) -> str:
         found = self.client.get_experiment_by_name(self.project)
         if found is None:
-            return str(self.client.create_experiment(self.project))
+            return str(self.client.create_experiment(self.project, beside(self.uri, self.project)))
         if found.lifecycle_stage != "active":
             raise UserError(
                 f"experiment {self.project} of {self.uri} was deleted: --project names another"
@@ -97,6 +98,17 @@ class MlflowStore:
     def begin(self, run: Beginning, tags: Mapping[str, str] | None = None) -> MlflowRun:
         """A new run, open."""
         return MlflowRun(self, self.create(run.name, tags or {}, run.started), run.name)
+
+
+def beside(uri: str, project: str) -> str | None:
+    """Where the files of an experiment lie, as an address, where its store is a database in a folder that
+    ``uri`` names: beside it. MLflow would put them into the current folder, which may be the program's.
+    """
+    kind, _, path = uri.partition(":///")
+    folder = os.path.dirname(path)
+    if not folder or kind != "sqlite":
+        return None
+    return Path(os.path.abspath(folder), "mlruns", clean(project)).as_uri()
 
 
 class MlflowRun:

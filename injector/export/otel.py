@@ -118,8 +118,11 @@ class OtelRun:
     def _send(self, exporter: Any, what: Any) -> None:
         """Raises UserError where it is not taken: the exporter only logs why."""
         with _Heard() as heard:
-            result = exporter.export(what)
-        if result.name != "SUCCESS":
+            try:
+                taken = exporter.export(what).name == "SUCCESS"
+            except Exception as error:  # older ones raise what a later one logs
+                heard.first, taken = str(error), False
+        if not taken:
             reason = re.search(r"\[Errno -?\d+\] [^\"')]+", heard.first)
             why = reason[0] if reason else heard.first or "without a reason"
             raise UserError(f"the collector at {self._uri} did not take it: {why}")

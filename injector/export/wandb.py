@@ -47,8 +47,6 @@ def begin(target: Destination, run: Beginning) -> WandbRun:
             x_disable_machine_info=True,
             x_save_requirements=False,
         )
-        if run.started is not None:
-            settings.x_start_time = run.started
         made = wandb.init(
             project=target.project or os.environ.get("WANDB_PROJECT") or PROJECT,
             name=run.name,

@@ -10,10 +10,12 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from itertools import chain
 from math import isfinite
 from typing import Any
 
-from ..analysis.profile import Node
+from ..analysis.profile import Node, Percentiles, Profile, SourceLine
 from ..analysis.runs import Listed
 from ..analysis.summary import Summary, plain
 from ..analysis.wording import signal_name
@@ -138,24 +140,70 @@ def summary_as_json(summary: Summary) -> str:
 
 
 def summary_as_csv(summary: Summary) -> str:
-    """The steps of ``summary`` and the regions in them, a row each; seconds, bytes, fractions."""
-    names = ("task", "job", "attempt", "depth", "region", "file", "line", "what", "median", "mean",
+    """All tables of ``summary`` as one, in which the column ``table`` says whose a row is: seconds, bytes,
+    fractions. The columns of steps are always there, those of others where there are such rows.
+    """
+    names = ("table", "task", "job", "attempt", "depth", "region", "file", "line", "what", "median", "mean",
              "p95", "std", "min", "max", "share", "calls", "device", "bytes")  # fmt: skip
-    rows = [
-        (loop.task, loop.job, loop.attempt, *row)
-        for loop in (summary.profile.loops if summary.profile else ())
-        for row in _nodes(loop.tree, 0)
-    ]
-    return as_csv({name: [row[at] for row in rows] for at, name in enumerate(names)})
+    rows = list(_csv_rows(summary.profile)) if summary.profile else []
+    every = dict.fromkeys(chain(names, *rows))
+    return as_csv({name: [row.get(name) for row in rows] for name in every})
 
 
-def _nodes(node: Node, depth: int) -> Iterator[tuple[Any, ...]]:
+def _csv_rows(profile: Profile) -> Iterator[dict[str, Any]]:
+    for loop in profile.loops:
+        whose = {"task": loop.task, "job": loop.job, "attempt": loop.attempt}
+        for row in _nodes(loop.tree, 0):
+            yield {"table": "steps", **whose, **row}
+        for epoch in loop.epochs:
+            yield {"table": "epochs", **whose, **_flat(epoch)}
+            for loss in epoch.losses:
+                yield {"table": "losses", **whose, "number": epoch.number, **_flat(loss)}
+    tables: dict[str, Sequence[Any]] = {
+        "evaluations": profile.evaluations,
+        "latencies": profile.latencies,
+        "layers": profile.layers,
+        "memory": profile.memory,
+        "models": profile.models,
+    }
+    for name, found in tables.items():
+        for each in found:
+            yield {"table": name, **_flat(each)}
+
+
+def _flat(one: Any) -> dict[str, Any]:
+    """The fields of a row of the analysis, those of percentiles and the like with a dot; no lists."""
+    found: dict[str, Any] = {}
+    for each in fields(one):
+        value = getattr(one, each.name)
+        if isinstance(value, SourceLine):
+            found.update(file=value.file, line=value.line)
+        elif isinstance(value, Percentiles):
+            found.update({f"{each.name}.{key}": part for key, part in _flat(value).items()})
+        elif value is None or isinstance(value, (int, float, str)):
+            found[each.name] = value
+    return found
+
+
+def _nodes(node: Node, depth: int) -> Iterator[dict[str, Any]]:
     place, host = node.place, node.host
-    yield (
-        *(depth, node.name, place.file if place else None, place.line if place else None),
-        *(node.what, host.median, host.mean, host.p95, host.std, host.min, host.max, node.share),
-        *(node.calls, node.device.median if node.device else None, node.nbytes),
-    )
+    yield {
+        "depth": depth,
+        "region": node.name,
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "what": node.what,
+        "median": host.median,
+        "mean": host.mean,
+        "p95": host.p95,
+        "std": host.std,
+        "min": host.min,
+        "max": host.max,
+        "share": node.share,
+        "calls": node.calls,
+        "device": node.device.median if node.device else None,
+        "bytes": node.nbytes,
+    }
     for child in node.children:
         yield from _nodes(child, depth + 1)
 

@@ -6,14 +6,19 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from injector.analysis.latencies import latency
 from injector.analysis.summary import summarise
 from injector.bus.collector import collected
 from injector.cli.export import TRACKERS
-from injector.export.content import Content
+from injector.export.content import Content, Figure
+from injector.export.prometheus import Page
+from injector.export.tracked import Destination
 from injector.store.folder import open_run
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +49,28 @@ def test_what_a_run_is_found_by(runs):
     assert content.tags["injector.command"].endswith("train.py --lr 0.1 --api-key=***")
     assert content.figures["train/steps"].value == 10
     assert content.figures["train/throughput"].unit == "items/s"
+
+
+def test_latencies_are_figures_with_the_units_of_the_registry(runs):
+    content = content_of(folder_of(runs))
+    profile = replace(
+        content.summary.profile,
+        latencies=(
+            latency(np.array([0.1, 0.3]), np.array([4.0, 4.0]), "evaluation"),
+            latency(np.array([0.2]), None, "evaluation"),
+        ),
+    )
+    content = replace(content, summary=replace(content.summary, profile=profile))
+    found = {name: one for name, one in content.figures.items() if name.startswith("latency/")}
+    first = "latency/evaluation/"
+    assert found[first + "batch/p50"] == Figure(pytest.approx(0.2), "s")
+    assert found[first + "query/mean"] == Figure(pytest.approx(0.05), "s")
+    assert found[first + "queries"] == Figure(8.0, "items")
+    assert found["latency/evaluation_2/batch/p99"].value == pytest.approx(0.2)
+    assert "latency/evaluation_2/query/p50" not in found
+    page = Page(Destination())
+    page.add(content)
+    assert "injector_latency_evaluation_batch_p50_seconds" in page._gauges
 
 
 def test_series_are_by_step(runs):

@@ -6,13 +6,19 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from injector.analysis.latencies import latency
+from injector.analysis.profile import Layer, Model, SourceLine
+from injector.analysis.summary import summarise
 from injector.errors import UserError
 from injector.report import formats
+from injector.store.folder import open_run
 
 COLUMNS = {"name": ["a", "b,\n"], "value": [1.5, None]}
 
@@ -59,3 +65,31 @@ def test_parquet_reads_back(tmp_path):
 def test_parquet_needs_a_file():
     with pytest.raises(UserError, match="--output FILE"):
         formats.write(COLUMNS, "parquet")
+
+
+def test_the_csv_of_a_run_has_all_its_tables(tmp_path):
+    from large_run import write_large_run
+
+    write_large_run(tmp_path, 20, 1)
+    summary = summarise(open_run(str(tmp_path)))
+    place = SourceLine("train.py", 12, "f", "model(x)")
+    profile = replace(
+        summary.profile,
+        latencies=(latency(np.array([0.1, 0.3]), np.array([4.0, 4.0]), "predict", place),),
+        layers=(Layer("0.linear", "Linear", 1, place, 2.0, 0.01, None, 0.5, None),),
+        models=(Model("=Net()", 10, 8),),
+    )
+    text = formats.summary_as_csv(replace(summary, profile=profile))
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    found = {
+        name: [row for row in rows if row["table"] == name]
+        for name in dict.fromkeys(row["table"] for row in rows)
+    }
+    assert found["steps"][0]["region"] == "step" and float(found["steps"][0]["share"]) == 1
+    [waited] = found["latencies"]
+    assert (waited["what"], waited["file"], waited["line"]) == ("predict", "train.py", "12")
+    assert (float(waited["batch.p50"]), float(waited["mean"])) == (0.2, 0.05)
+    assert found["layers"][0]["backward"] == "" and found["layers"][0]["path"] == "0.linear"
+    assert (found["models"][0]["name"], found["models"][0]["parameters"]) == ("=Net()", "10")
+    epochs = [row for row in found.get("epochs", ()) if row["number"]]
+    assert sum(int(row["steps"]) for row in epochs) in (0, 20)

@@ -250,7 +250,7 @@ def test_the_suffix_says_the_format(large, tmp_path, name, capsys):
     text = target.read_text()
     begins = {
         "md": "## large",
-        "csv": "task,job,attempt",
+        "csv": "table,task,job,attempt",
         "json": "{",
         "txt": "inject run",
         "html": "<!doctype",
