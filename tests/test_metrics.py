@@ -12,7 +12,7 @@ import pytest
 
 from injector import cli, metrics
 from injector.analysis import hosts, views
-from injector.bus.collector import collected
+from injector.bus.readable import collected
 from injector.export.content import Content
 from injector.metrics import METRICS, UNITS, unit_of
 from injector.store.folder import open_run

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..analysis.runs import missing_of, missing_or_uncollected
-from ..bus.collector import collected, is_foreign
+from ..bus.readable import collected, is_foreign
 from ..errors import UserError
 from ..store.folder import LAST, Run, find, is_run, newest_of, resolve, runs_folder
 from ..store.run_json import NotARunError

@@ -255,28 +255,27 @@ class _Run:
         if folder is None:
             self.say(*self.problems)
             return True
-        from injector.bus.collector import collect
+        from injector.bus.collector import FinishedRun, collect
         from injector.bus.tally import HARMLESS
 
         kinds = {"module": "module", "function": "module", "command": "command"}
         command = self.command
-        info = collect(
-            folder,
-            exit=ended.code,
+        run = FinishedRun(
             command=["inject", "run", *sys.argv[2:]],
+            name=command.name,
             started=ended.started,
             ended=ended.ended,
-            name=command.name,
+            exit=ended.code,
             program={kinds.get(command.kind, "script"): command.target},
             voirfiles=self.voirfiles,
             problems=self.problems,
             remarks=[*command.notes, *self.unnamed_loop(folder)],
+            limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
+            sampling=self.sampling,
             tags=command.tags,
             price=command.price,
             profiled=command.profiled,
             git=self.git,
-            sampling=self.sampling,
-            limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
             timed_out=ended.timed_out,
             stopped=ended.stopped,
             outlived=ended.outlived,
@@ -284,6 +283,7 @@ class _Run:
             exits=ended.exits,
             interrupted=ended.interrupted,
         )
+        info = collect(folder, run)
         self.say(*self.about_its_end(ended))
         if "--flops" in command.flags:
             self.count_flops(folder, info, ended)
@@ -345,7 +345,7 @@ class _Run:
             if not os.path.exists(os.path.join(folder, "run.json")):  # the report knows of nothing
                 self.say(*(warning["text"] for warning in info["warnings"]))
             from injector.analysis.summary import summarise
-            from injector.bus.collector import collected
+            from injector.bus.readable import collected
             from injector.store.folder import open_run
 
             with collected(open_run(folder), check=False) as run:

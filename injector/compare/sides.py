@@ -13,7 +13,7 @@ from typing import Any
 from ..analysis.profile import Blocks, SourceLine, TrainingLoop
 from ..analysis.summary import Summary, summarise
 from ..analysis.wording import count
-from ..bus.collector import collected
+from ..bus.readable import collected
 from ..errors import UserError
 from ..store.folder import Run, is_run, open_run
 from ..store.place import replace_file

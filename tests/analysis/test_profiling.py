@@ -17,7 +17,7 @@ from injector.analysis.profiling import profile
 from injector.analysis.traces import threads_of
 from injector.analysis.tracks import Track
 from injector.analysis.views import regions
-from injector.bus.collector import repair
+from injector.bus.readable import repair
 from injector.store.folder import Run, open_run
 from injector.store.run_json import NotARunError
 

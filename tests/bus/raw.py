@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from injector.bus.collector import collect
+from injector.bus.collector import FinishedRun, collect
 
 SECOND = 1_000_000_000
 
@@ -35,7 +35,8 @@ def landing(line: int = 3, **more: Any) -> dict[str, Any]:
 
 def gather(folder: Path, **options: Any) -> dict[str, Any]:
     defaults: dict[str, Any] = {"exit": 0, "command": ["python", "x.py"], "name": "x"}
-    return collect(str(folder), **{**defaults, "started": 100.0, "ended": 112.5, **options})
+    run = FinishedRun(**{**defaults, "started": 100.0, "ended": 112.5, **options})
+    return collect(str(folder), run)
 
 
 def data_lines(folder: Path, name: str = "x") -> list[dict[str, Any]]:

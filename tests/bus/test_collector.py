@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from raw import SECOND, data_lines, event, gather, landing, process, write_log
 
 from injector.bus import collector
+from injector.bus.readable import repair
 from injector.bus.writer import Writer
 from injector.store.run_json import NotARunError
 
@@ -255,7 +256,7 @@ def test_repair(tmp_path: Path) -> None:
     out.mkdir()
     write_log(folder, "h.1", [process(1, 100.0, 0), event("data", {"rate": 1.0}, 5)])
     before = sorted(folder.rglob("*"))
-    info = collector.repair(str(folder), str(out))
+    info = repair(str(folder), str(out))
     assert sorted(folder.rglob("*")) == before
     assert info["command"] == ["python", "x.py"] and info["exit"]["code"] is None
     assert any(line["data"].get("rate") for line in data_lines(out))

@@ -65,9 +65,8 @@ def test_they_stand_among_the_programs_events_in_the_order_of_time(tmp_path):
     ]
     lines = [json.dumps({"event": e, "data": d, "t": t}) + "\n" for e, d, t in log]
     (tmp_path / "raw" / "h.1.log").write_text("".join(lines))
-    info = collector.collect(
-        str(tmp_path), exit=0, command=["x"], started=100.0, ended=104.0, name="x"
-    )
+    run = collector.FinishedRun(exit=0, command=["x"], started=100.0, ended=104.0, name="x")
+    info = collector.collect(str(tmp_path), run)
     assert len(info["processes"]) == 1  # the monitor is none of the program's
     records = [json.loads(line) for line in (tmp_path / "x.D0.data").read_text().splitlines()]
     times = [record["data"]["time"] for record in records if record["event"] == "data"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.bus.collector import collect
+from injector.bus.collector import FinishedRun, collect
 from injector.cli import VERBS, main
 
 RUN_VERBS = {"report": [], "watch": ["--once"], "pack": [], "query": ["select 1"]}
@@ -25,9 +25,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     top = tmp_path_factory.mktemp("odd")
     run = top / ".inject" / "runs" / "alpha.2026-01-01_00-00-00.000000"
     (run / "raw").mkdir(parents=True)
-    collect(
-        str(run), started=0.0, ended=1.0, exit=0, name="alpha", command=["inject", "run", "x.py"]
-    )
+    command = ["inject", "run", "x.py"]
+    collect(str(run), FinishedRun(started=0.0, ended=1.0, exit=0, name="alpha", command=command))
     (top / "file").write_text("x\n")
     (top / "empty").mkdir()
     (top / "link").symlink_to("nowhere")

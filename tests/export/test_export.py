@@ -14,7 +14,7 @@ import pytest
 
 from injector.analysis.latencies import latency
 from injector.analysis.summary import summarise
-from injector.bus.collector import collected
+from injector.bus.readable import collected
 from injector.cli.export import TRACKERS
 from injector.export.content import Content, Figure
 from injector.export.prometheus import Page

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from injector.bus import collector
+from injector.bus.readable import repair
 from injector.store import monitor, series, spans
 from injector.store.logs import Damage, read_records
 
@@ -91,7 +91,7 @@ class Run:
         if file.exists():
             return json.loads(file.read_text())
         with tempfile.TemporaryDirectory() as out:
-            return collector.repair(str(self.folder), out)
+            return repair(str(self.folder), out)
 
     def events(self, name: str) -> list[dict]:
         [file] = self.folder.glob("*.data")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from injector.analysis.summary import summarise
-from injector.bus.collector import collect
+from injector.bus.collector import FinishedRun, collect
 from injector.bus.writer import Writer
 from injector.cli.report import main
 from injector.report import terminal
@@ -34,7 +34,8 @@ def new_run(tmp_path: Path, events: list[tuple[str, Any]], **options: Any) -> st
         writer.close()
     now = time.time()
     defaults: dict[str, Any] = {"exit": 0, "command": ["python", "train.py", "--epochs", "3"]}
-    collect(folder, started=now - 12.3, ended=now, name="train", **{**defaults, **options})
+    about = {"started": now - 12.3, "ended": now, "name": "train"}
+    collect(folder, FinishedRun(**about, **{**defaults, **options}))
     return folder
 
 
@@ -144,7 +145,8 @@ def test_ranks(tmp_path: Path) -> None:
         )
         root = str(Path(__file__).parents[2])
         subprocess.run([sys.executable, "-c", code, folder], check=True, cwd=root)
-    collect(folder, exit=0, command=["torchrun"], started=0.0, ended=1.0, name="train")
+    run = FinishedRun(exit=0, command=["torchrun"], started=0.0, ended=1.0, name="train")
+    collect(folder, run)
     text = render(folder)
     assert "2 processes" in text
     rows = [line.split() for line in text.splitlines() if "items/s" in line]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import recorded
 
-from injector.bus.collector import collect
+from injector.bus.collector import FinishedRun, collect
 from injector.launch import environment
 
 ROOT = Path(__file__).parents[2]
@@ -51,9 +51,8 @@ class Run:
             done.stdout,
             done.stderr,
         )
-        self.info = collect(
-            str(folder), exit=0, command=["x"], started=0.0, ended=1.0, name="x", voirfiles=()
-        )
+        run = FinishedRun(exit=0, command=["x"], started=0.0, ended=1.0, name="x")
+        self.info = collect(str(folder), run)
 
     @property
     def counts(self):

@@ -14,7 +14,7 @@ from ...analysis.machines import HostUsage, machines
 from ...analysis.recorded import CONTEXT, number, sum_of_known
 from ...analysis.runs import missing_of
 from ...analysis.summary import has_spans, plain
-from ...bus.collector import collected
+from ...bus.readable import collected
 from ...store.folder import Run, is_run, open_run, read_events
 from ...store.logs import LONGEST, Damage
 from ...store.place import replace_file
