@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from ..store.folder import Run
 from .arrays import median_of
-from .columns import SECOND, Floats, Ints, read_rows, sources
+from .columns import SECOND, Floats, Ints
 from .excerpts import Excerpt, excerpts_of
 from .loops import grouped, labels, warmup_steps
 from .timeseries import TimeSeries, began_at, series_of
-from .traces import LoopTrace, Thread, threads_of
+from .traces import LoopTrace, Recording, Thread
 from .wording import rank_name
 
 RANKS = 16
@@ -122,13 +122,17 @@ class Charts:
     series: TimeSeries
 
 
-def charts_of(run: Run, skip: int = 0) -> Charts:
-    """What is drawn of ``run``, whose first ``skip`` steps are none. Raises OSError, NotARunError."""
+def charts_of(run: Run, skip: int = 0, recording: Recording | None = None) -> Charts:
+    """What is drawn of ``run``, whose first ``skip`` steps are none.
+
+    ``recording``: what was found in its spans already. Raises OSError, NotARunError.
+    """
+    recording = recording or Recording(run)
     threads = [
         thread
-        for source in sources(run)
+        for source in recording.sources
         if source.has_spans()
-        for thread in threads_of(source, read_rows(source))
+        for thread in recording.threads(source)
     ]
     traces = [trace for thread in threads for trace in thread.traces]
     owner = {id(trace): thread for thread in threads for trace in thread.traces}

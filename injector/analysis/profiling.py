@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcom
 from .profile import Node, Profile, RankOutcome, TimeSegment, TrainingLoop
 from .recorded import TimedLoss, ValueSeries
 from .timeline import among_attempts, segments_of
-from .traces import LoopTrace, threads_of
+from .traces import LoopTrace, Recording, threads_of
 from .tracks import LAYERS, split
 from .tracksummary import TrackSummary, first_of, others_of, track_summary
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
@@ -48,6 +49,7 @@ def profile(
     series: Sequence[ValueSeries] = (),
     losses: Sequence[TimedLoss] = (),
     goes_on: bool = False,
+    recording: Recording | None = None,
 ) -> Profile | None:
     """What the spans of ``run`` say; None where it recorded none.
 
@@ -55,13 +57,14 @@ def profile(
     the hosts as they were ``watched`` nothing of other programs and full cores, without the ``series`` of its
     values nothing of losses that are not finite, and without its ``losses`` nothing of those of epochs. While
     the run ``goes_on``, the verdict is about steps alone: what part of the run anything takes is not known.
-    Raises OSError, and NotARunError for records of a later version.
+    What is found in its spans is kept in ``recording``. Raises OSError, and NotARunError for records of a
+    later version.
     """
-    found = sources(run)
-    recording = [source for source in found if source.has_spans()]
-    if not recording:
+    found = recording.sources if recording else sources(run)
+    having = [source for source in found if source.has_spans()]
+    if not having:
         return None
-    summaries, unknown, ends = _read_all(recording)
+    summaries, unknown, ends = _read_all(having, recording)
     loops = grouped([trace for each in summaries for trace in each.traces])
     skip = _skipped(run)
     where = {id(u): at for each in summaries for u, at in zip(each.traces, each.where, strict=True)}
@@ -135,15 +138,16 @@ def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:
 
 
 def _read_all(
-    recording: Sequence[RecordedProcess],
+    found: Sequence[RecordedProcess], recording: Recording | None
 ) -> tuple[list[TrackSummary], int, dict[int, LastSpan]]:
     """What all tracks show; rows that nothing explains; by its index, the last span of each process."""
     summaries: list[TrackSummary] = []
     ends: dict[int, LastSpan] = {}
     unknown = 0
-    largest = max(spans.count(source.spans_path) for source in recording)
+    largest = max(spans.count(source.spans_path) for source in found)
+    read = partial(_read, recording=recording)
     with ThreadPoolExecutor(1 if largest > _MOST_ROWS else _AT_ONCE) as pool:
-        for source, (made, more, end) in zip(recording, pool.map(_read, recording), strict=True):
+        for source, (made, more, end) in zip(found, pool.map(read, found), strict=True):
             summaries += made
             unknown += more
             if end is not None:
@@ -151,11 +155,13 @@ def _read_all(
     return summaries, unknown, ends
 
 
-def _read(source: RecordedProcess) -> tuple[list[TrackSummary], int, LastSpan | None]:
+def _read(
+    source: RecordedProcess, recording: Recording | None
+) -> tuple[list[TrackSummary], int, LastSpan | None]:
     """What the tracks of a process show; rows that nothing explains; the last span."""
     rows = read_rows(source)
     last = _last_span(source, rows)
-    threads = threads_of(source, rows)
+    threads = recording.threads(source, rows) if recording else threads_of(source, rows)
     main = max((t for each in threads for t in each.traces), key=lambda t: t.total, default=None)
     if main is not None and any(site.region in LAYERS for site in source.sites.values()):
         devices = list(split(rows, source.sites, "device").values())

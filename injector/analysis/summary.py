@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import field, fields, is_dataclass, replace
 from math import isfinite, isnan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..store import spans
 from ..store.folder import Run
@@ -23,6 +23,9 @@ from .profile import LoopSamples, Profile, RankOutcome, SourceLine, TrainingLoop
 from .recorded import Recorded, number, recorded
 from .runs import missing_of, missing_or_uncollected
 from .value_class import value_class
+
+if TYPE_CHECKING:
+    from .traces import Recording
 
 RANKS = "ranks"
 """The kind of warning about ranks that died or hung."""
@@ -136,11 +139,13 @@ def summarise(
     keep: bool = False,
     price: tuple[float, str] | None = None,
     goes_on: bool = False,
+    recording: Recording | None = None,
 ) -> Summary:
     """The summary of ``run``; with ``keep``, its figures are written into ``run.json``.
 
     ``price``, of an hour and its currency, is used instead of the one that the run was given. Of a run that
-    ``goes_on`` it is what has been recorded so far, without what only its end will show.
+    ``goes_on`` it is what has been recorded so far, without what only its end will show. What is found in
+    its spans is kept in ``recording``.
 
     What cannot be analysed is the summary's ``problem``. Raises OSError where the run cannot be read, or
     ``run.json`` not be written.
@@ -156,7 +161,7 @@ def summarise(
     sampling: Mapping[str, Any] = {}
     try:
         seen = machines(run)
-        profile, broken = _profile(run, seen, events, goes_on)
+        profile, broken = _profile(run, seen, events, goes_on, recording)
         sampled, sampling = _sampled(run, profile)
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"
@@ -275,14 +280,18 @@ def has_spans(folder: str) -> bool:
 
 
 def _profile(
-    run: Run, seen: list[HostUsage], events: Recorded, goes_on: bool
+    run: Run,
+    seen: list[HostUsage],
+    events: Recorded,
+    goes_on: bool,
+    recording: Recording | None,
 ) -> tuple[Profile | None, tuple[RankOutcome, ...]]:
     """What the spans say, and what became of the ranks."""
     if has_spans(run.content):
         from . import profiling  # numpy, half of what a short run costs, only where there are spans
 
         found = profiling.profile(
-            run, memory_of(seen, run.info), seen, events.series, events.losses, goes_on
+            run, memory_of(seen, run.info), seen, events.series, events.losses, goes_on, recording
         )
         if found is not None:
             return found, found.outcomes
@@ -383,6 +392,11 @@ def plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
+        if {float, int, str, type(None)}.issuperset(
+            map(type, value)
+        ):  # long lists of numbers are most
+            odd = any(each.__class__ is float and not isfinite(each) for each in value)
+            return [plain(each) for each in value] if odd else list(value)
         return [plain(each) for each in value]
     if isinstance(value, float) and not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -70,6 +70,22 @@ class Thread:
     traces: list[LoopTrace]
 
 
+class Recording:
+    """The processes of a run, and the threads of each, found once for all that is made of them."""
+
+    def __init__(self, run: Run) -> None:
+        """Raises OSError, NotARunError."""
+        self.sources = sources(run)
+        self._threads: dict[int, list[Thread]] = {}
+
+    def threads(self, source: RecordedProcess, rows: SpanColumns | None = None) -> list[Thread]:
+        """Those of one of its processes, whose spans are ``rows`` where these have been read."""
+        if source.index not in self._threads:
+            rows = read_rows(source) if rows is None else rows
+            self._threads[source.index] = threads_of(source, rows)
+        return self._threads[source.index]
+
+
 def threads_of(source: RecordedProcess, rows: SpanColumns) -> list[Thread]:
     """The tracks of one process."""
     tracks = {int(key): track for key, track in split(rows, source.sites, "host").items()}

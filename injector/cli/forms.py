@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..analysis.summary import Summary, uncommitted
 from ..errors import UserError
@@ -13,6 +14,9 @@ from ..report import formats, terminal
 from ..report.formats import GZIP, write_file
 from ..report.output import WIDTH, laid_out, show
 from ..store.folder import Run
+
+if TYPE_CHECKING:
+    from ..analysis.traces import Recording
 
 REPORT = ("terminal", "json", "md", "csv", "html")
 """What the reports of a run and of a suite can be had as."""
@@ -107,14 +111,33 @@ def written(make: Callable[[], str], form: str, output: str | None) -> None:
     write_file(output, text.encode("utf-8", "surrogateescape"))
 
 
-def maker(run: Run, summary: Summary, form: str, own: bool = False) -> Callable[[], str]:
-    """What renders ``summary`` in the format ``form``; ``own``: with the program's uncommitted changes."""
+def recording_of(run: Run, form: str) -> Recording | None:
+    """Where to keep what is found in the spans of ``run``, for a format that is made of them twice.
+
+    Raises UserError, OSError.
+    """
+    if form != "html":
+        return None
+    from ..analysis.traces import Recording
+    from ..report import page
+
+    page.libraries()
+    return Recording(run)
+
+
+def maker(
+    run: Run, summary: Summary, form: str, own: bool = False, recording: Recording | None = None
+) -> Callable[[], str]:
+    """What renders ``summary`` in the format ``form``; ``own``: with the program's uncommitted changes.
+
+    ``recording``: what was found in its spans already.
+    """
     if form == "html":
         from ..analysis.charts import charts_of  # numpy, which a report without spans does without
         from ..report import page
 
         page.libraries()
-        charts = charts_of(run, int(summary.limits.get("skip") or 0))
+        charts = charts_of(run, int(summary.limits.get("skip") or 0), recording)
         changes = page.changes_of(uncommitted(run)) if own else None
         return lambda: page.render(summary, charts, changes)
     if form == "md":

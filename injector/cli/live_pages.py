@@ -94,10 +94,12 @@ class RunPage(LivePage):
     def make(self, over: bool = False) -> None:
         """Publish a report of what there is. Raises OSError, NotARunError."""
         from ..analysis.charts import charts_of  # numpy, which the panel of a terminal does without
+        from ..analysis.traces import Recording
 
         with collected(open_run(self._run.path)) as run:
-            summary = summarise(run, goes_on=not over)
-            charts = charts_of(run, int(summary.limits.get("skip") or 0))
+            recording = Recording(run)
+            summary = summarise(run, goes_on=not over, recording=recording)
+            charts = charts_of(run, int(summary.limits.get("skip") or 0), recording)
             content, drawn = of_summary(summary, charts, changes_of(uncommitted(run)))
             self.publish((parts("run.html", content), drawn), charts.series, over)
             if over:

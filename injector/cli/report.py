@@ -10,7 +10,7 @@ from ..errors import UserError
 from ..launch.limits import price_of
 from ..store.folder import open_run
 from .ending import failed
-from .forms import OF_SUITES, add_report, form_of, maker, written
+from .forms import OF_SUITES, add_report, form_of, maker, recording_of, written
 from .opened import add_base, add_run, collected, exit_code, is_suite, located
 
 
@@ -41,8 +41,9 @@ def main(argv: Sequence[str]) -> int:
                 raise UserError(f"--{name} is for the report of a suite, and {path} is one run")
         price = None if options.price is None else price_of(options.price)
         with collected(open_run(path)) as run:
-            summary = summarise(run, price=price)
-            written(maker(run, summary, form, own=True), form, options.output)
+            recording = recording_of(run, form)
+            summary = summarise(run, price=price, recording=recording)
+            written(maker(run, summary, form, True, recording), form, options.output)
             return exit_code(run)
     except (UserError, OSError) as error:
         return failed(error)

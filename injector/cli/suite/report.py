@@ -28,7 +28,7 @@ from ...suite.results.suite_report import render
 from ...suite.results.suite_summary import OURS, SuiteSummary, as_planned_by
 from ...suite.run.suite_folder import find_suite_run
 from ..ending import failed
-from ..forms import add_report, form_of, maker, written
+from ..forms import add_report, form_of, maker, recording_of, written
 from ..opened import DAMAGED, collected
 from .options import add_base, base_of
 from .watched import time_series
@@ -126,11 +126,10 @@ def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
         name = f"{process.key.replace(os.sep, '_')}.html"
         try:
             with collected(open_run(process.folder)) as run:
-                written(
-                    maker(run, summarise_run(run), "html", own=True),
-                    "html",
-                    os.path.join(folder, name),
-                )
+                recording = recording_of(run, "html")
+                summary = summarise_run(run, recording=recording)
+                make = maker(run, summary, "html", True, recording)
+                written(make, "html", os.path.join(folder, name))
         except (UserError, OSError) as error:
             print(f"inject: {process.key}: without a page: {error}", file=sys.stderr)
         else:
