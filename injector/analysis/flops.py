@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ..store.folder import Run
 from .profile import LoopRank, Profile, TrainingLoop
+from .profiling import profile as profile_of
 from .recorded import number
 from .value_class import value_class
 
@@ -14,7 +18,9 @@ LOWER_BOUND = (
     "(custom kernels, all that is no product, convolution or attention) for 0: a lower bound"
 )
 COMPILED = "the program compiles graphs, whose own kernels are not counted: it may be far too low"
-NO_PEAK = "no MFU: what a device can do at best is not known; --peak-flops names it"
+NO_PEAK = "what a device does at best is not known; --peak-flops names it"
+HOST = "cpu"
+"""A device that all ranks of a host share; of others, each rank has one."""
 
 
 @value_class
@@ -38,9 +44,12 @@ class Flops:
     rate: float | None = None
     """FLOP/s of all ranks together."""
     peak: float | None = None
-    """FLOP/s of one device at best, by ``--peak-flops``."""
+    """FLOP/s of one device at best."""
+    peak_from: str = ""
+    """Where ``peak`` comes from: ``--peak-flops``, or a run of products of matrices."""
+    devices: int = 1
     mfu: float | None = None
-    """``rate`` by ranks times ``peak``, 0…1; as in Chowdhery et al., "PaLM", 2022, of counted FLOPs."""
+    """``rate`` by devices times ``peak``, 0…1; as in Chowdhery et al., "PaLM", 2022, of counted FLOPs."""
     notes: tuple[str, ...] = ()
     """What the figures are, or why there are none, as sentences."""
 
@@ -65,15 +74,51 @@ def flops_of(info: Mapping[str, Any], profile: Profile | None) -> Flops | None:
             "no FLOP/s: the counted step is of no loop that the measured run went through alike"
         )
     elif not peak:
-        notes.append(NO_PEAK)
+        notes.append(f"no MFU: {found.get('no_peak') or NO_PEAK}")
+    devices = 1 if found.get("device") == HOST else len(ranks)
     return Flops(
         ranks=ranks,
         step=sum(each.step for each in ranks),
         rate=rate,
         peak=peak,
-        mfu=rate / (peak * len(ranks)) if rate is not None and peak else None,
+        peak_from=str(found.get("peak_from") or "--peak-flops") if peak else "",
+        devices=devices,
+        mfu=rate / (peak * devices) if rate is not None and peak else None,
         notes=tuple(notes),
     )
+
+
+def counted(run: Run, tag: str, failure: str) -> dict[str, Any]:
+    """``flops`` of run.json: what the brief second ``run`` counted, and the loop it is of; or ``why`` not.
+
+    Keys of its tags begin with ``tag``; ``failure`` is how it ended, empty for in order.
+    """
+    tags: Mapping[str, str] = run.info.get("tags") or {}
+    found = [json.loads(text) for key, text in tags.items() if key.split()[0] == tag]
+    failed = [each["why"] for each in found if "why" in each]
+    if failed:
+        return {"why": f"PyTorch's counter failed: {failed[0]}"}
+    if not found:
+        return {"why": failure or "its second run had too few steps of PyTorch"}
+    known = profile_of(run)
+    loop = known.loops[0] if known is not None and len(known.loops) == 1 else None
+    precisions: Counter[str] = Counter()
+    for each in found:
+        precisions.update(each["precisions"])
+    return {
+        "ranks": [
+            {key: each[key] for key in ("rank", "flops")} for each in sorted(found, key=_rank)
+        ],
+        "compiled": any(each["compiled"] for each in found),
+        "device": found[0]["device"],
+        "precisions": dict(precisions),
+        "task": loop and loop.task,
+        "place": loop and loop.place and [loop.place.file, loop.place.line],
+    }
+
+
+def _rank(one: Mapping[str, Any]) -> int:
+    return -1 if one["rank"] is None else int(one["rank"])
 
 
 def _loop(found: Mapping[str, Any], profile: Profile | None) -> TrainingLoop | None:

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from injector.analysis.profiling import profile
-from injector.launch.command import FLAGS, SHORT, VALUED, Command
-from injector.store.folder import Run, is_run, open_run
+from injector.analysis.flops import counted
+from injector.cli.suite.options import base_of
+from injector.launch.command import Command
+from injector.store.folder import is_run, open_run
 from injector.suite.environments.commands import CommandFailed, call, tail
+from injector.suite.results.peaks import newest_peak
 from injector.voirfiles import _flops
 
 LONGER, MORE = 2.0, 120.0
 """It may take so many times as long as the measured run, and seconds on top: counting is slow."""
 
 
-def counted(command: Command, python: Sequence[str], seconds: float) -> dict[str, Any]:
-    """``flops`` of run.json: the count by rank and the loop it is of, or ``why`` there is none.
+def flops(
+    command: Command, python: Sequence[str], seconds: float, info: Mapping[str, Any]
+) -> dict[str, Any]:
+    """``flops`` of run.json: the count by rank and the loop it is of, or ``why`` there is none; the peak.
 
-    ``python`` holds the interpreter's own options, ``seconds`` is how long the measured run took.
+    ``python`` holds the interpreter's own options, ``seconds`` is how long the measured run took,
+    ``info`` its run.json.
     """
+    found = _counted(command, python, seconds)
+    if command.peak is not None:
+        return {**found, "peak": command.peak}
+    return {**found, **_peak(found, info)} if found.get("precisions") else found
+
+
+def _counted(command: Command, python: Sequence[str], seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         folder = str(Path(scratch) / "run")
-        words = [sys.executable, *python, "-m", "injector", "run", *_options(command, seconds)]
-        words += ["--into", folder, "--", *_program(command)]
+        limit = command.limits.get("--timeout", LONGER * seconds + MORE)
+        options = ["--stop", str(_flops.STEPS), "--timeout", f"{limit:.3f}", "--into", folder]
+        again = command.again([*options, "--voirfile", _flops.__file__])
         failure = ""
         try:
-            call(words)
+            call([sys.executable, *python, "-m", "injector", "run", *again])
         except CommandFailed as error:
             last = tail(error.tail, 1).strip()
             failure = f"its second run failed with exit code {error.code}" + (last and f": {last}")
@@ -38,52 +50,21 @@ def counted(command: Command, python: Sequence[str], seconds: float) -> dict[str
             failure = "its second run was interrupted"
         if not is_run(folder):
             return {"why": failure or "its second run left no record"}
-        return _result(open_run(folder), failure)
+        return counted(open_run(folder), _flops.TAG, failure)
 
 
-def _options(command: Command, seconds: float) -> list[str]:
-    """Its voirfiles and what they were given; nothing of ours that is about the measured run."""
-    limit = command.limits.get("--timeout", LONGER * seconds + MORE)
-    words = ["--quiet", "--no-monitor", "--stop", str(_flops.STEPS), "--timeout", f"{limit:.3f}"]
-    for path in (*command.all_voirfiles(), _flops.__file__):
-        words += ["--voirfile", path]
-    for path in command.configs:
-        words += ["--config", path]
-    words += [] if command.automatic else ["--no-auto"]
-    words += ["--workers"] if "--workers" in command.flags else []
-    for option in command.options:
-        name = option[0].partition("=")[0]
-        if SHORT.get(name, name) not in (*VALUED, *FLAGS):
-            words += option
-    return words
-
-
-def _program(command: Command) -> list[str]:
-    before = ["-m"] if command.kind in ("module", "function") else []
-    return [*before, command.target, *command.arguments]
-
-
-def _result(run: Run, failure: str) -> dict[str, Any]:
-    tags: Mapping[str, str] = run.info.get("tags") or {}
-    found = [json.loads(text) for key, text in tags.items() if key.split()[0] == _flops.TAG]
-    failed = [each["why"] for each in found if "why" in each]
-    if failed:
-        return {"why": f"PyTorch's counter failed: {failed[0]}"}
-    if not found:
+def _peak(found: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the precision in which most of the operations were."""
+    precisions: dict[str, int] = found["precisions"]
+    precision = max(precisions, key=lambda name: precisions[name])
+    base = str(base_of(None))
+    peak = newest_peak(base, info, found["device"], precision)
+    if peak is None:
         return {
-            "why": failure or f"no {_flops.BEFORE + 1} steps of PyTorch were seen in its second run"
+            "no_peak": f"no suite below {base} has multiplied matrices in {precision} on this machine: "
+            f"`inject suite run synthetic --select {precision} --use-current-env` does, or --peak-flops "
+            "names the FLOP/s of one device at best"
         }
-    known = profile(run)
-    loop = known.loops[0] if known is not None and len(known.loops) == 1 else None
-    return {
-        "ranks": [
-            {key: each[key] for key in ("rank", "flops")} for each in sorted(found, key=_rank)
-        ],
-        "compiled": any(each["compiled"] for each in found),
-        "task": loop and loop.task,
-        "place": loop and loop.place and [loop.place.file, loop.place.line],
-    }
-
-
-def _rank(one: Mapping[str, Any]) -> int:
-    return -1 if one["rank"] is None else int(one["rank"])
+    part = precisions[precision] / sum(precisions.values())
+    note = f", in which {part:.0%} of the FLOPs are" if part < 0.995 else ""
+    return {"peak": peak.flops, "peak_from": peak.source + note}

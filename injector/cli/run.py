@@ -298,12 +298,13 @@ class _Run:
             }
         else:
             try:
-                from injector.cli.flops import counted
+                from injector.cli.flops import flops
 
-                found = counted(self.command, _python_flags(), ended.ended - ended.started)
+                took = ended.ended - ended.started
+                found = flops(self.command, _python_flags(), took, info)
             except Exception as error:
                 found = {"why": f"{type(error).__name__}: {error}"}
-        info["flops"] = {**found, "peak": self.command.peak}
+        info["flops"] = found
         try:
             from injector.store.run_json import write_info
 

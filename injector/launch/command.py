@@ -29,7 +29,7 @@ from injector.launch.limits import (
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     Declared = Callable[["Command"], Mapping[str, object]]
 
@@ -120,6 +120,25 @@ class Command:
                 if word.endswith(".py") and os.path.isfile(word):
                     return "script", word
         return self.kind, self.target
+
+    def again(self, more: Sequence[str]) -> list[str]:
+        """Words of ``inject run`` that run the program once more, with its voirfiles and their options.
+
+        Of what is about a measured run only ``more`` is in it.
+        """
+        words = ["--quiet", "--no-monitor", *more]
+        for path in self.all_voirfiles():
+            words += ["--voirfile", path]
+        for path in self.configs:
+            words += ["--config", path]
+        words += [] if self.automatic else ["--no-auto"]
+        words += ["--workers"] if "--workers" in self.flags else []
+        for option in self.options:
+            name = option[0].partition("=")[0]
+            if SHORT.get(name, name) not in (*VALUED, *FLAGS):
+                words += option
+        before = ["-m"] if self.kind in ("module", "function") else []
+        return [*words, "--", *before, self.target, *self.arguments]
 
     def words(self) -> list[str]:
         """The program and its arguments, as given to python (or, for a command, to the system)."""

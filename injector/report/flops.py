@@ -19,9 +19,9 @@ def texts(found: Flops) -> list[str]:
     if found.rate is not None:
         parts.append(f"{amount(found.rate)}FLOP/s")
     if found.mfu is not None and found.peak is not None:
-        of = f"{amount(found.peak)}FLOP/s, --peak-flops"
-        devices = f"{len(found.ranks)} × " if len(found.ranks) > 1 else ""
-        parts.append(f"MFU {percent(found.mfu)} of {devices}{of}")
+        devices = f"{found.devices} × " if found.devices > 1 else ""
+        of = f"{devices}{amount(found.peak)}FLOP/s, {found.peak_from}"
+        parts.append(f"MFU {percent(found.mfu)} of {of}")
     return [*([" · ".join(parts)] if parts else []), *found.notes]
 
 

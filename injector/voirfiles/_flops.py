@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from typing import Any
 
 TAG = "flops-of-a-step"
@@ -16,6 +17,9 @@ BEFORE = 2
 """Steps before the one that is counted: what a program does in its first ones only is not in it."""
 STEPS = BEFORE + 2
 """Steps of the run: it goes on after the counted one, so that the counter is off when it is stopped."""
+
+
+NAMES = {"float64": "fp64", "float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
 class StepFlops:
@@ -43,9 +47,8 @@ class StepFlops:
 
     def enter(self, steps: int) -> None:
         from torch.utils._python_dispatch import _get_current_dispatch_mode
-        from torch.utils.flop_counter import FlopCounterMode
 
-        self.counter, self.begun = FlopCounterMode(display=False), steps
+        self.counter, self.begun = _counter(), steps
         self.counter.__enter__()
         self.mode = _get_current_dispatch_mode()
 
@@ -58,13 +61,59 @@ class StepFlops:
         self.counter.__exit__(None, None, None)
         if steps == self.begun + 1:
             self.done = 1
-            self.tell(flops=int(self.counter.get_total_flops()), compiled=_compiles())
+            self.tell(
+                flops=int(self.counter.get_total_flops()),
+                compiled=_compiles(),
+                precisions=dict(self.counter.precisions),
+                device=self.counter.device,
+            )
         self.counter = None
 
     def tell(self, **what: Any) -> None:
         rank = os.environ.get("RANK", "")
         what["rank"] = int(rank) if rank.isdecimal() else None
         self.ov.tag(f"{TAG} {os.getpid()}", json.dumps(what))
+
+
+def _counter() -> Any:
+    """A counter that knows as well in which precision operations were, and on which device."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    class PrecisionCounter(FlopCounterMode):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(display=False)
+            self.precisions: Counter[str] = Counter()
+            self.device = ""
+
+        def _count_flops(self, func: Any, out: Any, args: Any, kwargs: Any) -> Any:
+            before = self.get_total_flops()
+            result = super()._count_flops(func, out, args, kwargs)
+            more = int(self.get_total_flops() - before)
+            tensor = next((each for each in args if isinstance(each, torch.Tensor)), None)
+            if more and tensor is not None:
+                self.precisions[_precision(torch, func, tensor)] += more
+                self.device = self.device or _device(torch, tensor.device)
+            return result
+
+    return PrecisionCounter()
+
+
+def _precision(torch: Any, func: Any, tensor: Any) -> str:
+    """As the benchmarks of products call it: fp32, bf16, …; of others PyTorch's own name."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name == "float32" and tensor.device.type == "cuda":
+        if "conv" in str(func):
+            return "tf32" if torch.backends.cudnn.allow_tf32 else "fp32"
+        return "fp32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    return NAMES.get(name, name)
+
+
+def _device(torch: Any, device: Any) -> str:
+    """The device's model, as its driver calls it; "cpu" for the host."""
+    module = getattr(torch, device.type, None)
+    name = getattr(module, "get_device_name", None)
+    return str(device.type) if device.type == "cpu" or name is None else str(name(device))
 
 
 def _compiles() -> bool:

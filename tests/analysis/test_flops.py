@@ -34,9 +34,15 @@ def test_the_sum_over_ranks_by_one_device_each():
     assert [row[0] for row in flops.rows(found)] == ["rank 0", "rank 1"]
 
 
+def test_ranks_of_one_host_share_its_processors():
+    found = flops_of(_info(peak=1e11, device="cpu", peak_from="a run"), _profile(10.0, 5.0))
+    assert found.devices == 1 and found.mfu == pytest.approx(0.25)
+    assert "of 100 GFLOP/s, a run" in flops.texts(found)[0].replace("100.0", "100")
+
+
 def test_without_a_peak_and_with_graphs():
     found = flops_of(_info(compiled=True), _profile(10.0, 5.0))
-    assert found.mfu is None and found.notes[1:] == (COMPILED, NO_PEAK)
+    assert found.mfu is None and found.notes[1:] == (COMPILED, f"no MFU: {NO_PEAK}")
 
 
 @pytest.mark.parametrize("profile", [None, _profile(1.0, 1.0, line=9), _profile(1.0)])

@@ -52,6 +52,8 @@ def test_two_linear_layers(run, tmp_path):
     assert found.rate == pytest.approx(found.step * loop.throughput.steps)
     assert found.mfu == pytest.approx(found.rate / 1e12) and found.peak == 1e12
     assert "a lower bound" in found.notes[0] and len(found.notes) == 1
+    assert done.info["flops"]["precisions"] == {"fp32": found.step}
+    assert done.info["flops"]["device"] == "cpu"
     for shown in (done.err, terminal.render(summary), markdown.render(summary)):
         assert "1.294 MFLOPs a step" in shown.replace("\u2003", " "), shown
         assert "MFU" in shown
