@@ -100,14 +100,15 @@ class _Contents:
     """The runs of ``path`` one after the other; what is damaged or left out is printed."""
 
     def __init__(self, path: str, points: int) -> None:
-        self.path, self.points = path, points
+        self.points = points
         self.code = 0
+        self._found = runs_in(path)
+        if not self._found:
+            raise UserError(f"{path}: this suite has run nothing yet")
+        open_run(self._found[0][1])  # before the tracker makes a store for what cannot be read
 
     def __iter__(self) -> Iterator[Content]:
-        found = runs_in(self.path)
-        if not found:
-            raise UserError(f"{self.path}: this suite has run nothing yet")
-        for labels, each in found:
+        for labels, each in self._found:
             with ExitStack() as opened:
                 run = opened.enter_context(collected(open_run(each)))
                 say_missing(run, " ".join(labels.values()))

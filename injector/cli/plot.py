@@ -117,4 +117,5 @@ def _rows(options: argparse.Namespace, unread: list[str]) -> Iterator[dict[str, 
             if record is None or record.error.startswith("its record cannot be read"):
                 unread.append(f"{name}: {record.error if record else 'no record of a run'}")
             else:
+                unread += [f"{name}: {text}" for text in record.missing]
                 yield points.row_of_run(record, name)

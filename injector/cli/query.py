@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         help="of all runs and suites; RUN may name the folder that they are in",
     )
     result.add_argument("--format", choices=FORMATS, default="table")
-    result.add_argument("--output", metavar="FILE", help="write there instead of printing")
+    result.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
     return result
 
 

@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     add_runs(result)
     add_base(result)
     result.add_argument("--format", choices=FORMATS, default="table")
-    result.add_argument("--output", metavar="FILE", help="write there instead of printing")
+    result.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
     return result
 
 

@@ -133,7 +133,9 @@ class Comparison:
     def nothing(self) -> str:
         """Why there is nothing to compare, if so."""
         if not self.benchmarks:
-            return "no benchmark is in both"
+            return (
+                "no benchmark is in both; they are paired by name (repeats of a program have one)"
+            )
         if all(each.nothing for each in self.benchmarks):
             return "; ".join(dict.fromkeys(each.nothing for each in self.benchmarks))
         return ""

@@ -21,7 +21,7 @@ from .comparison import (
 )
 from .statistics import CONFIDENCE, RUN_TO_RUN, geometric_mean
 from .thresholds import BROKEN, HELD, Outcome
-from .work import PACKAGE
+from .work import COMMAND, PACKAGE, brief
 
 FORMATS = ("terminal", "md", "json")
 HEADS = ("before", "after", "change", "interval", "")
@@ -101,10 +101,10 @@ def notes(found: Comparison) -> Iterator[str]:
     for each in found.benchmarks:
         if any(each.crowded):
             one, two = each.crowded
+            alone = "; a single run then says nothing of a change" if 1 in each.runs else ""
             yield (
                 f"{each.name}: other programs had processors that it could have used in {one} of "
-                f"{count(each.runs[0], 'run')} before and {two} of {count(each.runs[1], 'run')} after; "
-                "a single run then says nothing of a change"
+                f"{count(each.runs[0], 'run')} before and {two} of {count(each.runs[1], 'run')} after{alone}"
             )
     if any(1 in each.runs for each in found.benchmarks):
         yield (
@@ -116,7 +116,11 @@ def notes(found: Comparison) -> Iterator[str]:
 def differing(benchmark: BenchmarkChange) -> list[tuple[str, str, str]]:
     """What differs in the work; of the packages the first ones, and how many more."""
     packages = [each for each in benchmark.work if each[0].startswith(PACKAGE)]
-    found = [each for each in benchmark.work if not each[0].startswith(PACKAGE)]
+    found = [
+        (name, *brief(one, two)) if name == COMMAND else (name, one, two)
+        for name, one, two in benchmark.work
+        if not name.startswith(PACKAGE)
+    ]
     found += packages[:LIMIT]
     more = len(packages) - LIMIT
     return [*found, ("packages", f"{more} more differ", "")] if more > 0 else found

@@ -122,4 +122,5 @@ def _outcome(each: Threshold, where: str, change: Change, places: int) -> Outcom
 
 
 def _between(low: float, high: float) -> str:
-    return f"{low * 100:+.1f} to {high * 100:+.1f} %"
+    one, two = f"{low * 100:+.1f}", f"{high * 100:+.1f}"
+    return f"{one} %" if one == two else f"{one} to {two} %"

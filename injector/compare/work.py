@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from ..analysis.profile import READING, Node
@@ -12,6 +15,12 @@ from ..store.folder import Run
 
 PACKAGE = "package "
 """What the names of packages begin with."""
+COMMAND = "command"
+BETWEEN = " | "
+"""Between what the runs of one side have."""
+SHORT = 40
+ALTERNATIVES = 3
+"""Commands of a side that are shown; a repeat may have a seed of its own."""
 
 
 def work_of(run: Run, summary: Summary) -> dict[str, str]:
@@ -19,7 +28,7 @@ def work_of(run: Run, summary: Summary) -> dict[str, str]:
     info = run.info
     cpu, git = info.get("cpu") or {}, info.get("git") or {}
     known: dict[str, object] = {
-        "command": _command(info),
+        COMMAND: _command(info),
         "stopped after": ", ".join(f"{name} {value:g}" for name, value in summary.limits.items()),
         "voirfiles": ", ".join(map(os.path.basename, summary.voirfiles)),
         "data": ", ".join(_data(summary)),
@@ -51,8 +60,8 @@ def _command(info: Mapping[str, Any]) -> str:
     """The program and its arguments, wherever it and its interpreter are installed."""
     processes = info.get("processes") or ()
     words = [str(word) for word in (processes[0].get("argv") if processes else None) or ()]
-    if not words:
-        words = _from_program(info)
+    if not words or "-c" in words[1:2]:  # of multiprocessing, with paths and keys in it
+        words = _from_program(info) or words
     if len(words) > 1 and os.path.basename(words[0]).startswith("python"):
         words = words[1:]
     return " ".join([os.path.basename(words[0]), *words[1:]]) if words else ""
@@ -107,5 +116,46 @@ def differences(
     return found
 
 
+def brief(before: str, after: str) -> tuple[str, str]:
+    """What :func:`differences` says of commands, without the words that all of them have but the first.
+
+    Commands that fit on a line stay as they are.
+    """
+    if max(len(before), len(after)) <= SHORT:
+        return before, after
+    sides = [[_units(text) for text in side.split(BETWEEN)] for side in (before, after)]
+    shared = reduce(and_, [Counter(units[1:]) for side in sides for units in side])
+    one, two = (
+        [" ".join(units[:1] + _without(units[1:], shared)) for units in side] for side in sides
+    )
+    return _first(one), _first(two)
+
+
+def _units(command: str) -> list[str]:
+    """The words of a command; a value stays with the option before it."""
+    found: list[str] = []
+    for word in command.split():
+        if found and found[-1][:1] == "-" and word[:1] != "-" and not {"=", " "} & {*found[-1]}:
+            found[-1] += f" {word}"
+        else:
+            found.append(word)
+    return found
+
+
+def _without(units: Sequence[str], shared: Counter[str]) -> list[str]:
+    left, found = shared.copy(), list[str]()
+    for unit in units:
+        left[unit] -= 1
+        shown = "…" if left[unit] >= 0 else unit
+        if shown != "…" or found[-1:] != ["…"]:
+            found.append(shown)
+    return found
+
+
+def _first(values: Sequence[str]) -> str:
+    more = len(values) - ALTERNATIVES
+    return BETWEEN.join([*values[:ALTERNATIVES], *([f"{more} more"] if more > 0 else [])])
+
+
 def _values(side: Sequence[Mapping[str, str]], name: str) -> str:
-    return " | ".join(dict.fromkeys(work.get(name, "none") for work in side))
+    return BETWEEN.join(dict.fromkeys(work.get(name, "none") for work in side))

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from getpass import getuser
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,9 +60,13 @@ class MlflowStore:
         try:
             import mlflow
             from mlflow.entities import Metric, Param, RunTag
+
+            self.uri: str = target.uri or mlflow.get_tracking_uri()
+            if self.uri.startswith("sqlite:"):  # without, MLflow complains of the address
+                import_module("sqlalchemy")
+                import_module("alembic")
         except ImportError as error:
             raise missing_library(error, "mlflow") from None
-        self.uri: str = target.uri or mlflow.get_tracking_uri()
         self.project = target.project or os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
         self.metric: Callable[..., Any] = Metric
         self.param: Callable[..., Any] = Param

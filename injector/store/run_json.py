@@ -51,13 +51,13 @@ def read_info(folder: str) -> dict[str, Any]:
         raise _broken(path, f"it is no JSON: {error}") from None
     if not isinstance(info, dict):
         raise _broken(path, "it holds no JSON object")
+    check_schema(info.get("schema"), folder)  # first: a later version may have another checksum
     checksum = info.pop("checksum", None)
     if (checksum is not None or "files" in info) and checksum != checksum_of(info):
         raise _broken(
             path,
             "its checksum differs (where it was edited by hand, remove its keys files and checksum)",
         )
-    check_schema(info.get("schema"), folder)
     return info
 
 

@@ -13,7 +13,7 @@ from sampled import blocks, loop, run, side, steps
 from injector.compare.comparison import FASTER, SAME, SLOWER, UNKNOWN, compare
 from injector.compare.rendering import FORMATS, render, sentences
 from injector.compare.sides import load, save
-from injector.compare.work import differences
+from injector.compare.work import _command, brief, differences
 from injector.errors import UserError
 
 
@@ -144,6 +144,29 @@ def test_what_differs_in_the_work():
         "t.py --lr 1 | t.py --lr 2",
         "t.py --lr 1",
     )
+
+
+def test_of_long_commands_the_words_that_differ_are_shown():
+    def command(seed, layers):
+        return f"train.py config/small.py --device=cpu --seed {seed} --batch 8 --layers={layers}"
+
+    before = " | ".join(command(seed, 2) for seed in range(5))
+    assert brief(before, command(8, 4)) == (
+        "train.py … --seed 0 … --layers=2 | train.py … --seed 1 … --layers=2 | "
+        "train.py … --seed 2 … --layers=2 | 2 more",
+        "train.py … --seed 8 … --layers=4",
+    )
+    assert brief("t.py 1 1", "t.py 1 2") == ("t.py 1 1", "t.py 1 2")
+
+
+def test_the_command_is_not_that_of_a_child_of_multiprocessing():
+    child = ["python", "-c", "from multiprocessing.forkserver import main; main(3, 5)"]
+    info = {
+        "command": ["inject", "run", "--quiet", "train.py", "--lr", "1"],
+        "program": {"target": "train.py"},
+        "processes": [{"argv": child}],
+    }
+    assert _command(info) == "train.py --lr 1"
 
 
 HOSTILE = "<script>alert(1)</script> | `x` [a](http://x) *b* \x1b[31m\n# c"

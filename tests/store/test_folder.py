@@ -116,7 +116,7 @@ def test_run_json(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(text.replace("0.1", "0.2"))
     with pytest.raises(BrokenRunError, match="its checksum differs"):
         store.open_run(str(tmp_path))
-    (tmp_path / "run.json").write_text('{"schema": 7}')
+    (tmp_path / "run.json").write_text('{"schema": 7, "files": {}, "checksum": "of another kind"}')
     with pytest.raises(NotARunError, match="later injector"):
         store.open_run(str(tmp_path))
 
