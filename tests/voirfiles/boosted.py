@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import os
@@ -51,6 +52,12 @@ class Process:
     def of(self, region: str) -> list[Span]:
         return [span for span in self.spans if span.site["region"] == region]
 
+    def within(self, whole: Span) -> Process:
+        """What of it was recorded meanwhile; with all its values, which have no time here."""
+        found = copy.copy(self)
+        found.spans = [span for span in self.spans if whole.holds(span)]
+        return found
+
 
 class Boosted(NamedTuple):
     """A finished run."""
@@ -64,6 +71,19 @@ class Boosted(NamedTuple):
     def of(self, region: str) -> list[Span]:
         """The spans of a region, process by process, in order of their ends."""
         return [span for process in self.processes for span in process.of(region)]
+
+    def part(self, name: str) -> Boosted:
+        """Of a program that runs several parts one after the other: what was recorded in this one."""
+        [whole] = self.of(f"part/{name}")
+        return self._replace(processes=[process.within(whole) for process in self.processes])
+
+    def printed(self, name: str) -> int:
+        """The number that this part of the program has printed."""
+        parts = sorted(
+            (span for process in self.processes for span in process.spans), key=lambda s: s.end
+        )
+        names = [s.site["region"] for s in parts if s.site["region"].startswith("part/")]
+        return int(self.out.splitlines()[names.index(f"part/{name}")])
 
     def items(self, region: str) -> list[int]:
         """What each span of a region says of its items, or bytes."""

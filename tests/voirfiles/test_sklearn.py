@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from boosted import inside, needs, run
 
 needs("sklearn")
+pytestmark = pytest.mark.xdist_group("sklearn")  # one run for most of these
 
 PROGRAM = "sklearn_fit.py"
 
@@ -34,16 +36,25 @@ OUTERMOST = {
 }
 
 
-def test_the_outermost(tmp_path):
+MODELS = ("search", "boosting", "histograms", "forest", "network")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
     """One after the other, in one program: the library starts once."""
-    found = run(tmp_path, PROGRAM, *OUTERMOST)
-    assert whole(found) == [span for spans in OUTERMOST.values() for span in spans]
-    assert {span.site["phase"] for span in found.of("predict")} == {"eval"}
-    assert {span.site["phase"] for span in found.of("fit")} == {None}
+    return run(tmp_path_factory.mktemp("sklearn"), PROGRAM, *OUTERMOST, *MODELS)
 
 
-def test_a_search(tmp_path):
-    found = run(tmp_path, PROGRAM, "search")
+@pytest.mark.parametrize("name", OUTERMOST)
+def test_the_outermost(ran, name):
+    found = ran.part(name)
+    assert whole(found) == OUTERMOST[name]
+    assert {span.site["phase"] for span in found.of("predict")} <= {"eval"}
+    assert {span.site["phase"] for span in found.of("fit")} <= {None}
+
+
+def test_a_search(ran):
+    found = ran.part("search")
     assert whole(found) == [("fit", "GridSearchCV", 200)]
     assert sorted(found.items("evaluation")) == [66, 66, 67, 67, 67, 67]
     assert sorted(found.items("candidate")) == [133, 133, 133, 133, 134, 134]
@@ -61,8 +72,8 @@ def test_in_processes_of_joblib(tmp_path):
     assert inside(others + found.of("candidate"), [search])
 
 
-def test_rounds_of_boosting(tmp_path):
-    found = run(tmp_path, PROGRAM, "boosting")
+def test_rounds_of_boosting(ran):
+    found = ran.part("boosting")
     assert found.items("step") == found.items("grow") == [150] * 6
     assert len(found.of("gradients")) == len(found.of("leaves")) == 6
     for part in ("grow", "gradients", "leaves"):
@@ -70,9 +81,9 @@ def test_rounds_of_boosting(tmp_path):
     assert inside(found.of("step"), found.of("fit"))
 
 
-def test_rounds_of_histograms(tmp_path):
-    found = run(tmp_path, PROGRAM, "histograms")
-    rounds = int(found.out.split()[-1])
+def test_rounds_of_histograms(ran):
+    found = ran.part("histograms")
+    rounds = ran.printed("histograms")
     assert found.items("step") == [180] * rounds * 3  # a tree for each class; a tenth is held back
     assert len(found.of("grow")) == rounds * 3
     assert len(found.of("gradients")) == rounds
@@ -80,8 +91,8 @@ def test_rounds_of_histograms(tmp_path):
     assert inside(found.of("grow") + found.of("evaluation"), found.of("fit"))
 
 
-def test_trees_of_a_forest_in_threads(tmp_path):
-    found = run(tmp_path, PROGRAM, "forest")
+def test_trees_of_a_forest_in_threads(ran):
+    found = ran.part("forest")
     assert found.items("grow") == [100] * 8
     assert inside(found.of("grow"), found.of("fit"))
 
@@ -92,9 +103,9 @@ def test_what_one_call_of_compiled_code_does_is_said_to_be_unseen(tmp_path):
     assert "nothing was recorded inside that fit" in said
 
 
-def test_a_network(tmp_path):
-    found = run(tmp_path, PROGRAM, "network")
-    assert int(found.out.split()[-1]) == 3  # epochs of four batches
+def test_a_network(ran):
+    found = ran.part("network")
+    assert ran.printed("network") == 3  # epochs of four batches
     assert found.items("forward") == [25] * 12
     assert len(found.of("backward")) == len(found.of("optimizer")) == 12
     assert {span.site["what"] for span in found.of("optimizer")} == {"AdamOptimizer"}

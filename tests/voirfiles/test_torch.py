@@ -331,18 +331,6 @@ print(len(graphs), graphs)
 """
 
 
-def test_compiled_models_have_the_same_graphs(run):
-    with_us = run(COMPILED)
-    without = run(COMPILED, "--no-auto")
-    assert with_us.out == without.out
-    process = with_us.only
-    assert [(s.what, s.items) for s in process.named("forward")][:3] == [
-        ("OptimizedModule of Net", 4)
-    ] * 3
-    assert len(process.named("backward")) == len(process.named("optimizer")) == 3
-    assert not with_us.info["failures"]
-
-
 WHOLE_STEPS = """
 import torch, torch._dynamo.utils
 from torch import nn
@@ -403,20 +391,6 @@ def instrument_calls(ov):
 """
 
 
-def test_compiled_steps_break_into_the_same_graphs(run):
-    """What a broken graph calls uncompiled is left alone: our hooks in it too, and a voirfile's."""
-    without = run(WHOLE_STEPS, "--no-auto")
-    with_us = run(WHOLE_STEPS)
-    asked = run(WHOLE_STEPS, "--voirfile", "x.py", files={"x.py": USERS})
-    for found in (with_us, asked):
-        assert found.out == without.out
-        assert "Tensor.item()" not in found.err
-        assert not found.info["failures"]
-    assert len(with_us.only.named("backward")) >= 3
-    assert "seen 6\n" in asked.err
-    assert len(asked.only.named("counted")) == 3
-
-
 OVERRIDDEN = """
 import torch
 def last(x):
@@ -436,7 +410,36 @@ def instrument_value(ov):
 """
 
 
-def test_an_override_breaks_no_graph_and_a_voirfile_may_compile(run):
-    with_us = run(OVERRIDDEN, "--voirfile", "x.py", files={"x.py": OVERRIDES})
-    assert with_us.out == run(OVERRIDDEN, "--no-auto").out
-    assert "own 2.0\n" in with_us.err
+AGAIN = """
+import torch._dynamo.utils
+torch._dynamo.reset()
+torch._dynamo.utils.counters.clear()
+"""
+
+
+def test_what_is_compiled_has_the_same_graphs_and_breaks(run):
+    """Models, whole steps and what is overridden, with our hooks and those of voirfiles.
+
+    What a broken graph calls uncompiled is left alone; an override breaks no graph; a voirfile may
+    compile functions of its own.
+    """
+    program = AGAIN.join((COMPILED, WHOLE_STEPS, OVERRIDDEN))
+    without = run(program, "--no-auto")
+    with_us = run(program)
+    files = {"x.py": USERS, "y.py": OVERRIDES}
+    asked = run(program, "--voirfile", "x.py", "--voirfile", "y.py", files=files)
+    for found in (with_us, asked):
+        assert found.out == without.out
+        assert "Tensor.item()" not in found.err
+        assert not found.info["failures"]
+    process = with_us.only
+    last = COMPILED.count("\n")
+    assert [(s.what, s.items) for s in process.named("forward")][:3] == [
+        ("OptimizedModule of Net", 4)
+    ] * 3
+    for region in ("backward", "optimizer"):
+        assert [span.line <= last for span in process.named(region)].count(True) == 3
+    assert [span.line > last for span in process.named("backward")].count(True) >= 3
+    assert "seen 12\n" in asked.err  # two at each of three backwards of a model, and of whole steps
+    assert len(asked.only.named("counted")) == 6
+    assert "own 2.0\n" in asked.err

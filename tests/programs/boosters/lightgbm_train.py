@@ -5,6 +5,8 @@ import sys
 import lightgbm as lgb
 import numpy as np
 
+from injector import region
+
 QUIET = {"verbose": -1, "num_threads": 1, "num_leaves": 4}
 
 
@@ -95,4 +97,5 @@ def api():
 
 
 for name in sys.argv[1:]:
-    print(globals()[name]())
+    with region(f"part/{name}"):
+        print(globals()[name]())

@@ -1,8 +1,11 @@
 """Estimators of scikit-learn: fitted, nested, updated in part, asked for predictions."""
 
 import sys
+from contextlib import nullcontext
 
 import numpy as np
+
+from injector import region
 
 
 def data(rows, seed=0):
@@ -141,4 +144,5 @@ def loaded():
 
 
 for name in sys.argv[1:]:
-    print(globals()[name]())
+    with region(f"part/{name}") if len(sys.argv) > 2 else nullcontext():
+        print(globals()[name]())
