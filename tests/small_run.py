@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 
 PROGRAM = """
 def train(at):
@@ -35,3 +37,20 @@ def inject(folder, *words, **environment):
         timeout=300,
         env={**os.environ, **environment},
     )
+
+
+def inject_here(folder, *words):
+    """``inject`` in this process, for what runs no program: what it reads with takes long to import."""
+    from injector.cli import main
+
+    out, err, before = io.StringIO(), io.StringIO(), os.getcwd()
+    os.chdir(folder)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = main([*words])
+            except SystemExit as error:  # argparse
+                code = error.code
+    finally:
+        os.chdir(before)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from small_run import PROGRAM, VOIRFILE, inject
+from small_run import PROGRAM, VOIRFILE, inject, inject_here
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def runs(tmp_path_factory):
 
 
 def ask(folder, sql):
-    done = inject(folder, "query", "LAST", sql, "--format", "json")
+    done = inject_here(folder, "query", "LAST", sql, "--format", "json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -60,7 +60,7 @@ def test_the_run_itself(runs):
 
 
 def test_the_list_of_runs(runs):
-    done = inject(runs, "runs")
+    done = inject_here(runs, "runs")
     assert done.returncode == 0
     head, row = done.stdout.splitlines()
     assert head.startswith("run ")
@@ -68,10 +68,12 @@ def test_the_list_of_runs(runs):
 
 
 def test_forms(runs):
-    done = inject(runs, "query", "LAST", "select 1 as a, 'x' as b", "--format", "csv")
+    done = inject_here(runs, "query", "LAST", "select 1 as a, 'x' as b", "--format", "csv")
     assert list(csv.reader(done.stdout.splitlines())) == [["a", "b"], ["1", "x"]]
     path = runs / "out.parquet"
-    done = inject(runs, "query", "LAST", "from steps", "--format", "parquet", "--output", str(path))
+    done = inject_here(
+        runs, "query", "LAST", "from steps", "--format", "parquet", "--output", str(path)
+    )
     assert done.returncode == 0, done.stderr
     import pyarrow.parquet
 
@@ -88,15 +90,15 @@ def test_tags_are_in_lists_queries_reports_and_comparisons(runs, tmp_path):
     assert done.returncode == 0 and "lr=0.1 · model=m x · <b>=a=b" not in done.stdout, done.stderr
     shown = ("lr=0.1", "model=m x", "<b>=a=b")
     assert all(each in done.stderr for each in shown)
-    assert all(each in inject(tmp_path, "runs").stdout for each in shown)
-    told = json.loads(inject(tmp_path, "report", "--json").stdout)
+    assert all(each in inject_here(tmp_path, "runs").stdout for each in shown)
+    told = json.loads(inject_here(tmp_path, "report", "--json").stdout)
     assert told["tags"] == {"lr": "0.1", "model": "m x", "<b>": "a=b"}
     [row] = ask(tmp_path, "select run, tags->>'lr' as lr from runs where tags->>'model' = 'm x'")
     assert row["lr"] == "0.1"
     [event] = ask(tmp_path, "select count(*) n from events where event = 'tagged'")
     assert event["n"] == 0
     [other] = (runs / ".inject" / "runs").iterdir()
-    compared = inject(tmp_path, "compare", str(other), "LAST").stdout
+    compared = inject_here(tmp_path, "compare", str(other), "LAST").stdout
     assert "tag lr" in compared and "tag model" in compared
     (tmp_path / "x.py").write_text(VOIRFILE + '    ov.tag("a=b", 3)\n')
     assert (
@@ -112,20 +114,20 @@ def test_a_tag_that_is_none(tmp_path, tag):
 
 
 def test_all_of_nothing_is_exit_2(tmp_path):
-    done = inject(tmp_path, "query", "--all", "select 1")
+    done = inject_here(tmp_path, "query", "--all", "select 1")
     assert done.returncode == 2 and "neither a run nor a suite in " in done.stderr
-    assert inject(tmp_path, "query", "nowhere", "--all", "select 1").returncode == 2
+    assert inject_here(tmp_path, "query", "nowhere", "--all", "select 1").returncode == 2
 
 
 def test_a_packed_run_is_read_as_before(runs):
     ask_of = "select count(*) n, sum(items) items, sum(seconds) s from steps"
-    before, report = ask(runs, ask_of), inject(runs, "report").stdout
-    done = inject(runs, "pack")
+    before, report = ask(runs, ask_of), inject_here(runs, "report").stdout
+    done = inject_here(runs, "pack")
     assert done.returncode == 0, done.stderr
     assert list(runs.glob(".inject/runs/*/raw/*.parquet"))
     assert not list(runs.glob(".inject/runs/*/raw/*.spans"))
     assert ask(runs, ask_of) == before
-    assert inject(runs, "report").stdout == report
+    assert inject_here(runs, "report").stdout == report
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_a_packed_run_is_read_as_before(runs):
     ],
 )
 def test_bad_input_is_exit_2(runs, words, said):
-    done = inject(runs, *words)
+    done = inject_here(runs, *words)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -171,14 +173,14 @@ def odd(tmp_path_factory):
 @pytest.mark.parametrize("verb", ["report", "query", "pack", "watch"])
 def test_what_is_no_run_of_ours_is_said_alike(odd, verb, which, said):
     words = ["select * from steps"] if verb == "query" else []
-    done = inject(odd, verb, which, *words)
+    done = inject_here(odd, verb, which, *words)
     assert done.returncode == 2, done.stdout
     assert done.stderr.startswith("inject: ") and said in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_broken_run_json_is_listed(odd):
-    done = inject(odd, "runs", "--runs", ".")
+    done = inject_here(odd, "runs", "--runs", ".")
     assert done.returncode == 0
     assert "broken" in done.stdout and "torn" in done.stdout and "future" in done.stdout
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import os
-import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -14,7 +10,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path += [str(HERE), str(HERE.parent), str(HERE.parent / "report")]
 
-from small_run import PROGRAM, VOIRFILE, inject  # noqa: E402
+from small_run import PROGRAM, VOIRFILE, inject, inject_here  # noqa: E402
 
 # With a wait in each step, which is a region and takes a millisecond.
 WAITING = "\nimport time\n" + PROGRAM.replace(
@@ -38,23 +34,7 @@ def run_inject():
 @pytest.fixture(scope="session")
 def export():
     """``inject export`` here: trackers take seconds to be imported."""
-
-    def done(folder, *words):
-        from injector.cli import main
-
-        out, err, before = io.StringIO(), io.StringIO(), os.getcwd()
-        os.chdir(folder)
-        try:
-            with redirect_stdout(out), redirect_stderr(err):
-                try:
-                    code = main(["export", *words])
-                except SystemExit as error:  # argparse
-                    code = error.code
-        finally:
-            os.chdir(before)
-        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
-
-    return done
+    return lambda folder, *words: inject_here(folder, "export", *words)
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,10 @@ def observe(
     neighbours: Mapping[str, str],
 ) -> dict[str, Any]:
     """Run ``before + case.words`` in a fresh copy of the programs; all that it did."""
-    programs = prepare(folder, neighbours)
+    programs = folder / "programs"
+    if not programs.exists():
+        prepare(folder, neighbours)
+    untouched = states(folder)
     done = subprocess.run(
         [*before, *case.words],
         cwd=programs / case.cwd,
@@ -55,12 +58,33 @@ def observe(
         timeout=SLOW,
         check=False,
     )
-    return {
+    found = {
         "exit": done.returncode,
         "stdout": masked(done.stdout, case),
         "stderr": masked(done.stderr or b"", case),
         "files": files(folder, case),
     }
+    if states(folder) != untouched:
+        shutil.rmtree(folder)  # else it is as fresh as a copy, which takes as long as the program
+    for cache in [*folder.rglob("__pycache__")]:
+        shutil.rmtree(cache)
+    return found
+
+
+def states(folder: Path) -> dict[str, tuple[int, ...]]:
+    """What changes of a file when it is written, moved or given other rights; bytecode apart."""
+    found = {}
+    for base, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in folders:
+            found[os.path.join(base, name)] = (os.lstat(os.path.join(base, name)).st_mode,)
+        for name in names:
+            state = os.lstat(os.path.join(base, name))
+            found[os.path.join(base, name)] = (
+                *(state.st_ino, state.st_mode, state.st_size),
+                *(state.st_mtime_ns, state.st_ctime_ns),
+            )
+    return found
 
 
 def masked(output: bytes, case: Case) -> str:

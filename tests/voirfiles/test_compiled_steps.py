@@ -71,7 +71,7 @@ def train(kind, fullgraph, shapes, backend):
 PRODUCTS = (
     PARTS
     + """
-for kind in ("model", "optimizer", "update", "both", "whole", "functional"):
+for kind in sys.argv[4:]:
     for fullgraph in map(bool, map(int, sys.argv[2])):
         for shapes in map(int, sys.argv[3]):
             with region(f"{kind}/{fullgraph}/{shapes}"):
@@ -94,21 +94,26 @@ EXPECTED = {
 }
 
 
+OFTEN = ("both", "whole", "functional")
+"""What is compiled in every `make test`: each is a compilation or two, with us and without."""
+
+
 @pytest.mark.parametrize(
-    ("fullgraph", "shapes"), [("0", "1"), pytest.param("10", "12", marks=pytest.mark.release)]
+    ("fullgraph", "shapes", "kinds"),
+    [("0", "1", OFTEN), pytest.param("10", "12", tuple(EXPECTED), marks=pytest.mark.release)],
 )
-def test_regions_of_all_that_can_be_compiled(run, fullgraph, shapes):
+def test_regions_of_all_that_can_be_compiled(run, fullgraph, shapes, kinds):
     """Of every product of what is compiled, with and without breaks, for one shape and for two."""
-    words = ["aot_eager", fullgraph, shapes]
+    words = ["aot_eager", fullgraph, shapes, *kinds]
     with_us = run(PRODUCTS, after=words)
     plain = run(PRODUCTS, "--no-auto", after=words)
     assert with_us.out == plain.out
     assert not with_us.info["failures"]
     process = with_us.only
     cases = [span for span in process.spans if "/" in span.region]
-    assert len(cases) == 6 * len(fullgraph) * len(shapes)
+    assert len(cases) == len(kinds) * len(fullgraph) * len(shapes)
     lines = plain.out.splitlines()
-    assert len(lines) == 6 * len(fullgraph) * len(shapes)
+    assert len(lines) == len(kinds) * len(fullgraph) * len(shapes)
     for case, line in zip(sorted(cases, key=lambda span: span.start), lines, strict=True):
         if "[" not in line:
             continue  # this torch cannot compile it as one graph: with us or without
