@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..analysis.summary import Summary
-from .sections import (
-    NUMBER,
-    SHARE,
-    Table,
-    heading,
-    plain_cell,
-    sections,
-    shown_columns,
-    tiles,
-    verdict,
-)
+from .sections import heading, sections, tiles, verdict
+from .tables import NUMBER, SHARE, Table, plain_cell, shown_columns
 from .text import clean, escaped
 
 INDENT = "\u2003"

@@ -20,8 +20,8 @@ from .._version import __version__
 from ..analysis.summary import Summary, Uncommitted, plain
 from ..errors import UserError
 from ..metrics import UNITS, metric_at, shown
-from . import sections, segments, terminal
-from .text import clean, percent
+from . import loop_sections, sections, segments, tables, terminal
+from .text import clean, count, duration, percent, rank_name, short
 
 if TYPE_CHECKING:
     import jinja2
@@ -41,6 +41,17 @@ PLOTS = ("rate", "step", "loss", "load", "power", "memory", "cpu", "rss")
 """Of what is drawn over time, in this order: ``page PLOT`` in the registry of metrics has name and unit."""
 COLORS = 14
 """How many there are; the regions of a program take what is left in turns. The last is that of ``other``."""
+
+
+WORDS = {
+    "count": count,
+    "duration": duration,
+    "short": short,
+    "rank_name": rank_name,
+    "loop_name": loop_sections.loop_name,
+    "rank_regions": loop_sections.rank_regions,
+}
+"""What templates say by themselves."""
 
 
 class Libraries(NamedTuple):
@@ -87,15 +98,15 @@ def of_summary(
         "artifacts": terminal.artifacts(summary),
         "libraries": sections.libraries_of(summary),
         "sections": sections.sections(summary),
-        "loops": sections.loops_of(summary),
+        "loops": loop_sections.loops_of(summary),
         "charts": charts,
         "colors": colors,
         "changes": changes or Changes(),
-        "text": sections,
+        "text": WORDS,
     }
     units = {
         "steps/s" if loop.throughput.items is None else "items/s"
-        for loop in sections.loops_of(summary)
+        for loop in loop_sections.loops_of(summary)
     }
     unit = units.pop() if len(units) == 1 else ""
     return content, {**plain(charts), "colors": colors.numbers, "unit": unit}
@@ -175,7 +186,7 @@ def libraries() -> Libraries:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters.update(percent=percent, clean=clean, shown=sections.shown_columns)
+    templates.filters.update(percent=percent, clean=clean, shown=tables.shown_columns)
     return Libraries(templates, script, style)
 
 

@@ -10,7 +10,7 @@ from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
-from . import flops, layers, memory, segments, stack_lines, training_loops, values
+from . import extras, segments, stack_lines, training_loops, values
 from .text import (
     LIMIT,
     bullets,
@@ -42,7 +42,7 @@ def render(summary: Summary) -> str:
         *(problem if summary.problem else []),
         *_outcomes(summary),
         *(profile(summary.profile, _currency(summary)) if summary.profile else []),
-        *flops.lines(summary.flops),
+        *extras.flops_lines(summary.flops),
         *stack_lines.lines(summary),
         *(values.no_rates(summary) if not (summary.summary.rates or summary.profile) else []),
         *segments.machines(summary),
@@ -68,8 +68,8 @@ def profile(found: Profile, currency: str = "") -> list[str]:
     return [
         *_verdict(found.verdict),
         *training_loops.lines(found.loops, currency),
-        *layers.lines(found.layers),
-        *memory.lines(found.memory),
+        *extras.layer_lines(found.layers),
+        *extras.memory_lines(found.memory),
         *training_loops.models(found.models),
         *segments.evaluations(found.evaluations),
         *segments.latencies(found.latencies, bool(found.loops)),

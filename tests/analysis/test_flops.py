@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from injector.analysis.flops import COMPILED, NO_PEAK, flops_of
-from injector.report import flops
+from injector.report import extras
 
 
 def _profile(*rates, line=3):
@@ -30,14 +30,14 @@ def test_the_sum_over_ranks_by_one_device_each():
     assert found.step == 4 * 10**9 and found.rate == 25e9
     assert [each.rate for each in found.ranks] == [10e9, 15e9]
     assert found.mfu == pytest.approx(0.125)
-    assert "MFU 12.5 % of 2 × 100 GFLOP/s" in flops.texts(found)[0].replace("100.0", "100")
-    assert [row[0] for row in flops.rows(found)] == ["rank 0", "rank 1"]
+    assert "MFU 12.5 % of 2 × 100 GFLOP/s" in extras.flops_texts(found)[0].replace("100.0", "100")
+    assert [row[0] for row in extras.flops_rows(found)] == ["rank 0", "rank 1"]
 
 
 def test_ranks_of_one_host_share_its_processors():
     found = flops_of(_info(peak=1e11, device="cpu", peak_from="a run"), _profile(10.0, 5.0))
     assert found.devices == 1 and found.mfu == pytest.approx(0.25)
-    assert "of 100 GFLOP/s, a run" in flops.texts(found)[0].replace("100.0", "100")
+    assert "of 100 GFLOP/s, a run" in extras.flops_texts(found)[0].replace("100.0", "100")
 
 
 def test_without_a_peak_and_with_graphs():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...analysis.timeseries import TimeSeries
 from ...metrics import shown_at
 from ...report import page
-from ...report.sections import NUMBER, TEXT, Table
+from ...report.tables import NUMBER, TEXT, Table
 from ...report.text import UNKNOWN, clean, duration, figure, percent
 from ..config.rules import FAILURE, WARNING
 from . import cells
