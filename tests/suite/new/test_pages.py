@@ -30,6 +30,7 @@ def test_the_settings_of_the_page_are_understood(block, tmp_path):
     assert set(settings) <= set(found.settings)
 
 
+@pytest.mark.release  # test_new tries a program in every `make test`
 def test_the_voirfile_of_the_page_is_what_the_example_gets(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -499,7 +499,6 @@ def test_a_suite_with_mistakes_starts_nothing(suites):
 PREPARE = "import os, sys; os.makedirs(os.environ['MILABENCH_DIR_DATA'], exist_ok=True)\n"
 
 
-@pytest.mark.parametrize("resumed", [False, True])
 @pytest.mark.parametrize(
     "argument",
     [
@@ -513,7 +512,7 @@ PREPARE = "import os, sys; os.makedirs(os.environ['MILABENCH_DIR_DATA'], exist_o
         pytest.param("{gpu.count}", marks=pytest.mark.release),
     ],
 )
-def test_data_prepared_for_one_machine_are_those_of_another(suites, argument, resumed):
+def test_data_prepared_for_one_machine_are_those_of_another(suites, argument):
     """Prepared beside one device; run on two, and once more from the plan that was kept."""
     suites.program("prepare.py", PREPARE)
     suite = suites.folder / "suite.yaml"
@@ -529,10 +528,9 @@ def test_data_prepared_for_one_machine_are_those_of_another(suites, argument, re
     assert done.returncode == 0, done.stdout + done.stderr
     done = suites.call("run", suite, devices="cpu:2")
     assert done.returncode == 0, done.stderr
-    if resumed:
-        done = suites.call("run", "--resume", "--rerun", "always")
-        assert done.returncode == 0, done.stderr
-        assert "[2/2]" in done.stderr
+    done = suites.call("run", "--resume", "--rerun", "always")
+    assert done.returncode == 0, done.stderr
+    assert "[2/2]" in done.stderr
 
 
 def test_other_arguments_of_a_prepare_step_are_other_data(suites):
