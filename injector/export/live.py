@@ -22,6 +22,7 @@ from ..metrics import unit_of
 from ..store.logs import clock_of
 from ..store.series import SUFFIX, GrowingSeries
 from .content import EARLY, Content, Series, clean
+from .content import POINTS as LAST
 from .tracked import Beginning, Destination, TrackedRun
 
 EVERY = 5.0
@@ -29,7 +30,9 @@ EVERY = 5.0
 AGAIN = 30.0
 """Seconds after which a tracker that took nothing is tried again."""
 POINTS = 20
-"""Of a series, that one look sends at most: the least and the largest are among them."""
+"""Of a series, that one look sends at most, the last one :data:`LAST`: the least and the largest are among
+them.
+"""
 UNSENT = 200
 """Looks whose points wait for a tracker that takes nothing; of more, the first are left out."""
 
@@ -159,7 +162,7 @@ class GrowingRun:
             at = self._counts.get(name, 0)
             self._counts[name] = at + len(mine)
             values = np.array([one.value for one in mine])
-            kept = kept_of(values, POINTS)
+            kept = kept_of(values, LAST if all else POINTS)
             steps = [
                 one.step
                 if one.step is not None

@@ -7,6 +7,7 @@ metrics that the others are drawn over.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -48,6 +49,9 @@ def begin(target: Destination, run: Beginning) -> WandbRun:
             x_save_requirements=False,
         )
         made = wandb.init(
+            # $WANDB_RUN_ID and $WANDB_RESUME are meant for a run of the program's own.
+            id=secrets.token_hex(4),
+            resume="never",
             project=target.project or os.environ.get("WANDB_PROJECT") or PROJECT,
             name=run.name,
             group=target.suite,

@@ -72,10 +72,17 @@ class ReadRun:
         return [(row[axis], row[name]) for row in self.history if name in row]
 
 
+PROGRAMS = {"WANDB_RUN_ID": "its", "WANDB_RESUME": "must", "WANDB_MODE": "disabled"}
+"""What says how the program's own run is to be."""
+
+
 @pytest.fixture(scope="module")
 def exported(runs, export, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wandb")
-    done = export(runs, "LAST", "--to", "wandb", "-o", str(folder), "--project", "mine")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in PROGRAMS.items():
+            patch.setenv(name, value)
+        done = export(runs, "LAST", "--to", "wandb", "-o", str(folder), "--project", "mine")
     assert done.returncode == 0, done.stderr
     [run] = (folder / "wandb").glob("offline-run-*")
     assert str(run) in done.stdout
@@ -84,7 +91,7 @@ def exported(runs, export, tmp_path_factory):
 
 def test_properties_figures_and_series(exported):
     assert (exported.run.project, exported.run.display_name) == ("mine", "train")
-    assert exported.exit == 0
+    assert exported.exit == 0 and exported.run.run_id != "its"
     assert exported.config["lr"] == "0.1"
     assert exported.config["tags"]["team"] == "vision"
     assert "--api-key=***" in exported.config["tags"]["injector.command"]
