@@ -14,6 +14,8 @@ from injector.export.live import GrowingRun
 from injector.launch.command import split
 from injector.store.series import GrowingSeries, read
 
+pytestmark = pytest.mark.xdist_group("trackers")  # one tracked run and one store for all of these
+
 
 def test_values_are_those_of_an_export(runs):
     folder = folder_of(runs)

@@ -12,6 +12,7 @@ import pytest
 
 mlflow = pytest.importorskip("mlflow")
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+pytestmark = pytest.mark.xdist_group("trackers")  # one store for all of these
 
 
 def one_run(uri, experiment="injector", name=None):

@@ -16,6 +16,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("perfetto")
 from test_perfetto import Read  # noqa: E402
 
+pytestmark = pytest.mark.xdist_group("torch-profile")  # one run for most of these
+
 PROGRAM = """
 import sys, time, torch
 from torch.utils.data import DataLoader, TensorDataset

@@ -32,6 +32,7 @@ from injector.suite.run.suite_folder import write_plan
 
 from .faulty import ROOT
 
+pytestmark = pytest.mark.xdist_group("damage")  # the same runs are damaged by all of these
 PROGRAM = """
 import os, signal, sys, time
 def main(batches):

@@ -39,6 +39,7 @@ def test_a_fit(tmp_path):
     assert process.values["eval/loss"] == pytest.approx(history["val_loss"])
 
 
+@pytest.mark.release
 def test_a_loop_of_its_own_that_accumulates(tmp_path):
     ran = run(tmp_path, PROGRAM, "--own-loop", "--accumulate", "2")
     told, [process] = ran.told[0], ran.processes.values()
