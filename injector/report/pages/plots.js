@@ -143,7 +143,7 @@ function plot(host, title, x, series, say, options = {}) {
       bands.push({series: [lines.length - 2, lines.length - 1], fill: () => stroke() + "2e"});
     }
     columns.push(each.values);
-    lines.push({stroke, width: 1.4, spanGaps: true, points: {show: each.values.length < 60, size: 4}, ...(options.line ?? {}), ...(each.line ?? {})});
+    lines.push({stroke, width: 1.4, spanGaps: true, points: {show: u => u.data[0].length < 60, size: 4}, ...(options.line ?? {}), ...(each.line ?? {})});
     of.push(each.high ? [lines.length - 3, lines.length - 2, lines.length - 1] : [lines.length - 1]);
   });
   const later = [];

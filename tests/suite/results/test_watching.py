@@ -18,6 +18,7 @@ from injector.analysis.query import run_query
 from injector.analysis.views import VIEWS, views_of_all
 from injector.cli import query
 from injector.cli.runs import _found, parser
+from injector.cli.suite.watched import SuitePage
 from injector.report.live_page import LivePage
 from injector.report.panel import as_json
 from injector.report.web import PageServer
@@ -250,6 +251,21 @@ def test_the_page_and_its_plots(made, held):
     ]
     assert {name: len(line) for name, line in told["series"]["rate"].items()} == {"runs": 2}
     assert told["series"]["load"]
+
+
+def test_each_run_that_has_begun_has_a_page_of_its_own(made, held):
+    """Live while it runs, its report afterwards; the page of a suite that is over links to them."""
+    page = SuitePage(str(made.path))
+    assert page.follow() is False and page.run_page("waits.R0.D0") is page.run_page("no") is None
+    running = page.run_page("runs.R0.D0")
+    assert running is page.run_page("runs.R0.D0") and running.follow() is False
+    assert running.latest["steps"] == STEPS and b">suite toy</a>" in running.markup
+    over = page.run_page("ended.R0.D0")
+    assert over.follow() is True and json.loads(over.report())["parts"]["lead"]
+    made.journal += [{"event": "end", "time": UNIX + 9}]
+    made.write()
+    assert page.follow() is True
+    assert 'href="runs/ended.R0.D0/"' in json.loads(page.report())["parts"]["report"]
 
 
 def test_runs_of_processes_have_labels_and_the_folder_of_their_latest_attempt(made):
