@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
             kept = points.chosen(rows, options.where, "--where")
             rows = [row for row, yes in zip(rows, kept, strict=True) if yes]
         series = [name for text in options.series for name in text.split(",") if name]
-        for name in series:
+        for name in series if rows else ():
             points.checked(rows, name, "--series")
         drawn = chart(
             rows,

@@ -109,6 +109,9 @@ def _opened(
             if not all:
                 raise
             unread.append(str(error))
-    if all and not found:
-        raise UserError("; ".join(unread) or "none of these suites has run anything yet")
+    if not found:
+        nothing = "none of these suites has run anything yet"
+        if not all:
+            nothing = f"{paths[0]}: this suite has run nothing yet"
+        raise UserError("; ".join(unread) or nothing)
     return found, unread

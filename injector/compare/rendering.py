@@ -28,7 +28,7 @@ HEADS = ("before", "after", "change", "interval", "")
 RATIO_HEADS = ("before", "after", "ratio", "interval", "")
 UNKNOWN_RATIO = "–"
 _SHOWN = 4
-"""Regions of a loop that are shown."""
+"""Regions of a loop, and benchmarks of one sentence, that are shown."""
 _WORDS = {SLOWER: "slower", FASTER: "faster", SAME: "no change", UNKNOWN: "cannot tell"}
 _JUDGED = {HELD: "held", BROKEN: "FAILED"}
 
@@ -98,14 +98,18 @@ def notes(found: Comparison) -> Iterator[str]:
         f"intervals hold the true change with {CONFIDENCE:.0%}, for all step times together; "
         "what differs in the work above may be the reason for any of it"
     )
+    crowded: dict[tuple[tuple[int, int], tuple[int, int]], list[str]] = {}
     for each in found.benchmarks:
         if any(each.crowded):
-            one, two = each.crowded
-            alone = "; a single run then says nothing of a change" if 1 in each.runs else ""
-            yield (
-                f"{each.name}: other programs had processors that it could have used in {one} of "
-                f"{count(each.runs[0], 'run')} before and {two} of {count(each.runs[1], 'run')} after{alone}"
-            )
+            crowded.setdefault((each.crowded, each.runs), []).append(each.name)
+    for ((one, two), runs), names in crowded.items():
+        alone = "; a single run then says nothing of a change" if 1 in runs else ""
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        yield (
+            f"{', '.join(names[:_SHOWN])}{more}: other programs had processors that it could have "
+            f"used in {one} of {count(runs[0], 'run')} before and {two} of {count(runs[1], 'run')} "
+            f"after{alone}"
+        )
     if any(1 in each.runs for each in found.benchmarks):
         yield (
             "where a side has one run, runs of one program are taken to differ by "

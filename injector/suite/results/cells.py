@@ -84,9 +84,14 @@ def score(total: Total) -> list[str]:
     return found
 
 
+def has_rate(family: Family) -> bool:
+    """Whether a table has the time of a step and its items per second."""
+    return family.has_items and family.target in SCALED_TIMES
+
+
 def scaling_heads(family: Family) -> tuple[str, ...]:
     """Of a table of :func:`of_scaled`."""
-    measured = SCALING if family.target in SCALED_TIMES else (_target_head(family.target),)
+    measured = SCALING if has_rate(family) else (_target_head(family.target),)
     return (family.over, *measured, "speedup", "efficiency %")
 
 
@@ -100,7 +105,7 @@ def of_scaled(column: Scaled, rounding: str, family: Family) -> list[str]:
     exact = rounding != DLBS
     seconds = f"{column.seconds * 1e3:.2f}"
     rate = f"{column.throughput:.3f}" if exact else f"{column.throughput:.0f}"
-    if family.target in SCALED_TIMES:
+    if has_rate(family):
         measured = [seconds, rate]
     else:
         measured = [seconds if unit_of_figure(family.target) == "s" else rate]

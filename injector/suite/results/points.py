@@ -176,4 +176,8 @@ def checked(rows: Sequence[Row], name: str, option: str) -> None:
     """Raise UserError unless some row has ``name``."""
     known = sorted({key for row in rows for key, value in row.items() if value is not None})
     if name not in known:
+        if option == "--target":
+            known = sorted(
+                {key for row in rows for key, value in row.items() if type(value) in (int, float)}
+            )
         raise UserError(f"{option} {name}: no benchmark or run has it{meant(name, known)}")

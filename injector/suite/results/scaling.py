@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ...errors import UserError
 from ..config.expressions import read_number
 from .points import checked, row_of, unit_of
+from .run_record import RunRecord
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
 _LIST = re.compile(r"(?:[a-z]+:)?\d+(?:[, ]+(?:[a-z]+:)?\d+)*")
@@ -55,6 +57,8 @@ class Family(NamedTuple):
     """Of the other names that the entry is swept over: ``{"framework": "mxnet"}``."""
     over: str = DEVICES
     target: str = THROUGHPUT
+    has_items: bool = True
+    """Whether the items of a step are known; without them it is scaled over its time alone."""
 
 
 def scaled(points: Iterable[Measurement], kind: str, rounding: str = EXACT) -> tuple[Scaled, ...]:
@@ -125,11 +129,17 @@ def families(
     for (name, own), benchmarks in entries.items():
         numbers = _numbers(benchmarks, over)
         for values, members in _series(benchmarks, numbers):
-            measured = (_point(suite, each, numbers[each.name], own, target) for each in members)
-            points = [point for point in measured if point]
+            items = target in (THROUGHPUT, STEP_TIME) and any(map(_with_items, members))
+            measure = _point if items else partial(_point_of_figure, suite, own, target)
+            points = [
+                point
+                for each in members
+                if not each.failures and (number := numbers[each.name])
+                if (point := measure(each, number))
+            ]
             if len({point.number for point in points}) > 1:
                 columns = scaled(points, own, rounding)
-                found.append(Family(name, own, columns, values, over, target))
+                found.append(Family(name, own, columns, values, over, target, items))
     return found
 
 
@@ -206,23 +216,29 @@ def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _point(
-    suite: SuiteSummary, benchmark: BenchmarkSummary, number: float, kind: str, target: str
-) -> Measurement | None:
+def _with_items(benchmark: BenchmarkSummary) -> list[RunRecord]:
+    """Its runs of which the items of a step are known."""
+    records = (p.record for p in benchmark.processes if p.record and not p.failed)
+    return [record for record in records if record.step > 0 and record.items]
+
+
+def _point(benchmark: BenchmarkSummary, number: float) -> Measurement | None:
     """The mean over its repeats."""
-    if benchmark.failures or not number:
-        return None
-    if target not in (THROUGHPUT, STEP_TIME):
-        value = row_of(suite, benchmark).get(target)
-        if not value:
-            return None
-        # As if of a step: its work grows with the number in weak scaling, and stays in strong scaling.
-        work = number if kind == WEAK else 1.0
-        return Measurement(number, value if unit_of(target) == "s" else work / value, work)
-    records = [p.record for p in benchmark.processes if p.record and not p.failed]
-    records = [record for record in records if record.step > 0 and record.items]
+    records = _with_items(benchmark)
     if not records:
         return None
     seconds = sum(record.step for record in records) / len(records)
     items = sum(record.items or 0.0 for record in records) / len(records)
     return Measurement(number, seconds, items)
+
+
+def _point_of_figure(
+    suite: SuiteSummary, kind: str, target: str, benchmark: BenchmarkSummary, number: float
+) -> Measurement | None:
+    """Another rate or time than the step's."""
+    value = row_of(suite, benchmark).get(target)
+    if not value:
+        return None
+    # As if of a step: its work grows with the number in weak scaling, and stays in strong scaling.
+    work = number if kind == WEAK else 1.0
+    return Measurement(number, value if unit_of(target) == "s" else work / value, work)

@@ -206,7 +206,7 @@ def as_data(suite: SuiteSummary, rounding: str = EXACT) -> dict[str, Any]:
 
 def scaling_data(family: Family, rounding: str) -> dict[str, Any]:
     """The table of ``family``: seconds, items per second, percent."""
-    both = family.target in cells.SCALED_TIMES
+    both = cells.has_rate(family)
     figures = ("seconds", "throughput") if both else ()
     points = []
     for column in family.columns:

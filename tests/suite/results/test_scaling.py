@@ -80,6 +80,21 @@ def test_benchmarks_of_one_entry_make_a_family():
     assert "ddp, weak scaling" in text and "88.74" in text and "3.53" in text
 
 
+def test_without_items_only_the_time_of_a_step_scales():
+    found = []
+    for each in (benchmark(n, "weak") for n in (1, 2)):
+        [process] = each.processes
+        unknown = replace(process, record=replace(process.record, items=None))
+        found.append(replace(each, processes=(unknown,)))
+    suite = SuiteSummary("/x", "s", benchmarks=tuple(found))
+    assert scaling.families(suite) == []
+    [family] = scaling.families(suite, kind="weak", target="step_time")
+    assert family.columns[1].efficiency == pytest.approx(
+        100 * WEAKLY[0].seconds / WEAKLY[1].seconds
+    )
+    assert "items/s" not in exploration.render_scaling([family], "terminal")
+
+
 def test_one_point_and_what_is_not_tagged_make_none(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", [1.0] * 5)
