@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,52 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-from spans import read_sites
+from trained import ROOT, Process, Span
 
-from injector.store import series, spans
-
-ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests" / "programs" / "boosters"
-
-
-class Span(NamedTuple):
-    """One call, with what its site says; ``items`` are bytes where it says so."""
-
-    start: int
-    end: int
-    items: int
-    site: dict[str, Any]
-
-    def holds(self, other: Span) -> bool:
-        return self.start <= other.start and other.end <= self.end
-
-
-class Process:
-    """What one process recorded."""
-
-    def __init__(self, log: Path) -> None:
-        self.spans = [*_spans(log)]
-        self.values: dict[str, list[Any]] = {}
-        for path in sorted(log.parent.glob(f"{log.stem}.*{series.SUFFIX}")):
-            if path.name[: -len(series.SUFFIX)].rpartition(".")[0] != log.stem:
-                continue  # of what this process became by exec
-            name, values = series.read(str(path))
-            self.values.setdefault(name, []).extend(value for _, value in values)
-        for line in log.read_bytes().rstrip(b"\0").splitlines():
-            record = json.loads(line)
-            if record["event"] == "value":
-                data = record["data"]
-                self.values.setdefault(data["series"], []).append(data["value"])
-
-    def of(self, region: str) -> list[Span]:
-        return [span for span in self.spans if span.site["region"] == region]
-
-    def within(self, whole: Span) -> Process:
-        """What of it was recorded meanwhile; with all its values, which have no time here."""
-        found = copy.copy(self)
-        found.spans = [span for span in self.spans if whole.holds(span)]
-        return found
 
 
 class Boosted(NamedTuple):
@@ -126,21 +81,3 @@ def run(folder: Path, program: str, *args: str, timeout: float = 300) -> Boosted
 def inside(inner: list[Span], outer: list[Span]) -> bool:
     """Whether each of ``inner`` lies in one of ``outer``."""
     return all(any(one.holds(span) for one in outer) for span in inner)
-
-
-def needs(*libraries: str) -> None:
-    """Skip a module or a test whose libraries are not installed; they are not imported here."""
-    missing = [name for name in libraries if importlib.util.find_spec(name) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} is not installed", allow_module_level=True)
-
-
-def _spans(log: Path) -> Any:
-    path = log.with_suffix(".spans")
-    if path.exists():
-        sites = read_sites(str(log))
-        for start, end, payload, number in spans.read(str(path)):
-            site = sites[number]
-            if site["payload"] != "bytes":
-                payload &= (1 << 24) - 1
-            yield Span(start, end, payload, site)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from boosted import inside, needs, run
+from boosted import inside, run
+from trained import needs
 
 needs("lightgbm")
 pytestmark = pytest.mark.xdist_group("lightgbm")  # one run for all of these

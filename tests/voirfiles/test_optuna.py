@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from boosted import needs, run
+from boosted import run
+from trained import needs
 
 needs("optuna")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from boosted import inside, needs, run
+from boosted import inside, run
+from trained import needs
 
 needs("ray", "pyarrow")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from boosted import inside, needs, run
+from boosted import inside, run
+from trained import needs
 
 needs("sklearn")
 pytestmark = pytest.mark.xdist_group("sklearn")  # one run for most of these

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import os
@@ -24,7 +25,7 @@ HEADER = 1024
 
 
 class Span(NamedTuple):
-    """One call, with what its site says."""
+    """One call, with what its site says; ``items`` are bytes where it says so."""
 
     start: int
     end: int
@@ -59,6 +60,12 @@ class Process:
             and span.site["clock"] == "host"
             and (phase is None or span.site["phase"] == phase)
         ]
+
+    def within(self, whole: Span) -> Process:
+        """What of it was recorded meanwhile; with all its values, which have no time here."""
+        found = copy.copy(self)
+        found.spans = [span for span in self.spans if whole.holds(span)]
+        return found
 
     @property
     def rank(self) -> int:
@@ -131,13 +138,17 @@ def _spans(path: Path, sites: dict[int, dict[str, Any]]) -> Any:
     if path.exists():
         for start, end, payload, site in struct.iter_unpack("=4q", path.read_bytes()[HEADER:]):
             if site:
-                yield Span(start, end, payload & (1 << 24) - 1, sites[site])
+                if sites[site].get("payload") != "bytes":
+                    payload &= (1 << 24) - 1
+                yield Span(start, end, payload, sites[site])
 
 
 def _values(log: Path, events: list[tuple[str, Any]]) -> dict[str, list[Any]]:
     """Values by series, in order: those in files of their own, and those in the log."""
     found: dict[str, list[Any]] = {}
     for path in sorted(log.parent.glob(f"{log.stem}.*{series.SUFFIX}")):
+        if path.name[: -len(series.SUFFIX)].rpartition(".")[0] != log.stem:
+            continue  # of what this process became by exec
         name, values = series.read(str(path))
         found.setdefault(name, []).extend(value for _, value in values)
     for name, data in events:
