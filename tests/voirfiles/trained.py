@@ -45,7 +45,8 @@ class Process:
         self.pid = next((data["pid"] for name, data in self.events if name == "process"), None)
         sites = {data["site"]: data for name, data in self.events if name == "site"}
         self.spans = list(_spans(log.with_suffix(".spans"), sites))
-        self.values = _values(log, self.events)
+        self._timed = _values(log, records)
+        self.values = _untimed(self._timed)
 
     def plans(self) -> list[dict[str, int | None]]:
         """What trainers said is to come: epochs, steps."""
@@ -62,9 +63,15 @@ class Process:
         ]
 
     def within(self, whole: Span) -> Process:
-        """What of it was recorded meanwhile; with all its values, which have no time here."""
+        """What of it was recorded meanwhile."""
         found = copy.copy(self)
         found.spans = [span for span in self.spans if whole.holds(span)]
+        found.values = _untimed(
+            {
+                name: [(t, value) for t, value in values if whole.start <= t <= whole.end]
+                for name, values in self._timed.items()
+            }
+        )
         return found
 
     @property
@@ -143,17 +150,22 @@ def _spans(path: Path, sites: dict[int, dict[str, Any]]) -> Any:
                 yield Span(start, end, payload, sites[site])
 
 
-def _values(log: Path, events: list[tuple[str, Any]]) -> dict[str, list[Any]]:
-    """Values by series, in order: those in files of their own, and those in the log."""
-    found: dict[str, list[Any]] = {}
+def _untimed(timed: dict[str, list[tuple[float, Any]]]) -> dict[str, list[Any]]:
+    return {name: [value for _, value in values] for name, values in timed.items() if values}
+
+
+def _values(log: Path, records: list[dict[str, Any]]) -> dict[str, list[tuple[float, Any]]]:
+    """Times in ns and values, by series, in order: those in files of their own, those in the log."""
+    found: dict[str, list[tuple[float, Any]]] = {}
     for path in sorted(log.parent.glob(f"{log.stem}.*{series.SUFFIX}")):
         if path.name[: -len(series.SUFFIX)].rpartition(".")[0] != log.stem:
             continue  # of what this process became by exec
         name, values = series.read(str(path))
-        found.setdefault(name, []).extend(value for _, value in values)
-    for name, data in events:
-        if name == "value":
-            found.setdefault(data["series"], []).append(data["value"])
+        found.setdefault(name, []).extend((1e9 * t, value) for t, value in values)
+    for record in records:
+        if record["event"] == "value":
+            data = record["data"]
+            found.setdefault(data["series"], []).append((record["t"], data["value"]))
     return found
 
 

@@ -5,6 +5,8 @@ import sys
 import numpy as np
 import xgboost as xgb
 
+from injector import region
+
 QUIET = {"nthread": 1, "max_depth": 2, "verbosity": 0}
 
 
@@ -96,4 +98,5 @@ def alone():
 
 
 for name in sys.argv[1:]:
-    print(globals()[name]())
+    with region(f"part/{name}"):
+        print(globals()[name]())
