@@ -1,4 +1,4 @@
-"""Accelerate: what is logged, batches sent to a device, the wait of ranks whose batches another reads.
+"""Accelerate: saving, logging, batches sent to a device, the wait of ranks whose batches another reads.
 
 Its wrappers end in torch's own loader, backward and optimizer, which torch's voirfile sees; while
 gradients are accumulated its optimizer calls none. Its loader is one batch ahead of the loop.
@@ -21,6 +21,14 @@ def instrument_log(ov: Any) -> None:
         task="train",
         get=lambda values: logged(values),
     )
+
+
+def instrument_saving(ov: Any) -> None:
+    for name in ("save_state", "save_model"):
+        where = f"/accelerate.accelerator/Accelerator/{name}"
+        ov.region(where, "checkpoint", what=f"Accelerator.{name}", outermost=True)
+    where = "/accelerate.accelerator/Accelerator/log"
+    ov.region(where, "logging", what="Accelerator.log", outermost=True)
 
 
 def instrument_loader(ov: Any) -> None:

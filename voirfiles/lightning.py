@@ -62,6 +62,13 @@ def follow_trainer(ov: Any, package: str) -> None:
     ov.value(turn, "global_step", task="train", get=lambda self, result: self.global_step)
 
     log = f"/{package}.trainer.connectors.logger_connector.logger_connector/_LoggerConnector"
+    ov.region(
+        f"{log}/log_metrics",
+        "logging",
+        what="log_metrics",
+        when=lambda metrics: bool(metrics),
+        outermost=True,
+    )
     for task, training in (("train", True), ("eval", False)):
         ov.value(
             f"{log}/log_metrics",

@@ -39,6 +39,8 @@ def instrument_trainer(ov: Any) -> None:
         f"{handler}/on_step_end", "global_step", task="train", get=lambda state: state.global_step
     )
     ov.value(f"{handler}/on_step_end", "epoch", task="train", get=lambda state: state.epoch)
+    # Its own record in memory, then what writes it: TensorBoard, W&B, a progress bar.
+    ov.region(f"{handler}/on_log", "logging", what="on_log", outermost=True)
     ov.value(f"{handler}/on_log", task="train", get=lambda logs: trained(logs))
     ov.value(f"{handler}/on_log", task="eval", get=lambda logs: evaluated(logs))
 

@@ -50,7 +50,7 @@ def layers_of(
     steps = max(len(start), 1)
     for what, each in list(sums.items())[:MOST]:
         path, kind, root = what.split("\t")
-        # Backward is of the lowest layers: that of others is that of those within.
+        # Spans of backward are a layer's own time, without that of those within.
         inner = (name for name in sums if name != what and name.split("\t")[2] == root)
         within = [name for name in inner if not path or name.startswith(f"{path}.")]
         backward = each.backward + sum(sums[name].backward for name in within)

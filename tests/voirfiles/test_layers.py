@@ -10,7 +10,7 @@ from injector.store.folder import open_run
 pytest.importorskip("torch")
 
 PROGRAM = """
-import io, warnings
+import io, time, warnings
 import torch
 from torch import nn
 from torch.func import functional_call
@@ -21,6 +21,15 @@ graphs = []
 def backend(module, inputs):
     graphs.append(len(module.graph.nodes))
     return module.forward
+
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(0.02)
+        return gradient * 1
 
 class Block(nn.Module):
     def __init__(self):
@@ -45,7 +54,7 @@ class Net(nn.Module):
         hidden = torch.zeros_like(x)
         for _ in range(3):
             hidden = self.cell(x, hidden)
-        return self.head(hidden)
+        return self.head(Slow.apply(hidden))
 
 net, other = Net(), nn.Linear(4, 1)
 optimizer = torch.optim.SGD([*net.parameters(), *other.parameters()], lr=0.1)
@@ -63,6 +72,10 @@ with warnings.catch_warnings():  # PyTorch warns of a tensor with hooks
 print(len(graphs), graphs, round(loss.item(), 6), [type(p.grad) for p in net.parameters()][:1])
 print(net.head._forward_hooks, net.head._backward_hooks, sorted(vars(net))[:3])
 """
+
+
+_TOP = ("blocks", "shared", "checked", "compiled", "head", "cell", "same")
+"""Of Net."""
 
 
 def test_every_way_to_call_a_layer(run):
@@ -87,11 +100,18 @@ def test_every_way_to_call_a_layer(run):
     assert calls["Sequential"] == 1  # and nothing in it
     assert layers["same", "Identity"].backward is None  # what it returned is another layer's
     assert layers["Net", "DataParallel of Net"].calls == 1
-    assert "blocks.0.a" not in calls and "compiled.a" not in calls
+    assert calls["blocks.0.a"] == 1 and "compiled.a" not in calls  # a list is no level
     for path in ("blocks.0", "shared", "cell", "head.0", "Linear", "compiled"):
         [one] = [each for each in found.layers if each.path == path]
         assert one.forward > 0 and one.backward, path
         assert one.device is None and one.place.file.endswith("main.py")
     [head], [inner] = ([e for e in found.layers if e.path == p] for p in ("head", "head.0"))
     assert head.forward >= inner.forward and head.backward >= inner.backward
+    # What a model does between its layers is its own.
+    net = layers["Net", "DataParallel of Net"]
+    top = [each for each in found.layers if each.path.split(".")[0] in _TOP]
+    within = sum(
+        each.backward or 0 for each in top if each.depth == (each.path[:6] == "blocks") + 1
+    )
+    assert net.backward - within >= 0.02 > head.backward
     assert sum(each.share for each in found.layers if each.depth == 0) <= 1.05

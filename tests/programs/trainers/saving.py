@@ -29,4 +29,13 @@ if "safetensors" in sys.argv:
     from safetensors.torch import save_file
 
     save_file(model.state_dict(), folder / "all.safetensors")  #: checkpoint
+if "joblib" in sys.argv:
+    import joblib
+    import numpy
+    from safetensors.numpy import save_file as save_arrays
+
+    arrays = {"weight": model.weight.detach().numpy()}
+    joblib.Parallel(n_jobs=2)(joblib.delayed(len)(numpy.ones((600, 400))) for _ in range(2))
+    joblib.dump(arrays, folder / "all.joblib")  #: checkpoint
+    save_arrays(arrays, folder / "arrays.safetensors")  #: checkpoint
 print(sorted(path.suffix for path in folder.iterdir() if path.suffix in (".pt", ".safetensors")))
