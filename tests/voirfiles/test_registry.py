@@ -31,7 +31,7 @@ def test_a_checkout_has_them_at_its_top():
 
 
 def test_torch_is_among_them():
-    path, *_ = voirfiles.automatic()["torch"]
+    [path] = [each for each in voirfiles.automatic()["torch"] if each.endswith("/torch.py")]
     pytest.importorskip("torch")
     found = runpy.run_path(path)
     assert found["LIBRARY"] == "torch"
