@@ -70,7 +70,7 @@ function feed({now, series, trouble}) {
   byId("name").textContent = now.name;
   byId("state").textContent = now.state;
   byId("state").className = `state ${now.state}`;
-  byId("said").textContent = seconds(now.elapsed);
+  byId("note").textContent = seconds(now.elapsed);
   byId("progress").hidden = !now.goal || now.state === "ended";
   if (now.goal) byId("progress").value = Math.min(now.steps / now.goal, 1);
   const notes = [...now.missing.map(each => `missing: ${each}`), ...now.notes, ...(trouble ? [trouble] : [])];
@@ -160,7 +160,7 @@ async function turn() {
     }
     if (found.over) after = 10000;
   } catch (error) {
-    byId("said").textContent = "the watcher is gone";
+    byId("note").textContent = "the watcher is gone";
     after = 5000;
   }
   setTimeout(turn, after);

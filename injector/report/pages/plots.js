@@ -147,7 +147,7 @@ function plot(host, title, x, series, say, options = {}) {
     of.push(each.high ? [lines.length - 3, lines.length - 2, lines.length - 1] : [lines.length - 1]);
   });
   const later = [];
-  const said = series.map((each, at) => {
+  const readings = series.map((each, at) => {
     const value = make("b"), mark = make("i");
     mark.style.background = `var(${each.variable ?? `--c${at % 8}`})`;
     if (single) {
@@ -165,8 +165,8 @@ function plot(host, title, x, series, say, options = {}) {
     legend.append(entry);
     return value;
   });
-  let {log} = chosen, tables = columns, told = series;
-  const words = () => holder.setAttribute("aria-label", options.words ?? inWords(title, told, say));
+  let {log} = chosen, tables = columns, described = series;
+  const words = () => holder.setAttribute("aria-label", options.words ?? inWords(title, described, say));
   const size = () => ({width: Math.max(holder.clientWidth, 120), height: options.height ?? 190});
   const draw = () => new uPlot({
     ...size(), legend: {show: false}, padding: [10, RIGHT, 0, 0],
@@ -179,7 +179,7 @@ function plot(host, title, x, series, say, options = {}) {
       drag: {x: Boolean(options.time), y: false, setScale: false},
       bind: {dblclick: () => () => { if (options.time) move("all"); }}},
     hooks: {
-      setCursor: [u => said.forEach((value, at) => {
+      setCursor: [u => readings.forEach((value, at) => {
         const found = u.cursor.idx === null || u.cursor.idx === undefined ? null : near(u.data[of[at].at(-1)], u.cursor.idx, options.time);
         value.textContent = found === null ? "" : series[at].high ? `${say(found[0])}, at most ${say(u.data[of[at][0]][found[1]])}` : say(found[0]);
       })],
@@ -218,7 +218,7 @@ function plot(host, title, x, series, say, options = {}) {
   // New values of the same lines, which have no bands.
   return (x, values) => {
     tables = [x, ...values];
-    told = series.map((each, at) => ({name: each.name, values: values[at]}));
+    described = series.map((each, at) => ({name: each.name, values: values[at]}));
     u.setData(tables);
     words();
   };
