@@ -17,7 +17,7 @@ NOBODY = loops.Peers(None, {})
 EVERYBODY = {name: f"/peers/{name}/python" for name in ("traceml", "pyinstrument", "viztracer")}
 
 
-def test_every_part_can_be_asked_for():
+def test_every_part_can_be_requested():
     assert set(command.LOOPS) == {"steps", "small", "regions", "starts", "every"}
     assert "truth" in command.PARTS
 
@@ -28,7 +28,7 @@ def test_every_tool_has_a_column(tmp_path):
         assert {tool.name for tool in made("/peers/python", EVERYBODY, tmp_path)} <= columns
 
 
-def test_only_a_loop_that_traceml_is_told_of_is_another_program(tmp_path):
+def test_only_a_loop_that_traceml_knows_of_is_another_program(tmp_path):
     (told,) = (t for t in profilers.others(None, EVERYBODY, tmp_path, None, "x.py") if t.replaces)
     assert told.name == "traceml"
     words = tools.program(told, "train_steps.py", ("file", 1))

@@ -68,7 +68,7 @@ def test_probes_of_the_events_all_fire(voirfile, tmp_path):
     }
 
 
-def test_a_program_that_fails_is_said_and_left_out(capsys):
+def test_a_program_that_fails_is_reported_and_left_out(capsys):
     def run(tool):
         if tool.name == "bad":
             raise ProgramFailed("bad: exit code 1")
@@ -117,7 +117,7 @@ def test_a_goal_is_missed_only_beyond_the_measurement_s_own_spread():
     assert "goal 0.1" in miss
 
 
-def test_what_was_not_measured_is_said():
+def test_what_was_not_measured_is_reported():
     assert "observe a variable" not in " ".join(table.unmeasured(measured(0.1, 0.1)))
     assert "start-up, empty script" in table.unmeasured(measured(0.1, 0.1))
 

@@ -312,7 +312,7 @@ def test_records_of_any_shape(tmp_path: Path, records: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("voirfiles", "exit", "kinds"), [(["x.py"], 0, ["unattached"]), (["x.py"], 1, []), ([], 0, [])]
 )
-def test_a_voirfile_that_nobody_loaded(
+def test_a_voirfile_that_no_one_loaded(
     tmp_path: Path, voirfiles: list[str], exit: int, kinds: list[str]
 ) -> None:
     info = gather(tmp_path, voirfiles=voirfiles, exit=exit)

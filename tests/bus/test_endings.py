@@ -26,13 +26,13 @@ def monitor(tmp_path: Path, *records: dict[str, Any], host: str = "h") -> None:
     (tmp_path / "raw" / f"{host}.9.monitor").write_text(text)
 
 
-def test_nobody_knows(tmp_path: Path) -> None:
+def test_no_one_knows(tmp_path: Path) -> None:
     write(tmp_path)
     found = entry(tmp_path)
     assert (found["ended"], found["exit"], found["gone"], found["error"]) == (False,) + (None,) * 3
 
 
-def test_it_said_so_itself(tmp_path: Path) -> None:
+def test_its_own_report(tmp_path: Path) -> None:
     write(tmp_path, event("end", {"code": 3}, 3 * SECOND))
     assert entry(tmp_path)["exit"] == {"code": 3, "signal": None}
 
@@ -43,7 +43,7 @@ def test_a_goodbye_alone_says_nothing_of_how(tmp_path: Path) -> None:
     assert (found["ended"], found["exit"]) == (True, None)
 
 
-def test_an_exception_that_nobody_caught(tmp_path: Path) -> None:
+def test_an_exception_that_no_one_caught(tmp_path: Path) -> None:
     error = {"type": "ValueError", "message": "x" * 1000, "trace": ""}
     write(tmp_path, event("error", error, 3 * SECOND), event("end", {}, 3 * SECOND))
     found = entry(tmp_path)
@@ -51,7 +51,7 @@ def test_an_exception_that_nobody_caught(tmp_path: Path) -> None:
     assert found["error"].startswith("ValueError: xxx") and len(found["error"]) == 300
 
 
-def test_the_launcher_told(tmp_path: Path) -> None:
+def test_the_launcher_reports(tmp_path: Path) -> None:
     write(tmp_path, parent=(event("exited", {"pid": 2, "code": -9}, 3 * SECOND),))
     found = entry(tmp_path)
     assert (found["exit"], found["gone"]) == ({"code": None, "signal": 9}, None)

@@ -87,7 +87,7 @@ def test_a_folder_of_runs_that_is_none(
 
 
 @pytest.mark.parametrize("verb", READING)
-def test_an_option_that_nobody_knows(
+def test_an_option_that_no_one_knows(
     folder: Path, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
     needed = ["--x", "devices", "--y", "perf"] if verb == "plot" else RUN_VERBS.get(verb, [])[:1]

@@ -153,7 +153,7 @@ def test_bad_input(home, monkeypatch, capsys, words, said):
     assert err.startswith("inject: ") and said in err and not out
 
 
-def test_a_damaged_run_is_said_first(home, tmp_path, capsys):
+def test_a_damaged_run_is_reported_first(home, tmp_path, capsys):
     folder(tmp_path / "later", 1, schema=99)
     assert compare.main([str(home / "fast"), str(tmp_path / "later")]) == 2
     whole = folder(tmp_path / "lost", 1)

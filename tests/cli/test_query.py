@@ -171,7 +171,7 @@ def odd(tmp_path_factory):
     ],
 )
 @pytest.mark.parametrize("verb", ["report", "query", "pack", "watch"])
-def test_what_is_no_run_of_ours_is_said_alike(odd, verb, which, said):
+def test_what_is_no_run_of_ours_is_reported_alike(odd, verb, which, said):
     words = ["select * from steps"] if verb == "query" else []
     done = inject_here(odd, verb, which, *words)
     assert done.returncode == 2, done.stdout

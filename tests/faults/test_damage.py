@@ -246,12 +246,12 @@ def campaign(
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
 
 
-def test_damage_is_said_first(folders, tmp_path_factory, capsys):
+def test_damage_is_reported_first(folders, tmp_path_factory, capsys):
     campaign(folders, tmp_path_factory, capsys, 60)
 
 
 @pytest.mark.release
-def test_damage_is_said_first_thousands_of_times(folders, tmp_path_factory, capsys):
+def test_damage_is_reported_first_thousands_of_times(folders, tmp_path_factory, capsys):
     campaign(folders, tmp_path_factory, capsys, 5_000)
 
 
@@ -311,7 +311,7 @@ def test_a_whole_run_misses_nothing(folders, capsys):
     assert capsys.readouterr().out.startswith("missing  there is no run.json")
 
 
-def test_what_is_left_is_still_told(folders, tmp_path, capsys):
+def test_what_is_left_is_still_reported(folders, tmp_path, capsys):
     """A piece that was changed takes no more with it than itself."""
     folder = tmp_path / "run"
     shutil.copytree(folders["one"], folder)
@@ -455,12 +455,12 @@ def campaign_of_suites(
     is_said()
 
 
-def test_damage_of_a_suite_is_said_first(suite, folders, tmp_path_factory, capsys):
+def test_damage_of_a_suite_is_reported_first(suite, folders, tmp_path_factory, capsys):
     campaign_of_suites(suite, folders, tmp_path_factory, capsys, 12)
 
 
 @pytest.mark.release
-def test_damage_of_a_suite_is_said_first_thousands_of_times(
+def test_damage_of_a_suite_is_reported_first_thousands_of_times(
     suite, folders, tmp_path_factory, capsys
 ):
     campaign_of_suites(suite, folders, tmp_path_factory, capsys, 1_000)

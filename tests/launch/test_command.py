@@ -290,7 +290,7 @@ def test_a_voirfile_named_later_is_known_before(here):
     assert split(["--lr", "tool", "-m", "main"], declaring).options == [["--lr", "tool"]]
 
 
-def test_voirfiles_are_asked_only_about_what_could_be_theirs(here):
+def test_voirfiles_see_only_what_could_be_theirs(here):
     (here / "voirfile.py").write_text("")
 
     def never(command):

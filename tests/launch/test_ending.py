@@ -81,7 +81,7 @@ def test_what_outlives_the_program_is_ended(start, family, how):
     assert belong(process.mark) == []
 
 
-def test_what_is_ended_is_said(inject, environ, family, tmp_path):
+def test_what_is_ended_is_reported(inject, environ, family, tmp_path):
     (tmp_path / "main.py").write_text(FAMILY)
     done = subprocess.run(
         [*inject, "run", "--runs", "runs", "--grace", "0.3", "main.py", str(family), "leave"],
@@ -112,7 +112,7 @@ def test_a_child_may_finish_what_it_does(start, tmp_path):
     assert (tmp_path / "done").exists()
 
 
-def test_whoever_is_tired_of_waiting_need_not(start, family):
+def test_a_user_who_is_tired_of_waiting_need_not(start, family):
     process = start(FAMILY, str(family), "leave", "ignore", options=("--grace", "1h"))
     until(lambda: not alive(process.program))
     while process.poll() is None:  # the first is passed over, should it come too early
@@ -125,7 +125,7 @@ def test_whoever_is_tired_of_waiting_need_not(start, family):
     assert belong(process.mark) == []
 
 
-def test_when_the_program_is_killed_nobody_waits_for_the_rest(start, family):
+def test_when_the_program_is_killed_no_one_waits_for_the_rest(start, family):
     process = start(FAMILY, str(family), options=("--grace", "1h"))
     os.kill(process.program, signal.SIGKILL)
     assert process.wait(PATIENCE) == -signal.SIGKILL
@@ -138,7 +138,7 @@ def test_the_end_is_announced(start_in_time):
     assert process.stdout.read() == "got SIGTERM\n"
 
 
-def test_whoever_does_not_hear_is_killed(start_in_time):
+def test_a_process_that_does_not_hear_is_killed(start_in_time):
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
     process = start_in_time(deaf, options=("--grace", "0.1"))
     assert process.wait(PATIENCE) == 124
@@ -177,7 +177,7 @@ def test_two_runs_are_not_in_each_others_way(start, family):
     assert alive(other.program) and other.poll() is None
 
 
-def test_nobody_notices_the_ends_of_orphans(start):
+def test_no_one_notices_the_ends_of_orphans(start):
     """What is left to us is buried by us, however much of it there is."""
     process = start(
         "import os, time\n"
@@ -247,7 +247,7 @@ def test_who_interrupted_it_is_in_the_record(start, tmp_path):
     assert record["started"] <= record["interrupted"]["time"] <= record["ended"]
 
 
-def test_nobody_interrupted_it(start, tmp_path):
+def test_no_one_interrupted_it(start, tmp_path):
     process = start(
         "import os; print('ready', os.getpid(), flush=True)",
         options=("--runs", str(tmp_path / "runs")),

@@ -55,7 +55,7 @@ def test_a_handler_of_the_program_decides_whether_to_stop(start):
     assert process.wait(PATIENCE) == 7
 
 
-def test_a_program_that_somebody_freezes_leaves_us_awake(start):
+def test_a_program_that_another_process_freezes_leaves_us_awake(start):
     """There may be a time limit to keep."""
     process = start(WAIT)
     os.kill(process.program, signal.SIGSTOP)

@@ -65,7 +65,7 @@ def test_the_runner_is_probed_as_well(tmp_path, inject, environ):
     assert [miss["selector"] for miss in info["misses"]] == ["//nothing > x"]
 
 
-def test_misses_are_told_if_nothing_else_came(tmp_path, inject, environ):
+def test_misses_are_reported_if_nothing_else_came(tmp_path, inject, environ):
     info = recorded(tmp_path, inject, environ, str(RUNNER), "other", "train.py")
     assert info["fired"]["//train > loss"] == 0
     missed = [miss["selector"] for miss in info["misses"]]

@@ -24,7 +24,7 @@ def test_other_files_do_not(entry, tmp_path):
     assert shadows.names(str(tmp_path)) == set()
 
 
-def test_what_nobody_imports_is_not_hidden(tmp_path):
+def test_what_no_one_imports_is_not_hidden(tmp_path):
     (tmp_path / "test").mkdir()
     assert shadows.names(str(tmp_path)) == set()
 

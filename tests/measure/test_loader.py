@@ -59,7 +59,7 @@ def told() -> tuple[list[Any], Any]:
     return batches, lambda loader: Told(batches)
 
 
-def test_steps_are_told() -> None:
+def test_steps_are_reported() -> None:
     batches, on_step = told()
     assert list(wrap(Loader([1, 2, 3]), on_step)) == [[1, 2], [3]] == batches
 

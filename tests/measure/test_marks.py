@@ -246,7 +246,7 @@ def test_waiting_values_are_bounded(values, gpu, monkeypatch):
     assert values.lost == [1] * 4
 
 
-def test_a_broken_device_is_a_failure_once_it_is_asked(values, gpu):
+def test_a_broken_device_is_a_failure_once_it_is_read(values, gpu):
     values.keep("loss", Value(1))
     gpu.broken = True
     values.keep("loss", Value(2))
@@ -290,7 +290,7 @@ class Backend:
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
-def test_a_program_that_forbids_waiting_is_told_nothing_of_our_reading(mode):
+def test_a_program_that_forbids_waiting_sees_nothing_of_our_reading(mode):
     backend = Backend()
     backend.mode = mode
     clock = device.TorchClock("cuda", backend)

@@ -106,7 +106,7 @@ def test_calls_that_count_are_spans_of_their_line(moved):
     assert moved.measured.failures == []
 
 
-def test_what_functions_are_asked_with(moved):
+def test_what_functions_are_called_with(moved):
     seen = []
     moved.region(
         "a",

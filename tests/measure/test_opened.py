@@ -84,7 +84,7 @@ def test_other_regions_cost_nothing_and_are_not_seen(measured, calls):
     assert forward(lambda: opened(measured)) == []
 
 
-def test_threads_are_told_apart(measured, calls):
+def test_threads_are_kept_apart(measured, calls):
     fetch, comm = calls
     begun, go_on = threading.Event(), threading.Event()
 

@@ -217,7 +217,7 @@ def test_the_first_proposal_counts(tmp_path):
     assert first.update("o")
 
 
-def test_whoever_comes_later_sees_what_was_agreed(tmp_path):
+def test_a_rank_that_comes_later_sees_what_was_agreed(tmp_path):
     first, _ = ranks(tmp_path / "pace", [0, 0])
     play(first, "ooo")
     late = SharedStep(str(tmp_path / "pace"))

@@ -197,7 +197,7 @@ def test_payloads(measured):
     assert unpack(rows[6][2]) == (3, 0)
 
 
-def test_items_that_are_asked_of_nothing_are_those_at_the_end(measured):
+def test_items_of_nothing_are_those_at_the_end(measured):
     counted = [1]
     text = """
         def work():
@@ -243,7 +243,7 @@ def test_objects_are_not_kept_alive_nor_mistaken(measured):
     assert numbers == list(range(1, 21))
 
 
-def test_phases_are_told_apart(measured):
+def test_phases_are_kept_apart(measured):
     work = measured.function(PLAIN, "forward", phase=lambda x: x)
     for phase in ("train", "eval", "train"):
         work(phase)
@@ -278,7 +278,7 @@ def test_a_function_that_raises_costs_its_answer_only(measured):
     assert len(measured.rows()) == 13
 
 
-def test_functions_that_cannot_be_asked():
+def test_functions_that_cannot_be_called():
     with pytest.raises(TypeError, match="does not say what its parameters are called"):
         Region("x", items=len)
 
@@ -314,7 +314,7 @@ def test_threads_have_stacks_of_their_own(measured):
         assert outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-def test_a_thread_that_nobody_called(measured):
+def test_a_thread_that_no_one_called(measured):
     import _thread
 
     done = threading.Event()

@@ -363,7 +363,7 @@ print("went on")
     assert found.stops == [(3, "stop"), (3, "stop")]
 
 
-def test_without_being_asked_nothing_is_counted():
+def test_without_a_limit_nothing_is_counted():
     code = (
         "import sys; import injector.overseer.session, injector.measure;"
         "print([name for name in sys.modules if 'pac' in name and name.startswith('injector')])"

@@ -47,7 +47,7 @@ def test_unflattened_options_carry_the_models_name():
     assert found.training == Training(2)
 
 
-def test_a_missing_required_field_is_said():
+def test_a_missing_required_field_is_reported():
     with pytest.raises(UserError, match=r"x\.py: .*--epochs"):
         options().parse([])
 
@@ -93,7 +93,7 @@ def test_where_nothing_is_declared_twice_all_share_one_namespace():
     assert (found["x.py"].more, found["x.py"].training) == (2, Training(1))
 
 
-def test_an_option_that_no_voirfile_declares_is_somebody_elses():
+def test_an_option_that_no_voirfile_declares_is_another_s():
     assert parsed(options(), ["--epochs", "1"], ["--stop", "3"]).training == Training(1)
 
 

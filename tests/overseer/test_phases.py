@@ -111,7 +111,7 @@ def test_an_exception_of_the_phase_is_thrown_in(ov):
     assert ov.errors == []
 
 
-def test_mistakes_are_told_and_the_others_go_on(ov):
+def test_mistakes_are_reported_and_the_others_go_on(ov):
     seen = []
 
     def broken(ov):

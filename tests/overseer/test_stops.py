@@ -257,7 +257,7 @@ def test_records_that_a_program_sends_itself(inject, tmp_path):
         assert len([d for d in run.events("data") if "loss" in d]) == 2
 
 
-def test_a_descriptor_that_somebody_else_gave_is_theirs(inject, tmp_path):
+def test_a_descriptor_that_another_process_gave_is_theirs(inject, tmp_path):
     """As under milabench, which reads both."""
     (tmp_path / "main.py").write_text(SENDS)
     read, write = os.pipe()

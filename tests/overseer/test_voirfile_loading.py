@@ -37,7 +37,7 @@ def test_instruments_dunder_wins(tmp_path):
         ("import not_a_module_of_anybody\n", "(?s)raised.*ModuleNotFoundError"),
     ],
 )
-def test_what_is_wrong_is_said(text, words, tmp_path):
+def test_what_is_wrong_is_reported(text, words, tmp_path):
     path = write(tmp_path, text)
     with pytest.raises(UserError, match=words) as caught:
         voirfiles.load(path, 0)
@@ -45,6 +45,6 @@ def test_what_is_wrong_is_said(text, words, tmp_path):
     assert "injector/overseer" not in str(caught.value)
 
 
-def test_a_missing_voirfile_is_said(tmp_path):
+def test_a_missing_voirfile_is_reported(tmp_path):
     with pytest.raises(UserError, match=r"nope\.py cannot be read: No such file"):
         voirfiles.load(str(tmp_path / "nope.py"), 0)

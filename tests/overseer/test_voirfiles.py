@@ -342,7 +342,7 @@ def test_stopping_is_success_even_with_a_bare_except(how, inject):
 
 @pytest.mark.parametrize("raised", ["injector", "voir.phase"])
 @pytest.mark.parametrize("caught", ["injector", "voir.phase"])
-def test_instruments_are_told_of_a_stop(raised, caught, inject):
+def test_instruments_hear_of_a_stop(raised, caught, inject):
     run = inject(
         SWALLOW,
         f"""
@@ -364,7 +364,7 @@ def test_instruments_are_told_of_a_stop(raised, caught, inject):
     assert (run.exit, run.out.split()) == (0, ["cleaned", "stopped", "enough", "final"]), run.err
 
 
-def test_a_handler_that_raises_is_said_and_changes_nothing(inject):
+def test_a_handler_that_raises_is_reported_and_changes_nothing(inject):
     voirfile = 'def instrument_a(ov):\n    ov.override("//train > loss", lambda loss: 1 / 0)\n'
     run = inject(LOOP, voirfile)
     assert (run.exit, run.out) == (0, "22.833333333333332\n")
@@ -374,7 +374,7 @@ def test_a_handler_that_raises_is_said_and_changes_nothing(inject):
     assert inject(LOOP, voirfile, "--strict").exit == 70
 
 
-def test_an_instrument_that_raises_is_said_and_changes_nothing(inject):
+def test_an_instrument_that_raises_is_reported_and_changes_nothing(inject):
     run = inject(
         LOOP, "def instrument_a(ov):\n    yield ov.phases.init\n    raise KeyError('mine')\n"
     )
@@ -732,7 +732,7 @@ def test_a_probe_counts_events_and_not_calls_of_its_hook(inject):
     assert run.err.count("never fired") >= 2
 
 
-def test_two_probes_of_one_selector_are_told_apart(inject):
+def test_two_probes_of_one_selector_are_kept_apart(inject):
     run = inject(
         LOOP,
         'def instrument_a(ov):\n    ov.value("//train > loss")\n    ov.override("//train > loss", float)\n',

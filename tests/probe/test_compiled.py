@@ -219,7 +219,7 @@ def test_a_path_is_a_part_of_a_variable(made):
             path(*values)
 
 
-def test_the_nearest_frame_is_asked_for_once(made):
+def test_the_nearest_frame_is_requested_once(made):
     asked = []
 
     def judge(frame):
@@ -266,7 +266,7 @@ class Told:
         self.events.append("ended")
 
 
-def test_each_turn_of_a_loop_is_told(made):
+def test_each_turn_of_a_loop_is_reported(made):
     told = Told()
     assert list(made.Timed(iter("ab"), told)) == ["a", "b"]
     fetched = [("fetched", "a", True), ("stepped", True), ("fetched", "b", True), ("stepped", True)]

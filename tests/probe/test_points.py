@@ -54,7 +54,7 @@ def test_captures_travel_with_the_value(name, override):
     assert seen == [(1, 2, 3)]
 
 
-def test_a_wildcard_is_told_the_variable(name):
+def test_a_wildcard_gets_the_variable(name):
     seen = []
     define(name, lambda value, variable: seen.append((variable, value)), wildcard=True)
     call(name, 5, "x")
@@ -115,7 +115,7 @@ def test_a_report_that_raises_does_not_reach_the_program_either(name, monkeypatc
     assert call(name, 1) == 1
 
 
-def test_the_first_fire_is_told_once(name, monkeypatch):
+def test_the_first_fire_is_reported_once(name, monkeypatch):
     told = []
     monkeypatch.setattr(points, "on_first", lambda point: told.append(point.name))
     point = define(name, lambda value: None)

@@ -43,7 +43,7 @@ def test_the_program_is_rewritten_where_it_is_named(woven, program):
     assert woven.take() == [("y", 2), ("total", 2)]
 
 
-def test_a_program_that_nobody_names_is_compiled_as_it_is(woven):
+def test_a_program_that_no_one_names_is_compiled_as_it_is(woven):
     code = woven.engine.main_code(PLAIN.encode(), "program.py")
     assert code == compile(PLAIN, "program.py", "exec", dont_inherit=True)
     woven.add("__main__", "g", "y")
@@ -86,7 +86,7 @@ def test_future_features_stay_the_programs(woven, program):
         _ = program("def f(x: undefined): return x\n")["f"].__annotations__
 
 
-def test_no_warning_is_said_twice_and_none_is_lost(woven, recwarn):
+def test_no_warning_is_reported_twice_and_none_is_lost(woven, recwarn):
     text = "def f(x):\n    y = x is 1\n    return y\n"
     woven.add("__main__", "f", "y")
     filters = list(warnings.filters)
@@ -134,7 +134,7 @@ def test_each_thing_is_reported_once(woven, module):
     assert woven.take() == [("y", 2)]
 
 
-def test_a_report_that_raises_harms_nobody(module):
+def test_a_report_that_raises_harms_no_one(module):
     def report(_):
         raise RuntimeError
 

@@ -118,7 +118,7 @@ def test_frames_seen_from_a_module_that_is_imported(tmp_path):
     assert_same(tmp_path, program, files, ("looks", "", "y"))
 
 
-def test_compiler_warnings_are_said_once(tmp_path):
+def test_compiler_warnings_are_reported_once(tmp_path):
     text = "def f(x):\n    y = x is 1\n    assert (y, 'always')\n    return '\\d'\n"
     files = {"warns.py": text}
     program = "import warnings; warnings.simplefilter('default')\nimport warns; warns.f(1)"
@@ -386,7 +386,7 @@ def test_a_module_that_replaces_itself(woven, module):
     del sys.modules["itself"]
 
 
-def test_a_callback_that_raises_harms_nobody(woven, module):
+def test_a_callback_that_raises_harms_no_one(woven, module):
     module("calm", PLAIN)
     woven.engine.after_import("calm", lambda m: 1 / 0)
     assert importlib.import_module("calm").f(1) == 2

@@ -62,7 +62,7 @@ def lazy(request, module, tmp_path):
 
 
 @pytest.mark.parametrize("loaded", [False, True])
-def test_met_when_asked_for(woven, lazy, loaded):
+def test_met_when_requested(woven, lazy, loaded):
     if loaded:
         importlib.import_module("lazy")
     woven.add("lazy", "K.m", "y")

@@ -204,7 +204,7 @@ def test_what_has_been_executed_cannot_be_seen(woven, module):
     assert woven.take() == [("total", 1), ("size", 3)]
 
 
-def test_what_does_not_exist_is_said_with_what_does(woven, module):
+def test_what_does_not_exist_is_reported_with_what_does(woven, module):
     module("typo", "def train(model):\n    losses = 1\n    return losses\n", load=True)
     miss = woven.misses(woven.add("typo", "train", "loses"))[0]
     assert "loses" in miss.reason and "losses" in str(miss.nearest)

@@ -304,7 +304,7 @@ def test_functions_that_are_loaded_already_are_reached(woven, module, told):
     assert told == [[1], [2]] and not woven.misses()
 
 
-def test_what_is_asked_for_later_keeps_the_calls(woven, module, told):
+def test_what_is_requested_later_keeps_the_calls(woven, module, told):
     woven.engine.add_method("to")
     made = module("own_helper", HELPER, load=True)
     woven.add("own_helper", "send", "x")
@@ -335,7 +335,7 @@ def test_the_program_is_hooked(woven, told):
     assert woven.engine.main_code(b"x = 1", "train.py", plainly("x = 1")) is not None
 
 
-def test_a_module_without_a_text_is_told_of(woven, module, tmp_path):
+def test_a_module_without_a_text_is_reported(woven, module, tmp_path):
     woven.engine.add_method("to")
     module("own_textless", HELPER)
     import py_compile
@@ -354,12 +354,12 @@ def test_nothing_is_compiled_where_no_call_is(woven, module):
     assert woven.engine.original(made.f.__code__) is None and woven.reports == []
 
 
-def test_without_methods_nothing_is_asked():
+def test_without_methods_nothing_is_requested():
     engine = Engine(lambda found: None)
     assert not engine.asks(plainly("x.to(1)"), "__main__")
 
 
-def test_runpy_meets_who_comes_while_another_is_asked(tmp_path):
+def test_runpy_meets_what_comes_during_the_lookup_of_another(tmp_path):
     """A client that installs a second one when it is asked for the program: that one is asked, too."""
     (tmp_path / "train.py").write_text("print('ran')")
     (tmp_path / "start.py").write_text(

@@ -342,7 +342,7 @@ class D:
     ]
 
 
-def test_what_cannot_be_wrapped_is_said(woven, module, restored):
+def test_what_cannot_be_wrapped_is_reported(woven, module, restored):
     module("refuses", "value = 3\n", load=True)
     reasons = {
         ("builtins", "str.lower", "#enter"): "cannot be replaced",

@@ -165,7 +165,7 @@ __pack__ = Llm
     assert found["plan"] == {"launcher": "tune"} and found["voirfile"] == "auto"
 
 
-def test_a_main_script_that_is_neither_said_nor_there_is_not_run(tmp_path):
+def test_a_main_script_that_is_neither_named_nor_there_is_not_run(tmp_path):
     text = (
         "class Bench(Package):\n    def build_run_plan(self):\n        return SimpleCommand(self)\n"
     )

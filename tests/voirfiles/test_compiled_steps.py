@@ -129,7 +129,7 @@ def test_regions_of_all_that_can_be_compiled(run, fullgraph, shapes, kinds):
     "kind, shapes",
     [pytest.param("both", 2, marks=pytest.mark.release), ("whole", 2), ("functional", 1)],
 )
-def test_steps_are_counted_or_said_to_be_unknown(run, kind, shapes):
+def test_steps_are_counted_or_reported_as_unknown(run, kind, shapes):
     text = f"{PARTS}\ntrain({kind!r}, {kind == 'functional'}, {shapes}, 'aot_eager')\n"
     text = text.replace("STEPS = 6", "STEPS = 12").replace("from injector import region\n", "")
     said = run(text).err

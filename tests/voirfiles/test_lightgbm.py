@@ -91,7 +91,7 @@ def test_the_classes_of_scikit_learn_inside_of_a_search(ran):
     assert found.of("predict") == []  # those of the scoring are evaluation
 
 
-def test_two_calls_are_told_apart(ran):
+def test_two_calls_are_kept_apart(ran):
     found = ran.part("two")
     lines = [span.site["place"]["text"] for span in found.of("step")]
     assert [line[:5] for line in lines] == ["first"] * 3 + ["secon"] * 2

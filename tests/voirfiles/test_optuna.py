@@ -22,7 +22,7 @@ def test_a_study(tmp_path):
     assert found.values("trial/reported") == [5.0]
 
 
-def test_trials_told_from_outside(tmp_path):
+def test_trials_reported_from_outside(tmp_path):
     found = run(tmp_path, PROGRAM, "told")
     assert found.of("trial") == []
     assert found.values("trial/number") == [0, 1, 2, 3]

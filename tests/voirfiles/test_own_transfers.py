@@ -116,7 +116,7 @@ def test_transfers_of_the_programs_own(run, files):
         ((), {"INJECT_ACCELERATOR": "0"}),
     ],
 )
-def test_nothing_is_rewritten_where_nobody_asks_or_no_device_is(run, files, options, env):
+def test_nothing_is_rewritten_where_no_one_asks_or_no_device_is(run, files, options, env):
     done = run(MAIN, *options, env=env)
     assert done.out.split() == ["False"] * 4
     assert not any(process.named("h2d") for process in done.processes)
@@ -135,7 +135,7 @@ def instrument_transfers(ov):
 """
 
 
-def test_what_is_asked_for_takes_the_place_of_what_is_automatic(run, files):
+def test_what_is_requested_takes_the_place_of_what_is_automatic(run, files):
     done = run(MAIN, "--voirfile", "x.py", files={"x.py": ASKED}, env={"INJECT_ACCELERATOR": "1"})
     assert lines(done.only) == {
         (line_of("a = x.to(device)"), 7): 3,
@@ -228,7 +228,7 @@ with SlowCopies():
 """
 
 
-def test_a_loop_that_waits_for_its_transfers_is_told_so(run):
+def test_a_loop_that_waits_for_its_transfers_is_transfer_bound(run):
     done = run(SLOW, env=THERE)
     found = profile(open_run(str(done.folder)))
     assert found is not None and found.verdict.kind == "transfer-bound"
@@ -305,7 +305,7 @@ print(torch.export.export(Module(), (one,), strict=True).graph)
 """
 
 
-def test_nobody_can_tell(tmp_path):
+def test_no_one_can_tell(tmp_path):
     (tmp_path / "main.py").write_text(PARITY)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 

@@ -98,7 +98,7 @@ def test_trees_of_a_forest_in_threads(ran):
     assert inside(found.of("grow"), found.of("fit"))
 
 
-def test_what_one_call_of_compiled_code_does_is_said_to_be_unseen(tmp_path):
+def test_what_one_call_of_compiled_code_does_is_reported_as_unseen(tmp_path):
     said = " ".join(run(tmp_path, PROGRAM, "machine").err.split())
     assert "fit of SVC" in said
     assert "nothing was recorded inside that fit" in said

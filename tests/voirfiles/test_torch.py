@@ -215,7 +215,7 @@ print(json.dumps(losses))
 """
 
 
-def test_losses_are_those_before_scaling_and_a_subclass_of_tensor_is_told_once(run):
+def test_losses_are_those_before_scaling_and_a_subclass_of_tensor_is_reported_once(run):
     done = run(SCALED + SUBCLASS)
     [path] = done.folder.glob("raw/*.values")
     series, values = read(str(path))

@@ -154,7 +154,7 @@ def test_a_definition_is_relative_to_the_file_that_names_it(suites):
     assert made.definition == suites.folder / "defs" / "mine"
 
 
-def test_a_mistake_in_a_definition_is_told_where_it_is(suites):
+def test_a_mistake_in_a_definition_is_reported_where_it_is(suites):
     definition(suites, "defs/mine", "run: train.py\nwieght: 2\ninherits: x\n")
     found = suites.problems("one: {definition: defs/mine}\n")
     assert found[0].startswith(

@@ -60,14 +60,14 @@ base.yaml:2: parent.plan.method: should be one of per_gpu, njobs, per-gpu, not t
 """
 
 
-def test_all_mistakes_are_told_at_once_each_with_its_place(suites):
+def test_all_mistakes_are_reported_at_once_each_with_its_place(suites):
     suites.write(base="parent:\n  plan: {method: gpus}\n")
     found = suites.problems(EVERYTHING)
     for said, told in zip(found, TOLD.splitlines(), strict=True):
         assert said == told
 
 
-def test_mistakes_that_only_the_whole_shows_are_told_together(suites):
+def test_mistakes_that_only_the_whole_shows_are_reported_together(suites):
     found = suites.problems("""\
         a: {run: x, argv: {--x: "{dat}"}, inherits: _p}
         b: {run: x, inherits: _q}
@@ -116,7 +116,7 @@ def test_mistakes_of_form(suites, text, said):
     assert any(said in line for line in found), found
 
 
-def test_a_mistake_of_a_parent_is_told_once_for_all_heirs(suites):
+def test_a_mistake_of_a_parent_is_reported_once_for_all_heirs(suites):
     text = "_p: {argv: {--x: '{nowhere_}'}}\n" + "".join(
         f"a{n}: {{run: x, inherits: _p}}\n" for n in range(5)
     )

@@ -85,7 +85,7 @@ def test_what_is_no_suite_says_where(text, said):
     assert said in problems(text)[0]
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_mistakes_are_reported_at_once():
     found = problems("a: {b: 1, b: 2}\nc: !x y\nd: &d [*d]\n")
     assert [line.split(":")[1] for line in found] == ["1", "2", "3"]
 

@@ -113,7 +113,7 @@ def test_filling_leaves_the_settings_and_people_s_texts_alone(suites):
     assert repr(made.settings) == before
 
 
-def test_auto_takes_the_machine_s_word_only_where_that_is_asked_for(suites):
+def test_auto_takes_the_machine_s_word_only_where_that_is_requested(suites):
     text = (
         "one: {run: x, argv: ['auto({n_worker}, 3)', 'batch=auto_batch(128)', 'auto_batch(16)']}\n"
     )
@@ -130,7 +130,7 @@ def test_auto_takes_the_machine_s_word_only_where_that_is_asked_for(suites):
     assert asked.argv(suites.context)[0] == "1"
 
 
-def test_everything_that_cannot_be_filled_is_told_at_once(suites):
+def test_everything_that_cannot_be_filled_is_reported_at_once(suites):
     made = suites.one("""
         one:
           run: x.py
@@ -153,7 +153,7 @@ def test_everything_that_cannot_be_filled_is_told_at_once(suites):
     ]
 
 
-def test_a_value_of_a_wrong_kind_is_told_when_it_is_known(suites):
+def test_a_value_of_a_wrong_kind_is_reported_when_it_is_known(suites):
     made = suites.one(
         "one: {run: x, voir: {options: {stop: '{gpu_count}'}}, batch: {default: '{arch}'}}\n"
     )
@@ -163,7 +163,7 @@ def test_a_value_of_a_wrong_kind_is_told_when_it_is_known(suites):
         made.filled(suites.context)
 
 
-def test_an_argument_that_comes_out_false_is_told(suites):
+def test_an_argument_that_comes_out_false_is_reported(suites):
     made = suites.one("one: {run: x, argv: {--a: '{gpu_count > 99}'}}\n")
     with pytest.raises(SuiteError, match=r"one.argv.--a: .*false is no argument; null drops it"):
         made.argv(suites.context)
@@ -219,7 +219,7 @@ def test_the_command_line_has_the_last_word_over_conditions_that_wait(suites):
         assert made.argv(suites.context) == ["--batch", "64", "--fp", "8"]
 
 
-def test_what_is_said_above_stands_over_conditions_below(suites):
+def test_values_given_above_stand_over_conditions_below(suites):
     argv = suites.argv(
         """
         _base:
@@ -270,7 +270,7 @@ def test_what_is_wrong_with_a_condition(suites, when, said):
 # capabilities
 
 
-def test_capabilities_that_are_not_met_are_told_as_they_were_written(suites):
+def test_capabilities_that_are_not_met_are_reported_as_they_were_written(suites):
     made = suites.one("""
         one:
           run: x
@@ -300,7 +300,7 @@ def test_nodes_come_from_the_system_file(suites):
     assert one.argv(suites.context) == ["rocm", "1.2.3.4", "b"]
 
 
-def test_a_capability_nobody_can_judge_is_a_mistake(suites):
+def test_a_capability_no_one_can_judge_is_a_mistake(suites):
     (found,) = suites.problems("one: {run: x, requires_capabilities: [ok >]}\n")
     assert "ends too early" in found
     (found,) = suites.problems("one: {run: x, requires_capabilities: [gpus > 1]}\n")

@@ -101,7 +101,7 @@ def test_the_environment_is_looked_up_last_and_only_in_its_own_way(monkeypatch):
         value("${env:NOWHERE_TO_BE}")
 
 
-def test_a_circle_is_told_with_all_who_are_in_it():
+def test_a_circle_is_reported_with_all_who_are_in_it():
     scope = Scope({"argv": {"--a": "{argv.--b}", "--b": "{argv.--a}"}}, {}, {})
     with pytest.raises(Mistake, match=r"circle: argv.--b → argv.--a → argv.--b"):
         scope.at(("argv", "--a"), "{argv.--b}")

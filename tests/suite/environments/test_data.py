@@ -134,7 +134,7 @@ def test_what_it_made_before_stays_when_it_fails(tmp_path, base, told, counted):
     assert not data.is_prepared(of(tmp_path), base, FACTS, use_current=True)
 
 
-def test_a_network_that_is_not_there_is_said(tmp_path, base, told):
+def test_a_network_that_is_not_there_is_reported(tmp_path, base, told):
     script = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9/data')\n"
     with pytest.raises(Failed, match="a network that is not there") as error:
         plan(of(tmp_path, script=script), base).run(told.append)

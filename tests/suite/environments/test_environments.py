@@ -67,7 +67,7 @@ def test_what_all_benchmarks_of_a_group_want_is_installed_once(tmp_path, base, t
     assert len(told) == 1
 
 
-def test_the_lock_is_used_until_newer_versions_are_asked_for(
+def test_the_lock_is_used_until_newer_versions_are_requested(
     tmp_path, base, told, ours, how, house
 ):
     wanted = group(tmp_path, one=["stone<3"])
@@ -213,7 +213,7 @@ def test_several_at_once_make_it_once(tmp_path, base, told, ours):
     assert sorted(made) == [False, False, True]
 
 
-def test_nobody_changes_an_environment_that_is_in_use(tmp_path, base, told, ours):
+def test_no_one_changes_an_environment_that_is_in_use(tmp_path, base, told, ours):
     wanted = group(tmp_path, one=["wall"])
     install_groups.install(wanted, base, told.append, own=ours)
     done = threading.Event()
@@ -281,7 +281,7 @@ def test_an_environment_whose_python_is_gone(tmp_path, base, told, ours):
     assert install_groups.work_left(wanted, base, ours).why.startswith("its Python, ")
 
 
-def test_uv_is_an_error_where_it_was_asked_for_and_is_not(tmp_path, base, told, ours, monkeypatch):
+def test_uv_is_an_error_where_it_was_requested_and_is_not(tmp_path, base, told, ours, monkeypatch):
     monkeypatch.setattr(installers, "find_uv", lambda: None)
     with pytest.raises(Failed, match="there is no uv on this machine"):
         install_groups.install(
@@ -338,7 +338,7 @@ def test_requirements_that_are_not_there(tmp_path, base, told, says):
 # --- the current environment ------------------------------------------------------------------------
 
 
-def test_what_this_environment_lacks_is_said(tmp_path):
+def test_what_this_environment_lacks_is_reported(tmp_path):
     lines = [
         "pytest",
         "nonsuch==1.0",

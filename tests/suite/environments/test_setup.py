@@ -99,7 +99,7 @@ def test_an_environment_that_installs_a_source_fails_with_it(workplace, capsys):
     assert not (workplace / "base/venv/lost").exists()
 
 
-def test_every_mistake_is_said_before_anything_is_done(workplace, capsys):
+def test_every_mistake_is_reported_before_anything_is_done(workplace, capsys):
     text = "one: {run: a.py, requirements: no.txt}\n"
     text += "two: {run: a.py, origin: {package: 'x>=1'}}\n"
     text += "three: {run: a.py, requirements: {packages: [wall]}}\n"
@@ -157,7 +157,7 @@ def test_two_steps_do_not_fill_one_folder_in_two_ways(workplace, capsys):
     assert "as a does in another way" in err and "prepare.data" in err
 
 
-def test_what_a_benchfile_computes_is_said(workplace, capsys):
+def test_what_a_benchfile_computes_is_reported(workplace, capsys):
     place = workplace / "theirs"
     place.mkdir()
     text = "class B(Package):\n    @property\n    def argv(self): return []\n\n__pack__ = B\n"

@@ -154,7 +154,7 @@ def test_a_patch_that_does_not_apply_leaves_nothing(tmp_path, base, told, reposi
     assert list((base / "sources").iterdir()) == []
 
 
-def test_submodules_are_checked_out_where_they_are_asked_for(
+def test_submodules_are_checked_out_where_they_are_requested(
     tmp_path, base, told, repository, monkeypatch
 ):
     for number, (key, value) in enumerate([("protocol.file.allow", "always")]):
@@ -298,7 +298,7 @@ def archive(folder: Path, name: str, version: str, files: dict[str, str]) -> Pat
         ("a==1", "is a mapping"),
     ],
 )
-def test_what_makes_no_sense_is_said(tmp_path, told, says):
+def test_what_makes_no_sense_is_reported(tmp_path, told, says):
     with pytest.raises(SuiteError, match=r"suite\.yaml:3") as error:
         origins.origin_of(benchmark(tmp_path, origin=told))
     assert says in str(error.value)

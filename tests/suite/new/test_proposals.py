@@ -114,7 +114,7 @@ def test_a_loop_that_a_name_would_count_wrongly_is_only_shown(name, fetches, beg
     assert "shipped for torch" in found.remarks[0].text
 
 
-def test_the_losses_of_several_loops_are_told_apart():
+def test_the_losses_of_several_loops_are_kept_apart():
     found = [line for line in proposal("pretrain_finetune").lines if line.call == "value"]
     assert {(line.selector, line.name) for line in found} == {
         ("//pretrain > loss", "pretrain_loss"),

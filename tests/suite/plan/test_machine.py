@@ -44,7 +44,7 @@ def keys(machine):
         ("xpu:0,2", ["xpu:0", "xpu:2"]),
     ],
 )
-def test_devices_that_are_asked_for(pretended, asked, found):
+def test_devices_that_are_requested(pretended, asked, found):
     assert keys(find_machine(asked, pretended)) == found
 
 

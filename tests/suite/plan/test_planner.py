@@ -169,7 +169,7 @@ def test_milabenchs_classes_say_where_they_want_a_launcher(tmp_path):
     assert program(processes(made)[0]) == ["/x/train.py"]
 
 
-def test_a_launcher_that_nobody_knows():
+def test_a_launcher_that_no_one_knows():
     with pytest.raises(SuiteError, match=r"'torchrn'; did you mean torchrun\?"):
         planned(a={"plan": {"method": "njobs", "launcher": "torchrn"}})
 
@@ -215,7 +215,7 @@ def test_voirfiles(tmp_path):
     assert own_options(process)[-4:] == ["--voirfile", "auto", "--voirfile", "/elsewhere/x.py"]
 
 
-def test_a_program_that_nobody_names():
+def test_a_program_that_no_one_names():
     with pytest.raises(SuiteError, match="nothing to run"):
         planned(a={"run": None})
 
@@ -546,7 +546,7 @@ def test_other_arguments_of_a_prepare_step_are_other_data(suites):
 @pytest.mark.parametrize(
     "told", [{"run": "nope.py"}, {"run": "/nowhere/nope.py"}, {"run": "nope.py", "folder": "/tmp"}]
 )
-def test_a_script_that_is_not_there_is_said_before_anything_starts(suites, verb, told):
+def test_a_script_that_is_not_there_is_reported_before_anything_starts(suites, verb, told):
     suite = suites.write({"fine": {"run": suites.program("a.py", "")}, "b": told})
     done = suites.call(verb, suite)
     assert done.returncode == 2

@@ -99,7 +99,7 @@ def test_what_chooses_nothing(select, exclude, said):
     assert said in str(caught.value)
 
 
-def test_every_mistake_is_told():
+def test_every_mistake_is_reported():
     with pytest.raises(SuiteError) as caught:
         select_benchmarks(SUITE, ["a1 or b2"], ["c3"])
     assert [line.split(":")[0] for line in str(caught.value).splitlines()] == [

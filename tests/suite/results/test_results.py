@@ -72,7 +72,7 @@ def test_a_job_that_never_finished_is_a_failure_whatever_it_left(tmp_path):
     assert found.rates == SIX
 
 
-def test_why_a_job_could_not_start_is_said(tmp_path):
+def test_why_a_job_could_not_start_is_reported(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", state="failed-to-start", reason="cuda:0 is held by process 7 (x.py)")
     assert failures(only(made.read())) == ["error: cuda:0 is held by process 7 (x.py)"]
@@ -122,7 +122,7 @@ def test_any_beginning_of_a_journal_reads(tmp_path, cut):
     assert score is None or score <= (26**2 * 9.5) ** 0.25 * (1 + 1e-12)
 
 
-def test_torn_lines_are_counted_and_said(tmp_path):
+def test_torn_lines_are_counted_and_reported(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", SIX)
     folder = made.write()
@@ -217,7 +217,7 @@ def test_rates_of_several_processes_of_a_job_add_up(tmp_path):
         (None, "rank 1 died: killed by SIGABRT"),
     ],
 )
-def test_where_no_rank_said_why_it_is_how_the_first_died(tmp_path, kind, error):
+def test_where_no_rank_gives_a_reason_it_is_how_the_first_died(tmp_path, kind, error):
     write_run(tmp_path, code=1)
     if kind:
         event = {"event": "error", "data": {"type": kind, "message": "\n=====\ntrain.py FAILED"}}
@@ -267,7 +267,7 @@ class TestWhichFolder:
             find_suite_run("suites/.yaml", base)
 
     @pytest.mark.parametrize("which", [None, "LAST", "x.yaml", "nothing"])
-    def test_where_it_was_looked_for_is_said(self, tmp_path, which):
+    def test_where_it_was_looked_for_is_reported(self, tmp_path, which):
         with pytest.raises(suite_reader.NoResultsError, match=r"runs"):
             find_suite_run(which, str(tmp_path / "empty"))
 
@@ -281,7 +281,7 @@ def test_one_run_is_no_suite(tmp_path):
         suite_reader.summarise(str(tmp_path / "nothing"))
 
 
-def test_a_journal_that_makes_no_sense_is_said(tmp_path):
+def test_a_journal_that_makes_no_sense_is_reported(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", SIX)
     made.journal.append({"event": "job", "time": 5.0, "state": 3})
@@ -290,7 +290,7 @@ def test_a_journal_that_makes_no_sense_is_said(tmp_path):
     assert watched(str(made.path)).missing[0] == said
 
 
-def test_lines_lost_and_doubled_and_a_run_without_its_line_are_said(tmp_path):
+def test_lines_lost_and_doubled_and_a_run_without_its_line_are_reported(tmp_path):
     made = SuiteFolder(tmp_path / "suite")
     made.process("a", SIX)
     made.process("b", SIX)

@@ -279,7 +279,7 @@ def test_exploration_is_sorted_by_its_target(tmp_path):
         (("--scaling", "weak", "--target", "weight"), "scaling is of a rate or a time"),
     ],
 )  # fmt: skip
-def test_what_is_asked_for_and_is_not_there(tmp_path, monkeypatch, capsys, words, why):
+def test_what_is_requested_and_is_not_there(tmp_path, monkeypatch, capsys, words, why):
     suite = swept(tmp_path, VARIABLES, FRAMEWORKS, GPU_LISTS)
     monkeypatch.setattr(report, "summarise", lambda *_: suite)
     monkeypatch.setattr(report, "find_suite_run", lambda *_: "x")

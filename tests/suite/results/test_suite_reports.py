@@ -104,7 +104,7 @@ def test_names_that_a_table_would_take_for_its_own(tmp_path):
     assert r"| a\|b\_c\* |" in render(made.read(), "md")
 
 
-def test_a_failure_that_many_share_is_said_once(tmp_path):
+def test_a_failure_that_many_share_is_reported_once(tmp_path):
     made = SuiteFolder(tmp_path)
     for slot in range(3):
         text = STDERR.replace("no luck", f"{slot} bytes at 0x{slot}")

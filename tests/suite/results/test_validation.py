@@ -128,7 +128,7 @@ def test_every_loss_is_a_number(tmp_path):
     assert failing(tmp_path, losses=losses, settings=off) == []
 
 
-def test_a_loss_that_does_not_fall_is_a_warning_unless_asked_for(tmp_path):
+def test_a_loss_that_does_not_fall_is_a_warning_unless_requested(tmp_path):
     rising = [float(n) for n in range(30)]
     [each] = of(found(tmp_path, losses=rising), "loss")
     assert not each.ok and each.severity == WARNING
@@ -175,13 +175,13 @@ def test_our_words_for_it_and_several_devices(tmp_path):
     ]
 
 
-def test_on_a_processor_thresholds_of_devices_do_not_apply_and_that_is_said(tmp_path):
+def test_on_a_processor_thresholds_of_devices_do_not_apply_and_that_is_reported(tmp_path):
     settings = {"validation": {"usage": {"load": 0.5}}}
     [each] = of(found(tmp_path, settings=settings), "usage")
     assert each.ok and each.severity == NOTE and "not applicable" in each.sentence
 
 
-def test_a_device_that_nobody_watched_fails(tmp_path):
+def test_a_device_that_no_one_watched_fails(tmp_path):
     settings = {"validation": {"usage": {"load": 0.5}}}
     assert failing(tmp_path, planned=("cuda:0",), settings=settings) == [
         "usage: the usage of cuda:0 is not known"
@@ -288,7 +288,7 @@ def test_repeats_that_do_not_agree_fail_with_the_number(tmp_path):
     assert only(made.read()).failures == 1
 
 
-def test_nobody_asked_so_it_is_a_warning(tmp_path):
+def test_without_a_request_it_is_a_warning(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", [100.0] * 6)
     made.process("a", [150.0] * 6, repeat=1)

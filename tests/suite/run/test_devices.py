@@ -60,7 +60,7 @@ def test_a_process_that_cannot_be_seen_is_named_by_its_number(tmp_path):
     assert "process 4194999 (not to be seen from here)" in text
 
 
-def test_memory_that_nobody_seems_to_use(tmp_path):
+def test_memory_that_no_one_seems_to_use(tmp_path):
     held = {**FREE, "memory_used": 20_000_000_000}
     [text] = devices(tmp_path, [held]).obstacles(["cuda:0"])
     assert text == "20.0 GB of cuda:0's memory are used by a process that cannot be seen from here"
@@ -114,7 +114,7 @@ def test_a_job_that_waited_in_vain_is_a_failure_that_names_the_holder(pretending
     assert not suites.entries()
 
 
-def test_devices_that_somebody_uses_may_be_used_all_the_same(pretending):
+def test_devices_that_another_process_uses_may_be_used_all_the_same(pretending):
     suites = pretending({**FREE, "processes": {"1": 1 << 30}})
     suite = suites.write(suites.counted("a"))
     assert suites.call("run", suite, "--allow-busy", devices="all").returncode == 0

@@ -62,7 +62,7 @@ def test_a_line_that_was_cut_loses_only_itself(tmp_path_factory, cut):
         assert "a" not in found
 
 
-def test_a_full_disk_is_said_and_ends_nothing(tmp_path):
+def test_a_full_disk_is_reported_and_ends_nothing(tmp_path):
     os.symlink("/dev/full", tmp_path / "journal.jsonl")
     made = written(tmp_path, ("a", "started", {}))
     assert made.problem == f"{tmp_path}/journal.jsonl: No space left on device"

@@ -57,7 +57,7 @@ def test_what_a_job_took_is_what_its_repeats_will_take():
     assert progress.expected(job("a", 600.0)) == pytest.approx(20, abs=5)
 
 
-def test_a_line_for_each_event_where_nobody_looks():
+def test_a_line_for_each_event_where_no_one_looks():
     stream = io.StringIO()
     progress = Progress(stream, 3)
     first = running("a", 100.0, 0)

@@ -37,7 +37,7 @@ GIVEN = {"stop": 3, "skip": 1, "interval": "2s", "gpu_poll": 7, "max_duration": 
 HEARD = "one Options(stop=3, skip=1, interval='2s', gpu_poll=7, dash={})"
 
 
-def test_whoever_declares_an_option_gets_it(suites):
+def test_each_voirfile_that_declares_an_option_gets_it(suites):
     for name, text in {"one.py": MILABENCH, "two.py": SECOND}.items():
         (suites.folder / name).write_text(text)
     run = suites.program("main.py", PROGRAM)

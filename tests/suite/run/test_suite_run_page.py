@@ -36,7 +36,7 @@ def words(said):
     return [re.sub(r"\d+\.\d s|/\S+", "…", line) for line in said.splitlines()]
 
 
-def test_every_option_is_told():
+def test_every_option_is_reported():
     from injector.cli.suite.run import parser
 
     page = (ROOT / "docs" / "suite-run.md").read_text()

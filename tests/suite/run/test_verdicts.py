@@ -127,7 +127,7 @@ while not os.path.exists(f"{sys.argv[1]}.{1 - int(number)}"):
     assert done.returncode == 0, done.stderr
 
 
-def test_jobs_side_by_side_where_that_is_asked_for(suites):
+def test_jobs_side_by_side_where_that_is_requested(suites):
     """Each waits for the other."""
     text = """
 import os, sys, time
@@ -191,7 +191,7 @@ def test_an_option_that_no_voirfile_has(suites):
     assert "unknown option --nonsense" in last(suites.run())["a.R0"]["reason"]
 
 
-def test_what_is_not_for_this_machine_is_left_out_and_said(suites):
+def test_what_is_not_for_this_machine_is_left_out_and_reported(suites):
     a = suites.program("a.py", "")
     suite = suites.write({"a": {"run": a}, "two": {"run": a, "num_machines": 2}})
     done = suites.call("run", suite)
@@ -260,7 +260,7 @@ def test_a_name_of_ones_own(suites):
     assert suites.run().name.startswith("weekly.")
 
 
-def test_nobody_reads_what_is_said(suites):
+def test_no_one_reads_what_is_reported(suites):
     """The terminal went away: the suite goes on."""
     suite = suites.write(suites.counted("a", "b"))
     process = suites.start(suite)

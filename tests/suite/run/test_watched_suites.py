@@ -36,7 +36,7 @@ def inject(suites):
     return call
 
 
-def test_a_suite_is_watched_while_it_runs_and_asked_when_it_is_over(suites, inject):
+def test_a_suite_is_watched_while_it_runs_and_read_when_it_is_over(suites, inject):
     run = suites.program("train.py", PROGRAM)
     suite = suites.write({
         "two": {"run": run, "argv": [str(suites.folder / "one")], "max_duration": 100},

@@ -124,7 +124,7 @@ class TestARealSuite:
         assert [each["benchmark"] for each in told["left_out"]] == ["elsewhere"]
         assert (told["fail"], told["n"], told["passed"]) == (6, 8, False)
 
-    def test_there_is_a_rate_for_each_step_that_was_asked_for(self, told):
+    def test_there_is_a_rate_for_each_step_that_was_requested(self, told):
         good = told["benchmarks"][0]
         assert [len(run["rates"]) for run in good["runs"]] == [20, 20]
         assert (good["unit"], good["ngpu"]) == ("items/s", 1)

@@ -165,7 +165,7 @@ def test_two_that_write_at_once_lose_nothing(tmp_path):
     )
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path):
+def test_a_place_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="--sizing names another folder"):
         observations.add_observations(str(tmp_path / "file" / "sizing"), "cpu", "a", line(1))
@@ -183,7 +183,7 @@ def test_the_line_is_read_at_the_capacity():
     assert batch_sizes.largest(known, 12 * GIB, margin=0) == 10
 
 
-def test_nothing_is_said_without_an_observation_that_fits():
+def test_nothing_is_reported_without_an_observation_that_fits():
     assert batch_sizes.largest(BatchObservations(), GIB) is None
     assert batch_sizes.largest(line(8), GIB) is None
     assert batch_sizes.largest(line(8), 80 * GIB) == 8, "of one there is no line"
