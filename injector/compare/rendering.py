@@ -20,7 +20,7 @@ from .comparison import (
     LoopChange,
 )
 from .statistics import CONFIDENCE, RUN_TO_RUN, geometric_mean
-from .thresholds import BROKEN, HELD, Outcome
+from .thresholds import BROKEN, HELD, Outcome, signed
 from .work import COMMAND, PACKAGE, brief
 
 FORMATS = ("terminal", "md", "json")
@@ -137,8 +137,8 @@ def cells(change: Change) -> tuple[str, ...]:
     """Before, after, change, interval and verdict of one figure."""
     low, high = change.interval
     known = isfinite(high) and low > 0 and high < 10
-    sure = f"{(low - 1) * 100:+.1f} to {(high - 1) * 100:+.1f} %" if known else "–"
-    size = f"{change.change * 100:+.1f} %" if isfinite(change.change) else "new"
+    sure = f"{signed(low - 1)} to {signed(high - 1)} %" if known else "–"
+    size = f"{signed(change.change)} %" if isfinite(change.change) else "new"
     verdict = _WORDS[change.verdict] if change.name in ("step_time", "throughput") else ""
     return (
         amount(change.before, change.unit),

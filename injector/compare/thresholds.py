@@ -121,6 +121,11 @@ def _outcome(each: Threshold, where: str, change: Change, places: int) -> Outcom
     return Outcome(each, where, UNSURE, f"worse by {_between(low, high)}: more runs would tell")
 
 
+def signed(part: float) -> str:
+    """A part as percent, with its sign; nothing is +0.0."""
+    return f"{round(part * 100, 1) + 0.0:+.1f}"
+
+
 def _between(low: float, high: float) -> str:
-    one, two = f"{low * 100:+.1f}", f"{high * 100:+.1f}"
+    one, two = signed(low), signed(high)
     return f"{one} %" if one == two else f"{one} to {two} %"
