@@ -21,7 +21,9 @@ def memory_use(
     ``rows`` are those of memory alone.
     """
     first = trace.measured_from(warmup)
-    step = owners(trace.start[first:], trace.end[first:], rows.start)
+    # Memory is read before a region begins and after it has ended, which may be in the step beside.
+    middle = rows.start + (rows.end - rows.start) // 2
+    step = owners(trace.start[first:], trace.end[first:], middle)
     kinds: dict[tuple[str, str], list[int]] = {}
     for number in dict.fromkeys(rows.site[step >= 0].tolist()):
         site = source.memory_sites[number]

@@ -13,6 +13,7 @@ from .columns import SECOND, Ints, RecordedProcess
 from .evaluation import Passes
 from .profile import TimeSegment
 from .traces import LoopTrace, Thread
+from .tracks import LAYERS
 from .wording import line_of
 
 NAMED = ("checkpoint", "logging")
@@ -165,8 +166,11 @@ def _gaps(thread: Thread, covered: ExcludedIntervals) -> list[Sum]:
     if not len(start):
         return []
     track = thread.track
-    before = np.maximum(np.searchsorted(track.start, start, side="left") - 1, 0)
-    after = np.minimum(np.searchsorted(track.start, end, side="left"), len(track) - 1)
+    # A layer lies in a region, whose line says more.
+    rows = np.flatnonzero(~track.flags(lambda site: site.region in LAYERS))
+    begun = track.start[rows]
+    before = rows[np.maximum(np.searchsorted(begun, start, side="left") - 1, 0)]
+    after = rows[np.minimum(np.searchsorted(begun, end, side="left"), len(rows) - 1)]
     calls = counts(track.start[_playing(thread)], start, end) > 0
     loose = {i for i, pace in enumerate(thread.steps.paces) if pace.paced_by == "optimizer"}
     following = np.searchsorted(thread.steps.start, end)

@@ -20,7 +20,7 @@ def _trained(memory: bool) -> Program:
             for where, factor in (("host", 1), ("cuda:0", 2)) if memory else ():
                 payload = memory_payload(100 * MIB * factor, (100 + more) * MIB * factor)
                 end = begin + MS // 2
-                program.row(region, begin, end, payload, clock="memory", device=where)
+                program.row(region, begin - MS // 50, end, payload, clock="memory", device=where)
     program.dry()
     return program
 
