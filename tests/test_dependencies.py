@@ -170,3 +170,11 @@ def test_neither_a_run_nor_its_supervisor_imports_what_checks_suites(tmp_path: P
     )
     assert done.stdout == "False\n"
     assert "injector" in done.stderr and "pydantic" not in done.stderr
+
+
+@pytest.mark.xdist_group("groups")
+def test_groups_of_tests_are_those_of_the_scheduler(request):
+    """Where it misses them, each process of tests makes anew what a group shares."""
+    if not getattr(request.config.option, "loadgroup", False):
+        pytest.skip("tests run in one process, or in no groups")
+    assert request.node.nodeid.endswith("@groups")
