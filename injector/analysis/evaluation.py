@@ -94,6 +94,7 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
     if not (len(iterations.free) and len(passes) and len(marks.learnt)):
         return found
     trained, _ = unpack(track.payload[marks.learnt])
+    trained = trained[trained > 0]  # a loss, or a distribution, does not always say how many it is of
     if not len(trained):
         return found
     usual = np.median(trained)
@@ -106,6 +107,7 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
         first, last = np.searchsorted(calls, (passes.start[mine], passes.end[mine]))
         seen = np.concatenate([marks.tried[a:b] for a, b in zip(first, last, strict=True)])
         sizes, _ = unpack(track.payload[seen])
+        sizes = sizes[sizes > 0]
         if len(sizes) and np.median(sizes) < usual:
             found[mine] = passes.start[mine] < moments[-1]
     return found
