@@ -94,7 +94,7 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
     if not (len(iterations.free) and len(passes) and len(marks.learnt)):
         return found
     trained, _ = unpack(track.payload[marks.learnt])
-    trained = trained[trained > 0]  # a loss, or a distribution, does not always say how many it is of
+    trained = trained[trained > 0]  # a loss, or a distribution, may say nothing
     if not len(trained):
         return found
     usual = np.median(trained)
