@@ -90,15 +90,15 @@ def test_a_program_is_collected_as_without_us(tmp_path):
     """Up to one young collection; and it does not find what was laid in among its objects."""
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
-    said = []
+    message = []
     for words in ([sys.executable], [sys.executable, "-m", "injector", "run", "--quiet"]):
         done = subprocess.run(
             [*words, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True
         )
         enabled, threshold, counts, held = done.stdout.replace(", ", ",").split()
         young, old = map(int, counts.strip("()").split(","))
-        said.append((enabled, threshold, 11 * old + young, int(held)))
-    (*plain, seen, _), (*probed, also, held) = said
+        message.append((enabled, threshold, 11 * old + young, int(held)))
+    (*plain, seen, _), (*probed, also, held) = message
     assert plain == probed
     assert abs(also - seen) <= 3 and held < 1000
 

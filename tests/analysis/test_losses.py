@@ -63,8 +63,8 @@ def test_a_loss_that_may_be_divided_is_said_to_be(tmp_path: Path, parts: int) ->
         if batch % parts == parts - 1:
             p.update()
     found = report(tmp_path / "r", p)
-    said = [text for text in found.unmeasured if "loss" in text]
-    assert len(said) == (parts > 1) and all("calls backward 4 times" in text for text in said)
+    message = [text for text in found.unmeasured if "loss" in text]
+    assert len(message) == (parts > 1) and all("calls backward 4 times" in text for text in message)
     assert p.now > 40 * MS
 
 

@@ -81,8 +81,8 @@ def test_other_programs_that_take_what_this_one_could_use():
         times = ((100.0, cores[0]), (100.0 + seconds, cores[1]))
         return seen([Sample("host", time, {"cores": each}) for time, each in times])
 
-    said = hosts.crowding(full(10.0), 0.5, 0.9)
-    assert said is not None and "kept 1.5 of 2 cores of h busy, this one 0.5" in said
+    message = hosts.crowding(full(10.0), 0.5, 0.9)
+    assert message is not None and "kept 1.5 of 2 cores of h busy, this one 0.5" in message
     assert hosts.crowding(full(10.0), 1.6, 0.9) is None  # its own threads do
     assert hosts.crowding(full(10.0), 0.5, 0.1) is None  # nobody waits
     assert hosts.crowding(full(10.0, 0.7), 0.5, 0.9) is None  # there are cores left
@@ -110,7 +110,7 @@ def entry(pid, cpu, rss, **more):
     return {"pid": pid, "started": 0.0, "name": "p", "cpu": cpu, "rss": rss, "threads": 1, **more}
 
 
-def test_processes_are_told_apart_and_followed():
+def test_processes_are_kept_apart_and_followed():
     found = machines.processes_of(
         seen(
             trees=[

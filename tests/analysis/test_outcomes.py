@@ -211,9 +211,9 @@ def test_attempts_are_told_one_by_one() -> None:
 def test_sentences_of_many_ranks_are_few() -> None:
     killed = member(3, 50.0, 50.1, code=KILL)
     others = [member(n, 49.9, 50.3, code=TERM, inside=(REDUCE,)) for n in range(64) if n != 3]
-    said = sentences(found(killed, *others))
-    assert len(said) == 2
-    assert said[1].startswith("ranks 0, 1, 2, 4, ") and said[1].endswith(
+    message = sentences(found(killed, *others))
+    assert len(message) == 2
+    assert message[1].startswith("ranks 0, 1, 2, 4, ") and message[1].endswith(
         ", … ended after that, at step 12: killed by SIGTERM, in comm (all_reduce)"
     )
     apart = found(*(member(n, 50 + n, code=KILL) for n in range(40)))

@@ -114,7 +114,7 @@ def test_columns_of_one_name_are_kept_apart(folder):
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "message"),
     [
         ("selec 1", r"(?si)the query cannot be run: .*syntax error"),
         ("select * from nothing", "there is no table nothing; there are: steps, regions, "),
@@ -124,8 +124,8 @@ def test_columns_of_one_name_are_kept_apart(folder):
         ("set enable_external_access = true", "a query only reads .*; this one is a SET statement"),
     ],
 )
-def test_what_a_query_cannot_do_is_said(folder, sql, said):
-    with pytest.raises(UserError, match=said):
+def test_what_a_query_cannot_do_is_reported(folder, sql, message):
+    with pytest.raises(UserError, match=message):
         ask(folder, sql)
 
 

@@ -52,8 +52,8 @@ def test_no_such_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "message"),
     [(5, "just now"), (125, "2 min ago"), (7200, "2 h ago"), (90_000, "1 day ago")],
 )
-def test_how_long_ago(seconds, said):
-    assert formats.ago(seconds) == said
+def test_how_long_ago(seconds, message):
+    assert formats.ago(seconds) == message

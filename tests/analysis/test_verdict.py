@@ -319,12 +319,12 @@ def test_device_clocks(tmp_path: Path, device: float, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "asked", "said"),
+    ("device", "asked", "message"),
     [("cuda:0", False, True), ("xpu:1", False, True), ("cuda:0", True, False),
      ("cpu", False, False), (None, False, False)],
 )  # fmt: skip
 def test_transfers_that_nobody_sees(
-    tmp_path: Path, device: str | None, asked: bool, said: bool
+    tmp_path: Path, device: str | None, asked: bool, message: bool
 ) -> None:
     p = Program()
     for _ in range(10):
@@ -339,7 +339,7 @@ def test_transfers_that_nobody_sees(
     texts = [
         text for text in found.unmeasured if "transfers to devices: none were recorded" in text
     ]
-    assert len(texts) == said
+    assert len(texts) == message
 
 
 def test_memory_that_grows(tmp_path: Path) -> None:
@@ -368,15 +368,15 @@ def test_what_could_not_be_measured(tmp_path: Path) -> None:
     warnings = [{"kind": "auto-missed", "text": "torch: Optimizer.step\nwas not found"},
                 {"kind": "torn", "text": "no"}]  # fmt: skip
     found = report(tmp_path / "r", p, warnings=warnings)
-    said = found.unmeasured
-    assert "device time: no device clock was recorded; all times are the host's" in said
+    message = found.unmeasured
+    assert "device time: no device clock was recorded; all times are the host's" in message
     assert (
         "items per second: no call of a model was recorded in its steps; rates are steps per second"
-        in said
+        in message
     )
-    assert "ranks 1, 2 of 3 recorded nothing" in said
-    assert "torch: Optimizer.step was not found" in said
-    assert any(text.startswith("4 records were lost") for text in said)
+    assert "ranks 1, 2 of 3 recorded nothing" in message
+    assert "torch: Optimizer.step was not found" in message
+    assert any(text.startswith("4 records were lost") for text in message)
     assert only(found).throughput.items is None and only(found).throughput.steps == ms(500)
 
 

@@ -31,7 +31,7 @@ def test_the_command_prints_and_writes(tmp_path, capsys, monkeypatch):
     told = {"pairs": [[[100, 100], [102, 100]]], "control": [[[100, 100], [100, 100]]], **block}
     monkeypatch.setattr(sampling, "answer", lambda words, folder: json.dumps(told))
     assert sampling.main(["--json", str(tmp_path / "found.json")]) == 1, "2 % is beyond the goal"
-    said = capsys.readouterr().out
-    assert "+2.000" in said and "10 samples, 1.00 ms" in said
+    message = capsys.readouterr().out
+    assert "+2.000" in message and "10 samples, 1.00 ms" in message
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["measured"]["1 busy, wall"]["cost"]["median"] == pytest.approx(2)

@@ -34,5 +34,5 @@ def test_instructions_are_compared_in_pairs(tmp_path, capsys, monkeypatch):
     counts = {"wandb": 1001, None: 1000}
     monkeypatch.setattr(tracking, "instructions", lambda folder, to, steps: counts[to])
     assert tracking.main(["--instructions", "--to", "wandb", "--pairs", "3"]) == 0
-    said = capsys.readouterr().out
-    assert "+0.1000" in said and "control  +0.0000" in said and "n=3" in said
+    message = capsys.readouterr().out
+    assert "+0.1000" in message and "control  +0.0000" in message and "n=3" in message

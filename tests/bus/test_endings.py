@@ -14,9 +14,11 @@ def entry(tmp_path: Path, **options: Any) -> dict[str, Any]:
     return gather(tmp_path, **options)["processes"][1]
 
 
-def write(tmp_path: Path, *said: dict[str, Any], parent: tuple[dict[str, Any], ...] = ()) -> None:
+def write(
+    tmp_path: Path, *sentence: dict[str, Any], parent: tuple[dict[str, Any], ...] = ()
+) -> None:
     write_log(tmp_path, "h.1", [process(1, 100.0, SECOND), *parent])
-    write_log(tmp_path, "h.2", [process(2, 101.0, 2 * SECOND), *said])
+    write_log(tmp_path, "h.2", [process(2, 101.0, 2 * SECOND), *sentence])
 
 
 def monitor(tmp_path: Path, *records: dict[str, Any], host: str = "h") -> None:

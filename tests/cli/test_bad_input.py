@@ -57,7 +57,7 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("which", "said"),
+    ("which", "message"),
     [
         ("", "the name of a run is empty"),
         ("nope", "nope: this folder does not exist, and "),
@@ -70,10 +70,10 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.parametrize("verb", RUN_VERBS)
 def test_what_is_no_run(
-    folder: Path, capsys: pytest.CaptureFixture[str], verb: str, which: str, said: str
+    folder: Path, capsys: pytest.CaptureFixture[str], verb: str, which: str, message: str
 ) -> None:
     code, error = told(folder, capsys, verb, which, *RUN_VERBS[verb])
-    assert (code, error.startswith("inject: "), said in error) == (2, True, True), error
+    assert (code, error.startswith("inject: "), message in error) == (2, True, True), error
 
 
 @pytest.mark.parametrize("runs", ["", "nope", "file"])
@@ -106,7 +106,7 @@ def test_what_cannot_be_written_to(
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "message"),
     [
         ("", "the query is empty"),
         (" \n", "the query is empty"),
@@ -128,15 +128,15 @@ def test_what_cannot_be_written_to(
     ],
 )
 def test_a_query_that_is_none(
-    folder: Path, capsys: pytest.CaptureFixture[str], sql: str, said: str
+    folder: Path, capsys: pytest.CaptureFixture[str], sql: str, message: str
 ) -> None:
     code, error = told(folder, capsys, "query", "LAST", sql)
-    assert code == 2 and error.startswith("inject: ") and said in error
+    assert code == 2 and error.startswith("inject: ") and message in error
     assert "sqlite" not in error and "pg_" not in error
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("query", "select 1", "LAST"), "the run comes before the query"),
         (("watch", "--web", "--once"), "--web serves a page"),
@@ -173,10 +173,10 @@ def test_a_query_that_is_none(
     ],
 )
 def test_other_mistakes(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+    folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     code, error = told(folder, capsys, *words)
-    assert code == 2 and said in error
+    assert code == 2 and message in error
 
 
 def test_nothing_is_packed_where_one_is_no_run(

@@ -66,9 +66,9 @@ def checked(
     capsys: pytest.CaptureFixture[str], project: Path, *probes: str
 ) -> tuple[int, list[str]]:
     code = check.main([voirfile(project, *probes), "train.py"])
-    said = capsys.readouterr()
-    assert said.err == ""
-    return code, said.out.splitlines()
+    sentence = capsys.readouterr()
+    assert sentence.err == ""
+    return code, sentence.out.splitlines()
 
 
 def test_where_and_how(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,9 +261,9 @@ def test_launcher_itself(project: Path, capsys: pytest.CaptureFixture[str]) -> N
     (project / "launcher.py").write_text("def launch(job):\n    started = job\n")
     option = voirfile(project, 'ov.value("//launch > started")', 'ov.value("//launch > x")')
     assert check.main([option, "-m", "launcher", "train.py"]) == 1
-    said = capsys.readouterr().out
-    assert "launcher.py:2   started = job   observed" in said
-    assert "not found: there is no function launch in train.py" in said
+    sentence = capsys.readouterr().out
+    assert "launcher.py:2   started = job   observed" in sentence
+    assert "not found: there is no function launch in train.py" in sentence
 
 
 def test_voirfile_beside_the_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,9 +285,9 @@ def test_what_a_voirfile_prints_is_no_answer(
 ) -> None:
     option = voirfile(project, 'print("hello")', 'ov.value("//train > loss")')
     assert check.main([option, "--json", "train.py"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["missing"] == 0
-    assert said.err == "hello\n"
+    sentence = capsys.readouterr()
+    assert json.loads(sentence.out)["missing"] == 0
+    assert sentence.err == "hello\n"
 
 
 def test_options_of_a_voirfile(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -317,8 +317,8 @@ def test_options_of_a_voirfile(project: Path, capsys: pytest.CaptureFixture[str]
     (project / "options.yaml").write_text("where: //train > out\n")
     config = ["--config", "options.yaml"]
     code = check.main(["--voirfile", "x.py", *config, "train.py"])
-    said = capsys.readouterr()
-    assert code in (0, 2), said
+    sentence = capsys.readouterr()
+    assert code in (0, 2), sentence
     assert check.main(["--voirfile", "x.py", "--nothing", "3", "train.py"]) == 2
     assert "unknown option --nothing" in capsys.readouterr().err
 
@@ -348,9 +348,9 @@ def test_bad_input(
     (project / "raises.py").write_text("1 / 0")
     (project / "selector.py").write_text("def instrument_it(ov):\n    ov.value('f > ')\n")
     assert check.main(argv) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("inject: ") and message in said.err
+    sentence = capsys.readouterr()
+    assert sentence.out == ""
+    assert sentence.err.startswith("inject: ") and message in sentence.err
 
 
 def test_nothing_of_the_program_is_run(project: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_value_that_only_one_side_recorded(home, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["fast"], "one run alone"),
         (["fast", "absent"], "absent"),
@@ -146,11 +146,11 @@ def test_a_value_that_only_one_side_recorded(home, tmp_path, capsys):
         (["fast", "--save-baseline", "absent/b.json"], "--save-baseline absent/b.json"),
     ],
 )
-def test_bad_input(home, monkeypatch, capsys, words, said):
+def test_bad_input(home, monkeypatch, capsys, words, message):
     monkeypatch.chdir(home)
     assert compare.main(words) == 2
     out, err = capsys.readouterr()
-    assert err.startswith("inject: ") and said in err and not out
+    assert err.startswith("inject: ") and message in err and not out
 
 
 def test_a_damaged_run_is_reported_first(home, tmp_path, capsys):

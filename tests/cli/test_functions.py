@@ -189,9 +189,9 @@ def test_bad_input(
     (project / "broken.py").write_text("def (")
     (project / "odd-folder").mkdir()
     assert functions.main(argv) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("inject: ") and message in said.err
+    sentence = capsys.readouterr()
+    assert sentence.out == ""
+    assert sentence.err.startswith("inject: ") and message in sentence.err
 
 
 def test_nothing_is_run(project: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_packed_run_is_read_as_before(runs):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("query", "LAST", "selec"), "syntax error"),
         (("query", "select 1"), "name the run before the query (LAST for the newest), or --all"),
@@ -141,10 +141,10 @@ def test_a_packed_run_is_read_as_before(runs):
         (("pack", "none"), "has no run of that name"),
     ],
 )
-def test_bad_input_is_exit_2(runs, words, said):
+def test_bad_input_is_exit_2(runs, words, message):
     done = inject_here(runs, *words)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -162,7 +162,7 @@ def odd(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("which", "said"),
+    ("which", "message"),
     [
         ("future", "written by a later injector (its schema is 99; this one reads up to 1)"),
         ("torn", "run.json is broken: it is no JSON"),
@@ -171,11 +171,11 @@ def odd(tmp_path_factory):
     ],
 )
 @pytest.mark.parametrize("verb", ["report", "query", "pack", "watch"])
-def test_what_is_no_run_of_ours_is_reported_alike(odd, verb, which, said):
+def test_what_is_no_run_of_ours_is_reported_alike(odd, verb, which, message):
     words = ["select * from steps"] if verb == "query" else []
     done = inject_here(odd, verb, which, *words)
     assert done.returncode == 2, done.stdout
-    assert done.stderr.startswith("inject: ") and said in done.stderr
+    assert done.stderr.startswith("inject: ") and message in done.stderr
     assert "Traceback" not in done.stderr
 
 

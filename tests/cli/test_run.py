@@ -252,9 +252,9 @@ def test_mistakes_of_a_voirfile_that_are_seen_before_the_program_runs(
     text = f"def instrument_x(ov):\n    assert not hasattr(ov, 'nothing')\n    ov.{call}\n"
     (tmp_path / "x.py").write_text(text)
     assert check.main(["--voirfile", "x.py", "main.py"]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert "x.py:3: " in said or "override" in call
+    sentence = capsys.readouterr().err
+    assert message in sentence
+    assert "x.py:3: " in sentence or "override" in call
     if call == "values('//f > x')":
         done = called(tmp_path, "--voirfile", "x.py", "main.py")
         assert (done.returncode, done.stdout) == (2, "") and message in done.stderr
@@ -280,8 +280,10 @@ def test_a_loop_that_no_library_has_is_named_and_can_be_measured_so(tmp_path):
         "    update(w, np.ones(4))\n"
     )
     first = called(tmp_path, "train.py")
-    said = " ".join(first.stderr.split())
-    found = re.search(r"the loop at train.py:5, save a voirfile FILE with `(.*?)` and run it", said)
+    sentence = " ".join(first.stderr.split())
+    found = re.search(
+        r"the loop at train.py:5, save a voirfile FILE with `(.*?)` and run it", sentence
+    )
     assert found and first.returncode == 0, first.stderr
     (tmp_path / "named.py").write_text(found[1])
     again = called(tmp_path, "--voirfile", "named.py", "train.py")

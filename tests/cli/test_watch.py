@@ -145,15 +145,15 @@ def test_a_run_whose_json_is_torn_is_an_error(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--port", "99999", "--web"), "up to 65535"),
         (("--port", "x"), "up to 65535"),
         ((), "written by a later injector"),
     ],
 )
-def test_bad_input(folder, words, said):
+def test_bad_input(folder, words, message):
     (folder / "run.json").write_text('{"schema": 99}')
     done = watch(str(folder), *words)
     assert done.returncode == 2
-    assert said in done.stderr and "Traceback" not in done.stderr
+    assert message in done.stderr and "Traceback" not in done.stderr

@@ -190,7 +190,7 @@ def test_nothing_that_was_recorded_is_markup(form):
         assert text.startswith("missing")
 
 
-def test_what_is_damaged_or_failed_is_said_first():
+def test_what_is_damaged_or_failed_is_reported_first():
     made = runs(1)[0].loops
     bad = run(*made, missing=("raw/x.spans is cut",), failed="it was killed by signal 9")
     found = compare(side("a", x=runs(2)), side("b", x=[run(*made), bad]))
@@ -226,7 +226,7 @@ def test_a_baseline_is_what_was_saved(tmp_path, count, totals):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "no baseline of inject compare"),
         ("[]", "no baseline"),
@@ -240,8 +240,8 @@ def test_a_baseline_is_what_was_saved(tmp_path, count, totals):
         ),
     ],
 )
-def test_a_file_that_is_no_baseline(tmp_path, text, said):
+def test_a_file_that_is_no_baseline(tmp_path, text, message):
     path = tmp_path / "baseline.json"
     path.write_text(text)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         load(str(path))

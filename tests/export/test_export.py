@@ -118,7 +118,7 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(to, runs, run_i
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("nowhere", "--to", "perfetto"), "nowhere: this folder does not exist"),
         ((".", "--to", "perfetto"), "this folder holds no record of a run"),
@@ -129,10 +129,10 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(to, runs, run_i
         (("LAST", "--to", "perfetto", "-o", "no/such/folder/x"), "No such file or directory"),
     ],
 )
-def test_what_cannot_be_exported(words, said, runs, export):
+def test_what_cannot_be_exported(words, message, runs, export):
     done = export(runs, *words)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -144,7 +144,7 @@ def test_a_run_of_a_newer_schema_is_refused(copied, export):
     assert not (copied.parent / "x").exists()
 
 
-def test_damage_is_said_first_and_the_rest_exported(copied, export):
+def test_damage_is_reported_first_and_the_rest_exported(copied, export):
     pytest.importorskip("perfetto")
     [values] = (copied / "raw").glob("*.values")
     values.unlink()

@@ -143,7 +143,9 @@ def test_a_tracked_run_in_prometheus_and_otel(tracked):
     assert len([span for span in receiver.spans() if span.name == "train step"]) == 10
 
 
-def test_a_tracker_that_is_not_installed_is_said_once_and_harms_nothing(runs, run_inject, tmp_path):
+def test_a_tracker_that_is_not_installed_is_reported_once_and_harms_nothing(
+    runs, run_inject, tmp_path
+):
     text = "raise ModuleNotFoundError('No module named wandb', name='wandb')"
     (tmp_path / "wandb.py").write_text(text)
     words = ("--track", "wandb", "--into", str(tmp_path / "run"), f"{runs}/train.py")
@@ -155,7 +157,7 @@ def test_a_tracker_that_is_not_installed_is_said_once_and_harms_nothing(runs, ru
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--track excel x.py", "--track is one of mlflow, otel, prometheus, tensorboard, wandb"),
         ("--track perfetto x.py", "a trace is written when the run has ended, by inject export"),
@@ -164,8 +166,8 @@ def test_a_tracker_that_is_not_installed_is_said_once_and_harms_nothing(runs, ru
         ("--track", "--track needs a value"),
     ],
 )
-def test_what_cannot_be_tracked(words, said):
+def test_what_cannot_be_tracked(words, message):
     from injector.errors import UserError
 
-    with pytest.raises(UserError, match=re.escape(said)):
+    with pytest.raises(UserError, match=re.escape(message)):
         split(words.split(), lambda _: {})

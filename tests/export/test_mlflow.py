@@ -164,18 +164,18 @@ def test_a_server_that_dies_while_a_run_is_tracked(server, runs, export, uri, tm
 
 
 @pytest.mark.parametrize(
-    ("uri", "said"),
+    ("uri", "message"),
     [("http://127.0.0.1:9", "127.0.0.1:9"), ("nonsense://x", "unsupported URI")],
 )
-def test_a_store_that_cannot_be_had(uri, said, runs, export):
+def test_a_store_that_cannot_be_had(uri, message, runs, export):
     done = export(runs, "LAST", "--to", "mlflow", "--uri", uri)
     assert done.returncode == 2
     assert done.stderr.startswith(f"inject: MLflow at {uri} did not take it")
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_long_run_is_thinned_and_that_is_said(large, export, uri, tmp_path):
+def test_a_long_run_is_thinned_and_that_is_reported(large, export, uri, tmp_path):
     words = ("--to", "mlflow", "--uri", uri, "--points", "100", "--project", "long")
     done = export(tmp_path, str(large), *words)
     assert done.returncode == 0, done.stderr

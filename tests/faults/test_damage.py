@@ -177,7 +177,7 @@ def check(capsys: pytest.CaptureFixture[str], folder: Path, verb: str) -> None:
     """One reader of a folder that is not what was recorded."""
     if not [*folder.glob("raw/*")] and not [*folder.glob("*.data"), *folder.glob("*.json")]:
         return
-    said = {
+    message = {
         "report": lambda: report.main([str(folder)]),
         "json": lambda: report.main(["--json", str(folder)]),
         "query": lambda: query.main([str(folder), "select count(*) from steps, regions, values"]),
@@ -187,7 +187,7 @@ def check(capsys: pytest.CaptureFixture[str], folder: Path, verb: str) -> None:
         "pack": lambda: pack.main([str(folder)]),
     }
     capsys.readouterr()
-    code = said[verb]()
+    code = message[verb]()
     out, err = capsys.readouterr()
     over = (folder / "run.json").exists()
     if verb == "runs" or (verb == "watch" and not over):

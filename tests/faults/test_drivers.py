@@ -46,8 +46,8 @@ sys.exit(5)
 def test_the_driver_of_a_device_fails_at_its_start(watched):
     run, seen = watched({"fail": "driver/library version mismatch"})
     assert seen.devices == []
-    said = "scripted devices cannot be read: driver/library version mismatch"
-    assert seen.problems == [said]
+    message = "scripted devices cannot be read: driver/library version mismatch"
+    assert seen.problems == [message]
     assert "library version mismatch" in run.err
 
 

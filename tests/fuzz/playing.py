@@ -28,7 +28,7 @@ class Played(NamedTuple):
     code: int
     out: str
     err: str
-    said: str = ""
+    message: str = ""
 
 
 WHILE_RUNNING = ("binding", "wrapped")
@@ -58,27 +58,27 @@ def play(source: str, selectors: Sequence[str] = (), events: bool = False) -> Pl
     """Run a program; with ``events``, what the probes gave stands in ``said``."""
 
     def act() -> tuple[Any, Said]:
-        said = Said()
+        message = Said()
         if not selectors:
-            return compile(source, FILE, "exec", dont_inherit=True), said
+            return compile(source, FILE, "exec", dont_inherit=True), message
         engine = Engine(lambda found: session.report(found))
-        session = Session({"voirfiles": [], "options": [], "configs": []}, engine, said)
+        session = Session({"voirfiles": [], "options": [], "configs": []}, engine, message)
         session.begin()
         for text in selectors:
             try:
                 probe = session.overseer.probe(text)
             except UserError as error:
-                said.emit("refused", error)
+                message.emit("refused", error)
                 continue
-            probe.subscribe(lambda data, text=text: said.emit("event", (text, shown(data))))
+            probe.subscribe(lambda data, text=text: message.emit("event", (text, shown(data))))
         session.load()
         code = engine.main_code(source.encode(), FILE)
         asked = [(t.request, t.found) for probe in session.probes for t in probe.targets]
         found = survey(ProgramSources.script(FILE), asked)[0]
         checked = {place(one._asdict()) for one in found if one.kind not in WHILE_RUNNING}
-        if checked != set(said.landed):
-            said.emit("inject check disagrees", checked ^ set(said.landed))
-        return code, said
+        if checked != set(message.landed):
+            message.emit("inject check disagrees", checked ^ set(message.landed))
+        return code, message
 
     return _forked(source, act)
 
@@ -125,17 +125,17 @@ def _child(source: str, act: Callable[[], tuple[Any, Said]], files: Sequence[Any
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), write_through=True)
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
-    said = None
+    message = None
     try:
         main = ModuleType("__main__")
         sys.modules["__main__"] = main
-        code, said = act()
+        code, message = act()
         exit_code = _run(code, vars(main))
     except BaseException:
         traceback.print_exc()
         exit_code = 98
-    if said is not None:
-        files[2].write("\n".join(said.lines).encode())
+    if message is not None:
+        files[2].write("\n".join(message.lines).encode())
         files[2].flush()
     return exit_code
 

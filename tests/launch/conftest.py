@@ -35,8 +35,8 @@ def start(tmp_path, inject, environ):
         )
         started.append(process)
         process.mark = mark
-        said = process.stdout.readline().split()
-        process.program = int(said[1]) if said else None
+        message = process.stdout.readline().split()
+        process.program = int(message[1]) if message else None
         return process
 
     yield begin

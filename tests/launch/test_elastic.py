@@ -43,9 +43,9 @@ def test_a_rank_that_was_killed_and_started_again(inject, environ, tmp_path):
     assert second["how"] in ("killed by SIGTERM", "exit not known")
     # Steps of both attempts are kept apart, and the second one is whole.
     assert sorted(job.loops()) == [(0, 2, BAD + 1), (1, 2, STEPS)]
-    said = " ".join(job.err.split())
-    assert f"attempt 0: rank 1 died at step {BAD}: killed by SIGKILL" in said
-    assert "started again as attempt 1" in said
+    message = " ".join(job.err.split())
+    assert f"attempt 0: rank 1 died at step {BAD}: killed by SIGKILL" in message
+    assert "started again as attempt 1" in message
     assert "\nrestarted " in job.err and "\nbroken " not in job.err
     attempts = [(p["rank"], p["attempt"]) for p in job.info["processes"]]
     assert sorted(attempts[1:]) == [(0, 0), (0, 1), (1, 0), (1, 1)] and attempts[0] == (None, None)

@@ -261,11 +261,11 @@ class Terminal:
             os.chdir(folder)
             os.execve(words[0], words, environ)
         self.open = True
-        said = b""
-        while b"\n" not in said.partition(b"ready")[2]:
+        message = b""
+        while b"\n" not in message.partition(b"ready")[2]:
             assert select.select([self.end], [], [], PATIENCE)[0]
-            said += os.read(self.end, 4096)
-        self.program = int(said.partition(b"ready")[2].split()[0])
+            message += os.read(self.end, 4096)
+        self.program = int(message.partition(b"ready")[2].split()[0])
 
     def type(self, keys):
         os.write(self.end, keys)

@@ -176,10 +176,10 @@ UNTIL = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep
 
 
 @pytest.mark.parametrize(
-    ("after", "text", "said"), [(0.1, UNTIL, "later\n" * 3), (600, "pass", "")]
+    ("after", "text", "message"), [(0.1, UNTIL, "later\n" * 3), (600, "pass", "")]
 )
-def test_what_can_wait_is_done_while_the_program_runs(after, text, said, tmp_path):
+def test_what_can_wait_is_done_while_the_program_runs(after, text, message, tmp_path):
     """As often as it wants, and not at all beside a program that ends at once."""
     words = [sys.executable, "-c", LATER, str(after), str(tmp_path / "there"), text]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout == f"{said}ended 0\n"
+    assert done.stdout == f"{message}ended 0\n"

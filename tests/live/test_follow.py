@@ -47,7 +47,7 @@ def test_torn_records_and_foreign_lines_are_left_out(tmp_path):
     assert [found.event for found in taken(Follower(str(tmp_path)))] == ["fine"]
 
 
-def test_a_monitors_records_are_told_apart(tmp_path):
+def test_a_monitors_records_are_kept_apart(tmp_path):
     (raw(tmp_path) / "h.2.monitor").write_bytes(record("host", {"cores": []}))
     assert taken(Follower(str(tmp_path))) == [
         NewSample("h.2", Sample("host", 0.0, {"cores": []}, 0))

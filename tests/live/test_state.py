@@ -581,7 +581,7 @@ def test_the_end_of_a_loop_is_known_by_its_loader_and_the_programs_text(folder, 
     assert State(str(folder.path)).tick(now=101.0).state == "ended"
 
 
-def watched_epochs(folder, tmp_path, loop="for epoch in range(3):", said=None, goal=None):
+def watched_epochs(folder, tmp_path, loop="for epoch in range(3):", sentence=None, goal=None):
     """A state whose program has three epochs of 100 steps of 10 ms, and 2 s of evaluation after each."""
     (tmp_path / "train.py").write_text(loop + "\n" * 29 + "    for x in loader:\n        pass\n")
     place = {"file": str(tmp_path / "train.py"), "line": 30}
@@ -590,8 +590,8 @@ def watched_epochs(folder, tmp_path, loop="for epoch in range(3):", said=None, g
     folder.log(1, "site", site(12, "io.end", of=1, place=place))
     folder.log(1, "site", site(13, "io", of=5))
     folder.log(1, "ahead", {"of": 1, "batches": 100})
-    if said:
-        folder.log(1, "ahead", said)
+    if sentence:
+        folder.log(1, "ahead", sentence)
     state = State(str(folder.path), goal=goal)
 
     def at(epoch, part):
@@ -624,9 +624,9 @@ def test_what_is_left_of_the_epoch_where_nobody_says_how_many_there_are(folder, 
     assert (left, of) == (pytest.approx(0.5, rel=0.05), "epoch")
 
 
-@pytest.mark.parametrize("said", [{"epochs": 3}, {"steps": 300}])
-def test_a_trainer_says_how_much_is_to_come(folder, tmp_path, said):
-    at = watched_epochs(folder, tmp_path, "while True:", said)
+@pytest.mark.parametrize("sentence", [{"epochs": 3}, {"steps": 300}])
+def test_a_trainer_says_how_much_is_to_come(folder, tmp_path, sentence):
+    at = watched_epochs(folder, tmp_path, "while True:", sentence)
     assert at(0, "evaluation") == (pytest.approx(2.0, rel=0.05), "training")
     left, of = at(1, "batches")
     assert (left, of) == (pytest.approx(0.5 + 1.0 + 2 * 2.0, rel=0.05), "")

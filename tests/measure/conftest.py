@@ -29,20 +29,20 @@ class Measured:
         self.hooks = []
         self.failures = []
 
-    def hook(self, name, **said):
+    def hook(self, name, **message):
         """Names of the hooks of a region, by what they are on; and what each captures."""
-        hooks = RegionHooks(Region(name, **said), self.spans)
+        hooks = RegionHooks(Region(name, **message), self.spans)
         names = {variable: f"injector_{next(_numbers)}" for variable in hooks.variables}
         self.hooks += names.values()
         hooks.define(names, f"//{name}", "lib.part")
         return names, hooks.captures
 
-    def function(self, text, name, **said):
+    def function(self, text, name, **message):
         """The function that ``text`` defines, with the hooks of region ``name``.
 
         ``ENTER``, ``VALUE(x)`` and ``EXIT`` stand where hooks are to be, ``ERROR`` in a handler.
         """
-        names, captures = self.hook(name, **said)
+        names, captures = self.hook(name, **message)
         arguments = ", ".join(("True", *captures("#enter")))
         text = text.replace("ENTER", f"{names['#enter']}({arguments})")
         text = text.replace("EXIT", f"{names['#exit']}(True)")

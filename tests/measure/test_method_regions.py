@@ -45,8 +45,8 @@ class Moved:
         self.measured = measured
         self.names = []
 
-    def region(self, name, method="move", **said):
-        region = RegionHooks(Region(name, **said), self.measured.spans)
+    def region(self, name, method="move", **message):
+        region = RegionHooks(Region(name, **message), self.measured.spans)
         hook = f"injector:moved.{len(self.names)}"
         region.define_method(method, hook_of(method), hook, "." + method)
         self.names.append(hook)

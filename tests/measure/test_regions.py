@@ -269,8 +269,8 @@ def test_a_function_that_raises_costs_its_answer_only(measured):
     def bad(x):
         raise KeyError("bad")
 
-    for said in ({"items": bad}, {"of": bad}, {"phase": bad}, {"when": bad}):
-        work = measured.function(PLAIN, "forward", **said)
+    for message in ({"items": bad}, {"of": bad}, {"phase": bad}, {"when": bad}):
+        work = measured.function(PLAIN, "forward", **message)
         assert [work(n) for n in range(3)] == [0, 1, 2]
     late = measured.function(PLAIN, "forward", items=lambda result: 1 // 0)
     assert late(5) == 5

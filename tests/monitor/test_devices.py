@@ -46,7 +46,7 @@ def test_nvidia_is_told_in_the_units_of_the_house(nvml):
     assert found.problems == []
 
 
-def test_slices_are_devices_of_their_own_where_they_are_asked_for(nvml):
+def test_slices_are_devices_of_their_own_where_they_are_requested(nvml):
     nvml.state["slices"] = 2
     assert len(Devices.visible({}).described()) == 2
     found = Devices.visible({"CUDA_VISIBLE_DEVICES": "MIG-1-0"})
@@ -67,7 +67,7 @@ def test_a_driver_that_fails_at_its_start_is_a_problem(nvml):
     assert found.problems == ["nvidia devices cannot be read: Unknown Error"]
 
 
-def test_a_reading_that_fails_in_the_middle_is_said_and_comes_back(nvml):
+def test_a_reading_that_fails_in_the_middle_is_reported_and_comes_back(nvml):
     found = Devices.visible({})
     assert found.sample()["0"]["power"] == 250.0
     nvml.state["power"] = nvml.NVMLError("GPU is lost")
@@ -79,7 +79,7 @@ def test_a_reading_that_fails_in_the_middle_is_said_and_comes_back(nvml):
     assert found.sample()["0"]["power"] == 100.0
 
 
-def test_garbage_is_left_out_and_said(nvml):
+def test_garbage_is_left_out_and_reported(nvml):
     found = Devices.visible({})
     nvml.state["power"] = -1_000
     assert "power" not in found.sample()["0"]

@@ -162,7 +162,7 @@ def test_devices_come_from_a_script(folder, program, tmp_path, monkeypatch):
     assert device.energy == pytest.approx(100.0 * elapsed)
 
 
-def test_a_device_that_fails_is_said(folder, program, tmp_path, monkeypatch):
+def test_a_device_that_fails_is_reported(folder, program, tmp_path, monkeypatch):
     script = tmp_path / "devices.json"
     script.write_text(json.dumps([{"samples": [{"load": 0.5}, {"load": {"raise": "fell off"}}]}]))
     monkeypatch.setenv("INJECT_SCRIPTED_DEVICES", str(script))

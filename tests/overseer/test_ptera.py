@@ -275,9 +275,9 @@ def of_ours(selector: str, total: bool = False, raw: bool | None = None) -> list
     here = here.replace("Thing.act", "//Thing/act").replace("inside", "//make/inner")
     if raw is None:
         raw = is_total(selector) and "inside" in program
-    said, events = Said(), []
+    sentence, events = Said(), []
     engine = Engine(lambda found: session.report(found))
-    session = Session({"voirfiles": [], "options": [], "configs": []}, engine, said)
+    session = Session({"voirfiles": [], "options": [], "configs": []}, engine, sentence)
     session.begin()
     probe = session.overseer.probe(here, raw=raw, probe_type="total" if total else None)
     probe.subscribe(lambda data: events.append(flat(data) if raw else shown(data)))
@@ -285,7 +285,7 @@ def of_ours(selector: str, total: bool = False, raw: bool | None = None) -> list
     main = sys.modules["__main__"] = ModuleType("__main__")
     exec(engine.main_code((program + "main()\n").encode(), "ours.py"), vars(main))
     wrong = ("failure",) if "inside" in program or "@" in selector else ("miss", "failure")
-    assert not [line for line in said.lines if line.startswith(wrong)], said.lines
+    assert not [line for line in sentence.lines if line.startswith(wrong)], sentence.lines
     return events
 
 
@@ -480,9 +480,9 @@ def test_a_thread_may_begin_with_a_function_of_c(tmp_path, monkeypatch):
 
 
 def of_builtin(selector: str) -> list[object]:
-    said, events = Said(), []
+    sentence, events = Said(), []
     engine = Engine(lambda found: session.report(found))
-    session = Session({"voirfiles": [], "options": [], "configs": []}, engine, said)
+    session = Session({"voirfiles": [], "options": [], "configs": []}, engine, sentence)
     session.begin()
     session.overseer.probe(selector).subscribe(lambda data: events.append(shown(data)))
     session.load()

@@ -78,8 +78,8 @@ def test_it_is_compiled_from_the_present_sources():
     words = [sys.executable, "-c", "from injector.probe import compiled; print(compiled.NATIVE)"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     environ.pop("INJECT_NATIVE", None)
-    said = subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout
-    assert said == "True\n", "run `pip install --editable .`: there has to be a C compiler"
+    message = subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout
+    assert message == "True\n", "run `pip install --editable .`: there has to be a C compiler"
 
 
 def test_the_same_in_python_passes_the_same_tests():
@@ -358,8 +358,8 @@ def test_an_interrupt_while_items_are_counted_is_the_programs(native, raised, lo
     assert [load for load in memory[2::4] if load] == loads
 
 
-@pytest.mark.parametrize(("asked", "said"), [("1", "(compiled)"), ("0", "(not compiled")])
-def test_inject_says_which_of_the_two_it_has(asked, said):
+@pytest.mark.parametrize(("asked", "message"), [("1", "(compiled)"), ("0", "(not compiled")])
+def test_inject_says_which_of_the_two_it_has(asked, message):
     words = [sys.executable, "-m", "injector", "--version"]
     environ = {**os.environ, "INJECT_NATIVE": asked, "PYTHONPATH": str(ROOT)}
-    assert said in subprocess.run(words, env=environ, capture_output=True, text=True).stdout
+    assert message in subprocess.run(words, env=environ, capture_output=True, text=True).stdout

@@ -303,5 +303,5 @@ def test_another_interpreter_has_it_in_python():
         problem = interpreters.run_string(made, code)
         assert problem is None, problem
     """
-    said = _run(program).split()
-    assert said and set(said) == {"refused"}
+    message = _run(program).split()
+    assert message and set(message) == {"refused"}

@@ -169,7 +169,7 @@ def test_many_segments_are_joined_and_still_add_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
         ("/home/me/train.py", "train.py:3"),
         ("C:\\me\\train.py", "train.py:3"),
@@ -177,8 +177,8 @@ def test_many_segments_are_joined_and_still_add_up() -> None:
         ("", ":3"),
     ],
 )
-def test_places(file: str, said: str) -> None:
-    assert line_of(SourceLine(file, 3, "f", "")) == said
+def test_places(file: str, message: str) -> None:
+    assert line_of(SourceLine(file, 3, "f", "")) == message
 
 
 def test_data() -> None:

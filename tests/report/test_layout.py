@@ -182,7 +182,7 @@ def test_colours_change_nothing_else(shape: str, run: str) -> None:
         ("restarted  rank 1", "33"),
     ],
 )
-def test_what_is_said_first_has_one_colour_however_it_is_wrapped(text: str, color: str) -> None:
+def test_what_is_reported_first_has_one_colour_however_it_is_wrapped(text: str, color: str) -> None:
     lines = painted(f"{text}\n  because    io\n").splitlines()
     assert lines == [
         *(f"\x1b[{color}m{line}\x1b[0m" for line in text.splitlines()),

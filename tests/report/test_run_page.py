@@ -260,7 +260,7 @@ def test_the_suffix_says_the_format(large, tmp_path, name, capsys):
         assert "| backward |" in text.replace("\u2003", "") and "**compute-bound" in text
 
 
-def test_what_cannot_be_written_is_said(large, tmp_path, capsys, monkeypatch):
+def test_what_cannot_be_written_is_reported(large, tmp_path, capsys, monkeypatch):
     assert main(["report", str(large), "-o", str(tmp_path / "a.pdf")]) == 2
     assert "a.pdf: no format of that suffix" in capsys.readouterr().err
     assert main(["report", str(large), "-o", str(tmp_path / "no" / "a.html")]) == 2

@@ -99,7 +99,7 @@ run: {folder}
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "sentence"),
     [
         ({"exit": 3}, "  exit 3 · "),
         ({"exit": -11}, "  killed by SIGSEGV · "),
@@ -108,8 +108,8 @@ run: {folder}
         ({"exit": None}, "  exit not known · "),
     ],
 )
-def test_how_it_ended(tmp_path: Path, options: dict[str, Any], said: str) -> None:
-    assert said in render(new_run(tmp_path, rates(1.0), **options))
+def test_how_it_ended(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+    assert sentence in render(new_run(tmp_path, rates(1.0), **options))
 
 
 def test_a_deliberate_stop(tmp_path: Path) -> None:

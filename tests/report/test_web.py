@@ -149,7 +149,7 @@ def test_plots_have_what_was_recorded():
     assert (last["cpu"], last["rss"]) == ({"h": 0.75}, {"h": 3e9})
 
 
-def test_devices_of_several_hosts_are_told_apart():
+def test_devices_of_several_hosts_are_kept_apart():
     history = History()
     rows = (DeviceRow("0", "A", host, 0.5, None, None, None, None) for host in "hi")
     history.add(snapshot(devices=tuple(rows)))

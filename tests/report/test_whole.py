@@ -63,7 +63,9 @@ def test_what_ended_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert render(folder).splitlines()[2] == "  ValueError: no such"
 
 
-def test_an_analysis_that_fails_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_analysis_that_fails_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given(monkeypatch, KeyError("x"))
     text = render(new_run(tmp_path, rates(1.0)))
     assert "\nno profile: KeyError: 'x'\n" in text and "  train  1  1.000" in text

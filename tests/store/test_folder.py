@@ -69,7 +69,7 @@ def test_a_run_by_its_name_or_how_it_begins(named: Path, which: str | None, minu
 
 
 @pytest.mark.parametrize(
-    ("which", "said"),
+    ("which", "message"),
     [
         ("fo", "fo: several runs begin so: foo, food"),
         ("foo.2026-01-01", "several runs begin so: foo.2026-01-01_00-00-00.000000, foo.2026"),
@@ -84,8 +84,8 @@ def test_a_run_by_its_name_or_how_it_begins(named: Path, which: str | None, minu
         (__file__, "this is a file and no folder of a run"),
     ],
 )
-def test_what_names_no_run_or_several(named: Path, which: str, said: str) -> None:
-    with pytest.raises(NotARunError, match=said):
+def test_what_names_no_run_or_several(named: Path, which: str, message: str) -> None:
+    with pytest.raises(NotARunError, match=message):
         store.find(which, str(named))
 
 

@@ -88,11 +88,11 @@ def test_runs_of_before_had_nothing_open(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [('{"schema": 99}', "later injector"), ('{"sch', "broken")]
+    ("text", "message"), [('{"schema": 99}', "later injector"), ('{"sch', "broken")]
 )
-def test_what_cannot_be_read_is_not_packed(tmp_path, text, said):
+def test_what_cannot_be_read_is_not_packed(tmp_path, text, message):
     path = write(tmp_path, [(1, 2, 3, 4)])
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         pack(str(tmp_path))
     assert Path(path).exists()

@@ -132,11 +132,11 @@ def test_regions_of_all_that_can_be_compiled(run, fullgraph, shapes, kinds):
 def test_steps_are_counted_or_reported_as_unknown(run, kind, shapes):
     text = f"{PARTS}\ntrain({kind!r}, {kind == 'functional'}, {shapes}, 'aot_eager')\n"
     text = text.replace("STEPS = 6", "STEPS = 12").replace("from injector import region\n", "")
-    said = run(text).err
-    loops = re.findall(r"^train: (\d+) steps?", said, re.M)
+    message = run(text).err
+    loops = re.findall(r"^train: (\d+) steps?", message, re.M)
     assert loops == ([] if kind == "functional" else ["12"])
-    assert not re.search("^evaluation ", said, re.M)
+    assert not re.search("^evaluation ", message, re.M)
     if kind == "functional":
-        assert "no steps and no evaluation were recorded" in said
-        assert "steps inside of a compiled function are not recorded" in said
-        assert "compiled of functional" in said
+        assert "no steps and no evaluation were recorded" in message
+        assert "steps inside of a compiled function are not recorded" in message
+        assert "compiled of functional" in message

@@ -99,9 +99,9 @@ def test_trees_of_a_forest_in_threads(ran):
 
 
 def test_what_one_call_of_compiled_code_does_is_reported_as_unseen(tmp_path):
-    said = " ".join(run(tmp_path, PROGRAM, "machine").err.split())
-    assert "fit of SVC" in said
-    assert "nothing was recorded inside that fit" in said
+    message = " ".join(run(tmp_path, PROGRAM, "machine").err.split())
+    assert "fit of SVC" in message
+    assert "nothing was recorded inside that fit" in message
 
 
 def test_a_network(ran):

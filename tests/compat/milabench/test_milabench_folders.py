@@ -87,14 +87,14 @@ def test_what_it_ran_on(suite):
 
 
 def test_why_something_failed(suite):
-    said = {
+    printed = {
         benchmark.name: [f.sentence for p in benchmark.processes for f in p.findings if f.fails]
         for benchmark in suite.benchmarks
     }
-    assert said["half"] == ["exit code 1: RuntimeError: no such kernel"]
-    assert said["nan"] == ["1 of 2 values of loss are not a number"]
-    assert said["silent"] == ["no rate came"]
-    assert said["jobs-gpus"] == [], "an early stop with exit code 1 is a success"
+    assert printed["half"] == ["exit code 1: RuntimeError: no such kernel"]
+    assert printed["nan"] == ["1 of 2 values of loss are not a number"]
+    assert printed["silent"] == ["no rate came"]
+    assert printed["jobs-gpus"] == [], "an early stop with exit code 1 is a success"
 
 
 def test_what_has_no_end_is_a_failure_here(tmp_path):
@@ -186,8 +186,8 @@ def test_a_suite_says_what_should_have_run_and_what_it_counts(suite):
     rows = {row.benchmark: row for row in scores.rows(found)}
     assert (rows["never"].fail, rows["never"].n, rows["never"].score) == (1, 1, 0)
     assert rows["alpha"].weight == 4 and "off" not in rows
-    [said] = [f.sentence for b in found.benchmarks if b.name == "never" for f in b.findings]
-    assert said == "it did not run: there is no record of it"
+    [printed] = [f.sentence for b in found.benchmarks if b.name == "never" for f in b.findings]
+    assert printed == "it did not run: there is no record of it"
 
 
 def test_samples_without_power_or_of_other_devices(tmp_path):

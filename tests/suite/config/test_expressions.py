@@ -97,7 +97,7 @@ def test_a_reference_with_dots_before_it_begins_where_it_stands():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "ends too early"),
         ("1 +", "ends too early"),
@@ -144,10 +144,10 @@ def test_a_reference_with_dots_before_it_begins_where_it_stands():
         ("1" * 1500, "characters"),
     ],
 )
-def test_what_is_no_expression_or_has_no_value_says_why(text, said):
+def test_what_is_no_expression_or_has_no_value_says_why(text, message):
     with pytest.raises(Mistake) as caught:
         value(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 numbers = st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6).map(lambda value: round(value, 6))

@@ -164,7 +164,7 @@ def test_a_mistake_in_a_definition_is_reported_where_it_is(suites):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "one: {run: x, inherits: _bse}\n_base: {}\n",
@@ -195,8 +195,8 @@ def test_a_mistake_in_a_definition_is_reported_where_it_is(suites):
         ("_a: {run: x}\n", "has no benchmark"),
     ],
 )
-def test_what_is_wrong_with_parents_and_files(suites, text, said):
-    assert any(said in line for line in suites.problems(text))
+def test_what_is_wrong_with_parents_and_files(suites, text, message):
+    assert any(message in line for line in suites.problems(text))
 
 
 def test_a_circle_of_files_is_shown_whole(suites):

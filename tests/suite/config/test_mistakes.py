@@ -63,8 +63,8 @@ base.yaml:2: parent.plan.method: should be one of per_gpu, njobs, per-gpu, not t
 def test_all_mistakes_are_reported_at_once_each_with_its_place(suites):
     suites.write(base="parent:\n  plan: {method: gpus}\n")
     found = suites.problems(EVERYTHING)
-    for said, told in zip(found, TOLD.splitlines(), strict=True):
-        assert said == told
+    for message, told in zip(found, TOLD.splitlines(), strict=True):
+        assert message == told
 
 
 def test_mistakes_that_only_the_whole_shows_are_reported_together(suites):
@@ -92,7 +92,7 @@ def test_mistakes_that_only_the_whole_shows_are_reported_together(suites):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "inclde: x.yaml\n",
@@ -111,9 +111,9 @@ def test_mistakes_that_only_the_whole_shows_are_reported_together(suites):
         ("one: {run: x, when: 3, job: 4}\n", "one.job: should be a map, not the number 4"),
     ],
 )
-def test_mistakes_of_form(suites, text, said):
+def test_mistakes_of_form(suites, text, message):
     found = suites.problems(text)
-    assert any(said in line for line in found), found
+    assert any(message in line for line in found), found
 
 
 def test_a_mistake_of_a_parent_is_reported_once_for_all_heirs(suites):
@@ -203,24 +203,24 @@ a: {run: x.py, enabled: maybe}
     (tmp_path / "s.yaml").write_text(text)
     with pytest.raises(SuiteError) as caught:
         load(tmp_path / "s.yaml")
-    said = [line.partition("s.yaml:")[2] for line in str(caught.value).splitlines()]
-    assert [line.partition(" ")[2].partition(":")[0] for line in said] == [
+    message = [line.partition("s.yaml:")[2] for line in str(caught.value).splitlines()]
+    assert [line.partition(" ")[2].partition(":")[0] for line in message] == [
         "a.run", "b", "b.rnu", "a", "a.enabled",
     ]  # fmt: skip
-    assert said[0].startswith("4: a.run: run stands twice: on line 2")
-    assert said[3].startswith("7: a: a stands twice: on line 1")
+    assert message[0].startswith("4: a.run: run stands twice: on line 2")
+    assert message[3].startswith("7: a: a stands twice: on line 1")
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("nope.yaml", "there is no file nope.yaml, and no shipped suite of that name"),
         ("smoky", "there is no file smoky, and no shipped suite of that name; did you mean smoke?"),
         (".", ". is a folder, and a suite is a YAML file"),
     ],
 )
-def test_a_suite_that_is_not_there_has_no_line(tmp_path, monkeypatch, name, said):
+def test_a_suite_that_is_not_there_has_no_line(tmp_path, monkeypatch, name, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SuiteError) as caught:
         load(name)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)

@@ -89,7 +89,7 @@ def test_templates_can_be_given(suites):
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("oen.weight=1", "--override oen.weight: no benchmark is called oen; did you mean one?"),
         ("_bse.weight=1", "no entry is called _bse; did you mean _base?"),
@@ -103,6 +103,6 @@ def test_templates_can_be_given(suites):
         ("h*.weight=1", "no benchmark is called h*"),
     ],
 )
-def test_what_is_wrong_with_an_override(suites, override, said):
+def test_what_is_wrong_with_an_override(suites, override, message):
     found = suites.problems(TEXT, overrides=[override])
-    assert any(said in line for line in found), found
+    assert any(message in line for line in found), found

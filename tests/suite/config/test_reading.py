@@ -59,7 +59,7 @@ def test_milabench_s_tag_for_deleting_is_null():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a: 1\nb:\n  c: 1\n  c: 2\n", "s.yaml:4: b.c: c stands twice: on line 3 as well"),
         ("a: 1\na: 2\n", "s.yaml:2: a: a stands twice: on line 1 as well"),
@@ -81,8 +81,8 @@ def test_milabench_s_tag_for_deleting_is_null():
         ("a: *b\n", "is not YAML: found undefined alias"),
     ],
 )
-def test_what_is_no_suite_says_where(text, said):
-    assert said in problems(text)[0]
+def test_what_is_no_suite_says_where(text, message):
+    assert message in problems(text)[0]
 
 
 def test_all_mistakes_are_reported_at_once():
@@ -131,8 +131,8 @@ def test_pyyaml_without_libyaml_reads_the_same(monkeypatch):
     ],
 )
 def test_a_tab_is_called_a_tab(text, line):
-    [said] = problems(text)
-    assert said.startswith(f"s.yaml:{line}: is not YAML: a tab stands at the begin of the line")
+    [message] = problems(text)
+    assert message.startswith(f"s.yaml:{line}: is not YAML: a tab stands at the begin of the line")
 
 
 def test_a_tab_within_a_line_is_none_of_the_indentation():

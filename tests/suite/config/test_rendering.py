@@ -248,7 +248,7 @@ def test_conditions_within_a_matrix(suites):
 
 
 @pytest.mark.parametrize(
-    ("when", "said"),
+    ("when", "message"),
     [
         (
             "{gpu_cout > 1: {weight: 1}}",
@@ -262,9 +262,9 @@ def test_conditions_within_a_matrix(suites):
         ("[gpu_count > 1]", "should be a map, not a list"),
     ],
 )
-def test_what_is_wrong_with_a_condition(suites, when, said):
+def test_what_is_wrong_with_a_condition(suites, when, message):
     found = suites.problems(f"one:\n  run: x\n  when: {when}\n")
-    assert any(said in line for line in found), found
+    assert any(message in line for line in found), found
 
 
 # capabilities

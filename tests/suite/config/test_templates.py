@@ -70,7 +70,7 @@ def test_what_a_text_comes_to(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{dta}", "did you mean data?"),
         ("{n", "no } for the brace"),
@@ -85,10 +85,10 @@ def test_what_a_text_comes_to(text, expected):
         ("{nope_a.b}", "unknown name nope_a.b"),
     ],
 )
-def test_what_has_no_value_says_why(text, said):
+def test_what_has_no_value_says_why(text, message):
     with pytest.raises(Mistake) as caught:
         value(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_the_environment_is_looked_up_last_and_only_in_its_own_way(monkeypatch):

@@ -120,7 +120,7 @@ def test_matrix_values_may_be_templates_themselves(suites):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("one: {matrix: {}, job: {run: x}}", "one.matrix: is empty: a matrix has names"),
         ("one: {matrix: {n: []}, job: {run: x}}", "one.matrix: n has no values"),
@@ -159,8 +159,10 @@ def test_matrix_values_may_be_templates_themselves(suites):
         ("one: {matrix: [1], job: {run: x}}", "one.matrix: should be a map, not a list"),
     ],
 )
-def test_what_is_wrong_with_a_matrix(suites, text, said):
-    assert any(said in line for line in suites.problems(text + "\n")), suites.problems(text + "\n")
+def test_what_is_wrong_with_a_matrix(suites, text, message):
+    assert any(message in line for line in suites.problems(text + "\n")), suites.problems(
+        text + "\n"
+    )
 
 
 def test_too_many_combinations_are_a_mistake_and_not_made(suites):
@@ -236,7 +238,7 @@ def test_a_search_within_a_matrix_and_under_a_name(suites):
 
 
 @pytest.mark.parametrize(
-    ("space", "more", "said"),
+    ("space", "more", "message"),
     [
         ("{}", "", "space is empty"),
         ("{a: []}", "", "a has no values"),
@@ -252,10 +254,10 @@ def test_a_search_within_a_matrix_and_under_a_name(suites):
         ("{'a b': [1]}", "", "'a b' is no name"),
     ],
 )
-def test_what_is_wrong_with_a_search(suites, space, more, said):
+def test_what_is_wrong_with_a_search(suites, space, more, message):
     text = f"one:\n  run: x.py\n  search:\n    space: {space}\n    {more}\n"
     found = suites.problems(text)
-    assert any(said in line and "one.search" in line for line in found), found
+    assert any(message in line and "one.search" in line for line in found), found
 
 
 ranges = st.tuples(st.integers(1, 50), st.integers(1, 50)).map(
@@ -274,8 +276,8 @@ def test_draws_are_within_their_ranges_and_repeat(space, count, seed):
     assert drawn == trials(study, "x")
     assert len(drawn) == count
     for values in drawn:
-        for name, said in space.items():
-            assert said["low"] <= values[name] <= said["high"]
+        for name, message in space.items():
+            assert message["low"] <= values[name] <= message["high"]
             assert isinstance(values[name], int)
 
 
@@ -329,7 +331,7 @@ def test_a_sweep_reaches_parents_and_matrices(suites):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"parameters": ["batc=3"]}, "-P batc: no benchmark uses batc; did you mean batch?"),
         ({"variables": ["batc=[3]"]}, "-V batc: no benchmark uses batc; did you mean batch?"),
@@ -341,5 +343,5 @@ def test_a_sweep_reaches_parents_and_matrices(suites):
         ({"parameters": ["a b=1"]}, "'a b' is no name of a variable"),
     ],
 )
-def test_what_is_wrong_with_parameters_and_sweeps(suites, options, said):
-    assert any(said in line for line in suites.problems(SWEPT, **options))
+def test_what_is_wrong_with_parameters_and_sweeps(suites, options, message):
+    assert any(message in line for line in suites.problems(SWEPT, **options))

@@ -305,7 +305,7 @@ def test_what_makes_no_sense_is_reported(tmp_path, told, says):
 
 
 @pytest.mark.parametrize(
-    ("tail", "said"),
+    ("tail", "message"),
     [
         ("fatal: unable to access 'https://x/': Could not resolve host: x",
          "cannot be reached: fatal: unable to access 'https://x/': Could not resolve host: x"),
@@ -316,7 +316,7 @@ def test_what_makes_no_sense_is_reported(tmp_path, told, says):
          "repository.", "is no git repository"),
     ],
 )  # fmt: skip
-def test_why_a_repository_cannot_be_had(monkeypatch, tail, said):
+def test_why_a_repository_cannot_be_had(monkeypatch, tail, message):
     """It is no question of the commit, as it was once said."""
 
     def fails(*words):
@@ -325,4 +325,4 @@ def test_why_a_repository_cannot_be_had(monkeypatch, tail, said):
     monkeypatch.setattr(git, "git", fails)
     with pytest.raises(Failed) as error:
         git.where_is("https://x/y.git", "HEAD")
-    assert said in str(error.value).splitlines()[0]
+    assert message in str(error.value).splitlines()[0]

@@ -49,7 +49,7 @@ def test_devices_that_are_requested(pretended, asked, found):
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         ("cuda:2", "there is no cuda:2; there are cuda:0 (Card 0), cuda:1 (Card 1)"),
         ("rocm", "there is no rocm device; there is cpu"),
@@ -61,10 +61,10 @@ def test_devices_that_are_requested(pretended, asked, found):
         ("xpu", "have to be named"),
     ],
 )
-def test_devices_that_there_are_not(pretended, asked, said):
+def test_devices_that_there_are_not(pretended, asked, message):
     with pytest.raises(UserError) as raised:
         find_machine(asked, pretended)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert f"--devices {asked}" in str(raised.value)
 
 

@@ -250,8 +250,8 @@ def test_where_a_program_runs():
     assert own.folder == "/base/runs/x/jobs/a.R0.D0/out"
     [source, _] = processes(planned(ground=Resources("/env/bin/python", folder="/source"), a={}))
     assert source.folder == "/source"
-    [said, _] = processes(planned(a={"folder": "/there"}))
-    assert said.folder == "/there"
+    [message, _] = processes(planned(a={"folder": "/there"}))
+    assert message.folder == "/there"
 
 
 def test_each_process_has_an_out_of_its_own():
@@ -468,7 +468,7 @@ def test_what_it_took_before_is_what_it_is_expected_to_take(suites):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--repeat", "0"], "at least 1"),
         (["--max-parallel", "0"], "at least 1"),
@@ -478,11 +478,11 @@ def test_what_it_took_before_is_what_it_is_expected_to_take(suites):
         (["--resume"], "there is no run"),
     ],
 )
-def test_options_that_make_no_sense_start_nothing(suites, words, said):
+def test_options_that_make_no_sense_start_nothing(suites, words, message):
     suite = suites.write(suites.counted("a"))
     done = suites.call("run", suite, *words)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not suites.entries()
     assert not suites.runs()
 
@@ -555,7 +555,7 @@ def test_a_script_that_is_not_there_is_reported_before_anything_starts(suites, v
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("told", "message"),
     [
         ({"voirfile": "nope.py"}, "b.voirfile: there is no file"),
         ({"voirfile": ["auto", "torhc"]}, "b.voirfile: there is no file"),
@@ -564,10 +564,10 @@ def test_a_script_that_is_not_there_is_reported_before_anything_starts(suites, v
         ({"run": "/nowhere/command"}, "b.run: there is no"),
     ],
 )
-def test_nothing_else_that_a_benchmark_names_may_be_missing(suites, told, said):
+def test_nothing_else_that_a_benchmark_names_may_be_missing(suites, told, message):
     suite = suites.write({"b": {"run": suites.program("a.py", ""), **told}})
     done = suites.call("plan", suite)
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 def test_a_script_that_is_still_to_be_fetched_or_made_may_be_missing(suites):

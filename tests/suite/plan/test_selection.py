@@ -69,7 +69,7 @@ def test_what_is_chosen(select, exclude, expected):
 
 
 @pytest.mark.parametrize(
-    ("select", "exclude", "said"),
+    ("select", "exclude", "message"),
     [
         (
             ["resnt50"],
@@ -93,10 +93,10 @@ def test_what_is_chosen(select, exclude, expected):
         ([], ["*"], "nothing is left of the suite"),
     ],
 )
-def test_what_chooses_nothing(select, exclude, said):
+def test_what_chooses_nothing(select, exclude, message):
     with pytest.raises(SuiteError) as caught:
         select_benchmarks(SUITE, select, exclude)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_every_mistake_is_reported():

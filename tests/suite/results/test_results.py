@@ -100,8 +100,8 @@ def test_a_run_without_its_folder_is_a_failure(tmp_path):
 def test_a_run_whose_supervisor_was_killed_is_a_failure(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", SIX, collected=False)
-    [said] = failures(only(made.read()))
-    assert "never finished" in said
+    [sentence] = failures(only(made.read()))
+    assert "never finished" in sentence
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -285,9 +285,9 @@ def test_a_journal_that_makes_no_sense_is_reported(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", SIX)
     made.journal.append({"event": "job", "time": 5.0, "state": 3})
-    said = "journal.jsonl: 1 line not as written, and left out"
-    assert said in made.read().missing[0]
-    assert watched(str(made.path)).missing[0] == said
+    sentence = "journal.jsonl: 1 line not as written, and left out"
+    assert sentence in made.read().missing[0]
+    assert watched(str(made.path)).missing[0] == sentence
 
 
 def test_lines_lost_and_doubled_and_a_run_without_its_line_are_reported(tmp_path):
@@ -305,7 +305,7 @@ def test_lines_lost_and_doubled_and_a_run_without_its_line_are_reported(tmp_path
     written.close()
     whole = path.read_text().splitlines(keepends=True)
     assert not list(SuiteStatus(str(folder)).damage())
-    for lines, said in (
+    for lines, sentence in (
         (whole * 2, ["journal.jsonl: 4 lines there twice"]),
         (whole[1:], ["journal.jsonl: 1 line not as written, and left out"]),
         (
@@ -315,7 +315,7 @@ def test_lines_lost_and_doubled_and_a_run_without_its_line_are_reported(tmp_path
         (whole[:3], []),  # so ends the journal of a suite that was killed
     ):
         path.write_text("".join(lines))
-        assert list(SuiteStatus(str(folder)).damage()) == said
+        assert list(SuiteStatus(str(folder)).damage()) == sentence
 
 
 def test_memory_is_what_was_sampled_and_no_less_than_the_kernel_counted(tmp_path):

@@ -63,19 +63,19 @@ def test_the_validation_of_the_docs_is_right():
 
 
 def test_the_example_of_a_score(tmp_path):
-    said = re.search(
+    message = re.search(
         r"rates of ([\d ]+) each.*?: ([\d.]+)\. The score is ([\d.]+)\. Had one .* is ([\d.]+)\.",
         SCORES,
         re.S,
     )
-    assert said is not None
-    rates = [float(each) for each in said[1].split()]
+    assert message is not None
+    rates = [float(each) for each in message[1].split()]
     made = SuiteFolder(tmp_path)
     for slot in (0, 1):
         made.process("good", rates, slot=slot)
         made.process("bad", rates, slot=slot, code=slot)
     good, bad = scores.rows(made.read())
-    assert (good.score / 2, good.score, bad.score) == tuple(map(float, said.groups()[1:]))
+    assert (good.score / 2, good.score, bad.score) == tuple(map(float, message.groups()[1:]))
 
 
 def shown_suite(path):
@@ -121,10 +121,10 @@ def test_the_observations_of_the_docs(tmp_path):
     (tmp_path / "NVIDIA-L40S.yaml").write_text(block)
     known = observations.known_batches([str(tmp_path)], "NVIDIA L40S")["resnet50"]
     capacity = 24_000 * observations.MIB
-    said = re.search(r"gets (\d+) with `multiple: 8`, (\d+) with `power: 2`; with `fastest` it\ngets (\d+)",
+    found = re.search(r"gets (\d+) with `multiple: 8`, (\d+) with `power: 2`; with `fastest` it\ngets (\d+)",
                      SIZING)  # fmt: skip
-    assert said is not None
-    assert [int(number) for number in said.groups()] == [
+    assert found is not None
+    assert [int(number) for number in found.groups()] == [
         batch_sizes.largest(known, capacity, multiple=8),
         batch_sizes.largest(known, capacity, power=2),
         batch_sizes.fastest(known, capacity),

@@ -235,8 +235,8 @@ def test_devices_that_one_process_should_have_used(tmp_path):
 )
 def test_versions_of_packages(tmp_path, wanted, right):
     settings = {"validation": {"version": {"packages": {"Torch": wanted}}}}
-    said = failing(tmp_path, packages={"torch": "2.13.0+cpu"}, settings=settings)
-    assert said == ([] if right else [f"version: torch is 2.13.0+cpu, {wanted} is required"])
+    printed = failing(tmp_path, packages={"torch": "2.13.0+cpu"}, settings=settings)
+    assert printed == ([] if right else [f"version: torch is 2.13.0+cpu, {wanted} is required"])
 
 
 def test_what_the_origin_pins_and_what_was_locked(tmp_path):
@@ -283,8 +283,10 @@ def test_repeats_that_do_not_agree_fail_with_the_number(tmp_path):
     made.process("a", [100.0] * 6)
     made.process("a", [120.0] * 6, repeat=1)
     # mean 110, sample std 14.14
-    [said] = failures(only(made.read()))
-    assert said == ("reproducibility: perf of 2 repeats spreads by 0.13, at most 0.05 is required")
+    [printed] = failures(only(made.read()))
+    assert printed == (
+        "reproducibility: perf of 2 repeats spreads by 0.13, at most 0.05 is required"
+    )
     assert only(made.read()).failures == 1
 
 

@@ -339,8 +339,8 @@ def test_all_runs_and_suites_at_once(several, capsys):
     assert asked(capsys, "toy", sql, "--all") == (0, [inside], "")
     assert asked(capsys, "--all", "select run from runs")[1][2] == {"run": "x.R0.D0"}
     (several / str(one["run"]) / "run.json").write_text("{")
-    code, rows, said = asked(capsys, "--all", sql)
-    assert (code, rows) == (1, [two, inside]) and str(one["run"]) in said
+    code, rows, message = asked(capsys, "--all", sql)
+    assert (code, rows) == (1, [two, inside]) and str(one["run"]) in message
 
 
 @pytest.mark.parametrize("view", VIEWS)

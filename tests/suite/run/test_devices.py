@@ -127,8 +127,8 @@ def test_two_suites_at_once_take_turns_on_a_device(pretending):
     one = suites.start(first, devices="all")
     until(suites.entries, "a beginning")
     two = suites.start(second, "--wait", "10m", devices="all")
-    said = until(lambda: next(line for line in two.stderr if "waits" in line), "a word")
-    assert "b.R0 waits: cuda:0 is used by the job a.R0 of " in said
+    message = until(lambda: next(line for line in two.stderr if "waits" in line), "a word")
+    assert "b.R0 waits: cuda:0 is used by the job a.R0 of " in message
     assert not suites.entries()["begin b.R0.D0"]
     (suites.folder / "ledger.go").touch()
     assert one.wait(PATIENCE) == 0

@@ -28,11 +28,11 @@ def begun(suites, **how):
 def test_it_ends_what_runs_and_says_how_to_go_on(suites, number):
     process = begun(suites)
     os.killpg(process.pid, number)  # as the terminal does: to all of its process group
-    _, said = process.communicate(timeout=PATIENCE)
+    _, message = process.communicate(timeout=PATIENCE)
     run = suites.run()
     assert process.returncode == 130
-    assert f"interrupted; go on with: inject suite run --resume {run}" in said
-    assert "2 left to run" in said
+    assert f"interrupted; go on with: inject suite run --resume {run}" in message
+    assert "2 left to run" in message
     assert last(run)["a.R0"]["state"] == "interrupted"
     assert journal(run)[-1]["event"] == "interrupted"
     assert (run / "jobs/a.R0.D0/run.json").exists()  # inject run came to write its record

@@ -30,11 +30,11 @@ def running(name, expected, since):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "message"),
     [(3.21, "3.2 s"), (41, "41 s"), (720, "12 min"), (7500, "2 h 05 min"), (0, "0.0 s")],
 )
-def test_times(seconds, said):
-    assert time_of(seconds) == said
+def test_times(seconds, message):
+    assert time_of(seconds) == message
 
 
 def test_what_is_left_of_a_suite():

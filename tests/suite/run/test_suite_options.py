@@ -52,15 +52,15 @@ def test_each_voirfile_that_declares_an_option_gets_it(suites):
     )
     done = suites.call("run", path)
     assert done.returncode == 0, done.stderr
-    said, limits = {}, {}
+    message, limits = {}, {}
     for name in ("ours", "one", "both", "none"):
         folder = suites.run() / "jobs" / f"{name}.R0.D0"
-        program, *said[name] = (folder / "stdout").read_text().splitlines()
+        program, *message[name] = (folder / "stdout").read_text().splitlines()
         assert program == "program ['--stop', '9', '--interval', 'x']"
         limits[name] = json.loads((folder / "run.json").read_text())["limits"]
         limits[name].pop("timeout")
     given = {"stop": 3, "skip": 1, "interval": 7, "max_duration": 60}
-    assert said == {
+    assert message == {
         "ours": [],
         "one": [HEARD.format(True)],
         "both": [HEARD.format(False), "two 3.0"],

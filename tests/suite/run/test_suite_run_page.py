@@ -31,9 +31,9 @@ def test_the_small_suite(suites):
     assert last(suites.run())["train.R0"]["ok"] is True
 
 
-def words(said):
+def words(message):
     """What is said, without times and places."""
-    return [re.sub(r"\d+\.\d s|/\S+", "…", line) for line in said.splitlines()]
+    return [re.sub(r"\d+\.\d s|/\S+", "…", line) for line in message.splitlines()]
 
 
 def test_every_option_is_reported():

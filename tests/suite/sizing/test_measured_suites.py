@@ -138,18 +138,18 @@ class TestARealSuite:
         assert good["peak_memory"] > 5e6
 
     def test_the_reasons(self, told, suite):
-        said = {
+        message = {
             each["benchmark"]: [f for f in each["runs"][0]["findings"] if not f["ok"]]
             for each in told["benchmarks"]
         }
-        assert said["good"] == []
-        [late] = said["late"]
+        assert message["good"] == []
+        [late] = message["late"]
         assert late["sentence"] == "exit code 1: ValueError: no luck"
         assert late["lines"][-1] == "ValueError: no luck"
-        assert [f["sentence"] for f in said["short"]] == [
+        assert [f["sentence"] for f in message["short"]] == [
             "10 rates came, at least 20 were expected"
         ]
-        [rising] = said["rising"]
+        [rising] = message["rising"]
         assert rising["layer"] == "loss" and "did not fall" in rising["sentence"]
 
     def test_the_report_in_every_form(self, ran, suite, home):
@@ -201,10 +201,10 @@ def test_batches_that_fit_are_measured_and_chosen(suite, home):
 def test_bad_input(suite, home):
     assert "auto, fastest" in suite("plan", "toy.yaml", "--batch", "big", code=2).stderr
     (home / "fixed.yaml").write_text("a: {run: train.py}\n")
-    said = suite("size", "fixed.yaml", "--use-current-env", code=2).stderr
-    assert "no benchmark declares how its batch can be changed" in said
+    message = suite("size", "fixed.yaml", "--use-current-env", code=2).stderr
+    assert "no benchmark declares how its batch can be changed" in message
     assert "at least 1" in suite("size", "toy.yaml", "--steps", "0", code=2).stderr
     os.makedirs(home / "broken", exist_ok=True)
     (home / "broken" / "default.yaml").write_text("a: [")
-    said = suite("plan", "toy.yaml", "--batch", "auto", "--sizing", "broken", code=2).stderr
-    assert "broken/default.yaml: is not YAML" in said
+    message = suite("plan", "toy.yaml", "--batch", "auto", "--sizing", "broken", code=2).stderr
+    assert "broken/default.yaml: is not YAML" in message

@@ -100,7 +100,7 @@ def test_this_very_device_comes_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("a: {observations: [{batch_size: 8}]}", "a: 'memory' is missing"),
         ("a: {observations: [{batch_size: 8, memory: much}]}", "no size"),
@@ -109,9 +109,9 @@ def test_this_very_device_comes_first(tmp_path):
         ("a: [", "is not YAML"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_named(tmp_path, content, said):
+def test_a_file_that_makes_no_sense_is_named(tmp_path, content, message):
     (tmp_path / "default.yaml").write_text(content)
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError, match=message) as error:
         observations.known_batches([str(tmp_path)], "X")
     assert "default.yaml" in str(error.value)
 
