@@ -23,12 +23,12 @@ FILE = os.path.join(tempfile.mkdtemp(), "program.py")
 
 
 class Played(NamedTuple):
-    """What a program did, as seen from outside, and what the probes said."""
+    """What a program did, as seen from outside, and what the probes gave."""
 
     code: int
     out: str
     err: str
-    message: str = ""
+    said: str = ""
 
 
 WHILE_RUNNING = ("binding", "wrapped")

@@ -84,7 +84,11 @@ def test_a_run_by_its_name_or_how_it_begins(named: Path, which: str | None, minu
         (__file__, "this is a file and no folder of a run"),
     ],
 )
-def test_what_names_no_run_or_several(named: Path, which: str, message: str) -> None:
+def test_what_names_no_run_or_several(
+    named: Path, which: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (named / "above" / "here").mkdir(parents=True)
+    monkeypatch.chdir(named / "above" / "here")
     with pytest.raises(NotARunError, match=message):
         store.find(which, str(named))
 
