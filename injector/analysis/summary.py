@@ -392,9 +392,8 @@ def plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        if {float, int, str, type(None)}.issuperset(
-            map(type, value)
-        ):  # long lists of numbers are most
+        # Long lists of numbers are most of a page.
+        if {float, int, str, type(None)}.issuperset(map(type, value)):
             odd = any(each.__class__ is float and not isfinite(each) for each in value)
             return [plain(each) for each in value] if odd else list(value)
         return [plain(each) for each in value]

@@ -13,7 +13,7 @@ from injector.cli.suite.options import base_of
 from injector.launch.command import Command
 from injector.store.folder import is_run, open_run
 from injector.suite.environments.commands import CommandFailed, call, tail
-from injector.suite.results.peaks import newest_peak
+from injector.suite.results.peaks import peak_of
 from injector.voirfiles import _flops
 
 LONGER, MORE = 2.0, 120.0
@@ -31,7 +31,9 @@ def flops(
     found = _counted(command, python, seconds)
     if command.peak is not None:
         return {**found, "peak": command.peak}
-    return {**found, **_peak(found, info)} if found.get("precisions") else found
+    return (
+        {**found, **peak_of(str(base_of(None)), info, found)} if found.get("precisions") else found
+    )
 
 
 def _counted(command: Command, python: Sequence[str], seconds: float) -> dict[str, Any]:
@@ -51,20 +53,3 @@ def _counted(command: Command, python: Sequence[str], seconds: float) -> dict[st
         if not is_run(folder):
             return {"why": failure or "its second run left no record"}
         return counted(open_run(folder), _flops.TAG, failure)
-
-
-def _peak(found: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the precision in which most of the operations were."""
-    precisions: dict[str, int] = found["precisions"]
-    precision = max(precisions, key=lambda name: precisions[name])
-    base = str(base_of(None))
-    peak = newest_peak(base, info, found["device"], precision)
-    if peak is None:
-        return {
-            "no_peak": f"no suite below {base} has multiplied matrices in {precision} on this machine: "
-            f"`inject suite run synthetic --select {precision} --use-current-env` does, or --peak-flops "
-            "names the FLOP/s of one device at best"
-        }
-    part = precisions[precision] / sum(precisions.values())
-    note = f", in which {part:.0%} of the FLOPs are" if part < 0.995 else ""
-    return {"peak": peak.flops, "peak_from": peak.source + note}

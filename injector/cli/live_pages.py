@@ -35,7 +35,7 @@ class RunEnd:
         state.subscribe(self._hear)
 
     def _hear(self, shown: Snapshot) -> None:
-        """All processes may have ended, and who collects them takes his time; or was killed."""
+        """All processes may have ended before the run is collected; or what collects it was killed."""
         if shown.state not in ("ended", "died"):
             self._since = None
         elif self._since is None:

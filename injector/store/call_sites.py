@@ -1,8 +1,9 @@
 """Call sites, events ``site`` of a log: what the spans of one number are of; the layout and the reader.
 
 The program's own process numbers them and writes each before its first span (:mod:`..measure.sites`), as
-a map of plain values. The keys are the names of the fields
-of :class:`CallSite`, but for those of :data:`KEYS`; all but ``site`` and ``region`` may be missing.
+a map of plain values. The keys are the names of the fields of :class:`CallSite`, but for ``number``,
+``object_id``, ``label`` and ``selector``, whose keys :func:`call_site` has; all but
+``site`` and ``region`` may be missing.
 """
 
 from __future__ import annotations
@@ -14,10 +15,6 @@ from .spans import MEMORY
 
 MOST = 1 << 22
 """Far more than any process makes: a larger number is damage, and tables are as long as the largest."""
-
-
-KEYS = {"number": "site", "object_id": "of", "label": "what", "selector": "asked"}
-"""The keys of fields that have another name; the file's are as old as the file."""
 
 
 @dataclass(frozen=True)

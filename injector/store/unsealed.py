@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import UserError
 from . import series, spans, stacks
+from .call_sites import MOST
 from .event import LOG
 from .logs import LONGEST, parse
 from .mapped import HEADER, TITLE, ends
@@ -319,7 +320,7 @@ _SHAPES: dict[str, Check] = {
     ),
     "lost": _shape({"records": _integer, "why": _text}),
     "site": _shape(
-        {"site": lambda n: _integer(n) and 0 < n < 1 << 22, "region": _text},
+        {"site": lambda n: _integer(n) and 0 < n <= MOST, "region": _text},
         {"thread": _integer, "place": _or_none(_PLACE), "of": _or_none(_integer)},
     ),
     "rank": _shape({"rank": _or_none(_integer), "world": _or_none(_integer)}),

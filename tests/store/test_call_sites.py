@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.measure import sites
-from injector.store.call_sites import KEYS, MOST, CallSite, SourceLine, call_site, read_call_sites
+from injector.store.call_sites import MOST, CallSite, SourceLine, call_site, read_call_sites
 
+KEYS = {"number": "site", "object_id": "of", "label": "what", "selector": "asked"}
+"""Of the event, where a field has another name."""
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 from urllib.parse import quote
 
 from ...analysis.summary import summarise as summarise_run
@@ -15,13 +14,14 @@ from ...errors import UserError
 from ...store.folder import is_run, open_run
 from ...suite.config import load
 from ...suite.results.exploration import (
+    Exploration,
     explored,
     render_exploration,
     render_scaling,
     scaling_of,
 )
 from ...suite.results.points import filtered
-from ...suite.results.scaling import DEVICES, EXACT, THROUGHPUT
+from ...suite.results.scaling import DEVICES, EXACT, THROUGHPUT, Family
 from ...suite.results.scores import total
 from ...suite.results.suite_reader import summarise
 from ...suite.results.suite_report import render
@@ -99,9 +99,16 @@ def report_of(folder: str, options: argparse.Namespace, form: str) -> int:
     return DAMAGED if suite.missing or (options.check and total(suite).fail) else 0
 
 
-def _page(suite: SuiteSummary, output: str | None, rounding: str, **more: Any) -> Callable[[], str]:
-    """What renders the page of ``suite``, with ``more``, such as a table. The pages of its runs are written
-    beside it, where it is a file.
+def _page(
+    suite: SuiteSummary,
+    output: str | None,
+    rounding: str,
+    scaled: Sequence[Family] | None = None,
+    ordered: Exploration | None = None,
+) -> Callable[[], str]:
+    """What renders the page of ``suite`` with these tables, see :func:`.suite_page.render`.
+
+    The pages of its runs are written beside it, where it is a file.
 
     Raises UserError, OSError.
     """
@@ -111,7 +118,7 @@ def _page(suite: SuiteSummary, output: str | None, rounding: str, **more: Any) -
     page.libraries()
     links = _pages_of_runs(suite, output) if output else {}
     series = time_series(suite.folder) if suite.origin == OURS else {}
-    return lambda: suite_page.render(suite, links, series, rounding, **more)
+    return lambda: suite_page.render(suite, links, series, rounding, scaled, ordered)
 
 
 def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:

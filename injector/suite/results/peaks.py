@@ -41,6 +41,25 @@ class DevicePeak(NamedTuple):
         return f"the fastest {self.precision} product of {os.path.basename(self.run)} ({day})"
 
 
+def peak_of(base: str, info: Mapping[str, Any], counted: Mapping[str, Any]) -> dict[str, Any]:
+    """``peak`` and ``peak_from`` of run.json for what was ``counted``, or ``no_peak``: why there is none.
+
+    It is of the precision in which most of the operations were; see :func:`newest_peak`.
+    """
+    precisions: dict[str, int] = counted["precisions"]
+    precision = max(precisions, key=lambda name: precisions[name])
+    peak = newest_peak(base, info, counted["device"], precision)
+    if peak is None:
+        return {
+            "no_peak": f"no suite below {base} has multiplied matrices in {precision} on this machine: "
+            f"`inject suite run synthetic --select {precision} --use-current-env` does, or --peak-flops "
+            "names the FLOP/s of one device at best"
+        }
+    part = precisions[precision] / sum(precisions.values())
+    note = f", in which {part:.0%} of the FLOPs are" if part < 0.995 else ""
+    return {"peak": peak.flops, "peak_from": peak.source + note}
+
+
 def newest_peak(
     base: str, info: Mapping[str, Any], device: str, precision: str
 ) -> DevicePeak | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from suitefolders import UNIX, SuiteFolder
 
-from injector.suite.results.peaks import newest_peak
+from injector.suite.results.peaks import newest_peak, peak_of
 
 MACHINE = {"host": "node7", "cpu": {"count": 2, "brand": "AMD EPYC"}}
 DAYS = "synthetic.2026-11-22_10-00-00.000000", "synthetic.2026-11-24_10-00-00.000000"
@@ -66,3 +66,9 @@ def test_no_run_that_failed(tmp_path, run):
     products(tmp_path, 0, {"fp32": 90.0}, **run)
     products(tmp_path, 1, {"fp32": 95.0}, tags=("other",))
     assert newest_peak(str(tmp_path), MACHINE, "cpu", "fp32") is None
+
+
+def test_the_peak_is_of_the_precision_of_most_operations(tmp_path):
+    counted = {"precisions": {"fp32": 1, "bf16": 3}, "device": "cpu"}
+    found = peak_of(str(tmp_path / "nothing"), MACHINE, counted)
+    assert "peak" not in found and "--select bf16 --use-current-env" in found["no_peak"]
