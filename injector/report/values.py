@@ -86,8 +86,8 @@ def _not_trained(summary: Summary) -> str:
     # One library may have several voirfiles (torch and torch.distributed): it is named once.
     libraries = dict.fromkeys(str(each.get("library")) for each in summary.automatic)
     if libraries:
-        return f"nothing was trained with {fit(', '.join(libraries), 30)}, and {no_rates}"
-    return f"no training library was imported, and {no_rates}"
+        return f"no training was recognised in {fit(', '.join(libraries), 30)}, and {no_rates}"
+    return f"no library that a shipped voirfile measures was imported, and {no_rates}"
 
 
 def losses(summary: Recorded) -> list[str]:

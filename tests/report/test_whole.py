@@ -85,11 +85,17 @@ def test_what_libraries_lack_is_not_measured(
 @pytest.mark.parametrize(
     ("automatic", "why"),
     [
-        ([], "no training library was imported, and no voirfile records rates"),
-        ([{"library": "torch"}], "nothing was trained with torch, and no voirfile records rates"),
+        (
+            [],
+            "no library that a shipped voirfile measures was imported, and no voirfile records rates",
+        ),
+        (
+            [{"library": "torch"}],
+            "no training was recognised in torch, and no voirfile records rates",
+        ),
         (
             [{"library": "torch"}] * 2,
-            "nothing was trained with torch, and no voirfile records rates",
+            "no training was recognised in torch, and no voirfile records rates",
         ),
     ],
 )
@@ -134,4 +140,4 @@ def test_what_was_lost_is_no_statement_about_training(tmp_path: Path) -> None:
     text = render(folder)
     assert text.startswith("missing  7 records of process ")
     assert "were lost: No space left on device" in text.split("inject:")[0]
-    assert "what was trained is not known" in text and "nothing was trained" not in text
+    assert "what was trained is not known" in text and "no training was" not in text
