@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .columns import SECOND
+from .columns import SECOND, Ints
 from .traces import LoopTrace, Thread
 from .tracks import Track
 from .wording import line_of, rank_name
@@ -25,7 +25,7 @@ class RankSpans:
     """The spans of one rank that lie in an excerpt, by their beginning.
 
     Each span is four numbers: microseconds since the excerpt began, microseconds that it took, how deep
-    it lies in others (0: in none), and which of ``names`` it is.
+    it lies in others (0: in none) or below those that it overlaps, and which of ``names`` it is.
     """
 
     name: str
@@ -106,10 +106,23 @@ def _excerpt(
     return Excerpt(title, *seconds, tuple(names), tuple(ranks))
 
 
+def _lanes(start: Ints, end: Ints) -> Ints:
+    """For each of some spans, in the order of their start, a depth below all that is open when it begins."""
+    lanes: list[int] = []
+    opened: list[tuple[int, int]] = []
+    for begin, stop in zip(start.tolist(), end.tolist(), strict=True):
+        opened = [each for each in opened if each[1] > begin]
+        lanes.append(1 + max((lane for lane, _ in opened), default=-1))
+        opened.append((lanes[-1], stop))
+    return np.array(lanes, np.int64)
+
+
 def _spans(track: Track, begin: int, end: int, names: dict[tuple[str, str], int]) -> list[int]:
     """What overlaps the time from ``begin`` to ``end``; what is around all of it is left out."""
     start, stop = track.start, track.end
     rows = np.flatnonzero((stop > begin) & (start < end) & ~((start < begin) & (stop > end)))
+    if track.rest is not None:
+        rows = rows[~track.rest[rows]]
     if not len(rows):
         return []
     number = {}
@@ -117,7 +130,8 @@ def _spans(track: Track, begin: int, end: int, names: dict[tuple[str, str], int]
         known = track.sites[site]
         number[site] = names.setdefault((known.region, line_of(known.place)), len(names))
     kind = np.array([number[site] for site in track.site[rows].tolist()], np.int64)
-    depth = track.depth[rows] - int(track.depth[rows].min())
+    depth = track.depth[rows] if track.rest is None else _lanes(start[rows], stop[rows])
+    depth = depth - int(depth.min())
     columns = ((start[rows] - begin) // 1000, (stop[rows] - start[rows] + 999) // 1000, depth, kind)
     found: list[int] = np.stack(columns, axis=1).reshape(-1).astype(np.int64).tolist()
     return found

@@ -57,7 +57,7 @@ def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
         return None
     begin = np.concatenate(([True], step[1:] != step[:-1]))
     final = np.concatenate((begin[1:], [True]))
-    start = np.concatenate((thread.steps.start[step[begin]], track.end[row]))
+    start = np.concatenate((thread.steps.start[step[begin]], track.until[row]))
     end = np.empty(len(row), np.int64)
     end[:-1] = track.start[row[1:]]
     end[final] = thread.steps.end[step[final]]

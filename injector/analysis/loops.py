@@ -14,15 +14,17 @@ import numpy.typing as npt
 
 from .arrays import exceptional, statistics_of
 from .columns import Floats, Ints
-from .profile import Blocks, Exceptional, Node, Statistics, TrainingLoop, Warmup
+from .profile import Blocks, Exceptional, Node, Overlap, Statistics, TrainingLoop, Warmup
 from .ranks import loop_rank_of, straggler_of, throughput_of
-from .tables import Path, Seconds
+from .tables import Name, Path, Seconds
 from .traces import LoopTrace
 
 MOST = 64
 """Blocks of a process at most."""
 LONG = 5
 """Correlation times that a block lasts at least."""
+OVERLAPS = 12
+"""Pairs of regions that overlap, at most: those that share most."""
 _POINTS = 4096
 """Of a longer series, means of so many equal parts are correlated."""
 
@@ -80,7 +82,8 @@ def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLo
     longest = max(traces, key=lambda trace: len(trace.start))
     kept = longest.measured_from(steps)
     first = longest.table.seconds[:kept]
-    tree = tree_of(traces, steps, where)
+    made = _Tree(traces, steps)
+    tree = made.node((), where)
     together = len({trace.source.rank for trace in traces} - {None}) > 1
     items, tokens = (_per_step(traces, steps, name) for name in ("items", "tokens"))
     return TrainingLoop(
@@ -100,6 +103,7 @@ def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLo
         ranks=tuple(loop_rank_of(trace, steps) for trace in traces),
         straggler=straggler_of(traces, steps),
         exceptional=exceptional_of(longest, steps),
+        overlaps=made.overlaps(),
         blocks=blocks_of(traces, steps),
     )  # fmt: skip
 
@@ -203,8 +207,7 @@ class _Tree:
             paths = [path for path in inner if path[-1][0] == name]
             nodes = [node for node in children if node.name == name]
             if len(paths) > 1:
-                traces = zip(*map(self.each, paths), strict=True)
-                seconds = np.concatenate([np.sum(each, axis=0) for each in traces])
+                seconds = self._sum(paths)
                 found.append(
                     Node(
                         name,
@@ -217,6 +220,39 @@ class _Tree:
                     )
                 )
         return tuple(found)
+
+    def overlaps(self) -> tuple[Overlap, ...]:
+        """The regions that overlap, whole."""
+        pairs = dict.fromkeys(
+            frozenset(pair)
+            for trace in self.traces
+            for pair in sorted(trace.table.crossed, key=str)
+        )
+        found = []
+        for one, other in map(tuple, pairs):
+            paths = [p for p in self.paths if {one, other} <= {*p} and p[-1] in (one, other)]
+            outer = [p for p in paths if p[-1] not in p[:-1]]
+            if not outer:
+                continue
+            later = max((one, other), key=lambda name: sum(p[-1] == name for p in outer))
+            earlier = one if later == other else other
+            shared = statistics_of(self._sum(outer))
+            found.append(Overlap(self._whole(later), self._whole(earlier), shared))
+        found = [each for each in found if each.shared.max > 0]
+        found.sort(key=lambda each: -each.shared.mean)
+        return tuple(found[:OVERLAPS])
+
+    def _whole(self, name: Name) -> Node:
+        """A region at one line wherever in the step it is."""
+        paths = [path for path in self.paths if path[-1] == name and name not in path[:-1]]
+        seconds, tables = self._sum(paths), [trace.table.columns for trace in self.traces]
+        calls = np.mean([sum(table[p].calls for p in paths if p in table) for table in tables])
+        share = self.share(seconds)
+        return Node(*name, statistics_of(seconds), share, float(calls), self._device(*paths))
+
+    def _sum(self, paths: list[Path]) -> Seconds:
+        traces = zip(*map(self.each, paths), strict=True)
+        return np.concatenate([np.sum(each, axis=0) for each in traces])
 
     def _rest(self, path: Path, where: str | None) -> Node:
         rest = np.concatenate(self.each(path, own=True))

@@ -78,6 +78,20 @@ class Node:
 
 
 @value_class
+class Overlap:
+    """Two regions of a step, one of which begins in the other and outlasts it. Both are whole here.
+
+    In the tree, what they have in common is a part of the earlier one, in which the later one lies.
+    """
+
+    later: Node
+    """Without children; seconds of a step in which it is open, those within other regions included."""
+    earlier: Node
+    shared: Statistics
+    """Seconds of a step in which both are open."""
+
+
+@value_class
 class Throughput:
     """Sums over sums, of the measured steps."""
 
@@ -229,6 +243,8 @@ class TrainingLoop:
     """Where several processes train that are no ranks of one job: ``process 3``, by its index."""
     epochs: tuple[Epoch, ...] = ()
     """Empty where the loop was not seen to begin anew."""
+    overlaps: tuple[Overlap, ...] = ()
+    """Regions that overlap, those that share most first."""
     blocks: Blocks | None = field(default=None, repr=False, metadata={"internal": True})
     """What a comparison with other runs resamples."""
 

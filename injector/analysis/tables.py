@@ -18,7 +18,9 @@ from .tracks import STRUCTURE, Track, lookup
 
 Seconds = npt.NDArray[np.float32]
 """One a step. Ten million steps with a dozen regions have to fit into memory."""
-Path = tuple[tuple[str, SourceLine | None], ...]
+Name = tuple[str, SourceLine | None]
+"""A region by its line."""
+Path = tuple[Name, ...]
 """A region by its line, inside another, …, inside the step."""
 LINES = 6
 """Lines of one region that are kept apart."""
@@ -45,6 +47,8 @@ class StepTable:
     """Of each step, without what is cut out of it."""
     columns: dict[Path, Column] = field(default_factory=dict)
     """Parents before children."""
+    crossed: frozenset[tuple[Name, Name]] = frozenset()
+    """Regions that begin in another one and outlast it: the one that begins later first."""
 
     def own(self, path: Path) -> Seconds:
         """What ``path`` takes without the regions inside it."""
@@ -103,6 +107,8 @@ class Pieces:
     paths: list[Path]
     step_of: Ints
     """For every row of the track, the step that it counts in; -1 for none."""
+    crossed: frozenset[tuple[Name, Name]] = frozenset()
+    """As those of a :class:`StepTable`."""
 
     def of_steps(self, which: Ints, n: int) -> Pieces:
         """Those of some of the ``n`` steps, which are numbered anew."""
@@ -118,6 +124,7 @@ class Pieces:
             self.path,
             self.paths,
             number[self.step_of],
+            self.crossed,
         )
 
 
@@ -132,8 +139,8 @@ def pieces_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals) -> P
     apart = _without_itself(track, apart)
     part = (owner >= 0) & ~apart
     # Where the owner is -1 this looks at any step: part has decided already.
-    inside = part & (track.end <= steps.end[owner]) if len(steps) else part
-    row, step, start, end = np.arange(len(track)), owner, track.start, track.end
+    inside = part & (track.until <= steps.end[owner]) if len(steps) else part
+    row, step, start, end = np.arange(len(track)), owner, track.start, track.until
     step_of = owner
     if not inside.all():
         row, step_of = np.flatnonzero(inside), np.where(inside, owner, -1)
@@ -146,13 +153,34 @@ def pieces_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals) -> P
         start, end = np.concatenate((start, extra[2])), np.concatenate((end, extra[3]))
         whole = np.concatenate((whole, extra[4]))
         step_of[extra[0][extra[4]]] = extra[1][extra[4]]
-    if track.rest is not None:
-        whole = whole & ~track.rest[row]
+    rest = track.rest
+    if rest is not None:
+        whole = whole & ~rest[row]
     length = end - start
     if len(excluded):
         length = length - excluded.within(start, end)
-    path, paths = _paths(track, step_of >= 0, _batches(track, steps, owner))
-    return Pieces(row, step, length / SECOND, whole, path, paths, step_of)
+    part, batches = step_of >= 0, _batches(track, steps, owner)
+    called = {
+        number: ("io" if number in batches else region, place)
+        for number, (region, place) in _names(track, part).items()
+    }
+    crossed = _crossed(track, part, called)
+    path, paths = _paths(track, part, called, {later for later, _ in crossed})
+    return Pieces(row, step, length / SECOND, whole, path, paths, step_of, crossed)
+
+
+def _crossed(track: Track, part: Flags, called: dict[int, Name]) -> frozenset[tuple[Name, Name]]:
+    """Of the parts of steps, those that begin in another and outlast it, each with that other."""
+    if track.begun is None:
+        return frozenset()
+    rows = np.flatnonzero(part & (track.until < track.end))
+    around = track.parent[rows]
+    while (cut := track.until[around] < track.end[around]).any():  # by what lies around it as well
+        around = np.where(cut, track.parent[around], around)
+    rows, around = rows[part[around]], around[part[around]]
+    pairs = np.unique(np.stack((track.site[rows], track.site[around])), axis=1).T.tolist()
+    named = {(called[later], called[earlier]) for later, earlier in pairs}
+    return frozenset(pair for pair in named if pair[0] != pair[1])
 
 
 def _without_itself(track: Track, apart: Flags) -> Flags:
@@ -212,7 +240,7 @@ def _split(
 
     Not those around a whole step: an epoch, a ``fit``.
     """
-    start, end = track.start[odd], track.end[odd]
+    start, end = track.start[odd], track.until[odd]
     following = np.searchsorted(steps.start, start)
     some = following < len(steps)
     around = some & (steps.end[np.minimum(following, len(steps) - 1)] <= end)
@@ -235,12 +263,13 @@ def _split(
     )
 
 
-def _paths(track: Track, part: Flags, batches: frozenset[int]) -> tuple[Ints, list[Path]]:
-    """A number for the path of each row; rows that are no parts are passed through."""
-    called = {
-        number: ("io" if number in batches else region, place)
-        for number, (region, place) in _names(track, part).items()
-    }
+def _paths(
+    track: Track, part: Flags, called: dict[int, Name], outlasting: set[Name]
+) -> tuple[Ints, list[Path]]:
+    """A number for the path of each row; rows that are no parts are passed through.
+
+    ``called`` has the names of sites; those of ``outlasting`` begin in others, and are not their parts.
+    """
     names = list(dict.fromkeys(called.values()))
     code = lookup(track.sites, lambda site: names.index(called[site.number]))
     # What lies in nothing, which is nearly all, takes one look at its site.
@@ -261,7 +290,9 @@ def _paths(track: Track, part: Flags, batches: frozenset[int]) -> tuple[Ints, li
         number = np.full(int(known[-1]) + 1 if len(known) else 0, -1, np.int64)
         for each in known.tolist():
             outer, name = divmod(each, len(names))
-            made = _path(paths[outer - 1] if outer else (), names[name])
+            within = paths[outer - 1] if outer else ()
+            one = names[name]
+            made = (*within, one) if one in outlasting else _path(within, one)
             number[each] = paths.index(made) if made in paths else len(paths)
             if number[each] == len(paths):
                 paths.append(made)
@@ -270,7 +301,7 @@ def _paths(track: Track, part: Flags, batches: frozenset[int]) -> tuple[Ints, li
     return above if part.all() else np.where(part, above, -1), paths
 
 
-def _path(outer: Path, name: tuple[str, SourceLine | None]) -> Path:
+def _path(outer: Path, name: Name) -> Path:
     """``name`` inside ``outer``. A module that a loader calls is none that learns."""
     region, place = name
     return (*outer, ("transform" if region == "forward" and _reads(outer) else region, place))
@@ -281,14 +312,14 @@ def _reads(path: Path) -> bool:
     return any(region in READING for region, _ in path)
 
 
-def _names(track: Track, part: Flags) -> dict[int, tuple[str, SourceLine | None]]:
+def _names(track: Track, part: Flags) -> dict[int, Name]:
     """What the spans of each site are shown as: of a region at many lines, the longest apart."""
     sites = track.sites.values()
     lines = Counter(region for region, _ in {(site.region, site.place) for site in sites})
     if all(number <= LINES for number in lines.values()):
         return {site.number: (site.region, site.place) for site in sites}
     number = 1 + max(track.sites, default=0)
-    length = np.where(part, track.end - track.start, 0)
+    length = np.where(part, track.until - track.start, 0)
     total = np.bincount(track.site, length, number)
     weights: dict[str, dict[SourceLine | None, float]] = {}
     for site in track.sites.values():
@@ -312,7 +343,7 @@ def table_of(
     length = steps.end - steps.start
     if len(excluded):
         length = length - excluded.within(steps.start, steps.end)
-    table = StepTable((length / SECOND).astype(np.float32))
+    table = StepTable((length / SECOND).astype(np.float32), crossed=pieces.crossed)
     path = pieces.path[pieces.row]
     payload = track.payload
     for number, made in sorted(enumerate(pieces.paths), key=lambda each: len(each[1])):
@@ -346,10 +377,7 @@ def add_device(table: StepTable, track: Track, pieces: Pieces, device: Track, th
         host = hosts.get(_cause(site))
         if host is None or site.thread != thread:
             continue
-        rows = np.flatnonzero(track.site == host)
-        if track.rest is not None:
-            rows = rows[~track.rest[rows]]
-        mine = np.flatnonzero(device.site == number)
+        rows, mine = (_spans(*each) for each in ((track, host), (device, number)))
         if not len(rows):
             continue
         if len(rows) != len(mine):  # some were lost: by time, as good as that tells
@@ -364,6 +392,12 @@ def add_device(table: StepTable, track: Track, pieces: Pieces, device: Track, th
                 continue
             found = np.bincount(step[here], seconds[here], n).astype(np.float32)
             column.device = found if column.device is None else column.device + found
+
+
+def _spans(track: Track, site: int) -> Ints:
+    """The rows with which the spans of a site begin."""
+    rows, rest = np.flatnonzero(track.site == site), track.rest
+    return rows if rest is None else rows[~rest[rows]]
 
 
 def _cause(site: CallSite) -> tuple[object, ...]:

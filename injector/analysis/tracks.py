@@ -10,25 +10,23 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ..store.call_sites import CallSite
+from ..store.call_sites import OWN, CallSite
+from .arrays import counts
 from .columns import Flags, Ints, SpanColumns
 from .recorded import EVALUATING
 
 Numbers = npt.NDArray[np.int32]
-MARKING = frozenset(
-    {"step", "epoch", "evaluation", "io", "io.start", "io.end", "forward", "backward", "optimizer"}
-)
-"""Regions whose spans are counted: they say where steps and passes begin and end."""
 _CUTS = 32
 """Rounds in which spans that overlap without enclosing each other are brought into order."""
 
 
 class Track:
-    """Spans in the order of their start, whatever encloses others before them.
+    """Rows in the order of their start, whatever encloses others before them: each is a span, or a piece.
 
     A span that begins in another but outlasts it (a region that ends elsewhere, coroutines that take
-    iterations) is divided where the other ends: a part lies in it, the rest beside it. So nothing is counted
-    twice, and nothing is lost. What makes steps, and the spans of a device, are cut there instead.
+    turns) is divided where the other ends: a piece lies in it, the next beside it. So each moment belongs to
+    the span that began last of those that have not ended, nothing is counted twice, and nothing is lost.
+    What counts spans, or measures them whole, takes the rows that are no :attr:`rest`, and :attr:`end`.
     """
 
     def __init__(
@@ -38,47 +36,89 @@ class Track:
         if order is not None:
             start, end, payload, site = start[order], end[order], payload[order], site[order]
         self.sites = sites
-        self.start, self.end, self.payload, self.site = start, end, payload, site
-        self.rest: Flags | None = None
-        """Which rows go on with a span that another row begins; None where no span was divided."""
+        self.start, self.payload, self.site = start, payload, site
+        self.end = end
+        """When the whole span ended."""
+        self.until = end
+        """When the row ended: of a span that was divided, this piece of it."""
+        self.begun: Ints | None = None
+        """For each row the row that its span begins with; None where no span was divided."""
         self._nest()
 
     def __len__(self) -> int:
         return len(self.start)
 
+    @property
+    def rest(self) -> Flags | None:
+        """Which rows go on with a span that another row begins; None where no span was divided."""
+        return None if self.begun is None else self.begun != np.arange(len(self))
+
     def _nest(self) -> None:
         for _ in range(_CUTS):
-            self.depth = _depths(self.start, self.end)
+            self.depth = _depths(self.start, self.until)
             self.parent = _parents(self.depth)
             inner = np.flatnonzero(self.parent >= 0)
-            limit = self.end[self.parent[inner]]
-            late = inner[self.end[inner] > limit]
+            limit = self.until[self.parent[inner]]
+            late = inner[self.until[inner] > limit]
             if not len(late):
                 return
             # What looks like an enclosing span may itself be cut before this one begins: once more.
-            limit = self.end[self.parent[late]]
+            limit = self.until[self.parent[late]]
             late, limit = late[limit > self.start[late]], limit[limit > self.start[late]]
             if not len(late):
                 break
-            whole, self.end = self.end, self.end.copy()
-            self.end[late] = limit
-            divided = _divisible(self.sites)[self.site[late]]
-            self._go_on(late[divided], whole[late[divided]])
-        apart = self.end > np.where(self.parent >= 0, self.end[self.parent], self.end)
-        self.parent[apart] = -1
+            self._divide(late, limit)
+        self._cut()
 
-    def _go_on(self, rows: Ints, until: Ints) -> None:
-        """Add what is left of ``rows``, which have been cut, as rows of their own."""
-        if not len(rows):
-            return
-        rest = np.zeros(len(self), np.bool_) if self.rest is None else self.rest
-        start = np.concatenate((self.start, self.end[rows]))
-        end = np.concatenate((self.end, until))
-        order = np.lexsort((-np.arange(len(start)), -end, start))
-        self.start, self.end = start[order], end[order]
+    def _divide(self, rows: Ints, at: Ints) -> None:
+        """Let ``rows`` end at these moments, and go on in rows of their own."""
+        n = len(self)
+        begun = np.arange(n) if self.begun is None else self.begun
+        until = np.concatenate((self.until, self.until[rows]))
+        until[rows] = at
+        start, end = np.concatenate((self.start, at)), np.concatenate((self.end, self.end[rows]))
+        begun = np.concatenate((begun, begun[rows]))
+        # Of pieces that begin together, that of the span which began first encloses the others.
+        order = np.lexsort((begun, start))
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        self.start, self.until, self.end = start[order], until[order], end[order]
+        self.begun = place[begun[order]]
         self.payload = np.concatenate((self.payload, np.zeros(len(rows), np.int64)))[order]
         self.site = np.concatenate((self.site, self.site[rows]))[order]
-        self.rest = np.concatenate((rest, np.ones(len(rows), np.bool_)))[order]
+
+    def _cut(self) -> None:
+        """Bring into order what so many rounds did not: more is open at once than they are."""
+        until: list[int] = []
+        opened: list[int] = []
+        for start, end in zip(self.start.tolist(), self.until.tolist(), strict=True):
+            while opened and opened[-1] <= start:
+                opened.pop()
+            until.append(min(end, opened[-1]) if opened else end)
+            opened.append(until[-1])
+        self.until = np.array(until, np.int64)
+        self.depth = _depths(self.start, self.until)
+        self.parent = _parents(self.depth)
+
+    def lanes(self) -> list[Ints]:
+        """The rows with which spans begin, in lists in which each encloses what it overlaps, whole."""
+        if self.begun is None:
+            return [np.arange(len(self))]
+        lanes: list[tuple[list[int], list[int]]] = []
+        rows = np.flatnonzero(self.begun == np.arange(len(self)))
+        for row, start, end in zip(
+            rows.tolist(), self.start[rows].tolist(), self.end[rows].tolist(), strict=True
+        ):
+            for _, opened in lanes:
+                while opened and opened[-1] <= start:
+                    opened.pop()
+            free = (lane for lane in lanes if not lane[1] or lane[1][-1] >= end)
+            lane = next(free, ([], []))
+            if not lane[0]:
+                lanes.append(lane)
+            lane[0].append(row)
+            lane[1].append(end)
+        return [np.array(mine) for mine, _ in lanes]
 
     def table(self, of: Callable[[CallSite], int], rows: Ints | None = None) -> Ints:
         """A number for each row, or for some, that its site stands for."""
@@ -90,31 +130,25 @@ class Track:
         return found
 
     def where(self, test: Callable[[CallSite], bool]) -> Ints:
-        """The rows whose sites pass ``test``, in order."""
+        """The rows with which the spans begin whose sites pass ``test``, in order."""
         passing = np.zeros(1 + max(self.sites, default=0), np.bool_)
         for number, site in self.sites.items():
             passing[number] = test(site)
         if not passing.any():
             return np.empty(0, np.int64)
-        return np.flatnonzero(passing[self.site])
+        rest = self.rest
+        return np.flatnonzero(passing[self.site] if rest is None else passing[self.site] & ~rest)
 
-    def outermost(self, rows: Ints) -> Ints:
-        """Of ``rows``, in order, those that lie in no other of them."""
+    def outermost(self, rows: Ints, end: Ints | None = None) -> Ints:
+        """Of ``rows``, in order, those that begin in no other of them; ``end`` is that of each row."""
         if len(rows) < 2:
             return rows
-        latest = np.maximum.accumulate(self.end[rows])[:-1]
+        latest = np.maximum.accumulate((self.end if end is None else end)[rows])[:-1]
         return rows[np.concatenate(([True], self.start[rows[1:]] >= latest))]
 
     def region(self, *names: str) -> Ints:
         """The outermost spans of regions of these names, in order."""
         return self.outermost(self.where(lambda site: site.region in names))
-
-
-def _divisible(sites: dict[int, CallSite]) -> Flags:
-    """By the number of each site, whether its spans may be divided: no step depends on their number."""
-    whole = (*MARKING, "env")
-    found = lookup(sites, lambda site: site.clock == "host" and site.region not in whole)
-    return found.astype(np.bool_) if sites else np.zeros(2, np.bool_)
 
 
 def lookup(sites: dict[int, CallSite], of: Callable[[CallSite], int], otherwise: int = 0) -> Ints:
@@ -244,16 +278,17 @@ class Landmarks:
 
     def __init__(self, track: Track) -> None:
         self.track = track
-        self.steps = track.outermost(
-            track.where(lambda site: site.region == "step" and not evaluates(site))
+        self.steps = _held_by_none(
+            track, track.where(lambda site: site.region == "step" and not evaluates(site))
         )
+        """Those that overlap stand each for itself."""
         self.passes = track.outermost(track.where(_is_pass))
-        self.fetches = track.region("io")
+        self.fetches = track.outermost(_seen(track, "io"))
         self.ends = track.region("io.end")
         self.starts = track.region("io.start")
         # A module that is called while a batch is made transforms it.
-        forward = _not_inside(track, track.region("forward"), self.fetches)
-        self.backward = _not_inside(track, track.region("backward"), forward)
+        forward = _not_inside(track, track.outermost(_seen(track, "forward")), self.fetches)
+        self.backward = _not_inside(track, track.outermost(_seen(track, "backward")), forward)
         """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
         evaluating = track.table(lambda site: site.phase in TRYING, forward) == 1
         self.forward = forward
@@ -276,11 +311,32 @@ class Landmarks:
 
     def _updates(self) -> Ints:
         track = self.track
-        rows = track.outermost(
-            track.where(lambda site: site.region == "optimizer" and not evaluates(site))
-        )
+        rows = _seen(track, "optimizer")
+        rows = track.outermost(rows[~track.flags(evaluates)[rows]])
         # What is updated within an evaluation (a probe on frozen features) is no step of the training.
         return _not_inside(track, rows, self.passes)
+
+
+def _seen(track: Track, region: str) -> Ints:
+    """The spans of a region. A span of the program's own ``injector.region`` or ``Timer`` is left out where
+    a probe has seen what is called within it: that knows the object, its phase and the items.
+    """
+    rows = track.where(lambda site: site.region == region)
+    own = track.table(lambda site: site.selector == OWN, rows) == 1
+    if own.any() and not own.all():
+        seen = track.start[rows[~own]]
+        empty = counts(seen, track.start[rows], track.end[rows]) == 0
+        rows = rows[~own | empty]
+    return rows
+
+
+def _held_by_none(track: Track, rows: Ints) -> Ints:
+    """Of ``rows``, in order, those that lie whole in no other of them."""
+    latest = np.maximum.accumulate(track.end[rows])[:-1]
+    apart = np.ones(len(rows), np.bool_)
+    apart[1:] = track.end[rows[1:]] > latest
+    found: Ints = rows[apart]
+    return found
 
 
 def _not_inside(track: Track, rows: Ints, of: Ints) -> Ints:

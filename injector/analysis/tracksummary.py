@@ -89,8 +89,8 @@ def _evaluation(thread: Thread, found: PlacePasses) -> Evaluation:
 def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
     track = thread.track
     structure = track.flags(lambda site: site.region in STRUCTURE)
-    rows = track.outermost(np.flatnonzero(inside & ~structure))
-    lengths = (track.end[rows] - track.start[rows]) / SECOND
+    rows = track.outermost(np.flatnonzero(inside & ~structure), track.until)
+    lengths = (track.until[rows] - track.start[rows]) / SECOND
     found: dict[str, float] = {}
     for site in np.unique(track.site[rows]).tolist():
         name = track.sites[site].region
@@ -104,6 +104,8 @@ def _outside(thread: Thread, main: bool) -> Outside:
     track, steps, passes = thread.track, thread.steps, thread.passes
     outside = ~track.flags(lambda site: site.region in STRUCTURE - {"epoch"})
     outside[thread.pieces.row] = False
+    if track.rest is not None:
+        outside &= ~track.rest
     rows = np.flatnonzero(outside)  # few: nearly all spans are parts of steps
     rows = rows[~passes.excluded().hold(track.start[rows])]
     # What a step's own span of the same name and line holds is no part of the step, and not outside.

@@ -235,12 +235,21 @@ class RunSpans:
         track = thread.track
         owner = owners(starts, ends, track.start)
         spans: dict[int, int] = {}
-        for row in np.flatnonzero((owner >= 0) & (track.end <= ends[owner])).tolist():
+        rows = np.flatnonzero((owner >= 0) & (track.end <= ends[owner]))
+        begun = np.arange(len(track)) if track.begun is None else track.begun
+        for row in rows[begun[rows] == rows].tolist():
             site = track.sites[int(track.site[row])]
             if site.region == "step":
                 continue
-            parent = spans.get(int(track.parent[row]), steps[owner[row]])
             start, end = int(track.start[row]), int(track.end[row])
+            around = int(track.parent[row])
+            while around >= 0 and track.end[around] < end:  # which it outlasts
+                around = int(track.parent[around])
+            parent = (
+                spans.get(int(begun[around]), steps[owner[row]])
+                if around >= 0
+                else steps[owner[row]]
+            )
             spans[row] = self.add(site.region, parent, start, end, _place(site.place))
 
 

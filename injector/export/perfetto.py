@@ -261,16 +261,18 @@ def _write_track(
     sites: Mapping[int, CallSite],
     category: str,
 ) -> None:
-    """The spans of a track; what overlaps others without lying in them is on a track of its own."""
+    """The spans of a track, whole: slices enclose each other, so that those which overlap others without
+    lying in them are on tracks of their own.
+    """
     numbers = np.zeros(1 + max(sites), np.int64)
     for number, site in sites.items():
         numbers[number] = trace.name(site.region, site.place)
-    apart = (track.parent < 0) & (track.depth > 0)
-    for mine, title in ((~apart, name), (apart, f"{name} (overlapping)")):
-        if mine.any():
-            names = numbers[track.site[mine]]
-            made = trace.track(title, process)
-            trace.add_slices(made, track.start[mine], track.end[mine], names, category)
+    for lane, mine in enumerate(track.lanes()):
+        made = trace.track(
+            f"{name} (overlapping{f' {lane}' if lane > 1 else ''})" if lane else name, process
+        )
+        names = numbers[track.site[mine]]
+        trace.add_slices(made, track.start[mine], track.end[mine], names, category)
 
 
 def _write_profile(trace: Trace, profile: TorchTrace, process: int, shift: int) -> None:

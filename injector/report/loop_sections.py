@@ -36,7 +36,7 @@ def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
             f"warm-up of {count(loop.warmup.steps, 'step')}, {duration(loop.warmup.seconds)}, the "
             f"slowest {slowest}: excluded from all figures"
         )
-    texts += [training_loops.exceptional(loop)]
+    texts += [training_loops.exceptional(loop), *training_loops.overlaps(loop)]
     tree, over = step_table(loop.tree), _spread(loop)
     yield Section(f"{key}-tree", f"A step of {name}", tuple(filter(None, texts)), (tree, over))
     if loop.epochs:

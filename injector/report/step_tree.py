@@ -59,11 +59,11 @@ class Entry(NamedTuple):
         return entries_of(self.node)
 
 
-def lines(tree: Node, depth: int = _DEEP, left_out: str = "") -> list[str]:
+def lines(tree: Node, depth: int = _DEEP, notes: Sequence[str] = ()) -> list[str]:
     """A table of ``tree``: its first row is the step, 100 %, which the regions below add up to.
 
     A region has one row; where several lines have it, they stand below with a row each.
-    ``left_out``: which steps the shares exclude.
+    ``notes`` stand below it, those that are empty left out.
     """
     # The line that paces the step stands above the table.
     rows = [_Row(fit(clean(tree.name), _NAME), "", tree, tree.share), *_rows(tree, "", depth)]
@@ -75,8 +75,8 @@ def lines(tree: Node, depth: int = _DEEP, left_out: str = "") -> list[str]:
     heads = [f"host {unit.name}", "p95", *(["device"] if device else []), "share"]
     heads += [*([""] if bars else []), "calls", *(["bytes"] if moved else []), ""]
     cells = [[row.name, *_cells(row, unit, device, moved, bars), row.note] for row in rows]
-    notes = [*_left_over(tree), *labelled("", [left_out] if left_out else [], width=0)]
-    return [*table("  a step", heads, cells)[:-1], *notes, ""]
+    below = [*_left_over(tree), *labelled("", filter(None, notes), width=0)]
+    return [*table("  a step", heads, cells)[:-1], *below, ""]
 
 
 def _rows(node: Node, before: str, depth: int) -> Iterator[_Row]:
@@ -161,6 +161,9 @@ def _cells(row: _Row, unit: TimeUnit, device: bool, moved: bool, bars: int) -> l
 
 
 def calls_text(number: float) -> str:
+    """Empty for none: what goes on there was called in another region, which it outlasts."""
+    if not number:
+        return ""
     if not abs(number) < 1e7:
         return UNKNOWN
     return f"{number:.2f}".removesuffix(".00")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ..analysis.profile import (
     LoopRank,
     Model,
+    Node,
     Statistics,
     Straggler,
     Throughput,
@@ -73,7 +74,7 @@ def whole(loop: TrainingLoop, currency: str = "") -> list[str]:
         *_warmup(loop.warmup),
         "",
         *_spread(loop),
-        *step_tree.lines(loop.tree, left_out=exceptional(loop)),
+        *step_tree.lines(loop.tree, notes=[exceptional(loop), *overlaps(loop)]),
         *rank_table(loop),
         *epochs.lines(loop, currency),
     ]
@@ -86,7 +87,7 @@ def brief(loop: TrainingLoop) -> list[str]:
         *_throughput(loop),
         *_warmup(loop.warmup),
         "",
-        *step_tree.lines(loop.tree, depth=1, left_out=exceptional(loop)),
+        *step_tree.lines(loop.tree, depth=1, notes=[exceptional(loop)]),
         *(rank_table(loop) if loop.straggler else []),
     ]
 
@@ -182,6 +183,19 @@ def exceptional(loop: TrainingLoop) -> str:
         return ""
     which = f"{count(found.steps, 'step')} of {duration(found.seconds)}"
     return f"shares exclude {which}, mostly {clean(found.mostly)}"
+
+
+def overlaps(loop: TrainingLoop) -> list[str]:
+    """Which regions overlap, how long, and what each takes whole: the medians of a step."""
+    return [
+        f"{_region(each.later)} overlaps {_region(each.earlier)} for {short(each.shared.median)} of a step; "
+        f"whole, they take {short(each.later.host.median)} and {short(each.earlier.host.median)}"
+        for each in loop.overlaps[:LIMIT]
+    ]
+
+
+def _region(node: Node) -> str:
+    return f"{clean(node.name)} ({line_of(node.place)})" if node.place else clean(node.name)
 
 
 def _spread(loop: TrainingLoop) -> list[str]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from .logs import parse
 from .spans import MEMORY
 
+OWN = "injector.region"
+"""What stands for the selector of a call site of the program's own ``injector.region`` or ``Timer``."""
 MOST = 1 << 22
 """Far more than any process makes: a larger number is damage, and tables are as long as the largest."""
 

@@ -94,11 +94,11 @@ def test_any_spans_become_a_forest(made: list[tuple[int, int]]) -> None:
         j = int(track.parent[i])
         assert j < i
         if j >= 0:
-            assert track.start[j] <= track.start[i] <= track.end[i] <= track.end[j]
+            assert track.start[j] <= track.start[i] <= track.until[i] <= track.until[j]
     for parent in set(track.parent.tolist()):
         children = np.flatnonzero(track.parent == parent)
         if parent >= 0:
-            assert (track.end[children[:-1]] <= track.start[children[1:]]).all()
+            assert (track.until[children[:-1]] <= track.start[children[1:]]).all()
 
 
 actions = st.sampled_from(

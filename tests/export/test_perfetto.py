@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from spans import site, write_process, write_run
 
 from injector.analysis.traces import traces_of
 from injector.analysis.views import views
@@ -103,6 +104,24 @@ def test_steps_are_numbered_and_as_long_as_they_were(small, runs):
 
 def test_values_of_the_program_are_counters(small):
     assert [value for _, value in small.values["values: loss"]] == [10.0 - at for at in range(10)]
+
+
+def test_what_overlaps_is_whole_on_a_track_of_its_own(tmp_path, export):
+    sites = [site(1, "load", line=3), site(2, "compute", line=4)]
+    spans = [(0, 208, 0, 1), (106, 314, 0, 2), (300, 400, 0, 1), (310, 320, 0, 2)]
+    write_process(tmp_path / "r", sites, spans)
+    write_run(tmp_path / "r")
+    done = export(tmp_path, "r", "--to", "perfetto", "-o", "t.pftrace")
+    assert done.returncode == 0, done.stderr
+    found = Read(tmp_path / "t.pftrace").slices
+    lengths = {
+        name.rpartition(": ")[2]: [(one[0], one[2] - one[1], one[3]) for one in slices]
+        for name, slices in found.items()
+    }
+    assert lengths == {
+        "regions": [("load", 208, 0), ("compute", 10, 1), ("load", 100, 0)],
+        "regions (overlapping)": [("compute", 208, 0)],
+    }
 
 
 def test_every_rank_is_a_process(whole):
