@@ -56,10 +56,14 @@ class OriginKeys(Map):
     """``origin``."""
 
     package: Text = key("a package of the registry, pinned: name==version")
-    archive: Flag = key("whether the program is only in the source archive", False)
+    archive: Scalar = key(
+        "package: whether the program is only in the source archive; git: an archive of the commit",
+        False,
+    )
     git: Text = key("URL of a git repository")
     commit: Text = key("the commit that is checked out")
     branch: Text = key("the branch that the commit is on")
+    only: Listed[Text] = key("the folders of the repository that are fetched; by default all")
     submodules: Flag = key("whether its submodules are fetched as well", False)
     into: Text = key("its folder beside the definition's files, for scripts that expect it")
     folder: Text = key("the folder inside it that the program is in")

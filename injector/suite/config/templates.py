@@ -250,7 +250,8 @@ def _words(argv: Any, path: Path, note: Note) -> list[str]:
 
     Of a map: keys that are true and begin with no dash come first, as positional arguments; then
     the others in their order. Null drops a key, true makes it bare, a list is joined by commas,
-    and what stands under ``--`` is put in as it is.
+    a key that ends with ``=`` makes one word with its value, and what stands under ``--`` is put in
+    as it is.
     """
     if not isinstance(argv, dict):
         return [_word(each, (*path, index), note) for index, each in enumerate(argv or ())]
@@ -264,6 +265,8 @@ def _words(argv: Any, path: Path, note: Note) -> list[str]:
         elif key == "--":
             several = value if isinstance(value, list) else [value]
             options += [_word(each, (*path, key, i), note) for i, each in enumerate(several)]
+        elif key.endswith("="):
+            options.append(key + _word(value, (*path, key), note))
         else:
             options += [key, _word(value, (*path, key), note)]
     return positional + options

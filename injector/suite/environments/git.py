@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import commands
@@ -39,17 +40,31 @@ def _environ(tree: Path) -> dict[str, str]:
     return {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "60"} | kept
 
 
-def check_out(url: str, commit: str, tree: Path, submodules: bool = False) -> None:
+class Unreachable(Failed):
+    """A repository that cannot be reached, or not without a git that is not there."""
+
+
+def check_out(
+    url: str, commit: str, tree: Path, submodules: bool = False, only: Sequence[str] = ()
+) -> None:
     """Make ``tree``, a new folder, the working tree of ``commit`` of the repository at ``url``.
 
+    ``only``: the folders of it that are fetched, with the files beside them and above them.
+
     Raises:
-        Failed: it cannot be reached, does not have the commit, or what lies there in the end is not
-            the commit.
+        Unreachable: the repository cannot be reached.
+        Failed: it does not have the commit, or what lies there in the end is not the commit.
     """
     tree.mkdir(parents=True)
-    git(tree, "init", "--quiet")
-    git(tree, "remote", "add", "origin", url)
-    _fetch(url, commit, tree)
+    try:
+        git(tree, "init", "--quiet")
+        git(tree, "remote", "add", "origin", url)
+        if only:
+            git(tree, "sparse-checkout", "init", "--cone")
+            git(tree, "sparse-checkout", "set", *only)
+    except CommandFailed as error:
+        raise _explained(url, error) from None
+    _fetch(url, commit, tree, ["--filter=blob:none"] if only else [])
     try:
         git(tree, "checkout", "--quiet", "--detach", commit)
         if submodules:
@@ -59,16 +74,17 @@ def check_out(url: str, commit: str, tree: Path, submodules: bool = False) -> No
     _verify(url, commit, tree)
 
 
-def _fetch(url: str, commit: str, tree: Path) -> None:
+def _fetch(url: str, commit: str, tree: Path, how: Sequence[str]) -> None:
     """Get one commit; all of them from a server that gives no single ones."""
     try:
-        git(tree, "fetch", "--quiet", "--no-tags", "--depth=1", "origin", commit)
+        git(tree, "fetch", "--quiet", "--no-tags", "--depth=1", *how, "origin", commit)
         return
     except CommandFailed as error:
         if commands.network_missing(error.tail) or "not found" in error.tail.lower():
             raise _explained(url, error) from None
     try:
-        git(tree, "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/remotes/origin/*")
+        every = "+refs/heads/*:refs/remotes/origin/*"
+        git(tree, "fetch", "--quiet", "--tags", *how, "origin", every)
         git(tree, "cat-file", "-e", commit + "^{commit}")
     except CommandFailed as error:
         if "cat-file" in str(error):
@@ -81,10 +97,12 @@ def _fetch(url: str, commit: str, tree: Path) -> None:
 def _explained(url: str, error: CommandFailed) -> Failed:
     if "does not appear to be a git repository" in error.tail:
         return Failed(f"{url} is no git repository")
+    if error.code == 127:
+        return Unreachable(f"{url} cannot be had without git: {error.tail}")
     if commands.network_missing(error.tail):
         lines = error.tail.splitlines()
         message = next((line for line in lines if commands.network_missing(line)), lines[-1])
-        return Failed(
+        return Unreachable(
             f"{url} cannot be reached: {message}\n"
             "Where there is a network, `git clone --mirror` it; then have git take that copy:\n"
             f"    git config --global url./path/of/the/copy.insteadOf {url}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,12 @@ class Origin:
     commit: str = ""
     branch: str = ""
     submodules: bool = False
+    only: tuple[str, ...] = ()
+    """The folders of the repository that are fetched; all of them if none is named."""
     archive: str = ""
     """``NAME==VERSION``: the source archive of a package."""
+    commit_archive: str = ""
+    """The URL or path of an archive of ``commit``, which is used instead of ``git``."""
     path: Path | None = None
     """A folder that is used where it is."""
     patches: tuple[Path, ...] = ()
@@ -55,6 +59,7 @@ class Origin:
     def key(self) -> str:
         """The name of its folder below ``BASE/sources``."""
         content: list[Any] = [self.git, self.commit, self.branch, self.submodules, self.archive]
+        content += [list(self.only)] if self.only else []
         content += [_digest(patch) for patch in self.patches]
         if self.into and self.definition is not None:
             content += [self.into, manifest(self.definition, self.into)]
@@ -105,12 +110,17 @@ def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str
     into = str(declared.get("into") or "")
     definition = benchmark.definition if into else None
     last = re.split(r"[/:]", url.rstrip("/"))[-1]
+    archive = str(declared.get("archive") or "")
+    if archive and not _FAR.match(archive):
+        archive = str(benchmark.path(archive, "origin", "archive"))
     return Origin(
         definition.name if definition else last.removesuffix(".git") or "source",
         git=url,
         commit=str(declared.get("commit") or "").lower(),
         branch=str(declared.get("branch") or ""),
         submodules=bool(declared.get("submodules")),
+        only=tuple(str(Path(each)) for each in declared.get("only") or ()),
+        commit_archive=archive,
         into=into,
         definition=definition,
         **common,
@@ -140,8 +150,12 @@ def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
     pin = declared.get("package")
     if pin and not PIN.fullmatch(str(pin)):
         yield problem(f"{pin!r} is no pin: write NAME==VERSION", "package")
-    if declared.get("archive") and not pin:
-        yield problem("an archive is that of a package: write `package: NAME==VERSION`", "archive")
+    yield from _archive_problems(declared, problem)
+    for number, each in enumerate(declared.get("only") or ()):
+        if not _inside(str(each)):
+            yield problem(f"{each!r} is no folder of the repository", "only", number)
+    if declared.get("only") and not declared.get("git"):
+        yield problem("only a repository (`git`) is fetched in part", "only")
     patches = declared.get("patches") or ()
     if patches and not (declared.get("git") or declared.get("archive")):
         yield problem("patches are for `git` and `archive`; change other folders", "patches")
@@ -159,6 +173,23 @@ def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
         path = benchmark.path(str(declared["path"]), "origin", "path")
         if not path.is_dir():
             yield problem(f"there is no folder {path}", "path")
+
+
+def _archive_problems(
+    declared: dict[str, Any], problem: Callable[..., Problem]
+) -> Iterator[Problem]:
+    archive = declared.get("archive")
+    if not archive:
+        return
+    if declared.get("git"):
+        if archive is True:
+            yield problem("names an archive of the commit: a path or a URL", "archive")
+        elif declared.get("submodules"):
+            yield problem("an archive has no submodules: leave one of the two out", "archive")
+    elif archive is not True:
+        yield problem("is `true` for the source archive of a package", "archive")
+    elif not declared.get("package"):
+        yield problem("an archive is that of a package: write `package: NAME==VERSION`", "archive")
 
 
 def _inside(path: str) -> bool:

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
-from . import commands, folders, git
-from .commands import CommandFailed, Failed, Say, call, locked, staged
-from .installers import pip
+from . import archives, folders, git
+from .commands import CommandFailed, Failed, Say, locked, staged
 from .origins import Origin, manifest
 
 RECORD = "source.json"
@@ -63,22 +60,52 @@ def why_missing_source(origin: Origin, base: Path) -> str | None:
 def _make_source(origin: Origin, home: Path, base: Path) -> None:
     tree = home / origin.name
     if origin.archive:
-        _unpack(origin.archive, tree, base)
+        archives.unpack_package(origin.archive, tree, base)
     elif not git.COMMIT.fullmatch(origin.commit):
         raise Failed(_unpinned(origin))
     elif origin.into and origin.definition is not None:
         for name, _ in manifest(origin.definition, origin.into):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(origin.definition / name, tree / name, follow_symlinks=False)
-        git.check_out(origin.git, origin.commit, tree / origin.into, origin.submodules)
+        _check_out(origin, tree / origin.into)
     else:
-        git.check_out(origin.git, origin.commit, tree, origin.submodules)
+        _check_out(origin, tree)
     for patch in origin.patches:
         git.apply(patch, tree / origin.into)
     record = {"schema": SCHEMA, "origin": str(origin), "url": origin.git or None}
     record |= {"commit": origin.commit or None, "package": origin.archive or None}
     record |= {"patches": [patch.name for patch in origin.patches], "made": time.time()}
     (home / RECORD).write_text(json.dumps(record | _state(origin, home), indent=1))
+
+
+def _check_out(origin: Origin, tree: Path) -> None:
+    """Make ``tree`` the working tree of a commit: from its archive, if one is named, else with git.
+
+    Where git does not reach GitHub, GitHub's archive of the commit is taken.
+    """
+    if origin.commit_archive:
+        archives.unpack_commit(origin.commit_archive, origin.commit, tree, origin.only)
+    else:
+        try:
+            git.check_out(origin.git, origin.commit, tree, origin.submodules, origin.only)
+        except git.Unreachable as error:
+            url = archives.of_github(origin.git, origin.commit)
+            if url is None or origin.submodules:
+                raise
+            folders.remove(tree)
+            try:
+                archives.unpack_commit(url, origin.commit, tree, origin.only)
+            except Failed as second:
+                raise Failed(
+                    f"{error}\nNor can its archive: {second}\nOne that is here can be named: "
+                    "`origin.archive`, a path"
+                ) from None
+    missing = [name for name in origin.only if not (tree / name).is_dir()]
+    if missing:
+        raise Failed(
+            f"{origin.git}: commit {origin.commit} has no folder {' or '.join(missing)}: "
+            "mend origin.only"
+        )
 
 
 def _unpinned(origin: Origin) -> str:
@@ -104,7 +131,7 @@ def _unpinned(origin: Origin) -> str:
 def _state(origin: Origin, home: Path) -> dict[str, Any]:
     """What the files of the source are: a digest of git's, and each file that git does not keep."""
     tree = home / origin.name
-    if not origin.git:
+    if not (tree / origin.into / ".git").exists():  # it comes from an archive
         return {"files": dict(manifest(tree))}
     files = {}
     if origin.into:
@@ -124,8 +151,9 @@ def _intact(origin: Origin, home: Path) -> bool:
         return False
     tree = home / origin.name
     now = dict(manifest(tree)) if record["files"] else {}
+    by_git = record.get("git")
     changed = [name for name, digest in record["files"].items() if now.get(name) != digest]
-    if origin.git and record["git"] != _git_state(tree / origin.into):
+    if by_git and by_git != _git_state(tree / origin.into):
         changed += git.changed_files(tree / origin.into) or ["its commit"]
     if changed:
         shown = ", ".join(changed[:5]) + (", …" if len(changed) > 5 else "")
@@ -142,50 +170,3 @@ def _git_state(tree: Path) -> str | None:
         return git.state(tree)
     except CommandFailed:
         return None
-
-
-# --- archives ---------------------------------------------------------------------------------------
-
-
-def _unpack(pin: str, tree: Path, base: Path) -> None:
-    """Unpack the source archive of a package."""
-    got = tree.with_name("archive")
-    words = ["download", "--quiet", "--no-deps", "--no-binary=:all:", "--dest", str(got), pin]
-    try:
-        call([*pip(base), *words])
-    except CommandFailed as error:
-        if commands.network_missing(error.tail):
-            raise Failed(
-                f"{pin}: its source archive cannot be reached\n{error.tail}\n"
-                "Where there is a network, `pip download` it into a folder, and name that: "
-                "PIP_FIND_LINKS"
-            ) from None
-        raise Failed(f"{pin}: its source archive cannot be had: {error}") from None
-    (archive,) = got.iterdir()
-    unpack(archive, got)
-    (unpacked,) = (path for path in got.iterdir() if path.is_dir())
-    unpacked.rename(tree)
-    folders.remove(got)
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a wheel or a source archive into ``folder``.
-
-    Raises:
-        Failed: it is no archive, or means to write elsewhere.
-    """
-    try:
-        if archive.suffix in (".zip", ".whl"):
-            with zipfile.ZipFile(archive) as packed:
-                packed.extractall(folder)
-            return
-        with tarfile.open(archive) as packed:
-            if hasattr(tarfile, "data_filter"):  # from 3.10.12, 3.11.4
-                packed.extractall(folder, filter="data")
-                return
-            for name in packed.getnames():
-                if not (folder / name).resolve().is_relative_to(folder.resolve()):
-                    raise Failed(f"{archive.name} means to write to {name}")
-            packed.extractall(folder)
-    except (tarfile.TarError, zipfile.BadZipFile) as error:
-        raise Failed(f"{archive.name} cannot be unpacked: {error}") from None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
-from ..environments import commands, git, origins, sources
+from ..environments import archives, commands, git, origins, sources
 from ..environments.commands import CommandFailed, Failed, Say, call
 from ..environments.installers import installer_environ, pip
 from ..environments.origins import Origin
@@ -151,7 +151,7 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
         )
         raise Failed(f"{pin} cannot be had: {error}{reached}") from None
     (file,) = got.iterdir()
-    sources.unpack(file, site)
+    archives.unpack(file, site)
     if file.suffix != ".whl":  # a source archive has a folder around everything
         (inner,) = (path for path in site.iterdir() if path.is_dir())
         src = inner / "src" if (inner / "src").is_dir() else inner

@@ -9,7 +9,7 @@ import pytest
 from suite_ground import Repository, benchmark, definition
 
 from injector.suite.config.problems import SuiteError
-from injector.suite.environments import git, origins, sources
+from injector.suite.environments import archives, git, origins, sources
 from injector.suite.environments.commands import CommandFailed, Failed
 
 PATCH = """\
@@ -326,3 +326,157 @@ def test_why_a_repository_cannot_be_had(monkeypatch, tail, message):
     with pytest.raises(Failed) as error:
         git.where_is("https://x/y.git", "HEAD")
     assert message in str(error.value).splitlines()[0]
+
+
+# --- in part, and from archives ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def wide(repository):
+    """A repository with two folders and a file; its commit."""
+    for folder in ("one", "two/deep"):
+        (repository.folder / folder).mkdir(parents=True)
+        (repository.folder / folder / "main.py").write_text(folder)
+    repository.git("config", "uploadpack.allowFilter", "true")
+    return repository.commit(README_md="read", two_py="beside")
+
+
+def archive_of(repository, commit, file, *words):
+    form = ("--format=tar.gz", "--prefix=any-name/", f"--output={file}")
+    repository.git("archive", *(words or form), commit)
+    return file
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_only_some_folders_of_a_repository(tmp_path, base, told, repository, wide, archived):
+    more = {}
+    if archived:
+        more["archive"] = str(archive_of(repository, wide, tmp_path / "a.tar.gz"))
+    wanted = of_repository(tmp_path, repository, wide, only=["two/deep"], **more)
+    sources.install_source(wanted, base, told.append)
+    tree = wanted.folder(base)
+    assert (tree / "two" / "deep" / "main.py").read_text() == "two/deep"
+    assert (tree / "README.md").exists()
+    assert not (tree / "one").exists()
+    assert sources.why_missing_source(wanted, base) is None
+    (tree / "two" / "deep" / "main.py").write_text("changed")
+    assert "main.py" in str(sources.why_missing_source(wanted, base))
+    assert wanted.key != of_repository(tmp_path, repository, wide).key
+
+
+def test_a_folder_that_the_commit_has_not(tmp_path, base, told, repository, wide):
+    wanted = of_repository(tmp_path, repository, wide, only=["one", "three"])
+    with pytest.raises(Failed, match=r"has no folder three: mend origin\.only"):
+        sources.install_source(wanted, base, told.append)
+    assert list((base / "sources").iterdir()) == []
+
+
+def test_an_archive_of_the_commit_stands_for_the_repository(tmp_path, base, told, repository):
+    (tmp_path / "mend.patch").write_text(PATCH)
+    first = repository.commit(train_py='print("one")\n')
+    archive_of(repository, first, tmp_path / "first.tar.gz")
+    told_so = {"git": "https://example.invalid/x", "commit": first, "patches": ["mend.patch"]}
+    wanted = origin(tmp_path, **told_so, archive="first.tar.gz")
+    assert sources.install_source(wanted, base, told.append)
+    tree = wanted.folder(base)
+    assert (tree / "train.py").read_text() == 'print("patched")\n'
+    assert sources.why_missing_source(wanted, base) is None
+    # However it came here, it is the same source.
+    assert not sources.install_source(origin(tmp_path, **told_so), base, told.append)
+    (tree / "train.py").write_text("changed")
+    assert "train.py" in str(sources.why_missing_source(wanted, base))
+
+
+def test_an_archive_is_downloaded(tmp_path, base, told, repository):
+    commit = repository.commit(train_py="one")
+    file = archive_of(repository, commit, tmp_path / "a.tar.gz")
+    for url, says in ((file.as_uri(), None), ((tmp_path / "b").as_uri(), "cannot be reached")):
+        wanted = origin(tmp_path, git="https://x.invalid/x", commit=commit, archive=url)
+        if says is None:
+            sources.install_source(wanted, base, told.append)
+            assert (wanted.folder(base) / "train.py").read_text() == "one"
+        else:
+            with pytest.raises(Failed, match=says):
+                sources.install_source(wanted, base, told.append, force=True)
+    assert (wanted.folder(base) / "train.py").read_text() == "one"  # what was there stays
+
+
+def test_archives_that_are_not_of_the_commit(tmp_path, base, told, repository):
+    first, second = (repository.commit(train_py=text) for text in ("one", "two"))
+    tree = f"{first}^{{tree}}"
+    other = archive_of(repository, second, tmp_path / "other.tar.gz")
+    unnamed = archive_of(repository, tree, tmp_path / "unnamed.tar.gz")
+    bare = tmp_path / "bare.tar"
+    archive_of(repository, first, bare, "--format=tar", f"--output={bare}")
+    cut = tmp_path / "cut.tar.gz"
+    cut.write_bytes(archive_of(repository, first, tmp_path / "whole.tar.gz").read_bytes()[:150])
+    for file, says in (
+        (other, f"is of commit {second}, and {first} is wanted: make one with `git archive"),
+        (unnamed, "does not say which commit it is of"),
+        (bare, "holds more than one folder"),
+        (cut, r"(is no archive of a commit|cannot be unpacked)"),
+        (tmp_path / "mislaid.tar.gz", "there is no file"),
+    ):
+        wanted = origin(tmp_path, git="https://x.invalid/x", commit=first, archive=str(file))
+        with pytest.raises(Failed, match=says):
+            sources.install_source(wanted, base, told.append)
+        assert list((base / "sources").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com/some/repo",
+        "https://github.com/some/repo.git",
+        "git@github.com:some/repo",
+    ],
+)
+def test_where_git_does_not_reach_github_its_archive_is_taken(
+    tmp_path, base, told, repository, monkeypatch, url
+):
+    commit = repository.commit(train_py="one")
+    file = archive_of(repository, commit, tmp_path / "a.tar.gz")
+    asked = []
+
+    def reached(url, into):
+        asked.append(url)
+        into.write_bytes(file.read_bytes())
+
+    def unreached(url, *rest):
+        raise git.Unreachable(f"{url} cannot be reached")
+
+    monkeypatch.setattr(git, "check_out", unreached)
+    monkeypatch.setattr(archives, "_download", reached)
+    wanted = origin(tmp_path, git=url, commit=commit)
+    sources.install_source(wanted, base, told.append)
+    assert asked == [f"https://codeload.github.com/some/repo/tar.gz/{commit}"]
+    assert (wanted.folder(base) / "train.py").read_text() == "one"
+
+
+def test_neither_a_repository_nor_its_archive_can_be_reached(tmp_path, base, told, monkeypatch):
+    for number, name in enumerate(("https://github.com/", "https://codeload.github.com/")):
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", "url.https://127.0.0.1:9/.insteadOf")
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", name)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    wanted = origin(tmp_path, git="https://github.com/some/repo", commit="0" * 40)
+    with pytest.raises(Failed, match="cannot be reached") as error:
+        sources.install_source(wanted, base, told.append)
+    assert "insteadOf" in str(error.value)
+    assert "Nor can its archive: https://codeload.github.com/some/repo" in str(error.value)
+    assert "origin.archive" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"git": "x", "archive": True}, "names an archive of the commit"),
+        ({"git": "x", "archive": "a.tgz", "submodules": True}, "an archive has no submodules"),
+        ({"package": "x==1", "archive": "a.tgz"}, "is `true` for the source archive"),
+        ({"git": "x", "only": ["../y"]}, "is no folder of the repository"),
+        ({"package": "x==1", "only": ["y"]}, "is fetched in part"),
+    ],
+)
+def test_origins_that_say_archive_or_only_wrongly(tmp_path, asked, says):
+    with pytest.raises(SuiteError, match=says):
+        origin(tmp_path, **asked)
