@@ -3,6 +3,7 @@
 The script compares the data's digests with those of CIFAR-10, and asks a terminal for its width.
 """
 
+import importlib
 import io
 from dataclasses import dataclass
 
@@ -25,8 +26,7 @@ def instrument_model(ov, size: Size):
     def chosen(net):
         if size.model == PLAIN or type(net).__name__ != PLAIN:
             return net
-        import models
-
+        models = importlib.import_module("models")  # the repository's own
         return getattr(models, size.model)()
 
     ov.override("// > net", chosen)
