@@ -290,10 +290,46 @@ FLOPS = _of(
      "report flops.mfu"),
 )  # fmt: skip
 
+STUDIES = _of(
+    SPANS + ", and records of trials",
+    ("study_seconds", "s", "From the begin of a study until its best trial was known.",
+     "report profile.studies.seconds"),
+    ("study_in_trials", "s", "Time of all workers in trials, without the framework's functions that they "
+     "call.",
+     "report profile.studies.in_trials"),
+    ("study_in_framework", "s", "Time of all workers in the framework: setup of trials, its functions within "
+     "them, storing of results.", "report profile.studies.in_framework"),
+    ("study_idle", "s", "Time of workers that had no more trials to run.", "report profile.studies.idle"),
+    ("study_workers", "count", "Threads that ran trials, or trials at once where one thread had several.",
+     "report profile.studies.workers"),
+    ("trial_seconds", "s", "A trial from its first line to its last; of folds, the sum.",
+     "report profile.studies.trials.seconds"),
+    ("trial_setup", "s", "For which a trial's worker was free before it, while the study went on.",
+     "report profile.studies.trials.setup"),
+    ("trial_load", "s", "Of a trial, until it first trained or evaluated.",
+     "report profile.studies.trials.load"),
+    ("trial_train", "s", "Training in a trial.", "report profile.studies.trials.train"),
+    ("trial_validate", "s", "Evaluation in a trial.", "report profile.studies.trials.validate"),
+    ("trial_framework", "s", "Functions of the framework in a trial, and storing its result.",
+     "report profile.studies.trials.framework"),
+    ("trial_other", "s", "The rest of a trial.", "report profile.studies.trials.other"),
+    ("trial_value", "", "What a trial came to, in the program's unit; the mean of its folds.",
+     "report profile.studies.trials.values"),
+    ("phase_seconds", "s", "A phase of a study: of all workers together.",
+     "report profile.studies.phases.seconds"),
+    ("phase_cpu", "s", "Processor time in a phase, as sampled; workers that do different things at the same "
+     "moment share it evenly.", "report profile.studies.phases.cpu"),
+    ("phase_peak_rss", "B", "What the program's processes held together at most in a phase.",
+     "report profile.studies.phases.peak_rss"),
+    ("phase_energy", "J", "Energy of the devices in a phase, divided as its processor time is.",
+     "report profile.studies.phases.energy"),
+)  # fmt: skip
+
 GROUPS = {
     "Steps, rates and regions": STEPS,
     "FLOPs": FLOPS,
     "Evaluation": EVALUATION,
+    "Hyper-parameter studies": STUDIES,
     "Losses and other values": VALUES,
     "Devices": DEVICES,
     "Hosts": HOST,

@@ -3,7 +3,8 @@
 The outermost estimator counts: what a pipeline or a search fits and predicts inside is a part of it, except
 that the scoring of a search's candidates is evaluation. The rounds of gradient boosting and of AdaBoost
 are steps, and so are the trees of HistGradientBoosting and the updates of a neural network. `grow` is a tree,
-`candidate` one of a search on one fold. What one call of compiled code does is not seen.
+`candidate` one of a search on one fold. A search is a study, whose trials are its candidates. What one call
+of compiled code does is not seen.
 """
 
 from __future__ import annotations
@@ -161,6 +162,61 @@ def instrument_search(ov: Any) -> None:
         items=lambda X_test: rows(X_test),
         outermost=True,
     )
+
+
+def instrument_studies(ov: Any) -> None:
+    # A search is a study, a candidate a trial, whose parts are its folds.
+    search = "/sklearn.model_selection._search/BaseSearchCV"
+    fold = "/sklearn.model_selection._validation/_fit_and_score"
+    ov.region(f"{search}/fit", "study", what=lambda self: type(self).__name__)
+    halving = "/sklearn.model_selection._search_successive_halving/BaseSuccessiveHalving"
+    for base in (search, halving):
+        ov.region(f"{base}/_select_best_index", "best")
+    Between(ov, "refit", f"{search}/fit > refit_start_time", f"{search}/fit > refit_end_time")
+    Between(ov, "train", f"{fold} > y_test", f"{fold} > fit_time")
+
+    def fitted(self: Any, _: Any) -> None:
+        ov.record_study(
+            "sklearn",
+            metric=_metric(self),
+            best=_plain(getattr(self, "best_index_", None)),
+            goals=["maximize"],
+        )
+
+    def scored(parameters: Any, candidate_progress: Any, split_progress: Any, result: Any) -> None:
+        if candidate_progress is None:
+            return  # a fold of `cross_validate`
+        error = result.get("fit_error")
+        ov.record_trial(
+            "sklearn",
+            goals=["maximize"],
+            number=candidate_progress[0],
+            of=candidate_progress[1],
+            part=split_progress[0],
+            parts=split_progress[1],
+            params=parameters,
+            values=result["test_scores"],
+            state="complete" if error is None else "failed",
+            error=None if error is None else str(error).strip().rpartition("\n")[2],
+        )
+
+    ov.value(f"{search}/fit", "searches", get=lambda self, result: fitted(self, result))
+    ov.value(fold, "folds", get=scored)
+    # The workers of a search, and of anything else that joblib runs.
+    ov.region("/joblib.parallel/Parallel/_initialize_backend", "deploy", what="joblib")
+    ov.region("/joblib.parallel/Parallel/_terminate_and_reset", "undeploy", what="joblib")
+
+
+def _metric(search: Any) -> str | None:
+    """What a search's candidates are compared by."""
+    for word in (search.refit, search.scoring):
+        if isinstance(word, str):
+            return word
+    return None
+
+
+def _plain(number: Any) -> int | None:
+    return None if number is None else int(number)
 
 
 def instrument_trees(ov: Any) -> None:

@@ -50,6 +50,10 @@ class RecordedProcess:
     models: list[Model] = field(default_factory=list)
     layers: tuple[Layer, ...] = ()
     memory: tuple[MemoryUse, ...] = ()
+    study_events: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    """What it recorded of hyper-parameter studies, and when, in unix nanoseconds."""
+    studies: Any = None
+    """The same, read together with its spans."""
 
     @property
     def is_rank(self) -> bool:
@@ -122,6 +126,8 @@ def _take(source: RecordedProcess, event: str, data: dict[str, Any], t: object) 
             source.models.append(Model(text(data.get("name")) or "", total, part))
     elif event == "stop":
         source.stop = data
+    elif event == "study" and isinstance(data.get("framework"), str):
+        source.study_events.append(((integer(t) or 0) + source.shift, data))
     elif event == "end":
         when = integer(t)
         source.ended = None if when is None else when + source.shift

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 
 from ..store.call_sites import SourceLine as SourceLine  # of what reports are made of
@@ -365,6 +366,112 @@ class Latency:
 
 
 @value_class
+class WorkerRun:
+    """A trial, or a part of one (a fold), as one worker ran it. Seconds since the study began."""
+
+    worker: int
+    process: int
+    """Index of ``processes`` in run.json."""
+    began: float
+    seconds: float
+
+
+@value_class
+class Trial:
+    """One combination of hyper-parameters, tried. Seconds; of parts that ran side by side, of all."""
+
+    number: int
+    """From 0, as the framework counts, or in the order of time."""
+    id: str
+    """The framework's own name of it; empty where it has but a number."""
+    params: Mapping[str, object]
+    values: Mapping[str, float]
+    """What it came to, by name; the mean of its folds. The only one may have an empty name."""
+    state: str
+    """``complete``, ``pruned`` or ``failed``."""
+    error: str
+    """Why it failed, as far as that is known."""
+    began: float
+    """Since the study began."""
+    seconds: float
+    """From its first line to its last."""
+    setup: float
+    """For which its worker was free before it, while the study went on."""
+    load: float | None
+    """Before it first trained or evaluated; None, as the next two, of a trial that did neither."""
+    train: float | None
+    validate: float | None
+    framework: float
+    """In functions of the framework that it called, and until its result was stored."""
+    other: float
+    steps: int
+    """Of training."""
+    reports: int
+    """Intermediate values that it gave."""
+    last: bool
+    """Whether none ended after it."""
+    runs: tuple[WorkerRun, ...]
+
+
+@value_class
+class StudyPhase:
+    """A part of the life of a study. Unix seconds; what was used is None where it is not known."""
+
+    name: str
+    """``deploy setup load train validate other framework store``, ``result collection``, ``refit``, ``test``,
+    ``un-deploy``; ``framework`` is what its functions take inside of trials."""
+    began: float
+    ended: float
+    seconds: float
+    """Of all workers together."""
+    calls: int
+    """Trials, or spans."""
+    cpu: float | None
+    """Seconds of processors."""
+    peak_rss: int | None
+    """Bytes that the program's processes held together."""
+    energy: float | None
+    """Joules of the devices."""
+
+
+@value_class
+class Study:
+    """A hyper-parameter study; :mod:`.studies`. Seconds."""
+
+    framework: str
+    name: str
+    goals: tuple[str, ...]
+    """``minimize`` or ``maximize``, for each value; empty where it is not known."""
+    metric: str
+    """What the first value is called; may be empty."""
+    sampler: str
+    pruner: str
+    place: SourceLine | None
+    started: float
+    """Unix seconds."""
+    seconds: float
+    """Until the best trial was known."""
+    workers: int
+    trials: tuple[Trial, ...]
+    best: tuple[int, ...]
+    """Numbers of the best trials: one, or with several goals those that no other one is better than."""
+    aborted: bool
+    """Whether the program ended with an error, and its last trial failed."""
+    in_trials: float
+    """Of all workers together, without what the framework's functions take inside of trials."""
+    in_framework: float
+    """The same of the framework: setup, its functions, storing."""
+    idle: float
+    """The same of workers that had no more trials to run."""
+    phases: tuple[StudyPhase, ...]
+
+    def counts(self) -> dict[str, int]:
+        """How many trials there are of each state."""
+        states = [trial.state for trial in self.trials]
+        return {word: states.count(word) for word in ("complete", "pruned", "failed")}
+
+
+@value_class
 class TimeSegment:
     """A part of the run's wall time."""
 
@@ -528,3 +635,5 @@ class Profile:
     """Of ranks that died, hung or waited for those; attempt by attempt, the cause first."""
     latencies: tuple[Latency, ...] = ()
     """Of evaluations and predictions; the place with most batches first."""
+    studies: tuple[Study, ...] = ()
+    """Of hyper-parameters, in the order in which they began."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..store import spans
+from ..store import monitor, spans
 from ..store.call_sites import CallSite
 from ..store.folder import Run
 from .arrays import median_of
@@ -25,12 +25,15 @@ from .loops import grouped, labels, loop_of, numbered, warmup_steps
 from .machines import HostUsage
 from .memory import memory_use
 from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcomes_of, own
-from .profile import Node, Profile, RankOutcome, TimeSegment, TrainingLoop
+from .profile import Node, Profile, RankOutcome, Study, TimeSegment, TrainingLoop
 from .recorded import TimedLoss, ValueSeries
+from .studies import studies_of
 from .timeline import among_attempts, segments_of
 from .traces import LoopTrace, Recording, threads_of
 from .tracks import LAYERS, split
 from .tracksummary import TrackSummary, first_of, others_of, track_summary
+from .trials import ProcessStudies, studies_in
+from .usage import usage
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
 from .wording import line_of
 
@@ -67,6 +70,7 @@ def profile(
     summaries, unknown, ends = _read_all(having, recording)
     loops = grouped([trace for each in summaries for trace in each.traces])
     skip = _skipped(run)
+    studied = [source.studies for source in found if source.studies is not None]
     where = {id(u): at for each in summaries for u, at in zip(each.traces, each.where, strict=True)}
     texts = [at.text if (at := where[id(traces[0])]) and at.is_most else None for traces in loops]
     training = [loop_of(traces, skip, text) for traces, text in zip(loops, texts, strict=True)]
@@ -110,7 +114,15 @@ def profile(
         unmeasured=unmeasured_of(run.info, found, summaries, training, unknown),
         outcomes=outcomes_of(run.info, ranks),
         latencies=latencies(first_batches((each.source, each.batches) for each in summaries)),
+        studies=_studies(run, studied),
     )
+
+
+def _studies(run: Run, found: list[ProcessStudies]) -> tuple[Study, ...]:
+    if not found:
+        return ()
+    ended = _code(run.info.get("exit"))
+    return studies_of(found, usage(monitor.read(run.content)), ended)
 
 
 def _with_epochs(
@@ -168,6 +180,7 @@ def _read(
         source.layers = layers_of(threads, devices, main, main.warmup)
     if main is not None and source.memory_sites:
         source.memory = memory_use(source, read_rows(source, memory=True), main, main.warmup)
+    source.studies = studies_in(source, threads)
     idle = not any(thread.traces for thread in threads)
     return [track_summary(each, idle or bool(each.traces)) for each in threads], rows.unknown, last
 

@@ -111,6 +111,24 @@ class Several(Store):
         return known
 
 
+class TrialEnds(Store):
+    """As a store of mappings, each of what a trial came to, which ``ended`` is called with."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        late: Callable[[str, Any], None],
+        ended: Callable[[Any], None],
+    ) -> None:
+        super().__init__("trial", recorder, late)
+        self._ended = ended
+
+    def number(self, value: Any) -> float | None:
+        if value is not None:
+            self._ended(value)
+        return None
+
+
 class ValueHooks(CallHooks):
     """A hook that stores what ``get`` makes of each call in ``store``."""
 

@@ -21,6 +21,7 @@ from ..analysis.summary import Summary, plain
 from ..analysis.wording import signal_name
 from ..errors import UserError
 from ..store.place import replace_file
+from . import studies
 from .output import ENDLESS, laid_out, room, show
 from .text import clean, columns, crop, duration, table
 
@@ -169,6 +170,7 @@ def _csv_rows(profile: Profile) -> Iterator[dict[str, Any]]:
     for name, found in tables.items():
         for each in found:
             yield {"table": name, **_flat(each)}
+    yield from studies.csv_rows(profile.studies)
 
 
 def _flat(one: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from ..analysis.profile import Layer, MemoryUse, Model, Profile, Statistics
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
-from . import extras, loop_sections, segments, terminal, values
+from . import extras, loop_sections, segments, studies, terminal, values
 from .loop_sections import loops_of
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
 from .text import TimeUnit, clean, code_line, count, duration, figure, line_of, short
@@ -23,6 +23,7 @@ def sections(summary: Summary) -> list[Section]:
     found = summary.profile
     unmeasured = () if summary.goes_on else terminal.unmeasured(summary)
     made = [
+        *studies.sections(found.studies if found else ()),
         *(
             [each for loop in found.loops for each in loop_sections.sections_of(loop, summary)]
             if found

@@ -10,7 +10,7 @@ from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
-from . import extras, segments, stack_lines, training_loops, values
+from . import extras, segments, stack_lines, studies, training_loops, values
 from .text import (
     LIMIT,
     bullets,
@@ -67,6 +67,7 @@ def profile(found: Profile, currency: str = "") -> list[str]:
     """What the spans of a run say, verdict first; sections without content are left out."""
     return [
         *_verdict(found.verdict),
+        *studies.lines(found.studies),
         *training_loops.lines(found.loops, currency),
         *extras.layer_lines(found.layers),
         *extras.memory_lines(found.memory),

@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 
 from trained import ROOT, Process, Span
 
+from injector.analysis.profile import Study
+from injector.analysis.summary import summarise
+from injector.store.folder import open_run
+
 PROGRAMS = ROOT / "tests" / "programs" / "boosters"
 
 
@@ -76,6 +80,14 @@ def run(folder: Path, program: str, *args: str, timeout: float = 300) -> Boosted
     found = Boosted(done.returncode, done.stdout, done.stderr, record, [*map(Process, logs)])
     assert (found.exit, found.wrong()) == (0, []), found.err
     return found
+
+
+def studies(folder: Path) -> tuple[Study, ...]:
+    """The hyper-parameter studies of the only run below ``folder``."""
+    [run] = (folder / "runs").iterdir()
+    found = summarise(open_run(str(run)))
+    assert found.profile is not None and not found.problem
+    return found.profile.studies
 
 
 def inside(inner: list[Span], outer: list[Span]) -> bool:

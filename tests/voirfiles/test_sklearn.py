@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from boosted import inside, run
+from boosted import inside, run, studies
 from trained import needs
 
 needs("sklearn")
@@ -41,9 +41,14 @@ MODELS = ("search", "boosting", "histograms", "forest", "network")
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory):
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("sklearn")
+
+
+@pytest.fixture(scope="module")
+def ran(folder):
     """One after the other, in one program: the library starts once."""
-    return run(tmp_path_factory.mktemp("sklearn"), PROGRAM, *OUTERMOST, *MODELS)
+    return run(folder, PROGRAM, *OUTERMOST, *MODELS)
 
 
 @pytest.mark.parametrize("name", OUTERMOST)
@@ -63,6 +68,17 @@ def test_a_search(ran):
     assert inside(found.of("candidate"), found.of("fit"))
 
 
+def test_a_search_is_a_study(ran, folder):
+    [study] = studies(folder)
+    assert (study.framework, study.name) == ("sklearn", "GridSearchCV")
+    assert [trial.params for trial in study.trials] == [{"C": 0.1}, {"C": 1.0}]
+    assert [len(trial.runs) for trial in study.trials] == [3, 3]
+    scores = [trial.values[""] for trial in study.trials]
+    assert study.best == (scores.index(max(scores)),) and min(scores) > 0.5
+    assert all(trial.train > 0 and trial.validate > 0 for trial in study.trials)
+    assert {"result collection", "refit"} <= {phase.name for phase in study.phases}
+
+
 def test_in_processes_of_joblib(tmp_path):
     found = run(tmp_path, PROGRAM, "parallel")
     [search] = [span for span in found.of("fit") if span.site["what"] == "GridSearchCV"]
@@ -71,6 +87,11 @@ def test_in_processes_of_joblib(tmp_path):
     assert sorted(found.items("evaluation")) == [66, 66, 67, 67, 67, 67]
     assert sorted(found.items("candidate")) == [133, 133, 133, 133, 134, 134]
     assert inside(others + found.of("candidate"), [search])
+    [study] = studies(tmp_path)
+    assert len(study.trials) == 2 and study.workers <= 2
+    assert {run.process for trial in study.trials for run in trial.runs}.isdisjoint({0})
+    phases = {phase.name for phase in study.phases}
+    assert "deploy" in phases and "refit" not in phases
 
 
 def test_rounds_of_boosting(ran):

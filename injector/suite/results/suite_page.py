@@ -12,7 +12,7 @@ from ...report import page
 from ...report.tables import NUMBER, TEXT, Table
 from ...report.text import UNKNOWN, clean, duration, figure, percent
 from ..config.rules import FAILURE, WARNING
-from . import cells
+from . import cells, searches
 from .exploration import Exploration, exploration_cells
 from .scaling import EXACT, Family, families
 from .scores import perf, rows, total, trimmed
@@ -100,6 +100,7 @@ def of_suite(
         ],
         "tables": [
             *([_ordered(ordered)] if ordered else []),
+            *_searches(suite),
             _benchmarks(suite, links),
             _devices(suite, links),
             _runs(suite, links),
@@ -167,6 +168,13 @@ def _findings(suite: SuiteSummary, severity: str, links: Links) -> Iterator[Fail
         for each in cells.shared_findings(benchmark, severity):
             runs = [(key, links.get(key, "")) for key in each.keys]
             yield FailureNote(benchmark.name, each.sentence, runs, each.lines)
+
+
+def _searches(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], Table]]:
+    for at, (title, best, heads, found) in enumerate(searches.tables(suite)):
+        kinds = (NUMBER, TEXT, *[NUMBER] * (len(heads) - 3), TEXT)
+        table = Table(tuple(heads), kinds, [tuple(map(clean, row)) for row in found])
+        yield f"search{at}", clean(title), [f"best: {clean(best)}"], table
 
 
 # --- tables -----------------------------------------------------------------------------------------

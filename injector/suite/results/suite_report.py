@@ -12,7 +12,7 @@ from ...report.output import prose, room
 from ...report.terminal import as_missing
 from ...report.text import bullets, clean, escaped, fit, labelled, table, wrap
 from ..config.rules import FAILURE, WARNING
-from . import cells
+from . import cells, searches
 from .points import unit_of
 from .scaling import EXACT, Family, families
 from .scores import Row, row_of, rows, total
@@ -40,7 +40,8 @@ def terminal(suite: SuiteSummary, rounding: str = EXACT) -> str:
     """``suite`` in lines for where they go (:mod:`...report.output`)."""
     counted = ["a run of which something is missing counts as failed"] if suite.missing else []
     lines = as_missing(suite.missing, counted)
-    lines += [*_head(suite), "", *_benchmarks(suite), *_total(suite), *_scaling(suite, rounding)]
+    lines += [*_head(suite), "", *_benchmarks(suite), *_total(suite), *_searches(suite)]
+    lines += _scaling(suite, rounding)
     for title, severity in SEVERITIES:
         lines += _findings(suite, title, severity)
     texts = [f"{each.benchmark}: {each.reason}" for each in suite.left_out if not each.failure]
@@ -80,6 +81,14 @@ def _total(suite: SuiteSummary) -> list[str]:
     whole = total(suite)
     first, *rest = cells.score(whole)
     return [f"score  {first}", *(f"       {line}" for line in [*rest, cells.verdict(whole)]), ""]
+
+
+def _searches(suite: SuiteSummary) -> list[str]:
+    lines: list[str] = []
+    for title, best, heads, found in searches.tables(suite):
+        lines += [fit(title, room()), *labelled("best", [best])]
+        lines += table("  trial", [*heads[1:-1], f"{heads[-1]}:"], found, indent=4)
+    return lines
 
 
 def _scaling(suite: SuiteSummary, rounding: str) -> list[str]:
@@ -127,6 +136,9 @@ def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
     figures = [(row.benchmark, *cells.of_row(row)) for row in found]
     lines += ["", *markdown_table(("benchmark", *cells.HEADS), figures)]
     lines += [line for text in cells.units(found) for line in (escaped(text), "")]
+    for title, best, heads, trials in searches.tables(suite):
+        lines += [f"### {escaped(title)}", "", f"**Best** {escaped(best)}", ""]
+        lines += markdown_table(heads, trials)
     for family in families(suite, rounding):
         lines += scaling_markdown(family, rounding)
     for title, severity in SEVERITIES:
@@ -198,6 +210,7 @@ def as_data(suite: SuiteSummary, rounding: str = EXACT) -> dict[str, Any]:
         "n": whole.n,
         "passed": whole.fail == 0,
         "benchmarks": [_benchmark(each, suite.ddof) for each in suite.benchmarks],
+        "searches": [searches.as_data(each) for each in searches.searches(suite)],
         "scaling": [scaling_data(each, rounding) for each in families(suite, rounding)],
         "left_out": [vars(each) for each in suite.left_out],
         "notes": list(suite.notes),

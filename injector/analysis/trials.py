@@ -1,0 +1,294 @@
+"""The trials of hyper-parameter studies in one process: when each ran, and what it did meanwhile."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..store.call_sites import CallSite, SourceLine
+from .arrays import ExcludedIntervals, counts
+from .columns import SECOND, Ints, RecordedProcess
+from .traces import Thread
+from .tracks import STRUCTURE, evaluates
+
+CALLS = ("trial", "candidate")
+"""Regions whose calls are trials, or parts of one."""
+AROUND = ("study", "deploy", "setup", "store", "best", "refit", "undeploy")
+"""Regions of a framework's own work, outside of trials."""
+WITHIN = ("suggest", "prune", "report")
+"""Regions of a framework's own work in a trial."""
+TRAINING = ("fit", "train")
+"""Regions that train, besides steps."""
+LOAD, TRAIN, VALIDATE, FRAMEWORK, OTHER, SETUP = PHASES = (
+    "load", "train", "validate", "framework", "other", "setup"
+)  # fmt: skip
+"""What the time of a worker is made of."""
+
+
+@dataclass
+class Segments:
+    """Pieces of time of one worker, and which of PHASES each is; unix nanoseconds."""
+
+    start: Ints
+    end: Ints
+    phase: npt.NDArray[np.int8]
+
+    def seconds(self) -> dict[str, float]:
+        """By phase."""
+        length = (self.end - self.start) / SECOND
+        return {name: float(length[self.phase == at].sum()) for at, name in enumerate(PHASES)}
+
+
+@dataclass
+class TrialPart:
+    """A trial, or a part of one (a fold), that one thread ran. Unix nanoseconds."""
+
+    process: int
+    """Index of ``processes`` in run.json."""
+    thread: int
+    start: int
+    end: int
+    done: int
+    """When its result was stored, too."""
+    facts: Mapping[str, Any]
+    """What its record says; ``framework`` alone where it left none."""
+    recorded: bool
+    """Whether it left a record."""
+    place: SourceLine | None
+    segments: Segments
+    steps: int
+
+
+@dataclass
+class FrameworkSpan:
+    """A call of a framework's own, of :data:`AROUND`. Unix nanoseconds."""
+
+    region: str
+    process: int
+    start: int
+    end: int
+    framework: str
+    label: str
+    place: SourceLine | None
+
+
+@dataclass
+class ProcessStudies:
+    """What one process recorded of studies."""
+
+    process: int
+    """Index of ``processes`` in run.json."""
+    began: int
+    """When the process did; unix nanoseconds."""
+    parts: list[TrialPart] = field(default_factory=list)
+    spans: list[FrameworkSpan] = field(default_factory=list)
+    facts: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+    """What was recorded of whole studies, and when."""
+    evaluated: ExcludedIntervals | None = None
+    """When anything was evaluated."""
+
+
+def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies | None:
+    """What a process recorded of studies; None where it has no part in any."""
+    regions = {site.region for site in source.sites.values()}
+    if not source.study_events and not regions & {*CALLS, "study"}:
+        return None
+    found = ProcessStudies(source.index, source.began)
+    activities = {each.number: _Activity(each) for each in threads}
+    ended: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
+    for moment, data in source.study_events:
+        if "thread" in data:
+            ended.setdefault(int(data["thread"]), []).append((moment, data))
+        else:
+            found.facts.append((moment, data))
+    calls: list[_Call] = []
+    for thread in threads:
+        spans = _framework_spans(source, thread)
+        calls += _calls(thread, ended.pop(thread.number, []), spans)
+        found.spans += spans
+    for number, rest in ended.items():  # a thread without spans
+        calls += [_untraced(number, moment, data) for moment, data in rest]
+    everywhere = list(activities.values())
+    calls.sort(key=lambda call: call.start)
+    for call, alone in zip(calls, _alone(calls), strict=True):
+        seen = everywhere if alone else [activities[n] for n in activities if n == call.thread]
+        segments, steps = _segments(seen, call.start, call.end)
+        found.parts.append(
+            TrialPart(source.index, call.thread, call.start, call.end, call.done, call.facts,
+                      call.recorded, call.place, segments, steps)
+        )  # fmt: skip
+    if activities:
+        found.evaluated = _union([each.validates for each in everywhere])
+    return found
+
+
+def _alone(calls: list[_Call]) -> list[bool]:
+    """Of each of ``calls``, in order, whether no other recorded trial ran at the same time."""
+    found, latest = [], 0
+    begins = [call.start for call in calls if call.recorded]
+    at = 0
+    for call in calls:
+        at += call.recorded
+        following = begins[at] if at < len(begins) else call.end
+        found.append(latest <= call.start and following >= call.end)
+        if call.recorded:
+            latest = max(latest, call.end)
+    return found
+
+
+@dataclass
+class _Call:
+    thread: int
+    start: int
+    end: int
+    done: int
+    facts: Mapping[str, Any]
+    recorded: bool
+    place: SourceLine | None
+
+
+def framework_of(site: CallSite) -> str:
+    """The framework whose call it is: its label, or the package of the function."""
+    if site.region == "trial":
+        return site.label or "study"
+    if site.region == "candidate":
+        return "sklearn"
+    return (site.selector or "").strip("/").split("/")[0].split(".")[0]
+
+
+def _framework_spans(source: RecordedProcess, thread: Thread) -> list[FrameworkSpan]:
+    track = thread.track
+    return [
+        FrameworkSpan(
+            (site := track.sites[int(track.site[row])]).region, source.index,
+            int(track.start[row]), int(track.end[row]), framework_of(site), site.label or "",
+            site.place,
+        )
+        for row in track.where(lambda site: site.region in AROUND).tolist()
+    ]  # fmt: skip
+
+
+def _calls(
+    thread: Thread,
+    ended: list[tuple[int, Mapping[str, Any]]],
+    spans: list[FrameworkSpan],
+) -> list[_Call]:
+    """The trials of a thread: those that left a record, then calls that left none."""
+    track = thread.track
+    rows = track.where(lambda site: site.region in CALLS)
+    starts, free = track.start[rows], np.ones(len(rows), np.bool_)
+    stored = [each for each in spans if each.region == "store"]  # in the order of their starts
+    stores = [each.start for each in stored]
+    made = []
+    for moment, data in sorted(ended, key=lambda each: each[0]):
+        seconds = data.get("seconds")
+        since = moment if seconds is None else moment - round(float(seconds) * SECOND)
+        at = int(np.searchsorted(starts, since)) - 1
+        while seconds is None and at >= 0 and not free[at]:
+            at -= 1
+        row = int(rows[at]) if at >= 0 and free[at] else None
+        if row is not None and seconds is not None and track.end[row] < since:
+            row = None  # an earlier one: what lies between `ask` and `tell` is no call
+        if row is None and seconds is None:
+            continue
+        if row is not None:
+            free[at] = False
+        start = int(track.start[row]) if seconds is None and row is not None else since
+        before = bisect_left(stores, moment) - 1
+        last = stored[before] if before >= 0 and stores[before] >= start else None
+        done = moment if row is None or seconds is not None else int(track.end[row])
+        end = min(done, last.start) if last else done
+        place = track.sites[int(track.site[row])].place if row is not None else None
+        place = place or (last.place if last else None)
+        done = max(done, last.end if last else done)
+        made.append(_Call(thread.number, start, end, done, data, True, place))
+    for row in rows[free].tolist():
+        site, start, end = track.sites[int(track.site[row])], track.start[row], track.end[row]
+        framework = framework_of(site)
+        made.append(
+            _Call(thread.number, int(start), int(end), int(end), {"framework": framework}, False,
+                  site.place)
+        )  # fmt: skip
+    return made
+
+
+def _untraced(thread: int, moment: int, data: Mapping[str, Any]) -> _Call:
+    start = moment - round(float(data.get("seconds") or 0.0) * SECOND)
+    return _Call(thread, start, moment, moment, data, True, None)
+
+
+class _Activity:
+    """When a thread trained, evaluated, and was busy in a framework."""
+
+    def __init__(self, thread: Thread) -> None:
+        track, steps, passes = thread.track, thread.steps, thread.passes
+        trains = track.where(lambda site: site.region in TRAINING and not evaluates(site))
+        tried = track.where(lambda site: site.phase == "eval" and site.region not in STRUCTURE)
+        self.trains = ExcludedIntervals(
+            np.concatenate((steps.start, track.start[trains])),
+            np.concatenate((steps.end, track.end[trains])),
+        )
+        self.validates = ExcludedIntervals(
+            np.concatenate((passes.start, track.start[tried])),
+            np.concatenate((passes.end, track.end[tried])),
+        )
+        busy = track.where(lambda site: site.region in WITHIN)
+        self.framework = ExcludedIntervals(track.start[busy], track.end[busy])
+        self.steps = steps.start
+
+
+def _union(parts: list[ExcludedIntervals]) -> ExcludedIntervals:
+    if len(parts) == 1:
+        return parts[0]
+    return ExcludedIntervals(
+        np.concatenate([each.start for each in parts]), np.concatenate([each.end for each in parts])
+    )
+
+
+def _clipped(found: ExcludedIntervals, start: int, end: int) -> tuple[Ints, Ints]:
+    first = int(np.searchsorted(found.end, start, side="right"))
+    last = int(np.searchsorted(found.start, end))
+    return np.maximum(found.start[first:last], start), np.minimum(found.end[first:last], end)
+
+
+def _segments(seen: list[_Activity], start: int, end: int) -> tuple[Segments, int]:
+    """What the time from ``start`` to ``end`` is made of, and how many steps began in it.
+
+    The framework's own work counts before evaluation, and that before training. What comes before the first
+    of these two is loading; where there is neither, nothing is known of the rest.
+    """
+    kinds = {
+        FRAMEWORK: [each.framework for each in seen],
+        VALIDATE: [each.validates for each in seen],
+        TRAIN: [each.trains for each in seen],
+    }
+    clipped = {}
+    for name, parts in kinds.items():
+        pieces = [_clipped(each, start, end) for each in parts]
+        clipped[name] = _union([ExcludedIntervals(*each) for each in pieces]) if pieces else None
+    known = {name: each for name, each in clipped.items() if each is not None}
+    moments = [
+        np.array([start, end]),
+        *(m for each in known.values() for m in (each.start, each.end)),
+    ]
+    edges = np.unique(np.concatenate(moments))
+    phase = np.full(max(len(edges) - 1, 0), PHASES.index(OTHER), np.int8)
+    left = edges[:-1]
+    begins = [
+        int(known[name].start[0])
+        for name in (TRAIN, VALIDATE)
+        if name in known and len(known[name])
+    ]
+    if begins:
+        phase[left < min(begins)] = PHASES.index(LOAD)
+    for name in (TRAIN, VALIDATE, FRAMEWORK):
+        if name in known:
+            phase[known[name].hold(left)] = PHASES.index(name)
+    whole = np.array([start]), np.array([end])
+    steps = sum(int(counts(each.steps, *whole)[0]) for each in seen)
+    return Segments(left, edges[1:], phase), steps

@@ -1,0 +1,360 @@
+"""Hyper-parameter studies: the best trial, where the workers' time went, a timeline, a table of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ..analysis.profile import Study, StudyPhase, Trial, WorkerRun
+from ..metrics import shown_at
+from .output import room
+from .segments import ENERGY, JOULES, size
+from .tables import NUMBER, SHARE, TEXT, Section, Table
+from .text import (
+    LIMIT,
+    TimeUnit,
+    clean,
+    count,
+    crop,
+    duration,
+    figure,
+    labelled,
+    limited,
+    line_of,
+    percent,
+    short,
+    table,
+)
+
+_STUDIES = 4
+"""Studies that a terminal shows."""
+_LANES = 16
+"""Workers whose timelines are drawn."""
+_DRAWN = 2000
+"""Trials that a page draws."""
+SIGNS = {"complete": "█", "pruned": "▒", "failed": "×"}
+PARTS = ("load", "train", "validate", "framework", "other")
+"""What a trial's time is made of, in the order in which it is drawn."""
+CPU, CPU_FACTOR = shown_at("report profile.studies.phases.cpu")
+
+
+def lines(found: Sequence[Study]) -> list[str]:
+    """Each study on a terminal."""
+    made: list[str] = []
+    for study in found[:_STUDIES]:
+        made += [_title(study, 110), *_about(study), "", *_phase_table(study), *_timeline(study)]
+        heads, rows = trial_cells(study)
+        shown = _worth_showing(study, rows)
+        made += limited(
+            table("  trials", [*heads[1:-1], f"{heads[-1]}:"], shown, indent=4), len(rows)
+        )
+    if len(found) > _STUDIES:
+        made += [
+            f"… and {count(len(found) - _STUDIES, 'study').replace('studys', 'studies')} more",
+            "",
+        ]
+    return made
+
+
+def name_of(study: Study) -> str:
+    """Framework and name, without a name that was made up for it."""
+    named = study.name and study.name != study.framework and not study.name.startswith("no-name-")
+    return clean(f"{study.framework} {study.name}" if named else study.framework)
+
+
+def facts_of(study: Study) -> list[str]:
+    """How many trials ended how, and who ran them."""
+    states = [f"{number} {word}" for word, number in study.counts().items() if number]
+    return [
+        f"{count(len(study.trials), 'trial')}: {', '.join(states)}",
+        count(study.workers, "worker"),
+        *(clean(word) for word in (study.sampler, study.pruner) if word and word != study.name),
+        *([line_of(study.place)] if study.place else []),
+        *(
+            ["aborted: its last trial failed, and the program ended with an error"]
+            if study.aborted
+            else []
+        ),
+    ]
+
+
+def _title(study: Study, width: int) -> str:
+    return crop(f"study of {name_of(study)} · {' · '.join(facts_of(study))}", max(width, room()))
+
+
+def _about(study: Study) -> list[str]:
+    return [*labelled("best", best_of(study)), *labelled("took", [time_of(study)])]
+
+
+def best_of(study: Study) -> list[str]:
+    """A sentence for each of the best trials, or why there is none."""
+    numbers = set(study.best)
+    found = [trial for trial in study.trials if trial.number in numbers]
+    if not found:
+        why = (
+            "no trial was completed"
+            if not study.counts()["complete"]
+            else "what is better is not known"
+        )
+        return [f"not known: {why}"]
+    texts = [
+        f"trial {each.number}: {value_of(study, each)} with {params_of(each) or 'no hyper-parameters'}"
+        for each in found[:LIMIT]
+    ]
+    if len(found) > 1:
+        texts.insert(0, f"{count(len(found), 'trial')} that no other is better than in all values")
+    return texts
+
+
+def value_of(study: Study, trial: Trial) -> str:
+    """What a trial came to: ``loss 0.1234 (minimize)``; of several values all."""
+    goals = dict(enumerate(study.goals))
+    found = []
+    for at, (name, value) in enumerate(trial.values.items()):
+        metric = "" if name.isdecimal() or at else study.metric
+        metric = name if len(trial.values) > 1 and not name.isdecimal() else metric
+        goal = goals.get(at, "") if len(study.goals) > 1 or not at else ""
+        found.append(f"{clean(metric)} {figure(value)}{f' ({goal})' if goal else ''}".strip())
+    return ", ".join(found) or "no value"
+
+
+def params_of(trial: Trial) -> str:
+    """``lr=0.01 width=64``."""
+    return " ".join(
+        f"{clean(name)}={figure(value) if isinstance(value, float) else clean(value)}"
+        for name, value in trial.params.items()
+    )
+
+
+def time_of(study: Study) -> str:
+    """How long it took, and what its workers did in that."""
+    total = study.in_trials + study.in_framework + study.idle
+    if total <= 0:
+        return duration(study.seconds)
+    shares = (
+        ("trials", study.in_trials),
+        ("the framework", study.in_framework),
+        ("idle", study.idle),
+    )
+    parts = [f"{name} {percent(part / total)} ({duration(part)})" for name, part in shares if part]
+    whose = "its worker" if study.workers == 1 else "its workers together"
+    took = f"{duration(study.seconds)} until the best trial was known"
+    return f"{took}; of the time of {whose}: {', '.join(parts)}"
+
+
+def phase_cells(study: Study) -> tuple[list[str], list[list[str | float]]]:
+    """Heads, and a row for each phase; columns of what is not known are left out."""
+    phases = study.phases
+    unit = TimeUnit(max((each.seconds for each in phases), default=0.0))
+    total = sum(each.seconds for each in phases)
+    rows: list[list[str | float]] = [
+        [
+            each.name,
+            str(each.calls),
+            unit(each.seconds),
+            each.seconds / total if total else 0.0,
+            "" if each.cpu is None else figure(each.cpu * CPU_FACTOR),
+            "" if each.peak_rss is None else size(each.peak_rss),
+            "" if each.energy is None else figure(each.energy * ENERGY),
+        ]
+        for each in phases
+    ]
+    heads = ["phase", "n", unit.name, "share", f"cpu {CPU}", "memory", f"energy {JOULES}"]
+    kept = [at for at in range(len(heads)) if at < 4 or any(row[at] for row in rows)]
+    return [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
+def _phase_table(study: Study) -> list[str]:
+    heads, rows = phase_cells(study)
+    shown = [[percent(cell) if isinstance(cell, float) else cell for cell in row] for row in rows]
+    return table("  phases", heads[1:], shown, indent=4)
+
+
+def trial_cells(study: Study) -> tuple[list[str], list[list[str]]]:
+    """Heads, and a row for each trial in the order of their numbers."""
+    values = list(dict.fromkeys(name for trial in study.trials for name in trial.values))
+    names = [
+        clean(name if name and len(values) > 1 else study.metric or "value") for name in values
+    ]
+    detailed = any(trial.train is not None for trial in study.trials)
+    parts = ["load", "train", "validate"] if detailed else []
+    heads = [
+        "trial",
+        "state",
+        *names,
+        "took",
+        "setup",
+        *parts,
+        "framework",
+        "other",
+        "steps",
+        "with",
+    ]
+    rows = []
+    for trial in study.trials:
+        known = [trial.values.get(name) for name in values]
+        shown = [trial.load, trial.train, trial.validate] if detailed else []
+        state = f"{trial.state}, best" if trial.number in study.best else trial.state
+        rows.append(
+            [
+                str(trial.number),
+                state,
+                *("" if value is None else figure(value) for value in known),
+                short(trial.seconds),
+                short(trial.setup),
+                *("" if part is None else short(part) for part in shown),
+                short(trial.framework),
+                short(trial.other),
+                str(trial.steps) if trial.steps else "",
+                ": ".join(filter(None, (params_of(trial), clean(trial.error)))),
+            ]
+        )
+    kept = [at for at in range(len(heads)) if heads[at] != "steps" or any(row[at] for row in rows)]
+    return [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
+def _worth_showing(study: Study, rows: Sequence[list[str]]) -> list[list[str]]:
+    """Of many rows the best trials, those that failed, and the first others."""
+    if len(rows) <= LIMIT:
+        return list(rows)
+    places = range(len(rows))
+    rank = {"failed": 1, "complete": 2, "pruned": 2}
+    order = sorted(
+        places,
+        key=lambda at: (
+            0 if study.trials[at].number in study.best else rank[study.trials[at].state],
+            at,
+        ),
+    )
+    return [rows[at] for at in sorted(order[:LIMIT])]
+
+
+# --- the timeline ---------------------------------------------------------------------------------
+
+
+def _lanes(study: Study) -> dict[int, list[tuple[Trial, WorkerRun]]]:
+    lanes: dict[int, list[tuple[Trial, WorkerRun]]] = {}
+    for trial in study.trials:
+        for run in trial.runs:
+            lanes.setdefault(run.worker, []).append((trial, run))
+    return {
+        worker: sorted(lanes[worker], key=lambda each: each[1].began) for worker in sorted(lanes)
+    }
+
+
+def _timeline(study: Study) -> list[str]:
+    """A line for each worker, as wide as the study is long."""
+    width = max(min(room() - 18, 72), 20)
+    lanes = _lanes(study)
+    if not study.seconds or len(study.trials) < 2:
+        return []
+    made = [f"  timeline, {duration(study.seconds)}"]
+    for worker, runs in [*lanes.items()][:_LANES]:
+        cells = [" "] * width
+        for trial, run in runs:
+            first = int(run.began / study.seconds * width)
+            last = int((run.began + run.seconds) / study.seconds * width)
+            for at in range(min(first, width - 1), min(max(last, first + 1), width)):
+                cells[at] = SIGNS[trial.state]
+            if last - first > 2 and trial.state == "complete" and last <= width:
+                cells[last - 1] = "▌"
+        made.append(f"    worker {worker}  |{''.join(cells)}|")
+    if len(lanes) > _LANES:
+        made.append(f"    … and {len(lanes) - _LANES} more")
+    return [*made, f"    {'  '.join(f'{sign} {word}' for word, sign in SIGNS.items())}", ""]
+
+
+class DrawnTrial(NamedTuple):
+    """A trial in the lane of a worker. Left and width are percent of the study."""
+
+    left: float
+    width: float
+    title: str
+    state: str
+    best: bool
+    parts: list[tuple[str, float]]
+    """What it is made of, in percent of it."""
+
+
+class DrawnLane(NamedTuple):
+    """A worker, and what it ran."""
+
+    worker: int
+    label: str
+    trials: list[DrawnTrial]
+
+
+def drawn(study: Study) -> list[DrawnLane]:
+    """The timeline of a page."""
+    made = []
+    left = _DRAWN
+    for worker, runs in [*_lanes(study).items()][: 2 * _LANES]:
+        runs = runs[:left]
+        left -= len(runs)
+        trials = [_drawn(study, trial, run) for trial, run in runs] if study.seconds else []
+        label = f"worker {worker}: {count(len({trial.number for trial, _ in runs}), 'trial')}"
+        made.append(DrawnLane(worker, label, trials))
+    return made
+
+
+def _drawn(study: Study, trial: Trial, run: WorkerRun) -> DrawnTrial:
+    of: Mapping[str, float] = {name: getattr(trial, name) or 0.0 for name in PARTS}
+    total = sum(of.values()) or 1.0
+    ended = f"trial {trial.number}, {trial.state}: {value_of(study, trial)}"
+    title = f"{ended}, {short(run.seconds)}; {params_of(trial)}"
+    return DrawnTrial(
+        left=100 * run.began / study.seconds,
+        width=max(100 * run.seconds / study.seconds, 0.05),
+        title=title,
+        state=trial.state,
+        best=trial.number in study.best,
+        parts=[(name, 100 * seconds / total) for name, seconds in of.items() if seconds],
+    )
+
+
+def sections(found: Sequence[Study]) -> Iterator[Section]:
+    """Each study as a section: sentences, phases, trials."""
+    for number, study in enumerate(found):
+        heads, rows = phase_cells(study)
+        kinds = tuple(
+            SHARE if head == "share" else NUMBER if at else TEXT for at, head in enumerate(heads)
+        )
+        phases = Table(tuple(heads), kinds, [tuple(row) for row in rows])
+        names, cells = trial_cells(study)
+        kinds = tuple(TEXT if at in (1, len(names) - 1) else NUMBER for at in range(len(names)))
+        trials = Table(tuple(names), kinds, [tuple(row) for row in cells])
+        best = [f"best: {text}" for text in best_of(study)]
+        texts = (" · ".join(facts_of(study)), *best, time_of(study))
+        yield Section(f"study{number}", f"Study of {name_of(study)}", texts, (phases, trials))
+
+
+def csv_rows(found: Sequence[Study]) -> Iterator[dict[str, object]]:
+    """Rows of ``studies``, ``phases`` and ``trials``; each hyper-parameter and value has its own column."""
+    for number, study in enumerate(found):
+        whose = {"study": number, "framework": study.framework, "name": study.name}
+        yield {
+            "table": "studies",
+            **whose,
+            **study.counts(),
+            "seconds": study.seconds,
+            "workers": study.workers,
+            "best": " ".join(map(str, study.best)),
+            "in_trials": study.in_trials,
+            "in_framework": study.in_framework,
+            "idle": study.idle,
+        }
+        for phase in study.phases:
+            yield {"table": "phases", **whose, **_plain(phase)}
+        for trial in study.trials:
+            yield {
+                "table": "trials",
+                **whose,
+                **_plain(trial),
+                **{f"params.{name}": value for name, value in trial.params.items()},
+                **{f"values.{name}" if name else "value": v for name, v in trial.values.items()},
+            }
+
+
+def _plain(row: StudyPhase | Trial) -> dict[str, object]:
+    fields = ((name, getattr(row, name)) for name in row.__dataclass_fields__)
+    return {name: value for name, value in fields if isinstance(value, (int, float, str))}

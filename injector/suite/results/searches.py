@@ -1,0 +1,169 @@
+"""The studies of a suite (``search:``): all trials of each by what they came to, and the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any, NamedTuple
+
+from ...metrics import shown
+from ...report.text import UNKNOWN, count, duration, figure
+from ..config.problems import meant
+from .points import row_of, unit_of
+from .suite_summary import BenchmarkSummary, SuiteSummary
+
+METRIC, GOALS = "loss", ("minimize", "maximize")
+"""What trials are compared by where the suite does not say, and the first of its goals."""
+
+
+class SearchTrial(NamedTuple):
+    """One benchmark of a study."""
+
+    number: int
+    benchmark: str
+    values: Mapping[str, Any]
+    """Its hyper-parameters."""
+    state: str
+    """``complete`` or ``failed``; ``unknown`` of one that has no value of the metric."""
+    value: float | None
+    """Of the metric: the last one of a run, on average over repeats."""
+    seconds: float | None
+    """Of a run."""
+    runs: int
+
+
+class SearchResult(NamedTuple):
+    """A study: an entry with ``search``, or one combination of such an entry's matrix."""
+
+    name: str
+    method: str
+    metric: str
+    goal: str
+    trials: tuple[SearchTrial, ...]
+    """By their numbers."""
+    best: int | None
+    """The number of the best one; None where no trial has a value."""
+    problem: str
+    """Why no trial has one; empty where some have."""
+
+
+def searches(suite: SuiteSummary) -> list[SearchResult]:
+    """The studies of ``suite`` in its order."""
+    groups: dict[tuple[Any, ...], list[BenchmarkSummary]] = {}
+    for benchmark in suite.benchmarks:
+        study = benchmark.settings.get("search")
+        if isinstance(study, Mapping) and "trial" in benchmark.values:
+            own = {*(study.get("space") or {}), "trial"}
+            rest = [(name, str(v)) for name, v in benchmark.values.items() if name not in own]
+            key = (benchmark.family or benchmark.name, *sorted(rest))
+            groups.setdefault(key, []).append(benchmark)
+    return [_search(suite, key, found) for key, found in groups.items()]
+
+
+def _search(
+    suite: SuiteSummary, key: tuple[Any, ...], found: list[BenchmarkSummary]
+) -> SearchResult:
+    study: Mapping[str, Any] = found[0].settings["search"]
+    metric, goal = str(study.get("metric") or METRIC), str(study.get("goal") or GOALS[0])
+    rows = [row_of(suite, each) for each in found]
+    trials = tuple(
+        sorted(_trial(each, row, study, metric) for each, row in zip(found, rows, strict=True))
+    )
+    known = [trial for trial in trials if trial.value is not None]
+    best = None
+    if known:
+        sign = -1.0 if goal == "maximize" else 1.0
+        best = min(known, key=lambda trial: sign * (trial.value or 0.0)).number
+    name = "-".join([str(key[0]), *(f"{name}={value}" for name, value in key[1:])])
+    problem = "" if known else _problem(metric, trials, rows)
+    return SearchResult(
+        name, str(study.get("method") or "grid"), metric, goal, trials, best, problem
+    )
+
+
+def _trial(
+    benchmark: BenchmarkSummary, row: Mapping[str, Any], study: Mapping[str, Any], metric: str
+) -> SearchTrial:
+    found = row.get(metric)
+    value = float(found) if isinstance(found, (int, float)) and isfinite(found) else None
+    failed = benchmark.failures > 0
+    return SearchTrial(
+        number=int(benchmark.values["trial"]),
+        benchmark=benchmark.name,
+        values={name: benchmark.values.get(name) for name in study.get("space") or {}},
+        state="failed" if failed else "unknown" if value is None else "complete",
+        value=None if failed else value,
+        seconds=row.get("duration"),
+        runs=benchmark.runs,
+    )
+
+
+def _problem(metric: str, trials: tuple[SearchTrial, ...], rows: list[dict[str, Any]]) -> str:
+    if all(trial.state == "failed" for trial in trials):
+        return "every trial failed"
+    named = sorted({name for row in rows for name, value in row.items() if type(value) is float})
+    return f"no run has recorded a value {metric!r}{meant(metric, named)}"
+
+
+# --- in words ---------------------------------------------------------------------------------------
+
+
+def title(found: SearchResult) -> str:
+    """What was searched, and how its trials ended."""
+    states = [trial.state for trial in found.trials]
+    ended = (
+        f"{states.count(word)} {word}"
+        for word in ("complete", "failed", "unknown")
+        if word in states
+    )
+    trials = f"{count(len(states), 'trial')}: {', '.join(ended)}"
+    return f"study {found.name} · {trials} · {found.method} · {found.goal} {found.metric}"
+
+
+def best_text(found: SearchResult) -> str:
+    """The best trial with its hyper-parameters, or why there is none."""
+    best = next((trial for trial in found.trials if trial.number == found.best), None)
+    if best is None:
+        return f"not known: {found.problem}"
+    return f"{best.benchmark}: {found.metric} {_value(found, best)} with {_params(best)}"
+
+
+def _params(trial: SearchTrial) -> str:
+    return " ".join(f"{name}={value}" for name, value in trial.values.items())
+
+
+def _value(found: SearchResult, trial: SearchTrial) -> str:
+    unit, factor = shown(unit_of(found.metric))
+    text = UNKNOWN if trial.value is None else figure(trial.value * factor)
+    return f"{text} {unit}".rstrip()
+
+
+def cells(found: SearchResult) -> tuple[list[str], list[list[str]]]:
+    """Heads, and a row for each trial."""
+    names = list(found.trials[0].values)
+    heads = ["trial", "state", found.metric, "took", *names, "benchmark"]
+    rows = [
+        [
+            str(trial.number),
+            f"{trial.state}, best" if trial.number == found.best else trial.state,
+            _value(found, trial),
+            "" if trial.seconds is None else duration(trial.seconds),
+            *("" if trial.values[name] is None else str(trial.values[name]) for name in names),
+            trial.benchmark,
+        ]
+        for trial in found.trials
+    ]
+    return heads, rows
+
+
+def as_data(found: SearchResult) -> dict[str, Any]:
+    """Everything, seconds."""
+    trials = [{**trial._asdict(), "values": dict(trial.values)} for trial in found.trials]
+    return {**found._asdict(), "trials": trials}
+
+
+def tables(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
+    """Of each study its title, the best trial, and its table."""
+    for each in searches(suite):
+        heads, rows = cells(each)
+        yield title(each), best_text(each), heads, rows

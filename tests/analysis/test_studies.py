@@ -1,0 +1,286 @@
+"""Hyper-parameter studies: trials, their phases, the best one, the framework's own time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from spans import SECOND, site, write_process, write_run
+
+from injector.analysis.profile import Study
+from injector.analysis.summary import Summary, summarise
+from injector.report import formats, page, sections, studies, terminal
+from injector.store.folder import open_run
+
+MS = SECOND // 1000
+ms = pytest.approx
+
+SITES = [
+    site(1, "study", asked="/optuna.study._optimize/_optimize", what="optuna", line=1),
+    site(2, "trial", asked="/optuna.study._optimize/_run_trial", what="optuna", line=1),
+    site(3, "setup", asked="/optuna.study.study/Study/ask", what="optuna"),
+    site(4, "store", asked="/optuna.study._tell/_tell_with_warning", what="optuna"),
+    site(5, "suggest", asked="/optuna.trial._trial/Trial/_suggest", what="optuna"),
+    site(6, "step", task="train", line=10),
+    site(7, "evaluation", phase="eval", line=20),
+    site(8, "best", asked="/optuna.study.study/Study/best_trial", what="optuna"),
+    site(9, "deploy", asked="/optuna.study.study/create_study", what="optuna"),
+    site(10, "trial", what="grid", asked="//train"),
+]
+STUDY, TRIAL, ASK, TELL, SUGGEST, STEP, EVALUATION, BEST, DEPLOY, GRID = range(1, 11)
+
+
+class Recorder:
+    """Writes a process of a study, in milliseconds, on one thread."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int, int]] = []
+        self.events: list[tuple[str, Any, int]] = []
+
+    def span(self, number: int, start: float, end: float) -> None:
+        self.rows.append((round(start * MS), round(end * MS), 0, number))
+
+    def event(self, at: float, framework: str = "optuna", **facts: Any) -> None:
+        self.events.append(("study", {"framework": framework, **facts}, round(at * MS)))
+
+    def trial(
+        self, start: float, number: int, value: float | None, state: str = "complete"
+    ) -> None:
+        """100 ms: ask 5, suggest 5, load 10, two steps of 20, evaluation 20, other 5, tell 15."""
+        self.span(ASK, start, start + 5)
+        self.span(SUGGEST, start + 5, start + 10)
+        self.span(STEP, start + 20, start + 40)
+        self.span(STEP, start + 40, start + 60)
+        self.span(EVALUATION, start + 60, start + 80)
+        self.span(TELL, start + 85, start + 100)
+        self.span(TRIAL, start, start + 100)
+        facts = {"number": number, "state": state, "params": {"lr": 0.1 * (number + 1)}}
+        values = {} if value is None else {"": value}
+        self.event(start + 100, study="s", thread=0, goals=["minimize"], seconds=0.095,
+                   values=values, **facts)  # fmt: skip
+
+    def write(self, folder: Path, pid: int = 1, **more: Any) -> None:
+        rows = sorted(self.rows, key=lambda row: row[1])
+        write_process(folder, SITES, rows, pid=pid, events=self.events, ended=10 * SECOND, **more)
+
+
+def summary_of(folder: Path, **info: Any) -> Summary:
+    write_run(folder, **info)
+    found = summarise(open_run(str(folder)))
+    assert not found.problem
+    return found
+
+
+def only(folder: Path, **info: Any) -> Study:
+    found = summary_of(folder, **info).profile
+    assert found is not None
+    [study] = found.studies
+    return study
+
+
+def three(folder: Path) -> Recorder:
+    made = Recorder()
+    made.span(DEPLOY, 0, 30)
+    for number, (value, state) in enumerate(
+        [(3.0, "complete"), (1.0, "complete"), (None, "failed")]
+    ):
+        made.trial(100 + 110 * number, number, value, state)
+    made.span(STUDY, 95, 430)
+    made.span(BEST, 450, 460)
+    made.span(EVALUATION, 500, 540)
+    made.write(folder)
+    return made
+
+
+def test_what_a_trial_is_made_of_adds_up_to_it(tmp_path):
+    three(tmp_path)
+    study = only(tmp_path)
+    first = study.trials[0]
+    assert (first.load, first.train, first.validate) == (ms(0.01), ms(0.04), ms(0.02))
+    assert (first.framework, first.other) == (ms(0.005 + 0.015), ms(0.005))
+    assert first.seconds == ms(0.08)  # without asking for it, and without storing its result
+    parts = [first.load, first.train, first.validate, first.framework - 0.015, first.other]
+    assert sum(filter(None, parts)) == ms(first.seconds)
+    assert (first.steps, first.setup) == (2, ms(0.01))  # the study's begin until `ask` has ended
+    assert study.trials[1].setup == ms(0.015)  # the pause between the calls, and `ask`
+
+
+def test_the_time_of_the_workers_adds_up(tmp_path):
+    three(tmp_path)
+    study = only(tmp_path)
+    assert (study.workers, study.idle) == (1, 0)
+    assert study.in_trials == ms(3 * 0.075)
+    assert study.in_framework == ms(3 * 0.02 + 0.01 + 2 * 0.015)
+    assert study.in_trials + study.in_framework + study.idle == ms(0.42 - 0.095)
+
+
+def test_the_best_trial_and_when_it_was_known(tmp_path):
+    three(tmp_path)
+    study = only(tmp_path)
+    assert (study.best, study.counts()) == ((1,), {"complete": 2, "pruned": 0, "failed": 1})
+    phases = {phase.name: phase for phase in study.phases}
+    collected = phases["result collection"]
+    # From the end of the last trial to the first look for the best one after it.
+    assert collected.seconds == ms(0.460 - 0.405)
+    assert phases["deploy"].seconds == ms(0.03)
+    assert phases["test"].seconds == ms(0.04)
+    assert phases["validate"].seconds == ms(0.06)
+    assert study.seconds == ms(0.46 - 0.095)
+
+
+def test_trials_at_once_have_workers_of_their_own(tmp_path):
+    one, two = Recorder(), Recorder()
+    one.trial(100, 0, 3.0)
+    one.trial(210, 2, 2.0)
+    one.span(STUDY, 100, 320)
+    two.trial(120, 1, 1.0)
+    one.write(tmp_path, pid=1)
+    two.write(tmp_path, pid=2)
+    study = only(tmp_path)
+    assert study.workers == 2
+    assert [[run.worker for run in trial.runs] for trial in study.trials] == [[0], [1], [0]]
+    assert study.idle == ms(0.31 - 0.22)
+    assert study.best == (1,)
+
+
+def test_overlapping_trials_of_one_thread_are_workers_too(tmp_path):
+    made = Recorder()
+    for number in range(3):  # `ask` three, train them elsewhere, `tell` three
+        made.span(ASK, number, number + 1)
+    for number in range(3):
+        made.span(TELL, 100 + number, 101 + number)
+        made.event(101 + number, study="s", thread=0, goals=["maximize"], number=number,
+                   seconds=0.1, values={"": number}, params={}, state="complete")  # fmt: skip
+    made.write(tmp_path)
+    study = only(tmp_path)
+    assert (study.workers, study.best) == (3, (2,))
+    assert [trial.seconds for trial in study.trials] == [ms(0.099)] * 3
+    assert study.trials[0].train is None  # nothing is known of what was done meanwhile
+
+
+def test_a_trial_that_left_no_result_has_failed(tmp_path):
+    made = Recorder()
+    for at in range(3):
+        made.span(GRID, 100 * at, 100 * at + 90)
+        if at != 1:
+            made.event(100 * at + 90, "grid", study="grid", thread=0, goals=["minimize"],
+                       params={"x": at}, values={"": 5 - at})  # fmt: skip
+    made.write(tmp_path)
+    study = only(tmp_path, exit={"code": 1, "signal": None})
+    assert [trial.state for trial in study.trials] == ["complete", "failed", "complete"]
+    assert study.trials[1].error == "it left no result"
+    assert (study.best, study.aborted) == ((2,), False)
+
+
+def test_a_study_that_its_last_trial_ended_was_aborted(tmp_path):
+    made = Recorder()
+    made.trial(0, 0, 1.0)
+    made.trial(100, 1, None, "failed")
+    made.write(tmp_path)
+    assert only(tmp_path, exit={"code": 1, "signal": None}).aborted
+
+
+def test_folds_of_a_candidate_are_one_trial_and_rounds_are_counted_on(tmp_path):
+    sites = [
+        site(1, "study", asked="/sklearn.model_selection._search/BaseSearchCV/fit", what="Halving"),
+        site(2, "candidate"),
+        site(3, "train"),
+    ]
+    rows, events, now = [], [], 10
+    # Two candidates with two folds each, then the better one once more.
+    for number, of, score in [(0, 2, 0.2), (1, 2, 0.4), (0, 1, 0.9)]:
+        for fold in range(2):
+            rows += [(now * MS, (now + 8) * MS, 0, 3), (now * MS, (now + 10) * MS, 0, 2)]
+            facts = {"number": number, "of": of, "part": fold, "parts": 2, "params": {"C": number}}
+            data = {"framework": "sklearn", "thread": 0, "goals": ["maximize"], **facts}
+            events.append(("study", {**data, "values": {"": score + fold / 10}}, (now + 10) * MS))
+            now += 10
+    rows.append((0, (now + 5) * MS, 0, 1))
+    events.append(("study", {"framework": "sklearn", "best": 2}, (now + 5) * MS))
+    write_process(tmp_path, sites, rows, events=events, ended=SECOND)
+    study = only(tmp_path)
+    assert [trial.number for trial in study.trials] == [0, 1, 2]
+    assert [trial.values[""] for trial in study.trials] == [ms(0.25), ms(0.45), ms(0.95)]
+    assert [len(trial.runs) for trial in study.trials] == [2, 2, 2]
+    assert study.trials[0].train == ms(0.016) and study.best == (2,)
+    assert study.name == "Halving"
+
+
+def test_several_goals_have_a_front(tmp_path):
+    made = Recorder()
+    for number, values in enumerate([(1, 5), (2, 9), (3, 6), (4, 9)]):
+        made.event(100 * number + 90, study="s", thread=0, goals=["minimize", "maximize"],
+                   number=number, seconds=0.05, values=dict(zip("01", values, strict=True)))  # fmt: skip
+    made.span(STUDY, 0, 400)
+    made.write(tmp_path)
+    assert only(tmp_path).best == (0, 1)
+
+
+def test_a_study_after_another_one(tmp_path):
+    made = Recorder()
+    made.trial(0, 0, 1.0)
+    made.span(BEST, 120, 130)
+    made.span(EVALUATION, 200, 220)
+    made.span(DEPLOY, 280, 290)
+    made.trial(300, 0, 2.0)
+    made.events[-1][1]["study"] = "t"
+    made.write(tmp_path)
+    found = summary_of(tmp_path).profile
+    assert found is not None
+    one, two = found.studies
+    assert [(study.name, study.best) for study in found.studies] == [("s", (0,)), ("t", (0,))]
+    assert "test" in {phase.name for phase in one.phases}
+    assert {"deploy", "test"} & {phase.name for phase in two.phases} == {"deploy"}
+
+
+def test_folds_without_a_search_are_no_study(tmp_path):
+    sites = [site(1, "candidate"), site(2, "train")]
+    write_process(tmp_path, sites, [(0, MS, 0, 2), (0, 2 * MS, 0, 1)], ended=SECOND)
+    found = summary_of(tmp_path).profile
+    assert found is not None and found.studies == ()
+
+
+def test_every_report_has_the_study(tmp_path):
+    three(tmp_path)
+    found = summary_of(tmp_path)
+    text = terminal.render(found)
+    assert "study of optuna s · 3 trials: 2 complete, 1 failed · 1 worker" in text
+    assert "trial 1: 1.000 (minimize) with lr=0.200" in text
+    assert "result collection" in text and "worker 0  |" in text
+    data = json.loads(formats.summary_as_json(found))["profile"]["studies"]
+    assert data[0]["trials"][1]["params"] == {"lr": 0.2} and data[0]["best"] == [1]
+    table = formats.summary_as_csv(found)
+    assert "trials" in table and "params.lr" in table.splitlines()[0]
+    [section] = [each for each in sections.sections(found) if each.key == "study0"]
+    assert [len(each.rows) for each in section.tables] == [len(data[0]["phases"]), 3]
+    assert found.profile is not None
+    [lane] = studies.drawn(found.profile.studies[0])
+    assert [trial.best for trial in lane.trials] == [False, True, False]
+    assert all(sum(share for _, share in trial.parts) == ms(100) for trial in lane.trials)
+
+
+def test_many_trials_are_shown_by_what_matters(tmp_path):
+    made = Recorder()
+    for number in range(40):
+        state = "failed" if number == 30 else "complete"
+        made.trial(100 * number, number, None if number == 30 else float(abs(number - 35)), state)
+    made.write(tmp_path)
+    text = terminal.render(summary_of(tmp_path))
+    assert "… and 28 more" in text
+    rows = [line.split()[:2] for line in text.splitlines() if line.startswith("    ")]
+    assert ["35", "complete,"] in rows and ["30", "failed"] in rows
+
+
+def test_the_page_draws_each_worker(tmp_path):
+    from injector.analysis.charts import charts_of
+
+    three(tmp_path)
+    found = summary_of(tmp_path)
+    made = page.render(found, charts_of(open_run(str(tmp_path))))
+    assert made.count('class="lanes study"') == 1
+    assert 'class="failed"' in made and 'class="complete best"' in made
