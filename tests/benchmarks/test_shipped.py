@@ -14,6 +14,9 @@ import yaml
 from injector.rewrite.selector_reader import parse
 from injector.suite import config
 from injector.suite.config import definitions
+from injector.suite.config.model import Benchmark
+from injector.suite.config.problems import Where
+from injector.suite.environments import requirements
 
 DEFINITIONS = definitions.shipped_benchmarks()
 SUITES = definitions.shipped_suites()
@@ -117,6 +120,34 @@ def test_everything_is_pinned_and_the_origin_is_installed(name):
     assert package is None or package in pins
     torch = [pin for pin in pins if pin.startswith("torch==")]
     assert not torch or pins[0] == torch[0], "resolved first, or another package's range chooses it"
+
+
+@pytest.mark.parametrize("arch", ["cuda", "rocm", "xpu"])
+def test_every_definition_gets_the_vendor_s_build_of_what_it_requires(arch, tmp_path):
+    place = Where("suite.yaml", 1, "x")
+    shown = re.escape(f"+{arch}")
+    for name, folder in DEFINITIONS.items():
+        required = requirements.requirements_of(
+            Benchmark(name, place, {"definition": str(folder), **settings(name)}, name),
+            arch,
+            tmp_path,
+        )
+        assert [file.name for file in required.constraints] == [f"{arch}.txt"], name
+        lines = required.constraints[0].read_text().splitlines()
+        pins = [line for line in lines if line and line[0] not in "#-"]
+        assert all(re.fullmatch(r"[a-z0-9-]+==[\w.+]+(; python_version .*)?", pin) for pin in pins)
+        if "torch" in {line.project for line in required.each()}:
+            (torch,) = (pin for pin in pins if pin.startswith("torch=="))
+            assert arch == "cuda" or re.search(shown, torch)
+            index = [line for line in required.options() if "download.pytorch.org" in line]
+            assert len(index) == (arch != "cuda")
+        versions = {}
+        for line in required.each():
+            versions.setdefault(line.project, set()).add(line.wanted)
+        for pin in pins:
+            project, wanted = pin.split(";")[0].split("==")
+            # A constraint never contradicts a requirement.
+            assert {f"=={wanted.split('+')[0]}"} >= versions.get(project, set()), (name, pin)
 
 
 @pytest.mark.parametrize("name", WITH_VOIRFILE)

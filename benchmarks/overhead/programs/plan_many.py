@@ -16,7 +16,7 @@ many:
     depth: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
   job:
     name: "many-{{lr}}-{{batch}}-{{width}}-{{depth}}"
-    run: /nowhere/train.py
+    run: train.py
     max_duration: 60
     tags: [one, two]
     voir: {{options: {{stop: 10, skip: 5}}}}
@@ -37,6 +37,7 @@ def main(jobs: int) -> None:
     side = round((jobs / 100) ** 0.5)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "many.yaml")
+        Path(folder, "train.py").touch()
         path.write_text(SUITE.format(lr=list(range(side)), batch=list(range(1, side + 1))))
         before = process_time()
         here = machine.find_machine("cpu:1")

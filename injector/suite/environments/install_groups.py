@@ -62,7 +62,10 @@ def why_missing(benchmark: Benchmark, base: Path) -> str | None:
     environment = folders.venv(base, benchmark.install_group)
     record = read_record(environment / RECORD, SCHEMA)
     if record is None:
-        return f"the environment {benchmark.install_group} is not installed"
+        return (
+            f"the environment {benchmark.install_group} is not installed, and --use-current-env is "
+            "not given"
+        )
     required = requirements.requirements_of(benchmark, record["arch"], base)
     group = InstallGroup(benchmark.install_group, record["arch"], {benchmark.name: required})
     why = _outdated(group, environment, record)

@@ -182,6 +182,8 @@ class _Installer:
         lines = [own.requirement]
         for name, each in required.items():
             lines += [f"# {name}", *(f"-r {file}" for file in each.files), *each.lines]
+            if each.constraints:  # uv does not look for packages where they say
+                lines += [*each.options(), *(f"-c {file}" for file in each.constraints)]
         file = file_beside(self.environment, "requirements.txt")
         write(file, "\n".join(dict.fromkeys(lines)) + "\n")
         return file

@@ -23,6 +23,9 @@ from . import origins
 from .own_package import NAME
 
 DEFAULT = "default"
+CONSTRAINTS = "constraints"
+"""The folder beside definitions whose files say what each architecture's packages are."""
+_REQUIRED = re.compile(r"\s*(?:-r|--requirement)[\s=]+(\S+)")
 _INCLUDED = re.compile(r"\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)")
 _OPTION = re.compile(
     r"\s*(?:-i|--index-url|--extra-index-url|-f|--find-links|--trusted-host|--no-index|--pre"
@@ -60,6 +63,8 @@ class Requirements:
     files: tuple[Path, ...]
     lines: tuple[str, ...]
     """Beside the files: the package that it is of, packages that its definition names."""
+    constraints: tuple[Path, ...] = ()
+    """Files that say which versions are meant, and where they are, without requiring any package."""
 
     @property
     def digest(self) -> str:
@@ -68,7 +73,11 @@ class Requirements:
         return hashlib.sha256(json.dumps([files, self.lines]).encode()).hexdigest()
 
     def all_files(self) -> list[Path]:
-        """Its files and those that they include, each once."""
+        """Its files, those that they include, and its constraints, each once."""
+        return [*self._requiring(_INCLUDED), *self.constraints]
+
+    def _requiring(self, including: re.Pattern[str]) -> list[Path]:
+        """Its files and those that they include by such lines, each once."""
         found: dict[Path, None] = {}
         waiting = list(self.files)
         while waiting:
@@ -76,13 +85,13 @@ class Requirements:
             if file in found or not file.is_file():
                 continue
             found[file] = None
-            included = filter(None, (_INCLUDED.match(line.text) for line in _lines(file)))
+            included = filter(None, (including.match(line.text) for line in _lines(file)))
             waiting += [(file.parent / each.group(1)).resolve() for each in included]
         return list(found)
 
     def each(self) -> Iterator[RequirementLine]:
         """Every line that asks for something."""
-        lines = [line for file in self.all_files() for line in _lines(file)]
+        lines = [line for file in self._requiring(_REQUIRED) for line in _lines(file)]
         lines += [RequirementLine(Path("the definition"), 0, text) for text in self.lines]
         yield from (line for line in lines if line.project)
 
@@ -130,7 +139,15 @@ def requirements_of(benchmark: Benchmark, arch: str, base: Path) -> Requirements
     origin = origins.origin_of(benchmark)
     if origin is not None and origin.install:
         lines = [*lines, f"-e {origin.folder(base)}"]
-    return Requirements(tuple(files), tuple(lines))
+    return Requirements(tuple(files), tuple(lines), _constraints(benchmark, arch))
+
+
+def _constraints(benchmark: Benchmark, arch: str) -> tuple[Path, ...]:
+    """What the folder of its definition's neighbours says of an architecture."""
+    if benchmark.definition is None:
+        return ()
+    file = benchmark.definition.parent / CONSTRAINTS / f"{arch}.txt"
+    return (file,) if file.is_file() else ()
 
 
 def _declared(benchmark: Benchmark, arch: str) -> tuple[list[Path], list[str]]:

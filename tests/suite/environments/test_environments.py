@@ -160,7 +160,10 @@ def asking(tmp_path, name):
 def test_a_benchmark_knows_whether_its_environment_has_what_it_wants(tmp_path, base, told, ours):
     wanted = group(tmp_path, one=["wall"])
     one = asking(tmp_path, "one")
-    assert install_groups.why_missing(one, base) == "the environment stones is not installed"
+    assert (
+        install_groups.why_missing(one, base)
+        == "the environment stones is not installed, and --use-current-env is not given"
+    )
     install_groups.install(wanted, base, told.append, own=ours)
     assert install_groups.why_missing(one, base) is None
     assert install_groups.python_of(one, base) == base / "venv" / "stones" / "bin" / "python"
@@ -351,3 +354,32 @@ def test_what_this_environment_lacks_is_reported(tmp_path):
     first, second = requirements.missing_packages(asked)
     assert first == "nonsuch==1.0 is not installed (for one, two)"
     assert second.startswith("pyyaml is ") and second.endswith("not ==0.1 (for one, two)")
+
+
+def test_constraints_beside_definitions_say_versions_and_places(tmp_path, base, told, ours, how):
+    """`constraints/ARCH.txt`: nothing is required by it; an index that it names is looked into."""
+    vendor = tmp_path / "vendor"
+    wheel(vendor, "stone", "1.0+rocm1")
+    there = tmp_path / "benchmarks" / "one"
+    there.mkdir(parents=True)
+    (there / "benchmark.yaml").write_text("run: x.py\n")
+    (there / "requirements.txt").write_text("stone==1.0\n")
+    constraints = there.parent / "constraints"
+    constraints.mkdir()
+    lines = f"--find-links {vendor}\nstone==1.0+rocm1\nroof==1.0\n"
+    (constraints / "rocm.txt").write_text(lines)
+    one = benchmark(tmp_path, "one", definition=str(there), install_group="stones")
+    found = {}
+    for arch, version in (("cpu", "1.0"), ("rocm", "1.0+rocm1")):
+        required = requirements.requirements_of(one, arch, base)
+        assert [line.project for line in required.each()] == ["stone"]
+        found[arch] = required.digest
+        asked = InstallGroup("stones", arch, {"one": required})
+        install_groups.install(asked, base, told.append, installer=how, own=ours)
+        assert record(base)["packages"] == {"overlay-injector": "0.0.1", "stone": version}
+        install_groups.install(asked, base, told.append, installer=how, own=ours, force=True)
+        assert record(base)["packages"]["stone"] == version  # from its lock
+    assert found["cpu"] != found["rocm"]
+    before = found["rocm"]
+    (constraints / "rocm.txt").write_text(lines + "# another\n")
+    assert requirements.requirements_of(one, "rocm", base).digest != before

@@ -157,7 +157,10 @@ def test_what_cannot_be_started_is_a_failure_with_its_reason(suites):
     assert done.returncode == 1
     found = last(suites.run())["a.R0"]
     assert found["state"] == "failed-to-start"
-    assert "is not installed: inject suite install comes first" in found["reason"]
+    assert (
+        "is not installed, and --use-current-env is not given: inject suite install comes first"
+        in found["reason"]
+    )
     assert "a.R0 failed" in done.stderr
 
 
