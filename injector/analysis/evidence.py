@@ -17,7 +17,7 @@ from .arrays import exceptional, median_of
 from .gaps import LargestGap
 from .machines import HostUsage
 from .profile import READING, Node, SourceLine, TimeSegment, TrainingLoop, UpperBound
-from .traces import LoopTrace
+from .traces import LoopTrace, works
 
 WINDOWS, IN_WINDOW = 16, 8
 """Into how many parts a loop is cut at most, and of how many steps each is at least."""
@@ -94,7 +94,7 @@ def busy_of(traces: list[LoopTrace], warmup: int) -> float | None:
     found = []
     for trace in traces:
         busy = trace.table.busy()
-        if busy is not None:
+        if busy is not None and works(trace.device):
             first = trace.measured_from(warmup)
             whole = trace.table.seconds[first:]
             found.append(median_of(busy[first:][whole > 0] / whole[whole > 0]))

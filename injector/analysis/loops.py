@@ -264,8 +264,9 @@ class _Tree:
         for trace, first in zip(self.traces, self.first, strict=True):
             columns = [trace.table.columns.get(path) for path in paths]
             known = [column.device for column in columns if column and column.device is not None]
-            if paths == ((),) and (busy := trace.table.busy()) is not None:
-                known = [busy]
+            if paths == ((),):
+                whole = trace.table.busy() if trace.table.device is None else trace.table.device
+                known = [] if whole is None else [whole]
             if known:
                 found.append(np.sum(known, axis=0)[first:])
         return statistics_of(np.concatenate(found)) if found else None

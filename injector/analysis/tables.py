@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
 from ..store.spans import WAIT, gives
-from .arrays import ExcludedIntervals
+from .arrays import ExcludedIntervals, owners
 from .columns import SECOND, Flags, Ints
 from .profile import READING
 from .steps import TrackSteps
@@ -47,6 +47,8 @@ class StepTable:
     """Of each step, without what is cut out of it."""
     columns: dict[Path, Column] = field(default_factory=dict)
     """Parents before children."""
+    device: Seconds | None = None
+    """Seconds of the device for the step as a whole, where that was timed."""
     crossed: frozenset[tuple[Name, Name]] = frozenset()
     """Regions that begin in another one and outlast it: the one that begins later first."""
 
@@ -366,8 +368,10 @@ def table_of(
     return table
 
 
-def add_device(table: StepTable, track: Track, pieces: Pieces, device: Track, thread: int) -> None:
-    """Put the spans of a device beside those of the host that caused them."""
+def add_device(
+    table: StepTable, track: Track, pieces: Pieces, device: Track, thread: int, steps: TrackSteps
+) -> None:
+    """Put the spans of a device beside those of the host that caused them, in ``steps``."""
     hosts = {
         _cause(site): number for number, site in track.sites.items() if site.clock == "host"
     }  # fmt: skip
@@ -385,6 +389,11 @@ def add_device(table: StepTable, track: Track, pieces: Pieces, device: Track, th
             rows = rows[np.maximum(began, 0)]
         step = pieces.step_of[rows]
         seconds = (device.end[mine] - device.start[mine]) / SECOND
+        if site.region == "step":
+            step = owners(steps.start, steps.end, track.start[rows])
+            found = np.bincount(step[step >= 0], seconds[step >= 0], n).astype(np.float32)
+            table.device = found if table.device is None else table.device + found
+            continue
         for each in np.unique(pieces.path[rows[step >= 0]]).tolist():
             here = (pieces.path[rows] == each) & (step >= 0)
             column = table.columns.get(pieces.paths[each]) if each >= 0 else None
@@ -401,4 +410,5 @@ def _spans(track: Track, site: int) -> Ints:
 
 
 def _cause(site: CallSite) -> tuple[object, ...]:
-    return site.region, site.place, site.object_id, site.phase, site.thread
+    """What the sites of a call have in common on the host and on its device."""
+    return site.region, site.place, site.object_id, site.phase, site.thread, site.selector

@@ -20,6 +20,8 @@ from .tracks import Landmarks, Track, split
 SAME_LINE = 3
 """Loops at one line that differ by what they work on stay apart up to so many: beyond, it is one loop
 (a data set, or an optimizer, made anew for each fold or epoch)."""
+KINDS = ("cuda", "xpu", "mps")
+"""Kinds of PyTorch's devices that have a clock."""
 SHARED = 0.5
 """A loop is a stage beside explicit steps where these lie in no more of its steps than this part."""
 Key = tuple[str, str, str | None, int, int]
@@ -89,19 +91,31 @@ class Recording:
 def threads_of(source: RecordedProcess, rows: SpanColumns) -> list[Thread]:
     """The tracks of one process."""
     tracks = {int(key): track for key, track in split(rows, source.sites, "host").items()}
-    devices = split(rows, source.sites, "device")
+    devices = _of_one_kind(split(rows, source.sites, "device"))
     marks = {key: Landmarks(track) for key, track in tracks.items()}
     if not any(each.optimizes for each in marks.values()):
         for each in marks.values():
             each.without_optimizers()
     explicit = {key: _explicit(each) for key, each in marks.items()}
     everywhere = _everywhere(list(explicit.values()))
-    found = [
-        _thread(source, key, marks[key], explicit[key], everywhere, list(devices.values()))
-        for key in tracks
-    ]
+    found = [_thread(source, key, marks[key], explicit[key], everywhere, devices) for key in tracks]
     _add_waits(found)
     return found
+
+
+def _of_one_kind(devices: dict[int | str, Track]) -> list[Track]:
+    """The devices whose times stand beside the host's, and may be added up: those of PyTorch, else those of
+    a clock that the program has plugged in.
+    """
+    kinds: dict[str, list[Track]] = {}
+    for name, track in devices.items():
+        kinds.setdefault(str(name).partition(":")[0], []).append(track)
+    return kinds[min(kinds, key=lambda kind: (not works(kind), kind))] if kinds else []
+
+
+def works(device: str | None) -> bool:
+    """Whether a clock is that of a device whose work PyTorch queues: what is none of it, it waits for."""
+    return (device or "").partition(":")[0] in KINDS
 
 
 def _thread(
@@ -122,7 +136,8 @@ def _thread(
     pieces = pieces_of(track, steps, excluded)
     thread = Thread(source, number, track, marks, steps, passes, pieces, [])
     if len(steps):
-        name = next(iter(sorted({s.device for s in source.sites.values() if s.device})), None)
+        names = {site.device for site in source.sites.values() if site.device}
+        name = min(names, key=lambda each: (not works(each), each), default=None)
         thread.traces = _traces_of(thread, devices, excluded, name)
     return thread
 
@@ -245,7 +260,7 @@ def _table(
         pieces = pieces.of_steps(mine, len(steps))
     table = table_of(thread.track, _of(steps, mine), excluded, pieces)
     for device in devices:
-        add_device(table, thread.track, pieces, device, thread.number)
+        add_device(table, thread.track, pieces, device, thread.number, _of(steps, mine))
     return table
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ..analysis.arrays import kept_of
 from ..analysis.columns import SECOND, Floats, Ints
 from ..analysis.loops import grouped, labels
-from ..analysis.profile import Evaluation, Latency, TrainingLoop
+from ..analysis.profile import Evaluation, Latency, Node, TrainingLoop
 from ..analysis.summary import Summary
 from ..analysis.traces import LoopTrace, traces_of
 from ..analysis.views import views
@@ -239,6 +239,7 @@ def _figures(summary: Summary) -> Iterator[tuple[str, float | None, str]]:
         for number, passes in enumerate(summary.profile.evaluations):
             name = f"evaluation{f'_{number}' if number else ''}"
             yield from _named(name, "evaluation", _of_evaluation(passes))
+        yield from _of_regions(summary.profile.others)
         names = set()
         for latency in summary.profile.latencies:
             name = _unused(f"latency/{latency.what}", names)
@@ -284,6 +285,15 @@ def _of_evaluation(passes: Evaluation) -> dict[str, float | None]:
         "seconds": passes.seconds,
         "throughput": passes.throughput,
     }
+
+
+def _of_regions(others: Sequence[Node]) -> Iterator[tuple[str, float | None, str]]:
+    """Regions in no step and no evaluation, those of one name as one."""
+    for name in dict.fromkeys(node.name for node in others):
+        calls = sum(node.host.n for node in others if node.name == name)
+        total = sum(node.host.n * node.host.mean for node in others if node.name == name)
+        values = {"calls": calls, "seconds": total, "mean": total / calls if calls else None}
+        yield from _named(f"regions/{clean(name)}", "regions/REGION", values)
 
 
 def _of_latency(latency: Latency) -> dict[str, float | None]:

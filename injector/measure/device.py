@@ -1,7 +1,8 @@
 """The clock of a device: moments in its queue of work, read when it has passed them.
 
-Nothing here ever waits for a device. Its events come out of a pool, are recorded between the program's
-own work, and are looked at later; torch is found where the program has imported and used it.
+Nothing here waits for a device, but for :meth:`DeviceClock.wait`. Its events come out of a pool, are
+recorded between the program's own work, and are looked at later; torch is found where the program has
+imported and used it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     class DeviceClock(Protocol):
@@ -31,10 +32,32 @@ if TYPE_CHECKING:
         def free(self, event: Any) -> None:
             """The event is not needed any more."""
 
+        def wait(self, event: Any) -> None:
+            """Return once the device has passed ``event``: only where the program requests it."""
+
         def numbers(self, values: Sequence[Any]) -> list[Any]:
             """The numbers in tensors that are ready, without waiting for what was queued since."""
 
+    class Clock(Protocol):
+        """What a program plugs in to have its parts timed by it (docs/timers.md). Nothing of it waits."""
 
+        name: str
+        """Which device it is of, ``"npu:0"``: so its times are called in reports."""
+
+        def record(self) -> Any:
+            """This moment of the clock, at the end of what was queued so far."""
+
+        def elapsed(self, begin: Any, end: Any) -> float | None:
+            """Seconds between two moments; None as long as the second one has not come.
+
+            Of one moment and itself it is 0, or None.
+            """
+
+        # Where it has a method ``synchronize()``, ``Timer.synchronize`` calls it.
+
+
+KINDS = ("cuda", "xpu", "mps")
+"""The devices of PyTorch that have a clock; ROCm's are called ``cuda`` there."""
 known: list[Any] = []
 """The clock, as soon as it is known: of None alone where it is known that there will be none."""
 _stand_ins: list[Any] = []
@@ -49,6 +72,7 @@ def use(clock: DeviceClock | None) -> None:
 def forget() -> None:
     """In the child of a fork: no device can be used that the parent used."""
     known[:] = _stand_ins
+    _of_one.clear()
 
 
 def clock() -> Any:
@@ -62,9 +86,93 @@ def clock() -> Any:
         found = _of_torch(torch)
     except Exception:  # half imported, or another torch than we know
         return None
-    if found is not None or not any(_built(torch, name) for name in ("cuda", "xpu", "mps")):
+    if found is not None or not any(_built(torch, name) for name in KINDS):
         known.append(found)  # this is looked up in every call of a region: once and for all
     return found
+
+
+_of_one: dict[str, TorchClock] = {}
+"""The clocks of devices that were named."""
+
+
+class ClockSource:
+    """Finds the clock that a ``device=`` stands for; :func:`source` makes it."""
+
+    __slots__ = ("find", "given", "key")
+
+    def __init__(self, key: object, find: Callable[[], Any], given: object = None) -> None:
+        self.key = key
+        """The same for the same clock."""
+        self.find = find
+        """The :class:`DeviceClock`; of a device that is not in use None."""
+        self.given = given
+        """The clock that the program has plugged in, if it is one: it is kept alive."""
+
+
+def source(device: object) -> ClockSource | None:
+    """The clock for ``device``; None where there is the host's alone.
+
+    ``device`` is True for the one that the program uses, a device of PyTorch or its name (``"cuda:0"``), or
+    a :class:`Clock`; None, False and the CPU are the host. Raises ValueError for anything else.
+    """
+    if device is None or device is False:
+        return None
+    if device is True:
+        return ClockSource("", clock)
+    if callable(getattr(device, "record", None)) and callable(getattr(device, "elapsed", None)):
+        plugged = PluggedClock(device)
+        return ClockSource((id(device),), lambda: plugged, device)
+    name = str(device) if isinstance(device, str) or hasattr(device, "type") else ""
+    kind, colon, index = name.partition(":")
+    if kind == "cpu":
+        return None
+    if kind not in KINDS or (colon and not index.isdecimal()):
+        raise ValueError(
+            f"device is True, a device of PyTorch such as 'cuda:0' ({', '.join(KINDS)}), or a clock with the "
+            f"methods record() and elapsed(begin, end), not {device!r}"
+        )
+    return ClockSource(name, lambda: _named(name, kind, int(index) if colon else None))
+
+
+def _named(name: str, kind: str, index: int | None) -> Any:
+    if _stand_ins:
+        return _stand_ins[0]
+    made = _of_one.get(name)
+    backend = getattr(sys.modules.get("torch"), kind, None)
+    if made is None and backend is not None and getattr(backend, "is_initialized", bool)():
+        made = _of_one[name] = TorchClock(kind, backend, index)
+    return clock() if made is None and kind == "mps" else made
+
+
+class PluggedClock:
+    """A :class:`Clock` of the program's as a :class:`DeviceClock`."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+        self._name = str(getattr(clock, "name", None) or type(clock).__name__)
+
+    def mark(self) -> Any:
+        return self._clock.record()
+
+    def ready(self, event: Any) -> bool:
+        return self._clock.elapsed(event, event) is not None
+
+    def elapsed_ns(self, first: Any, second: Any) -> int:
+        return int(float(self._clock.elapsed(first, second)) * 1e9)
+
+    def device(self, event: Any) -> str:
+        return self._name
+
+    def free(self, event: Any) -> None:
+        pass
+
+    def wait(self, event: Any) -> None:
+        synchronize = getattr(self._clock, "synchronize", None)
+        if synchronize is not None:
+            synchronize()
+
+    def numbers(self, values: Sequence[Any]) -> list[Any]:
+        return [float(value) for value in values]
 
 
 def _built(torch: Any, name: str) -> bool:
@@ -86,9 +194,11 @@ def _of_torch(torch: Any) -> Any:
 class TorchClock:
     """Events of ``torch.cuda`` (CUDA and ROCm), ``torch.xpu`` or ``torch.mps``."""
 
-    def __init__(self, kind: str, backend: Any) -> None:
+    def __init__(self, kind: str, backend: Any, index: int | None = None) -> None:
+        """``index``: of one device alone, whichever is current."""
         self._kind = kind
         self._backend = backend
+        self._index = index
         self._event = getattr(backend, "Event", None) or backend.event.Event
         self._current = getattr(backend, "current_device", int)
         self._capturing = getattr(backend, "is_current_stream_capturing", bool)
@@ -98,10 +208,13 @@ class TorchClock:
     def mark(self) -> Any:
         if self._capturing():  # a graph is recorded: an event of ours would become a part of it
             return None
-        index = self._current()
+        index = self._current() if self._index is None else self._index
         pool = self._pools.setdefault(index, [])
         event = pool.pop() if pool else self._event(enable_timing=True)
-        event.record()
+        if self._index is None:
+            event.record()
+        else:
+            event.record(self._backend.current_stream(index))
         return event, index
 
     def ready(self, event: Any) -> bool:
@@ -115,6 +228,9 @@ class TorchClock:
 
     def free(self, event: Any) -> None:
         self._pools[event[1]].append(event[0])
+
+    def wait(self, event: Any) -> None:
+        event[0].synchronize()
 
     def numbers(self, values: Sequence[Any]) -> list[Any]:
         if not hasattr(self._backend, "stream"):

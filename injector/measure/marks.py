@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Mark = tuple[Any, int]
     """An event, and when it was requested, nanoseconds of the host."""
+    Heard = Callable[[float], None]
+    """Receives the seconds of a span of the device, once they are known."""
 
 MOST = 8_192
 """Spans that wait for their device; further ones are dropped, and counted."""
@@ -69,15 +71,25 @@ class Marks:
     clocks = device.known
     """The clock of the device; of None alone where it is known that there is none."""
 
-    def __init__(self, add: Add, sites: Sites, lose: Callable[[int, Exception], None]) -> None:
+    def __init__(
+        self,
+        add: Add,
+        sites: Sites | None,
+        lose: Callable[[int, Exception], None],
+        find: Callable[[], Any] = device.clock,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """``find()`` is the clock, ``failed`` gets its first error. Without ``sites`` nothing is written."""
         self._add = add
         self._sites = sites
         self._lose = lose
+        self._find = find
+        self._failed = failed
         self.renew()
 
     def renew(self) -> None:
         """In the child of a fork: what was marked is the parent's, and so is the device."""
-        self._waiting: list[tuple[Mark, Mark, int, int]] = []
+        self._waiting: list[tuple[Mark, Mark, int, int, Heard | None]] = []
         self._timelines: dict[str, Timeline] = {}
         self._lost = 0
         self._lock = allocate_lock()
@@ -85,17 +97,23 @@ class Marks:
 
     def mark(self) -> Mark | None:
         """This moment in the queue of the current device; None where there is none."""
-        clock = device.clock()
+        clock = self._find()
         if clock is None:
             return None
         try:
             requested = perf_counter_ns()
             event = clock.mark()
-        except Exception:  # the device is in a state in which it answers no query
+        except Exception as error:  # the device is in a state in which it answers no query
+            self._fail(error)
             return None
         return None if event is None else (event, requested)
 
-    def span(self, begin: Mark, payload: int, site: int) -> None:
+    def _fail(self, error: Exception) -> None:
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            failed(error)
+
+    def span(self, begin: Mark, payload: int, site: int, heard: Heard | None = None) -> None:
         """The span that began with ``begin`` ends here."""
         end = self.mark()
         if end is None:
@@ -103,13 +121,13 @@ class Marks:
         if len(self._waiting) >= MOST:
             self._lost += 1
             return
-        self._waiting.append((begin, end, payload, site))
+        self._waiting.append((begin, end, payload, site, heard))
         if len(self._waiting) >= _GLANCE:
             self.write()
 
     def drop(self, begin: Mark) -> None:
         """No span began with ``begin``."""
-        clock = device.clock()
+        clock = self._find()
         if clock is not None:
             clock.free(begin[0])
 
@@ -118,10 +136,11 @@ class Marks:
         if not self._lock.acquire(blocking=False):
             return  # another thread is at it
         try:
-            clock, waiting = device.clock(), self._waiting
+            clock, waiting = self._find(), self._waiting
             while waiting and clock.ready(waiting[0][1][0]):
                 self._write(clock, *waiting.pop(0))
-        except Exception:
+        except Exception as error:
+            self._fail(error)
             if self._waiting:
                 # An event that cannot be queried stands in the way of all others.
                 self._waiting.pop(0)
@@ -129,7 +148,9 @@ class Marks:
         finally:
             self._lock.release()
 
-    def _write(self, clock: Any, begin: Mark, end: Mark, payload: int, site: int) -> None:
+    def _write(
+        self, clock: Any, begin: Mark, end: Mark, payload: int, site: int, heard: Heard | None
+    ) -> None:
         name = clock.device(end[0])
         if clock.device(begin[0]) != name:
             return
@@ -137,7 +158,20 @@ class Marks:
         if line is None:
             line = self._timelines[name] = Timeline(clock, *begin)
         start, stop = line.span(begin, end, perf_counter_ns())
-        self._add(start, stop, payload, self._sites.like(site, clock="device", device=name))
+        if self._sites is not None:
+            self._add(start, stop, payload, self._sites.like(site, clock="device", device=name))
+        if heard is not None:
+            heard((stop - start) / 1e9)
+
+    def wait(self) -> None:
+        """Write all, and wait for the device where it is not done: only where the program requests it."""
+        clock = self._find()
+        if clock is not None and self._waiting:
+            try:
+                clock.wait(self._waiting[-1][1][0])
+            except Exception as error:
+                self._fail(error)
+        self.write()
 
     def close(self) -> None:
         """The process ends: write what the device passes in a moment, count the rest."""

@@ -42,6 +42,7 @@ class Measures:
         self._recorder = recorder
         self._failed = failed
         self.spans = Spans(recorder)
+        self.spans.warn = on_error
         self._timed: dict[tuple[object, ...], int] = {}
         self.late = Late(self._write_late, recorder.lose, failed)
         self._regions = user.RegionRecorder(self.spans)
@@ -87,7 +88,7 @@ class Measures:
         """
         try:
             region = Region(name, **options)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise UserError(f"region {name!r} of {where!r}: {error}") from None
         self._ask(where, calls=RegionHooks(region, self.spans))
 
@@ -95,12 +96,19 @@ class Measures:
         """Each call of ``where`` is a step, of ``items`` items where that is given."""
         self.region(where, "step", task=task, **options)
 
-    def loader(self, where: Any, task: str, items: Any, phase: str | None) -> None:
-        """Record the turns of the loop that ``where`` feeds: the wait for a batch, and the step."""
+    def loader(
+        self, where: Any, task: str, items: Any, phase: str | None, device: Any = None
+    ) -> None:
+        """Record the turns of the loop that ``where`` feeds: the wait for a batch, and the step.
+
+        Raises UserError for a ``device`` that is none.
+        """
         selector = where if isinstance(where, str) else _last_word(where)
-        loop = Loop(
-            self.spans, task=task, items=items, phase=phase, selector=selector, failed=self._failed
-        )
+        about: dict[str, Any] = {"task": task, "items": items, "phase": phase, "device": device}
+        try:
+            loop = Loop(self.spans, selector=selector, failed=self._failed, **about)
+        except ValueError as error:
+            raise UserError(f"loader of {where!r}: {error}") from None
         self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
 
     def span(
@@ -159,7 +167,7 @@ class Measures:
     def close(self) -> None:
         """Record what was left on devices."""
         self.late.close()
-        self.spans.marks.close()
+        self.spans.close()
 
 
 def _forget() -> None:

@@ -16,6 +16,7 @@ from ..probe import (
 )
 from ..store.spans import ITEMS, TOKENS, SpanFile
 from .call_values import RESULT, CallValue, VariablePath, variables
+from .device import source as clock_source
 from .marks import Marks
 from .sites import Sites
 
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from .device import ClockSource
+
     Function = Callable[..., Any]
 
+CLOCKS = 64
+"""Clocks of devices, at most, that one process may plug in."""
 FETCH = "io"
 """The region whose calls that end with an exception are recorded as ``io.end``."""
 EXHAUSTED = FETCH + ".end"
@@ -45,7 +50,11 @@ class Spans:
         self.room = Room(file.grow, recorder.lose, file.head)
         self.calls = Calls(self.room)
         self.sites = Sites(recorder.emit, self.calls.forget)
+        self._lose = recorder.lose
         self.marks = Marks(self.room.add, self.sites, recorder.lose)
+        self._others: dict[object, tuple[ClockSource, Marks]] = {}
+        self.warn: Callable[[str, Exception], None] = lambda where, error: None
+        """Called with what could not be measured, and why."""
         self._memory: Any = None
 
     def record_memory(self) -> None:
@@ -54,9 +63,38 @@ class Spans:
 
         self._memory = memory
 
+    def marks_with(self, source: ClockSource | None) -> Marks | None:
+        """What marks moments of the clock of ``source``; None for the host's.
+
+        Raises ValueError where too many clocks were plugged in.
+        """
+        if source is None:
+            return None
+        if source.key == "":
+            return self.marks
+        known = self._others.get(source.key)
+        if known is None:
+            if len(self._others) >= CLOCKS:
+                raise ValueError(f"more than {CLOCKS} clocks: plug in one, and use it again")
+            warn = self.warn
+            made = Marks(
+                lambda *span: self.room.add(*span),  # which may be replaced: by what counts steps
+                self.sites,
+                self._lose,
+                source.find,
+                lambda error: warn("the clock of a region", error),
+            )
+            known = self._others[source.key] = source, made
+        return known[1]
+
+    def close(self) -> None:
+        """The process ends: write what devices pass in a moment."""
+        for marks in (self.marks, *(marks for _, marks in self._others.values())):
+            marks.close()
+
     def marks_of(self, region: Region) -> Any:
         """What is marked where a call of ``region`` begins and ends; None for nothing."""
-        marks = self.marks if region.device else None
+        marks = self.marks_with(region.device)
         if self._memory is None or region.name not in self._memory.REGIONS:
             return marks
         return self._memory.MemoryMarks(self.room.add, self.sites, marks)
@@ -65,13 +103,15 @@ class Spans:
         """In the child of a fork."""
         self.calls.renew()
         self.sites.renew()
-        self.marks.renew()
+        for marks in (self.marks, *(marks for _, marks in self._others.values())):
+            marks.renew()
 
 
 class Region:
     """What one ``ov.region`` or ``ov.step`` says of each call.
 
-    Raises TypeError when a function does not say what its parameters are called.
+    Raises TypeError when a function does not say what its parameters are called, ValueError for a device
+    that is none.
     """
 
     def __init__(
@@ -87,7 +127,7 @@ class Region:
         when: Any = None,
         task: str | None = None,
         outermost: bool | str = False,
-        device: bool = False,
+        device: Any = None,
         depends: Any = None,
     ) -> None:
         self.name = name
@@ -96,7 +136,7 @@ class Region:
         level = HIDES.get(name, name)
         self.level = f"outermost {outermost}" if isinstance(outermost, str) else level
         """Regions of one level nest in each other."""
-        self.device = device
+        self.device = clock_source(device)
         self.payload = "bytes" if nbytes is not None else None
         if items is not None or tokens is not None:
             self.payload = "items"

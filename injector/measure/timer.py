@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from time import perf_counter_ns
 
 from . import device as devices
 from . import user
+from .marks import Marks
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
+
+    from .device import Clock, ClockSource
+    from .marks import Mark
+    from .user import Opened
 
 
 class Timing:
@@ -39,33 +47,74 @@ _SHOWN = ("n", "min", "mean", "median", "max", "stdev")
 class Timer:
     """Times what lies between ``start(key)`` and ``end(key)``, as often as that happens.
 
-    With ``device=True`` it is the time of the device: of the work queued in between, known when the
-    device has done it. The device's times of a key are kept apart from the host's. Under ``inject``, what
-    the host took is a span of the region ``key`` as well.
+    With a ``device`` each part is timed by the clock of that device as well, which has done what was queued
+    in between some time later: True for the one that the program uses, its name (``"cuda:0"``) or
+    ``torch.device``; ``clock`` plugs in one of the program's own (docs/timers.md). The device's times of a
+    key are kept apart from the host's, and nothing here waits for a device but :meth:`synchronize`.
+    With ``ranks``, only these processes of a distributed job are timed.
+
+    Under ``inject`` each part is a span of a region as well, which the standard keys (``Batch``, ``IO``,
+    ``Forward``, …) name as the report does, and of the device. Raises ValueError for a device that is none.
     """
 
-    def __init__(self) -> None:
-        self._begun: dict[tuple[str, bool], Any] = {}
+    def __init__(
+        self,
+        *,
+        device: Any = None,
+        clock: Clock | None = None,
+        ranks: Iterable[int] | None = None,
+    ) -> None:
+        if clock is not None and device is not None:
+            raise ValueError("a Timer has a device or a clock, not both")
+        self._source = devices.source(device if clock is None else clock)
+        self._ranks = None if ranks is None else frozenset(ranks)
+        self._rank: int | None = None
         self._seconds: dict[tuple[str, bool], list[float]] = {}
-        self._waiting: list[tuple[str, Any, Any]] = []
+        self._warned = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._begun: dict[tuple[str, bool], tuple[int, Opened | None, Mark | None]] = {}
+        self._marks: dict[object, Marks] = {}
 
     def start(self, key: str, *, device: bool = False) -> None:
-        """Begin to time ``key``. Raises ValueError when it was started and has not ended."""
+        """Begin to time ``key``; with ``device=True`` by the clock of the device alone.
+
+        Raises ValueError when it was started and has not ended, or no device is in use.
+        """
+        if self._ranks is not None and not self._is_timed():
+            return
         if (key, device) in self._begun:
             raise ValueError(f"{key!r} was already started")
-        self._begun[key, device] = self._now(device)
+        source, opened, mark = self._source, None, None
+        if device:
+            mark = self._marks_of(_DEVICE if source is None else source).mark()
+            if mark is None:
+                raise ValueError("no device is in use whose time could be taken")
+        else:
+            opened = user.opened(key, source)
+            if opened is None and source is not None:
+                mark = self._marks_of(source).mark()
+        self._begun[key, device] = perf_counter_ns(), opened, mark
 
     def end(self, key: str, *, device: bool = False) -> None:
         """End what ``start`` began. Raises ValueError when it was not started."""
-        now = self._now(device)
+        now = perf_counter_ns()
+        if self._ranks is not None and not self._is_timed():
+            return
         if (key, device) not in self._begun:
             raise ValueError(f"{key!r} was not started")
-        begun = self._begun.pop((key, device))
+        begun, opened, mark = self._begun.pop((key, device))
+        source = _DEVICE if device and self._source is None else self._source
+        heard = None if source is None else self._heard(key)
+        if mark is not None and source is not None:
+            self._marks_of(source).span(mark, 0, 0, heard)
         if not device:
             self.add(key, (now - begun) / 1e9)
-            user.span(key, begun, now)
-        else:
-            self._waiting.append((key, begun, now))
+        if opened is not None:
+            if opened[3] is not None:
+                self._marks[opened[3]] = opened[3]
+            user.closed(opened, now, heard)
 
     def add(self, key: str, seconds: float, *, device: bool = False) -> None:
         """Count one more duration of ``key``."""
@@ -81,22 +130,57 @@ class Timer:
         self._collect()
         return Timing(self._seconds.get((key, device), []))
 
-    def _now(self, device: bool) -> Any:
-        if not device:
-            return perf_counter_ns()
-        clock = devices.clock()
-        event = None if clock is None else clock.mark()
-        if event is None:
-            raise ValueError("no device is in use whose time could be taken")
-        return event
+    def synchronize(self) -> None:
+        """Wait until the devices have done all that was timed, so that its times are known."""
+        for marks in self._marks.values():
+            marks.wait()
+
+    def _heard(self, key: str) -> Any:
+        return lambda seconds: self.add(key, seconds, device=True)
+
+    def _marks_of(self, source: ClockSource) -> Marks:
+        """What marks the moments that are in no record."""
+        marks = self._marks.get(source.key)
+        if marks is None:
+            nowhere: Any = None
+            marks = Marks(nowhere, None, lambda number, error: None, source.find, self._warn)
+            self._marks[source.key] = marks
+        return marks
 
     def _collect(self) -> None:
-        clock = devices.clock()
-        waiting, self._waiting = self._waiting, []
-        for key, begun, ended in waiting:
-            if clock.ready(ended):
-                self.add(key, clock.elapsed_ns(begun, ended) / 1e9, device=True)
-                clock.free(begun)
-                clock.free(ended)
+        for marks in self._marks.values():
+            marks.write()
+
+    def _warn(self, error: Exception) -> None:
+        """Once: the clock cannot be read, and the program goes on."""
+        if not self._warned:
+            self._warned = True
+            from warnings import warn
+
+            try:
+                warn(f"injector.Timer: the device's clock failed: {error!r}", RuntimeWarning, 2)
+            except RuntimeWarning:  # warnings are errors there; this one is none
+                pass
+
+    def _is_timed(self) -> bool:
+        """Whether this process is one of the chosen ranks; without a rank it is rank 0."""
+        rank = self._rank
+        if rank is None:
+            distributed = sys.modules.get("torch.distributed")
+            if (
+                distributed is not None
+                and distributed.is_available()
+                and distributed.is_initialized()
+            ):
+                rank = self._rank = distributed.get_rank()
             else:
-                self._waiting.append((key, begun, ended))
+                known = os.environ.get("RANK", "")
+                rank = int(known) if known.isdecimal() else 0
+        return self._ranks is not None and rank in self._ranks
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_out: dict[str, Any] = {"_begun": {}, "_marks": {}, "_source": None}
+        return {**self.__dict__, **left_out}
+
+
+_DEVICE = devices.ClockSource("", devices.clock)

@@ -6,6 +6,7 @@ import sys
 
 from ..probe import StopProgram, compiled, request_stop
 from ..store.spans import ITEMS, pack
+from .device import source
 from .items import count_items, counter
 from .regions import EXHAUSTED, FETCH
 
@@ -30,12 +31,15 @@ class Loop:
         phase: str | None,
         selector: str,
         failed: Callable[[BaseException], None],
+        device: Any = None,
     ) -> None:
+        """Raises ValueError for a ``device`` that is none."""
         self.spans = spans
         self.count = counter(items)
         self.data = {"task": task, "phase": phase, "asked": selector}
         self.data["payload"] = "counted" if items is None else "items"
         self.failed = failed
+        self.marks = spans.marks_with(source(device))
 
     def turns(self, loader: Any) -> IterationSpans:
         """The listener of one pass over ``loader``."""
@@ -57,13 +61,26 @@ class IterationSpans(compiled.Turns):
     def __init__(self, loop: Loop, loader: Any) -> None:
         compiled.learn_tensors(sys.modules.get("torch"))
         room = loop.spans.room
-        super().__init__(room.rows, room.add, loop.load, loop.count is count_items, ITEMS)
+        add = room.add if loop.marks is None else self._add_both
+        super().__init__(room.rows, add, loop.load, loop.count is count_items, ITEMS)
         self._loop = loop
+        self._begun = self._fetching = None if loop.marks is None else loop.marks.mark()
         self._sites = loop.spans.sites
         self._of = self._sites.objects.number(loader)
         self._what = type(loader).__name__
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
         self._age = self._sites.age
+
+    def _add_both(self, start: int, end: int, payload: int, site: int) -> None:
+        """Store a span, and mark on the device where it ends and the next one begins."""
+        marks = self._loop.marks
+        if marks is not None:
+            begun = self._fetching if site == self.fetch else self._begun
+            if begun is not None:
+                marks.span(begun, payload, site)
+            if site == self.step:
+                self._begun, self._fetching = marks.mark(), marks.mark()
+        self._loop.spans.room.add(start, end, payload, site)
 
     def ended(self, start: int, end: int, frame: FrameType) -> None:
         """There was no other batch, or an exception in its place."""

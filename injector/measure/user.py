@@ -5,13 +5,31 @@ from __future__ import annotations
 from sys import _getframe
 from time import perf_counter_ns
 
+from . import device as devices
+
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any
 
+    from .device import ClockSource
+    from .marks import Mark, Marks
     from .regions import Spans
 
+    Opened = tuple[int, int, int, Marks | None, Mark | None]
+    """Site, age of the sites, begin in nanoseconds, and what marks the end of a device's time."""
+
+KEYS = {
+    "epoch": "epoch",
+    "batch": "step",
+    "io": "io",
+    "h2d": "h2d",
+    "forward": "forward",
+    "backward": "backward",
+    "comm": "comm",
+    "optimizer": "optimizer",
+}
+"""The keys of Deep500's timers, in any case, and the regions that they stand for."""
 _DECORATED = f"{__name__.rpartition('.')[0]}.decorated"
 _recorders: list[RegionRecorder] = []
 
@@ -21,12 +39,14 @@ class RegionRecorder:
 
     def __init__(self, spans: Spans) -> None:
         self._spans = spans
-        self.add = spans.room.add
+        self.room = spans.room
+        self._failed = False
         self.renew()
 
     def renew(self) -> None:
         """In the child of a fork: its sites are its own."""
         self._known: dict[tuple[object, ...], tuple[int, CodeType]] = {}
+        self._spelled: dict[str, str] = {}
         self.age = self._spans.sites.age
         self._stacks = self._spans.calls.stacks("injector.region")
 
@@ -40,9 +60,28 @@ class RegionRecorder:
         key = (id(code), frame.f_lasti, name, phase, sites.thread())
         known = self._known.get(key)
         if known is None:
-            data = {"region": name, "phase": phase, "asked": "injector.region"}
+            data = {"region": self.region(name), "phase": phase, "asked": "injector.region"}
             known = self._known[key] = sites.at(frame, "", None, **data), code
         return known[0]
+
+    def region(self, name: str) -> str:
+        """The region that ``name`` stands for: that of a standard key, whatever its case.
+
+        Of several spellings of one key only the first is that key: the program tells them apart.
+        """
+        folded = name.casefold()
+        if folded not in KEYS or self._spelled.setdefault(folded, name) != name:
+            return name
+        return KEYS[folded]
+
+    def open(
+        self, frame: FrameType, name: str, phase: str | None, source: ClockSource | None
+    ) -> Opened:
+        """A region that begins now in ``frame``."""
+        site = self.site(frame, name, phase)
+        marks = self._spans.marks_with(source)
+        mark = None if marks is None else marks.mark()
+        return site, self.age, perf_counter_ns(), marks, mark
 
     def begin(self, site: int) -> None:
         """A watcher from outside sees this thread in ``site``."""
@@ -58,45 +97,78 @@ class RegionRecorder:
             stack.pop()
         self._spans.room.opened[stacks.slot] = stack[-1][1] if stack else 0
 
+    def failed(self, error: Exception) -> None:
+        """Report the first region that could not be recorded."""
+        failed, self._failed = self._failed, True
+        if not failed:
+            self._spans.warn("injector.region", error)
+
 
 def record(recorder: RegionRecorder | None) -> None:
     """From now on, regions go to ``recorder``; nowhere when that is None."""
     _recorders[:] = [] if recorder is None else [recorder]
 
 
-def span(name: str, start: int, end: int) -> None:
-    """Record a part of the program that a Timer has timed, in nanoseconds of ``time.perf_counter_ns``."""
+def opened(name: str, source: ClockSource | None, depth: int = 2) -> Opened | None:
+    """Begin a part of the program that a Timer times; None where nothing is recorded.
+
+    ``depth``: how many frames above this one the program is.
+    """
     if _recorders:
         try:
-            recorder = _recorders[0]
-            recorder.add(start, end, 0, recorder.site(_getframe(2), name, None))
-        except Exception:
-            pass  # it goes unrecorded, and the program on
+            return _recorders[0].open(_getframe(depth), name, None, source)
+        except Exception as error:
+            _recorders[0].failed(error)
+    return None
+
+
+def closed(opened: Opened, end: int, heard: Any = None, depth: int = 2) -> None:
+    """End what :func:`opened` began at ``end``, in nanoseconds of ``time.perf_counter_ns``.
+
+    ``heard`` receives the seconds of the device. Raises what stops the program.
+    """
+    site, age, start, marks, mark = opened
+    if not _recorders or age != _recorders[0].age:  # what was begun before a fork is the parent's
+        return
+    try:
+        if marks is not None and mark is not None:
+            marks.span(mark, 0, site, heard)
+        _recorders[0].room.add(start, end, 0, site)
+    except Exception as error:
+        _recorders[0].failed(error)
+    except BaseException as problem:
+        from ..probe import StopProgram, request_stop
+
+        if isinstance(problem, StopProgram):
+            request_stop(problem, _getframe(depth))
+        raise
 
 
 class region:
     """A part of the program under a name, as a context manager or a decorator.
 
-    ``phase`` is ``"train"`` or ``"eval"``. Each time the part is run is one span.
+    ``phase`` is ``"train"`` or ``"eval"``. Each time the part is run is one span. With ``device`` the time
+    of a device is recorded as well: True for the one that the program uses, its name (``"cuda:0"``) or
+    ``torch.device``, or a clock (docs/timers.md). Raises ValueError for a ``device`` that is none.
     """
 
-    __slots__ = ("_name", "_open", "_phase")
+    __slots__ = ("_name", "_open", "_phase", "_source")
 
-    def __init__(self, name: str, *, phase: str | None = None) -> None:
+    def __init__(self, name: str, *, phase: str | None = None, device: Any = None) -> None:
         self._name = name
         self._phase = phase
-        self._open: list[tuple[int, int, int] | None] = []
+        self._source = devices.source(device)
+        self._open: list[Opened | None] = []
 
     def __enter__(self) -> region:
         opened = None
         if _recorders:
+            recorder = _recorders[0]
             try:
-                recorder = _recorders[0]
-                site = recorder.site(_getframe(1), self._name, self._phase)
-                recorder.begin(site)
-                opened = site, recorder.age, perf_counter_ns()
-            except Exception:
-                pass  # it goes unrecorded, and the program on
+                opened = recorder.open(_getframe(1), self._name, self._phase, self._source)
+                recorder.begin(opened[0])
+            except Exception as error:
+                recorder.failed(error)
         self._open.append(opened)
         return self
 
@@ -104,10 +176,9 @@ class region:
         end = perf_counter_ns()
         opened = self._open.pop()
         if opened is not None and _recorders:
-            site, age, start = opened
-            if age == _recorders[0].age:  # what was begun before a fork is the parent's
-                _recorders[0].add(start, end, 0, site)
+            if opened[1] == _recorders[0].age:
                 _recorders[0].end()
+            closed(opened, end)
 
     def __call__(self, function: Any) -> Any:
         """``function`` with each of its calls a region; a generator's lasts until it has ended."""
@@ -116,7 +187,14 @@ class region:
 
         from .decorated import decorated
 
-        return decorated(function, partial(region, self._name, phase=self._phase))
+        return decorated(function, partial(_again, self))
+
+
+def _again(one: region) -> region:
+    """Another one like ``one``."""
+    made = object.__new__(region)
+    made._name, made._phase, made._source, made._open = one._name, one._phase, one._source, []
+    return made
 
 
 from . import own  # noqa: E402, F401  # all is defined: code that waits for this may begin to record

@@ -227,7 +227,7 @@ class Overseer:
         tokens: Any = None,
         nbytes: Any = None,
         phase: Any = None,
-        device: bool = False,
+        device: Any = False,
         of: Any = None,
         what: Any = None,
         when: Any = None,
@@ -241,8 +241,9 @@ class Overseer:
         functions whose parameters are named like variables of ``where``; ``result`` is what it
         returns. ``outermost`` leaves out calls inside of another call of a region of that name,
         or, where it is a word, of any region that says the same word;
-        ``device`` asks for the time of the device as well. ``when`` may be a list of conditions, each
-        checked as soon as what it names is known.
+        ``device`` asks for the time of a device as well: True for the one that the program uses, a name such
+        as ``"cuda:0"``, or a clock of the voirfile's own (docs/timers.md). ``when`` may be a list of
+        conditions, each checked as soon as what it names is known.
 
         ``of`` may also be text for a part of a variable: ``"self"``, ``"args[0]"``, ``"self.training"``.
         ``depends`` lists what ``when`` and ``phase`` follow from besides: such texts, or
@@ -253,7 +254,7 @@ class Overseer:
         program's own files, and functions may name ``self``, whose method it is, and ``result``.
 
         Raises:
-            UserError: a function names what ``where`` does not have.
+            UserError: a function names what ``where`` does not have, or ``device`` is none.
         """
         self._measures.region(
             where,
@@ -277,25 +278,35 @@ class Overseer:
         task: str = "train",
         items: Any = None,
         phase: Any = None,
-        device: bool = False,
+        device: Any = False,
         when: Any = None,
         outermost: bool | str = False,
     ) -> None:
         """Each call of the function ``where`` is a step of ``task`` that processes ``items`` items.
 
-        ``items``, ``phase``, ``when`` and ``outermost`` are as in :meth:`region`.
+        ``items``, ``phase``, ``device``, ``when`` and ``outermost`` are as in :meth:`region`.
         """
         about = {"items": items, "phase": phase, "when": when, "outermost": outermost}
         self._measures.step(where, task, device=device, **about)
 
     def loader(
-        self, where: Any, *, task: str = "train", items: Any = None, phase: str | None = None
+        self,
+        where: Any,
+        *,
+        task: str = "train",
+        items: Any = None,
+        phase: str | None = None,
+        device: Any = False,
     ) -> None:
         """``where`` is (or returns) the iterable that drives the loop of ``task``: times its steps.
 
         ``items`` is a number or a function of the batch; by default the batch's size is looked for.
+        ``device`` is as in :meth:`region`: of each fetch, and of each step as a whole.
+
+        Raises:
+            UserError: ``device`` is none.
         """
-        self._measures.loader(where, task, items, phase)
+        self._measures.loader(where, task, items, phase, device)
 
     def span(
         self,

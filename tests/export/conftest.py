@@ -18,6 +18,10 @@ WAITING = "\nimport time\n" + PROGRAM.replace(
 )
 WAITING += """
 import injector
+timer = injector.Timer()
+for _ in range(2):
+    timer.start("Comm")
+    timer.end("Comm")
 with open("notes.txt", "w") as file:
     file.write("kept")
 injector.artifact("notes.txt", "more/notes.txt")

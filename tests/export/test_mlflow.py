@@ -32,6 +32,8 @@ def check(client, run, tmp_path, live=False):
     assert run.data.tags["mlflow.source.name"].startswith("inject run")
     assert run.data.params["lr"] == "0.1"
     assert run.data.metrics["train/steps"] == 10
+    assert live or run.data.metrics["regions/comm/calls"] == 2  # of the program's Timer
+    assert live or len(client.get_metric_history(run.info.run_id, "train/regions/forward")) == 10
     history = client.get_metric_history(run.info.run_id, "loss")
     assert [(one.step, one.value) for one in history] == [(at, 10.0 - at) for at in range(10)]
     assert live or len(client.get_metric_history(run.info.run_id, "train/step_time")) == 10

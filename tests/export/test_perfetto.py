@@ -62,7 +62,7 @@ class Read:
 def small(runs, export):
     done = export(runs, "LAST", "--to", "perfetto", "-o", "t.pftrace")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("t.pftrace: 40 slices")
+    assert done.stdout.startswith("t.pftrace: 42 slices")
     return Read(runs / "t.pftrace")
 
 

@@ -96,6 +96,9 @@ def test_properties_figures_and_series(exported):
     assert exported.config["tags"]["team"] == "vision"
     assert "--api-key=***" in exported.config["tags"]["injector.command"]
     assert exported.summary["train/steps"] == 10
+    assert exported.summary["regions/comm/calls"] == 2  # of the program's Timer
+    assert 0 < exported.summary["regions/comm/mean"] < exported.summary["regions/comm/seconds"] < 1
+    assert len(exported.points("train/regions/forward")) == 10
     assert exported.points("loss") == [(at, 10.0 - at) for at in range(10)]
     assert len(exported.points("train/step_time")) == 10
     [cpu] = [name for name in exported.axes if name.startswith("hosts/") and name.endswith("/cpu")]

@@ -84,7 +84,7 @@ def test_what_a_program_tells_is_in_the_record(tmp_path, monkeypatch):
     assert "injector.artifact('nowhere.bin'): FileNotFoundError" in texts
     assert "is a folder: injector.artifact takes a file" in texts
     [timed] = [each for each in summary.profile.others if each.name == "timed"]
-    assert timed.host.n == 3 and timed.place.text == 'timer.end("timed")'
+    assert timed.host.n == 3 and timed.place.text == 'timer.start("timed")'
     monkeypatch.setenv("COLUMNS", "200")
     text = render(summary)
     assert "params  lr=0.2 · layers=[1, 2]" in text
