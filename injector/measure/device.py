@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         def numbers(self, values: Sequence[Any]) -> list[Any]:
             """The numbers in tensors that are ready, without waiting for what was queued since."""
 
-    class Clock(Protocol):
+    class ProgramClock(Protocol):
         """What a program plugs in to have its parts timed by it (docs/timers.md). Nothing of it waits."""
 
         name: str
@@ -113,7 +113,7 @@ def source(device: object) -> ClockSource | None:
     """The clock for ``device``; None where there is the host's alone.
 
     ``device`` is True for the one that the program uses, a device of PyTorch or its name (``"cuda:0"``), or
-    a :class:`Clock`; None, False and the CPU are the host. Raises ValueError for anything else.
+    a :class:`ProgramClock`; None, False and the CPU are the host. Raises ValueError for anything else.
     """
     if device is None or device is False:
         return None
@@ -145,7 +145,7 @@ def _named(name: str, kind: str, index: int | None) -> Any:
 
 
 class PluggedClock:
-    """A :class:`Clock` of the program's as a :class:`DeviceClock`."""
+    """A :class:`ProgramClock` of the program's as a :class:`DeviceClock`."""
 
     def __init__(self, clock: Any) -> None:
         self._clock = clock

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from .device import Clock, ClockSource
+    from .device import ClockSource, ProgramClock
     from .marks import Mark
     from .user import Opened
 
@@ -61,7 +61,7 @@ class Timer:
         self,
         *,
         device: Any = None,
-        clock: Clock | None = None,
+        clock: ProgramClock | None = None,
         ranks: Iterable[int] | None = None,
     ) -> None:
         if clock is not None and device is not None:

@@ -50,7 +50,7 @@ def profiled(tmp_path_factory, run_inject):
     (folder / "train.py").write_text(PROGRAM)
     words = ("--into", "r", "--torch-profile", "3:6", "--interval", "0.5", *TWO, "train.py")
     done = run_inject(folder, "run", *words)
-    # Without buffers (PYTHONUNBUFFERED) a line's end is written apart, and the other rank's line may come between.
+    # Without buffers (PYTHONUNBUFFERED) a line's end is written apart: another line may come between.
     assert (done.returncode, "".join(done.stdout.split())) == (0, "endend"), done.stderr
     assert "Exception ignored" not in done.stderr
     return folder, done.stderr

@@ -145,7 +145,10 @@ def test_preparing_wants_an_environment(workplace, capsys):
     definition(workplace / "good", prepare_py=COUNT)
     code, out, _ = done(capsys, "prepare", suite(workplace, "a: {definition: good}\n"))
     assert code == 1
-    assert "the environment a is not installed, and --use-current-env is not given: inject suite" in out
+    assert (
+        "the environment a is not installed, and --use-current-env is not given: inject suite"
+        in out
+    )
 
 
 def test_two_steps_do_not_fill_one_folder_in_two_ways(workplace, capsys):
