@@ -32,7 +32,7 @@ def site(number: int, region: str, **more: Any) -> dict[str, Any]:
         "phase": None,
         "task": None,
         "payload": None,
-        "asked": region,
+        "selector": region,
         "device": None,
     }
     return {**data, **more}

@@ -18,7 +18,7 @@ def instrument_trials(ov: Any) -> None:
     begun: dict[tuple[str, int], float] = {}
     """When the trials that go on began, by study and number."""
 
-    def asked(study: Any, trial: Any) -> None:
+    def begins(study: Any, trial: Any) -> None:
         begun[study.study_name, trial.number] = perf_counter()
 
     def ended(study: Any, frozen_trial: Any, result: Any) -> dict[str, Any] | None:
@@ -38,7 +38,9 @@ def instrument_trials(ov: Any) -> None:
         return results(frozen_trial, result)
 
     ov.region("/optuna.study._optimize/_run_trial", "trial", what="optuna")
-    ov.value("/optuna.study.study/Study/ask", "begun", get=lambda self, result: asked(self, result))
+    ov.value(
+        "/optuna.study.study/Study/ask", "begun", get=lambda self, result: begins(self, result)
+    )
     ov.value("/optuna.study._tell/_tell_with_warning", task="trial", get=ended)
 
 

@@ -166,7 +166,7 @@ class Warmup:
     steps: int
     seconds: float
     slowest: float
-    asked: int = 0
+    skipped: int = 0
     """How many of them ``--skip`` named."""
 
 

@@ -27,7 +27,7 @@ HIGH = 700
 CAPACITY = 1 << 20
 """Bytes that may wait to be read."""
 OURS = (
-    *("process", "asked", "probe", "miss", "fired", "first", "failure", "lost", "end"),
+    *("process", "request", "probe", "miss", "fired", "first", "failure", "lost", "end"),
     *("voirfile", "auto-missed", "ahead"),
 )
 """Events that the record itself is made of; others of such a name are put into ``event``."""

@@ -22,7 +22,8 @@ class Tally:
         self.errors: dict[int, str] = {}
         self.exited: list[Gone] = []
         self.counted: set[int] = set()
-        self.asked: dict[str, str] = {}
+        self.requested: dict[str, str] = {}
+        """By selector, the file and line of the voirfile that named it."""
         self.owners: dict[str, set[int]] = {}
         self.began: dict[str, set[int]] = {}
         self.tags: dict[str, str] = {}
@@ -66,7 +67,7 @@ class Tally:
 
     def _probe_begins(self, process: int, data: dict[str, Any]) -> None:
         selector = str(data.get("selector"))
-        self.asked.setdefault(selector, f"{data.get('file')}:{data.get('line')}")
+        self.requested.setdefault(selector, f"{data.get('file')}:{data.get('line')}")
         self.owners.setdefault(selector, set()).add(process)
 
     def _first(self, process: int, data: dict[str, Any]) -> None:
@@ -218,7 +219,7 @@ class Tally:
         return [
             {
                 "selector": selector,
-                "asked": self.asked.get(selector),
+                "voirfile": self.requested.get(selector),
                 "fired": self._times_fired(selector),
                 "exact": self._holders(selector) <= self.counted,
                 "compiled": selector in self.compiled,
@@ -277,7 +278,8 @@ def _place(landing: dict[str, Any]) -> tuple[str | int | None, ...]:
 
 
 _NOTES = {
-    "asked": Tally._probe_begins,
+    "request": Tally._probe_begins,
+    "asked": Tally._probe_begins,  # its name in older folders
     "end": Tally._end,
     "exited": Tally._exited,
     "first": Tally._first,

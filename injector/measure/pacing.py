@@ -146,7 +146,7 @@ class Pacing:
         of = place if site["of"] is None else site["of"]
         if site["clock"] != "host" or site["phase"] == "eval":
             return _never
-        if region in (FETCH, EXHAUSTED) and not is_loaders(site["of"], site["asked"]):
+        if region in (FETCH, EXHAUSTED) and not is_loaders(site["of"], site["selector"]):
             return _never
         if region == FETCH:
             return lambda: pace.fetch((of, place))

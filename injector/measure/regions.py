@@ -226,7 +226,7 @@ class Region:
         return call
 
     def _data(self, selector: str) -> dict[str, Any]:
-        return {"task": self.task, "payload": self.payload, "asked": selector}
+        return {"task": self.task, "payload": self.payload, "selector": selector}
 
     def _fill(self, call: Call) -> None:
         names = self.captures

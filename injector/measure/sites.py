@@ -141,13 +141,13 @@ _DEFAULTS = {
     "phase": None,
     "task": None,
     "payload": None,
-    "asked": "",
+    "selector": "",
     "device": None,
 }
 
 
 def _key(data: dict[str, Any]) -> tuple[object, ...]:
     place = data["place"] or {}
-    names = ("region", "clock", "thread", "of", "phase", "task", "asked", "device")
+    names = ("region", "clock", "thread", "of", "phase", "task", "selector", "device")
     at = (place.get("file"), place.get("line"), place.get("function"))
     return (*at, *(data[name] for name in names))

@@ -36,7 +36,7 @@ class Loop:
         """Raises ValueError for a ``device`` that is none."""
         self.spans = spans
         self.count = counter(items)
-        self.data = {"task": task, "phase": phase, "asked": selector}
+        self.data = {"task": task, "phase": phase, "selector": selector}
         self.data["payload"] = "counted" if items is None else "items"
         self.failed = failed
         self.marks = spans.marks_with(source(device))

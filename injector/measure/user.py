@@ -60,7 +60,7 @@ class RegionRecorder:
         key = (id(code), frame.f_lasti, name, phase, sites.thread())
         known = self._known.get(key)
         if known is None:
-            data = {"region": self.region(name), "phase": phase, "asked": "injector.region"}
+            data = {"region": self.region(name), "phase": phase, "selector": "injector.region"}
             known = self._known[key] = sites.at(frame, "", None, **data), code
         return known[0]
 

@@ -92,14 +92,14 @@ class Waits:
             return 0
         if called == EVENT_LOOP:
             return -self._awaited()
-        return spans.sites.number(place=place, of=None, region=REGION, what=called, asked=called)
+        return spans.sites.number(place=place, of=None, region=REGION, what=called, selector=called)
 
     def _awaited(self) -> int:
         """The site of what the event loop waits for this time."""
         sites = self._spans.sites
         frame, called = self._awaits.awaited() or (None, EVENT_LOOP)
         place = None if frame is None else sites.place(frame)
-        return sites.number(place=place, of=None, region=REGION, what=called, asked=called)
+        return sites.number(place=place, of=None, region=REGION, what=called, selector=called)
 
     def _failed(self, error: BaseException) -> None:
         """What was raised while a wait was recorded; raises what is the program's own."""

@@ -305,7 +305,7 @@ class Session:
             automatic = self._shipped.owner(file) is not None
             if not automatic:
                 about = {"selector": self._labels[probe], "file": file, "line": line}
-                self._record.emit("asked", about)
+                self._record.emit("request", about)
             for target in probe.targets:
                 if is_method(target.request.variable):
                     method = str(target.request.variable)[1:]

@@ -171,8 +171,8 @@ def _warmup(warmup: Warmup) -> list[str]:
         return []
     text = f"{count(warmup.steps, 'step')}, {duration(warmup.seconds)}"
     text += f", the slowest {duration(warmup.slowest)}; excluded from all figures"
-    if warmup.asked:
-        text += f" ({warmup.asked} by --skip)"
+    if warmup.skipped:
+        text += f" ({warmup.skipped} by --skip)"
     return labelled("warm-up", [text], width=12)
 
 

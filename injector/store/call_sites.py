@@ -74,7 +74,7 @@ def call_site(data: object) -> CallSite | None:
         task=text(data.get("task")),
         payload=text(data.get("payload")),
         device=text(data.get("device")),
-        selector=text(data.get("asked")),
+        selector=text(data.get("selector", data.get("asked"))),  # its key in older folders
     )
 
 

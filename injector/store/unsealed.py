@@ -328,7 +328,7 @@ _SHAPES: dict[str, Check] = {
     "end": _shape({}, {"code": _or_none(_number)}),
     "exited": _shape({"pid": _pid, "code": _or_none(_number)}),
     "exit": _shape({"pid": _pid, "code": _or_none(_number)}),
-    "asked": _shape({"selector": _text}),
+    **dict.fromkeys(("request", "asked"), _shape({"selector": _text})),
     "first": _shape({"selector": _text}),
     "probe": _shape({"selector": _text}),
     "miss": _shape({"selector": _text}),

@@ -233,11 +233,11 @@ def test_what_a_probe_saw_within_counts_and_not_the_region_around_it(tmp_path: P
     """A Timer around the model and the loader hides neither their items nor their phases."""
     p = Program()
     for _ in range(10):
-        with p.around("io", line=50, asked="injector.region"):
+        with p.around("io", line=50, selector="injector.region"):
             p.io(2, items=16, of=1)
-        with p.around("forward", line=51, asked="injector.region"):
+        with p.around("forward", line=51, selector="injector.region"):
             p.forward(3, items=16, phase="train", of=2)
-        with p.around("optimizer", line=53, asked="injector.region"):
+        with p.around("optimizer", line=53, selector="injector.region"):
             p.update(1)
     loop = only(report(tmp_path / "r", p))
     assert (loop.paced_by, loop.steps, loop.items_per_step) == ("loader", 10, 16)

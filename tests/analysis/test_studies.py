@@ -21,16 +21,16 @@ MS = SECOND // 1000
 ms = pytest.approx
 
 SITES = [
-    site(1, "study", asked="/optuna.study._optimize/_optimize", what="optuna", line=1),
-    site(2, "trial", asked="/optuna.study._optimize/_run_trial", what="optuna", line=1),
-    site(3, "setup", asked="/optuna.study.study/Study/ask", what="optuna"),
-    site(4, "store", asked="/optuna.study._tell/_tell_with_warning", what="optuna"),
-    site(5, "suggest", asked="/optuna.trial._trial/Trial/_suggest", what="optuna"),
+    site(1, "study", selector="/optuna.study._optimize/_optimize", what="optuna", line=1),
+    site(2, "trial", selector="/optuna.study._optimize/_run_trial", what="optuna", line=1),
+    site(3, "setup", selector="/optuna.study.study/Study/ask", what="optuna"),
+    site(4, "store", selector="/optuna.study._tell/_tell_with_warning", what="optuna"),
+    site(5, "suggest", selector="/optuna.trial._trial/Trial/_suggest", what="optuna"),
     site(6, "step", task="train", line=10),
     site(7, "evaluation", phase="eval", line=20),
-    site(8, "best", asked="/optuna.study.study/Study/best_trial", what="optuna"),
-    site(9, "deploy", asked="/optuna.study.study/create_study", what="optuna"),
-    site(10, "trial", what="grid", asked="//train"),
+    site(8, "best", selector="/optuna.study.study/Study/best_trial", what="optuna"),
+    site(9, "deploy", selector="/optuna.study.study/create_study", what="optuna"),
+    site(10, "trial", what="grid", selector="//train"),
 ]
 STUDY, TRIAL, ASK, TELL, SUGGEST, STEP, EVALUATION, BEST, DEPLOY, GRID = range(1, 11)
 
@@ -187,7 +187,9 @@ def test_a_study_that_its_last_trial_ended_was_aborted(tmp_path):
 
 def test_folds_of_a_candidate_are_one_trial_and_rounds_are_counted_on(tmp_path):
     sites = [
-        site(1, "study", asked="/sklearn.model_selection._search/BaseSearchCV/fit", what="Halving"),
+        site(
+            1, "study", selector="/sklearn.model_selection._search/BaseSearchCV/fit", what="Halving"
+        ),
         site(2, "candidate"),
         site(3, "train"),
     ]

@@ -216,7 +216,7 @@ def test_steps_that_were_to_be_skipped(tmp_path: Path) -> None:
     for _ in range(100):
         p.turn()
     warmup = only(report(tmp_path / "r", p, limits={"skip": 20})).warmup
-    assert (warmup.steps, warmup.asked, warmup.seconds) == (20, 20, ms(0.16))
+    assert (warmup.steps, warmup.skipped, warmup.seconds) == (20, 20, ms(0.16))
 
 
 def test_transfer_bound(tmp_path: Path) -> None:

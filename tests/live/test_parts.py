@@ -62,7 +62,7 @@ def by_hand(p: Program, io: float, comm: bool) -> None:
     for _ in range(60):
         for micro_step in range(4):
             p.forward(3)
-            p.io(io, of=None, asked="//get_batch")
+            p.io(io, of=None, selector="//get_batch")
             p.wait(1)
             p.backward(2, line=13 + micro_step)
         p.update(4)

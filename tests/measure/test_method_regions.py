@@ -100,7 +100,7 @@ def test_calls_that_count_are_spans_of_their_line(moved):
     space["run"](there)  # it was not there
     [(start, end, nbytes, site)] = moved.rows()
     assert end >= start and nbytes == 3
-    assert (site["region"], site["payload"], site["asked"]) == ("h2d", "bytes", ".move")
+    assert (site["region"], site["payload"], site["selector"]) == ("h2d", "bytes", ".move")
     assert (site["place"]["line"], site["place"]["function"]) == (12, "run")
     assert points.defined[moved.names[0]].fired == 3
     assert moved.measured.failures == []
@@ -231,7 +231,7 @@ def test_calls_inside_of_another_call_of_the_region(moved, measured):
     space = moved.program()
     send(space["run"], space["Box"]())
     space["run"](space["Box"]())
-    assert [row[3]["asked"] for row in moved.rows()] == ["//h2d", ".move"]
+    assert [row[3]["selector"] for row in moved.rows()] == ["//h2d", ".move"]
 
 
 def test_threads_do_not_meet(moved):

@@ -63,7 +63,7 @@ def test_a_call_is_a_row(measured):
         "phase": None,
         "task": None,
         "payload": None,
-        "asked": "//forward",
+        "selector": "//forward",
         "device": None,
     }
     assert site["place"]["function"].endswith("test_a_call_is_a_row")
@@ -359,7 +359,7 @@ def test_generators_do_not_nest(measured):
     del forgotten
     gc.collect()
     rows = measured.rows()
-    assert [row[3]["asked"] for row in rows] == ["//draw"] * 5
+    assert [row[3]["selector"] for row in rows] == ["//draw"] * 5
     opened = [rows[1], rows[3]]
     assert opened[0][0] < opened[1][0] < opened[0][1] < opened[1][1]
     assert measured.failures == []

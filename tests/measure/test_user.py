@@ -38,7 +38,7 @@ def test_a_part_of_the_program(recorded):
     assert len(rows) == 2
     assert {row[3]["site"] for row in rows} == {1}
     site = rows[0][3]
-    assert (site["region"], site["phase"], site["asked"]) == ("load", "eval", "injector.region")
+    assert (site["region"], site["phase"], site["selector"]) == ("load", "eval", "injector.region")
     assert site["place"]["text"] == 'with injector.region("load", phase="eval"):'
 
 

@@ -243,7 +243,7 @@ LOOPS = made(
     paced_by=st.sampled_from(["loader", "optimizer", "step", "?"]),
     place=PLACE,
     steps=WHOLE,
-    warmup=made(Warmup, steps=WHOLE, seconds=NUMBER, slowest=NUMBER, asked=WHOLE),
+    warmup=made(Warmup, steps=WHOLE, seconds=NUMBER, slowest=NUMBER, skipped=WHOLE),
     step=STATISTICS,
     tree=NODE,
     throughput=THROUGHPUT,

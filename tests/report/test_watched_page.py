@@ -80,7 +80,7 @@ def test_the_report_so_far_says_nothing_that_only_the_end_will_show(
     folder: Path, page: RunPage
 ) -> None:
     """No sentence about damage, about what never came, or about a part of the whole run."""
-    asked = {"asked": {"selector": "//f > x", "voirfile": "v.py"}}
+    asked = {"request": {"selector": "//f > x", "voirfile": "v.py"}}
     with (folder / "raw" / "h.1.log").open("a") as log:
         for event, data in asked.items():
             log.write(json.dumps({"event": event, "data": data, "t": spans.SECOND}) + "\n")

@@ -14,7 +14,7 @@ BATCH = 64 * 8 * 4 + 64 * 4
 
 def lines(found, region):
     """The program's lines that spans of ``region`` belong to, but for what blocks in JAX's threads."""
-    spans = [span for span in found.of(region) if span.site["asked"] not in STARTING]
+    spans = [span for span in found.of(region) if span.site["selector"] not in STARTING]
     return [span.site["place"]["text"] for span in spans]
 
 

@@ -156,7 +156,8 @@ def _outdated(group: InstallGroup, environment: Path, record: Mapping[str, Any])
         return f"it is for {record['arch']}"
     if record["python"].rpartition(".")[0] != platform.python_version().rpartition(".")[0]:
         return f"it is of Python {record['python']}"
-    new = [names for digest, names in group.digests.items() if digest not in record["asked"]]
+    known = record.get("requirements", record.get("asked", {}))  # its key in older records
+    new = [names for digest, names in group.digests.items() if digest not in known]
     if new:
         return f"the requirements of {', '.join(name for names in new for name in names)} are new"
     return ""
@@ -190,7 +191,7 @@ def _install(
         "python": platform.python_version(),
         "interpreter": str(installers.interpreter_of(environment).resolve()),
         "installer": how,
-        "asked": group.digests,
+        "requirements": group.digests,
         "files": _files(group.required.values()),
         "digest": digest,
         "lock": str(lock_file),

@@ -57,7 +57,7 @@ def test_what_all_benchmarks_of_a_group_want_is_installed_once(tmp_path, base, t
     found = record(base)
     assert found["packages"] == {"overlay-injector": "0.0.1", "stone": "1.0", "wall": "1.0"}
     assert found["installer"] == how
-    assert list(found["asked"].values()) == [["one"], ["two"]]
+    assert list(found["requirements"].values()) == [["one"], ["two"]]
     interpreter = base / "venv" / "stones" / "bin" / "python"
     words = [interpreter, "-I", "-c", "import wall, stone, injector; print(stone.version)"]
     assert subprocess.check_output(words, text=True).strip() == "1.0"
