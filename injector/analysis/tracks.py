@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store.call_sites import OWN, CallSite
+from ..store.spans import updates
 from .arrays import counts
 from .columns import Flags, Ints, SpanColumns
 from .recorded import EVALUATING
@@ -273,6 +274,16 @@ def evaluates(site: CallSite) -> bool:
     return site.phase == "eval" or (site.task or "").lower() in EVALUATING
 
 
+def is_update(site: CallSite) -> bool:
+    """Whether the weights of a model are updated there."""
+    return updates(site.region, site.phase)
+
+
+def _is_forward(site: CallSite) -> bool:
+    """Whether a model is called there; code that was compiled with its update calls it, too."""
+    return site.region == "forward" or (site.region == "compiled" and is_update(site))
+
+
 class Landmarks:
     """Rows of a track by what they mean, each in order of time and none inside another of its kind."""
 
@@ -283,12 +294,12 @@ class Landmarks:
         )
         """Those that overlap stand each for itself."""
         self.passes = track.outermost(track.where(_is_pass))
-        self.fetches = track.outermost(_seen(track, "io"))
+        self.fetches = track.outermost(_seen(track, lambda site: site.region == "io"))
         self.ends = track.region("io.end")
         self.starts = track.region("io.start")
         # A module that is called while a batch is made transforms it.
-        forward = _not_inside(track, track.outermost(_seen(track, "forward")), self.fetches)
-        self.backward = _not_inside(track, track.outermost(_seen(track, "backward")), forward)
+        forward = _not_inside(track, track.outermost(_seen(track, _is_forward)), self.fetches)
+        self.backward = _not_inside(track, track.outermost(_seen(track, lambda site: site.region == "backward")), forward)
         """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
         evaluating = track.table(lambda site: site.phase in TRYING, forward) == 1
         self.forward = forward
@@ -307,21 +318,21 @@ class Landmarks:
     @property
     def optimizes(self) -> bool:
         """Whether an optimizer was stepped, for whatever purpose."""
-        return len(self.track.region("optimizer")) > 0
+        return len(self.track.where(is_update)) > 0
 
     def _updates(self) -> Ints:
         track = self.track
-        rows = _seen(track, "optimizer")
+        rows = _seen(track, is_update)
         rows = track.outermost(rows[~track.flags(evaluates)[rows]])
         # What is updated within an evaluation (a probe on frozen features) is no step of the training.
         return _not_inside(track, rows, self.passes)
 
 
-def _seen(track: Track, region: str) -> Ints:
-    """The spans of a region. A span of the program's own ``injector.region`` or ``Timer`` is left out where
+def _seen(track: Track, test: Callable[[CallSite], bool]) -> Ints:
+    """The spans of a region, whose sites pass ``test``. A span of the program's own ``injector.region`` or ``Timer`` is left out where
     a probe has seen what is called within it: that knows the object, its phase and the items.
     """
-    rows = track.where(lambda site: site.region == region)
+    rows = track.where(test)
     own = track.table(lambda site: site.selector == OWN, rows) == 1
     if own.any() and not own.all():
         seen = track.start[rows[~own]]

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from ..analysis.outcomes import RegionCall
 from ..store.call_sites import CallSite
-from ..store.spans import WAIT, gives, is_loaders
+from ..store.spans import WAIT, gives, is_loaders, updates
 
 TRAIN, EVALUATION = "train", "evaluation"
 FETCHING = ("io", "io.end")
-PACING = frozenset(("step", "optimizer", *FETCHING))
+PACING = frozenset(("step", *FETCHING))
 
 READING = ("io", "io.start")
 """Regions in which batches are made: what is done inside of them is a part of them."""
@@ -48,7 +48,9 @@ class SiteKind:
         named = site.task if self.region == "step" else None
         own = EVALUATION if self.evaluates else TRAIN
         self.task = own if named in (None, TRAIN) else str(named)
-        self.paces = self.task == TRAIN and self.region in PACING
+        self.paces = self.task == TRAIN and (
+            self.region in PACING or updates(self.region, site.phase)
+        )
         if self.region in FETCHING and not is_loaders(site.object_id, site.selector):
             self.paces = False
 

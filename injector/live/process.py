@@ -162,7 +162,7 @@ class LiveProcess:
         else:
             progress = self._progress(kind.task)
             progress.went_on(start, end)
-            if kind.region == "forward":
+            if kind.region == "forward" or (kind.region == "compiled" and kind.paces):
                 self._forward(progress, kind, payload & ITEMS)
             elif payload and kind.region == "io":
                 self._fetched.setdefault(kind.source, []).append(payload & ITEMS)

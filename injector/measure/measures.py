@@ -9,6 +9,7 @@ from time import perf_counter_ns
 
 from ..errors import UserError
 from ..probe import points
+from ..store.spans import pack
 from . import loader as loaders
 from . import program, user
 from .late import Late
@@ -111,12 +112,12 @@ class Measures:
             raise UserError(f"loader of {where!r}: {error}") from None
         self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
 
-    def span(
-        self, name: str, start_ns: int, end_ns: int, nbytes: int | None, what: Any, of: Any = None
-    ) -> None:
-        """Record a span of the region ``name`` that other code has timed."""
-        site = self._site(name, None if nbytes is None else "bytes", what, of)
-        self.spans.room.add(start_ns, end_ns, nbytes or 0, site)
+    def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, **about: Any) -> None:
+        """Record a span of the region ``name`` that other code has timed; ``about``: see :meth:`_site`."""
+        items = about.pop("items") or 0
+        payload = "bytes" if nbytes is not None else "items" if items else None
+        site = self._site(name, payload, **about)
+        self.spans.room.add(start_ns, end_ns, pack(items, 0) if nbytes is None else nbytes, site)
 
     def begin(self, name: str, nbytes: int | None, what: Any) -> Callable[[], None]:
         """Begin a span of the region ``name``, which what is returned ends."""
@@ -131,16 +132,18 @@ class Measures:
 
         return end
 
-    def _site(self, name: str, payload: str | None, what: Any, of: Any = None) -> int:
+    def _site(
+        self, name: str, payload: str | None, what: Any, of: Any = None, phase: str | None = None
+    ) -> int:
         """The site of a span that is no call, at the line where the program is."""
         frame = self.spans.sites.program(sys._getframe(2))
         line = None if frame is None else (id(frame.f_code), frame.f_lasti)
-        key = (name, what, payload, get_ident(), getpid(), line)
+        number = None if of is None else self.spans.sites.objects.number(of)
+        key = (name, what, payload, phase, number, get_ident(), getpid(), line)
         site = self._timed.get(key)
         if site is None:
-            site = self._timed[key] = self.spans.sites.at(
-                sys._getframe(2), "", of, region=name, what=what, payload=payload
-            )
+            about = {"region": name, "what": what, "payload": payload, "phase": phase}
+            site = self._timed[key] = self.spans.sites.at(sys._getframe(2), "", of, **about)
         return site
 
     def _put(self, name: str, value: Any, step: int | None) -> None:

@@ -11,7 +11,7 @@ import time
 from _thread import start_new_thread
 
 from ..probe import StopProgram
-from ..store.spans import is_loaders
+from ..store.spans import is_loaders, updates
 from .agree import SharedStep
 from .pace import Pace
 from .regions import EXHAUSTED, FETCH
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Tell = Callable[[], bool]
     """Tells of one span that has ended; whether to stop."""
 
-UPDATE, STEP = "optimizer", "step"
+STEP = "step"
 PATIENCE, USUAL = 10.0, 5
 """Seconds, and steps of the usual length, after which a rank that wants to stop, and in which no other
 step has ended, will not get to where all ranks do."""
@@ -152,7 +152,7 @@ class Pacing:
             return lambda: pace.fetch((of, place))
         if region == EXHAUSTED:
             return lambda: pace.end((of, place))
-        if region == UPDATE:
+        if updates(region, site["phase"]):
             return lambda: pace.update(of, place)
         if region == STEP:
             task = site["task"] or "train"

@@ -72,7 +72,7 @@ class Store:
         if value is None or _is_traced(value):
             return None
         device = getattr(value, "device", None)
-        if device is not None and getattr(device, "type", device) != "cpu":
+        if device is not None and not _is_hosts(device):
             self._late(self._series, value)
             return None
         found = single(value)
@@ -187,6 +187,12 @@ class _Torch:
 
 
 _torch = _Torch()
+
+
+def _is_hosts(device: Any) -> bool:
+    """Whether it is the host itself, as PyTorch, NumPy or TensorFlow (``…/device:CPU:0``) has it."""
+    kind = getattr(device, "type", device)
+    return kind == "cpu" or (type(kind) is str and "/device:CPU:" in kind)
 
 
 def _is_traced(value: Any) -> bool:

@@ -315,15 +315,18 @@ class Overseer:
         end_ns: int,
         *,
         nbytes: int | None = None,
+        items: int | None = None,
+        phase: str | None = None,
         what: str | None = None,
         of: Any = None,
     ) -> None:
         """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
 
         Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it, and to the
-        object ``of``, where there is one.
+        object ``of``, where there is one. ``items`` and ``phase`` are as in :meth:`region`.
         """
-        self._measures.span(name, start_ns, end_ns, nbytes, what, of)
+        about = {"items": items, "phase": phase, "what": what, "of": of}
+        self._measures.span(name, start_ns, end_ns, nbytes, **about)
 
     def begin(
         self, name: str, *, nbytes: int | None = None, what: str | None = None

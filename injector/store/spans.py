@@ -123,6 +123,11 @@ def gives(what: object) -> bool:
     return str(what or "").rpartition(".")[2] in _GIVING
 
 
+def updates(region: object, phase: object) -> bool:
+    """Whether a span is an update of a model: an optimizer's, or compiled code's that trains by itself."""
+    return region == "optimizer" or (region == "compiled" and phase == "train")
+
+
 def is_loaders(of: object, selector: object) -> bool:
     """Whether the fetches (``io``) of a site are a loader's, each of which may begin a step.
 

@@ -1,4 +1,4 @@
-"""Keras 3 on PyTorch: its own optimizers are seen as torch's are."""
+"""Keras 3: on PyTorch its own optimizers are seen as torch's are; other backends compile a step."""
 
 from __future__ import annotations
 
@@ -48,3 +48,68 @@ def test_a_loop_of_its_own_that_accumulates(tmp_path):
     assert len(process.of("backward")) == 20
     assert ran.steps() == [[10]]
     assert process.values["train/loss"] == pytest.approx(told["losses"])
+
+
+BACKENDS = "trainers/keras_backends.py"
+
+
+def backend(folder, name, how):
+    needs(name)
+    ran = run(folder, BACKENDS, name, how)
+    assert ran.exit == 0, ran.err
+    record = ran.record
+    assert record["misses"] == record["failures"] == []
+    [process] = [each for each in ran.all if each.of("compiled") or each.of("optimizer")]
+    return ran, process, ran.told[0]
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("name", ["tensorflow", "jax"])
+def test_a_fit_that_is_compiled(tmp_path, name):
+    ran, process, told = backend(tmp_path, name, "compiled")
+    steps = process.of("compiled", "train")
+    assert [span.items for span in steps] == [*[4] * 10, 2] * 2
+    assert {span.site["what"] for span in steps} == {"Own.train_step"}
+    assert process.of("optimizer") == process.of("backward") == []  # they were only traced
+    assert ran.steps() == [[22]]
+    assert ran.epochs() == [[11, 42], [11, 42]]
+    assert len(process.of("evaluation")) == 2
+
+    history = told["history"]
+    assert process.values["train/logged_loss"][10::11] == pytest.approx(history["loss"])
+    assert process.values["train/mae"][10::11] == pytest.approx(history["mae"])
+    assert process.values["eval/loss"] == pytest.approx(history["val_loss"])
+    # TensorFlow fetches a batch inside of what it compiled.
+    assert sum(span.items for span in process.of("io")) >= (84 if name == "jax" else 0)
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("name", ["tensorflow", "jax"])
+def test_several_updates_in_one_call(tmp_path, name):
+    ran, process, _ = backend(tmp_path, name, "several")
+    assert [span.items for span in process.of("compiled", "train")] == [*[8] * 5, 2] * 2
+    assert ran.steps() == [[12]]
+    assert ran.epochs() == [[6, 42], [6, 42]]
+
+
+@pytest.mark.release
+def test_a_fit_that_is_not_compiled(tmp_path):
+    ran, process, told = backend(tmp_path, "tensorflow", "eager")
+    assert process.of("compiled") == []
+    assert len(process.of("optimizer")) == len(process.of("backward")) == 22
+    models = [span for span in process.of("forward", "train") if span.site["what"] == "Own"]
+    assert [span.items for span in models] == [*[4] * 10, 2] * 2
+    assert ran.epochs() == [[11, 42], [11, 42]]
+    means = told["history"]["loss"]
+    losses = process.values["train/loss"]
+    assert sum(
+        a * b for a, b in zip(losses[:11], [*[4] * 10, 2], strict=True)
+    ) / 42 == pytest.approx(means[0])
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("name", ["tensorflow", "jax"])
+def test_batches_by_hand(tmp_path, name):
+    ran, process, _ = backend(tmp_path, name, "by_hand")
+    assert [span.items for span in process.of("compiled", "train")] == [4] * 10
+    assert ran.steps() == [[10]]

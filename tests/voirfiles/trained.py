@@ -91,6 +91,7 @@ class Recorded:
         self.folder = run
         self.record = json.loads((run / "run.json").read_text())
         found = [Process(log) for log in sorted((run / "raw").glob("*.log"))]
+        self.all = found
         self.processes = {process.rank: process for process in found if process.of("optimizer")}
         self.told = {
             int(path.name.split(".")[1]): json.loads(path.read_text())

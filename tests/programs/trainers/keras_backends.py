@@ -1,0 +1,43 @@
+"""Keras on its backends: a compiled fit, the same with run_eagerly; told.0.json says what Keras counted."""
+
+import json
+import os
+import sys
+
+backend, how = sys.argv[1:]
+os.environ["KERAS_BACKEND"] = backend
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+import keras
+import numpy
+
+
+def arrays(rows):
+    generator = numpy.random.default_rng(rows)
+    x = generator.normal(size=(rows, 8)).astype("float32")
+    return x, x.sum(axis=1, keepdims=True)
+
+
+class Own(keras.Sequential):
+    pass
+
+
+def main():
+    keras.utils.set_random_seed(0)
+    model = Own([keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)])
+    steps = 2 if how == "several" else 1
+    eager = how == "eager"
+    model.compile("adam", "mse", metrics=["mae"], run_eagerly=eager, steps_per_execution=steps)
+    x, y = arrays(42)
+    if how == "by_hand":
+        losses = [model.train_on_batch(x[:4], y[:4])[0] for _ in range(10)]
+        told = {"losses": [float(loss) for loss in losses]}
+    else:
+        history = model.fit(x, y, batch_size=4, epochs=2, validation_data=arrays(8), verbose=0)
+        told = {"history": history.history}
+    with open("told.0.json", "w") as file:
+        json.dump(told, file)
+
+
+if __name__ == "__main__":
+    main()
