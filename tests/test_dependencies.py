@@ -27,7 +27,7 @@ PACKAGES = {
     "yaml": "PyYAML",
 }
 """By what is imported, the package that brings it, where the names differ."""
-MET = {"torch", "jax"}
+MET = {"torch", "jax", "tensorflow"}
 """What a voirfile imports when the program has imported it, and never before."""
 BROUGHT = {"amdsmi": "ROCm"}
 """What no registry has: it comes with the driver, and its absence is expected."""

@@ -163,7 +163,8 @@ class Step:
         if self.is_new:
             self.begun, self.is_new = now, False
 
-    def end(self, model: Any) -> None:
+    def end(self, callbacks: Any) -> None:
+        model = getattr(callbacks, "_model", None)
         begun, self.begun = self.begun, 0
         self._covered.clear()
         if begun and not getattr(model, "run_eagerly", False):
@@ -212,7 +213,7 @@ def watch_steps(
 
     ov.value(f"{where}/{iterator}/__next__", "items", get=drawn)
     ov.value(f"{CALLBACKS}/on_train_batch_begin", "begins", get=lambda result: step.begin())
-    ov.value(f"{CALLBACKS}/on_train_batch_end", "ends", get=lambda self: step.end(getattr(self, "_model", None)))
+    ov.value(f"{CALLBACKS}/on_train_batch_end", "ends", get=lambda self: step.end(self))
     ov.value(f"{CALLBACKS}/on_epoch_begin", "epochs", get=lambda result: step.begin_epoch())
     ov.value(f"{CALLBACKS}/on_epoch_end", "epochs", get=lambda result: step.end_epoch())
     ov.region(

@@ -299,7 +299,9 @@ class Landmarks:
         self.starts = track.region("io.start")
         # A module that is called while a batch is made transforms it.
         forward = _not_inside(track, track.outermost(_seen(track, _is_forward)), self.fetches)
-        self.backward = _not_inside(track, track.outermost(_seen(track, lambda site: site.region == "backward")), forward)
+        self.backward = _not_inside(
+            track, track.outermost(_seen(track, lambda site: site.region == "backward")), forward
+        )
         """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
         evaluating = track.table(lambda site: site.phase in TRYING, forward) == 1
         self.forward = forward
@@ -329,8 +331,9 @@ class Landmarks:
 
 
 def _seen(track: Track, test: Callable[[CallSite], bool]) -> Ints:
-    """The spans of a region, whose sites pass ``test``. A span of the program's own ``injector.region`` or ``Timer`` is left out where
-    a probe has seen what is called within it: that knows the object, its phase and the items.
+    """The spans of a region, whose sites pass ``test``. A span of the program's own ``injector.region`` or
+    ``Timer`` is left out where a probe has seen what is called within it: that knows the object, its phase
+    and the items.
     """
     rows = track.where(test)
     own = track.table(lambda site: site.selector == OWN, rows) == 1
