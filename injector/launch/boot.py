@@ -78,15 +78,16 @@ class ProgramProcess:
         except UserError as error:
             say(str(error))
             return BAD_INPUT
-        except SystemExit as error:  # of an option parser
-            return error.code if isinstance(error.code, int) else BAD_INPUT
         except Exception as error:
             say(f"not probing: {type(error).__name__}: {error}")
         except BaseException as error:
-            if not self.session.stop_before(error):
+            if self.session.stop_before(error):
+                self.began = True
+                return 0
+            if not isinstance(error, SystemExit):
                 raise
-            self.began = True
-            return 0
+            # Of an option parser.
+            return error.code if isinstance(error.code, int) else BAD_INPUT
         return None
 
     def phases_early(self, entry: str | None) -> None:

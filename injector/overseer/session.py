@@ -109,6 +109,7 @@ class Session:
                 found and not named: the program runs without it.
         """
         overseer = self.overseer
+        self._meet("voir.phase", stop.adopt)
         try:
             declare(overseer, self._config["voirfiles"], self._config["configs"])
         except UserError as error:
@@ -204,6 +205,9 @@ class Session:
     def _end_phases(self, exception: BaseException | None) -> None:
         overseer = self.overseer
         phases = overseer.phases
+        if stop.stopped_by is None and exception is None and stop.left_by is not None:
+            stop.stopped_by = stop.left_by
+            self._stopping()
         if stop.stopped_by is not None:
             exception = stop.as_both_stops(stop.stopped_by)
         elif exception is not None:

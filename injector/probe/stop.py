@@ -25,12 +25,36 @@ _PATIENCE = 1000
 """How often a stop is raised again before the process is ended without asking the program."""
 
 
-class StopProgram(BaseException):
-    """What a handler or an instrument raises: the program has been observed long enough."""
+class StopProgram(SystemExit):
+    """What a handler or an instrument raises: the program has been observed long enough.
+
+    An object that a voirfile has put into the program, such as a loader, may raise it there: uncaught, it
+    ends the program well.
+    """
 
     def __init__(self, value: object = None) -> None:
         super().__init__(value)
         self.value = value
+
+    @property
+    def code(self) -> None:  # type: ignore[override]
+        """None, the exit code 0. The interpreter looks it up when this ends the process.
+
+        So does the standard library in a process that it has started; a program may look, and go on.
+        """
+        global left_by
+        asking = sys._getframe().f_back
+        if asking is None or _in_standard_library(asking):
+            left_by = self
+
+
+left_by: StopProgram | None = None
+"""The stop that has ended the program's main code without having passed a hook."""
+
+
+def adopt(phase: Any) -> None:
+    """Let the module ``voir.phase`` have this class as its own: both end a program alike."""
+    phase.StopProgram = StopProgram
 
 
 on_give_up: Callable[[], None] = lambda: None
@@ -143,7 +167,9 @@ def _handles_signal(frame: FrameType) -> bool:
 def as_both_stops(error: BaseException) -> BaseException:
     """``error`` as instruments shall see it: whichever ``StopProgram`` they catch, ours or voir's."""
     phase = sys.modules.get("voir.phase")
-    if phase is None or not isinstance(error, (StopProgram, phase.StopProgram)):
+    if phase is None or phase.StopProgram is StopProgram:
+        return error
+    if not isinstance(error, (StopProgram, phase.StopProgram)):
         return error
     both: Any = type("StopProgram", (StopProgram, phase.StopProgram), {})
     return both(*error.args)  # type: ignore[no-any-return]

@@ -282,3 +282,56 @@ def test_a_descriptor_that_another_process_gave_is_theirs(inject, tmp_path):
     os.close(write)
     with open(read) as file:
         assert file.read().count("\033[") == 4
+
+
+WRAPPED = """
+from {module} import StopProgram
+
+class Loader:
+    def __init__(self, batches):
+        self.batches = batches
+    def __iter__(self):
+        for number, batch in enumerate(self.batches):
+            if number == 3:
+                raise StopProgram("enough")
+            yield batch
+
+def instrument_loader(ov):
+    ov.override("//loader > #value", Loader)
+    try:
+        yield ov.phases.run_script
+    except StopProgram:
+        print("told")
+"""
+LOADED = """
+import sys
+def loader():
+    return range(99)
+def main():
+    try:
+        for batch in loader():
+            print(batch)
+    finally:
+        print("cleaned")
+    print("never")
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["voir.phase", "injector"])
+def test_an_object_of_a_voirfile_stops_the_program_that_uses_it(inject, tmp_path, module):
+    """As milabench's loaders do after so many batches: no hook is there to pass it."""
+    run = inject(LOADED, WRAPPED.format(module=module))
+    assert run.out.split() == ["0", "1", "2", "cleaned", "told"]
+    assert (run.exit, run.record["stopped"], run.record["failures"]) == (0, True, [])
+    assert "Traceback" not in run.err
+    assert len(run.events("stop")) == 1
+
+
+def test_a_program_that_catches_such_a_stop_goes_on(inject):
+    program = LOADED.replace(
+        "    finally:", "    except SystemExit as stop:\n        str(stop.code)"
+    )
+    run = inject(program + "sys.exit(3)\n", WRAPPED.format(module="injector"))
+    assert run.out.split()[:5] == ["0", "1", "2", "cleaned", "never"]
+    assert (run.exit, run.record["stopped"]) == (3, False)

@@ -34,8 +34,9 @@ def parser(verb: str, description: str, needs_suite: bool = True) -> argparse.Ar
     add(
         "suite",
         metavar="SUITE.yaml",
-        nargs=None if needs_suite else "?",
-        help="the suite, or the name of a shipped one",
+        nargs=None if needs_suite and default_suite() is None else "?",
+        default=default_suite() if needs_suite else None,
+        help="the suite, or the name of a shipped one ($MILABENCH_CONFIG)",
     )
     add("--select", action="append", default=[], metavar="WHAT", help=f"only these: {_WHAT}")
     add("--exclude", action="append", default=[], metavar="WHAT", help="not these (as --select)")
@@ -45,6 +46,12 @@ def parser(verb: str, description: str, needs_suite: bool = True) -> argparse.Ar
     )
     add("-V", action="append", default=[], dest="variables", metavar="KEY=[…]", help="sweep one")
     return made
+
+
+def default_suite() -> str | None:
+    """The suite that the environment names; to milabench's programs the variable gives JSON."""
+    named = os.environ.get("MILABENCH_CONFIG", "")
+    return named if named.endswith((".yaml", ".yml")) else None
 
 
 def add_base(made: argparse.ArgumentParser) -> None:

@@ -63,6 +63,8 @@ def _check(given: argparse.Namespace) -> None:
         given.suite, given.resume = given.resume, ""  # `--resume SUITE.yaml`: the suite is meant
     given.wait = duration("--wait", given.wait)
     common.check_parallel(given.max_parallel)
+    if given.resume is None:
+        given.suite = given.suite or common.default_suite()
     if given.resume is None and given.suite is None:
         raise UserError("nothing to run: name a SUITE.yaml, or a run with --resume")
     if given.resume is None and given.rerun:
