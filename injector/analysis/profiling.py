@@ -33,7 +33,7 @@ from .traces import LoopTrace, Recording, threads_of
 from .tracks import LAYERS, split
 from .tracksummary import TrackSummary, first_of, others_of, track_summary
 from .trials import ProcessStudies, studies_in
-from .usage import usage
+from .usage import sampled_usage
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
 from .wording import line_of
 
@@ -122,7 +122,7 @@ def _studies(run: Run, found: list[ProcessStudies]) -> tuple[Study, ...]:
     if not found:
         return ()
     ended = _code(run.info.get("exit"))
-    return studies_of(found, usage(monitor.read(run.content)), ended)
+    return studies_of(found, sampled_usage(monitor.read(run.content)), ended)
 
 
 def _with_epochs(

@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ..store import monitor
+from ..store.folder import Run
 from .arrays import ExcludedIntervals
-from .columns import SECOND
+from .columns import SECOND, read_rows, sources
 from .profile import Study, StudyPhase, Trial, WorkerRun
+from .traces import threads_of
 from .trials import (
     FRAMEWORK,
     LOAD,
@@ -28,8 +31,9 @@ from .trials import (
     FrameworkSpan,
     ProcessStudies,
     TrialPart,
+    studies_in,
 )
-from .usage import Usage, usage_of
+from .usage import Usage, sampled_usage, usage_of
 
 MOST = 24
 """Studies of a run that are kept: an objective may make one in each trial."""
@@ -76,6 +80,18 @@ def studies_of(
         until = ends[at] if at < len(ends) else None
         made.append(_study(group, began, (begins, until), evaluated, usage, bool(exit_code)))
     return tuple(made)
+
+
+def studies_in_run(run: Run) -> tuple[Study, ...]:
+    """The studies of ``run``, without the rest of its analysis. Raises OSError, NotARunError."""
+    found = []
+    for source in sources(run):
+        threads = threads_of(source, read_rows(source)) if source.has_spans() else []
+        studied = studies_in(source, threads)
+        if studied is not None:
+            found.append(studied)
+    code = (run.info.get("exit") or {}).get("code")
+    return studies_of(found, sampled_usage(monitor.read(run.content)), code)
 
 
 # --- which trials belong together -----------------------------------------------------------------
@@ -155,7 +171,7 @@ def _of_facts(
 
 def _is_of(span: FrameworkSpan, group: _Found) -> bool:
     """Whether a call of the framework belongs to a study; of one process's, its process."""
-    if group.window and span.region != "deploy":
+    if group.window and span.region in ("study", SETUP, "store", "refit"):
         inside = group.window[0] <= span.start <= group.window[1]
         return inside and span.framework in (group.framework, "joblib", "")
     if span.framework not in (group.framework, "joblib"):
@@ -180,16 +196,30 @@ def _study(
     before, until = between
     start, last = group.start, group.last
     facts = {**group.parts[0].facts, **group.facts}
+    known: Mapping[str, Mapping[str, Any]] = facts.get("trials") or {}
+    for part in group.parts:
+        part.facts = {**part.facts, **known.get(str(part.facts.get("id")), {})}
+    recorded = [part for part in group.parts if part.recorded]
+    if (
+        known and recorded
+    ):  # what became of calls without a record is known of the trials that they are of
+        group.parts = recorded
     goals = tuple(str(goal) for goal in facts.get("goals") or ())
     deploys = [
         each for each in group.spans if each.region == "deploy" and before <= each.start <= last
     ]
     lanes = _lanes(group.parts)
     stop = max(part.done for part in group.parts)
-    gaps = _setups(
-        group, lanes, {process: max(start, began.get(process, 0)) for process in began}, deploys
-    )
+    pool = [part.process for part in group.parts]
+    # A process that runs several trials is one of a pool; one that runs a single trial is made for it.
+    started = {
+        each: began[each] for each in set(pool) if began[each] > start and pool.count(each) > 1
+    }
+    gaps = _setups(group, lanes, {each: started.get(each, start) for each in pool}, deploys)
     trials = _trials(group, lanes, gaps, start)
+    trials += _unseen(known, trials)
+    if (metric := facts.get("metric")) is not None:
+        trials = [_with_first(trial, str(metric)) for trial in trials]
     best = _best(trials, goals, facts)
     known_at = _best_known(group, last, until, stop)
     after = (
@@ -200,10 +230,11 @@ def _study(
     later = [
         each for each in group.spans if each.start >= last and (until is None or each.start < until)
     ]
-    workers = {part.process for part in group.parts}
-    started = [(start, began[each]) for each in workers if began.get(each, 0) > start]
     outer = {
-        "deploy": [*((each.start, each.end) for each in deploys), *started],
+        "deploy": [
+            *((each.start, each.end) for each in deploys),
+            *((start, end) for end in started.values()),
+        ],
         "result collection": [(last, known_at)],
         "refit": [(each.start, each.end) for each in later if each.region == "refit"],
         "test": _tests(evaluated, known_at, after, later),
@@ -243,12 +274,23 @@ def _study(
 
 
 def _lanes(parts: Sequence[TrialPart]) -> list[int]:
-    """For each part the number of its worker: a thread, or more where its trials overlap in one."""
+    """For each part the number of its worker: a thread, or more where its trials overlap in one.
+
+    A process takes the place of one that ran its last trial before.
+    """
+    last: dict[int, int] = {}
+    for part in parts:
+        last[part.process] = max(last.get(part.process, 0), part.done)
     ends: list[tuple[tuple[int, int], int]] = []
+    known: set[int] = set()
     found = []
     for part in parts:
         key = part.process, part.thread
-        free = [at for at, (whose, end) in enumerate(ends) if whose == key and end <= part.start]
+        over = [at for at, (_, end) in enumerate(ends) if end <= part.start]
+        free = [at for at in over if ends[at][0] == key]
+        if not free and part.process not in known:
+            free = [at for at in over if last[ends[at][0][0]] <= part.start]
+        known.add(part.process)
         if free:
             lane = max(free, key=lambda at: ends[at][1])
             ends[lane] = key, part.done
@@ -384,6 +426,42 @@ def _trial(
             for part, lane, _ in parts
         ),
     )
+
+
+def _unseen(known: Mapping[str, Mapping[str, Any]], seen: Sequence[Trial]) -> list[Trial]:
+    """Trials that the framework knows of and no process recorded: it was killed, or never began."""
+    ids = {trial.id for trial in seen}
+    return [
+        Trial(
+            number=int(facts.get("number", len(seen))),
+            id=name,
+            params=dict(facts.get("params") or {}),
+            values=dict(facts.get("values") or {}),
+            state=str(facts.get("state") or "failed"),
+            error=str(facts.get("error") or "no process recorded it"),
+            began=0.0,
+            seconds=0.0,
+            setup=0.0,
+            load=None,
+            train=None,
+            validate=None,
+            framework=0.0,
+            other=0.0,
+            steps=0,
+            reports=0,
+            last=False,
+            runs=(),
+        )
+        for name, facts in known.items()
+        if name not in ids
+    ]
+
+
+def _with_first(trial: Trial, metric: str) -> Trial:
+    """``trial`` with the value that counts before all others."""
+    if metric not in trial.values:
+        return trial
+    return replace(trial, values={metric: trial.values[metric], **trial.values})
 
 
 def _mean(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from .columns import SECOND, Ints, RecordedProcess
 from .traces import Thread
 from .tracks import STRUCTURE, evaluates
 
-CALLS = ("trial", "candidate")
+CALLS = ("trial", "candidate", "iteration")
 """Regions whose calls are trials, or parts of one."""
 AROUND = ("study", "deploy", "setup", "store", "best", "refit", "undeploy")
 """Regions of a framework's own work, outside of trials."""
@@ -114,6 +114,7 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
     for number, rest in ended.items():  # a thread without spans
         calls += [_untraced(number, moment, data) for moment, data in rest]
     everywhere = list(activities.values())
+    calls = _joined(calls)
     calls.sort(key=lambda call: call.start)
     for call, alone in zip(calls, _alone(calls), strict=True):
         seen = everywhere if alone else [activities[n] for n in activities if n == call.thread]
@@ -124,6 +125,31 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
         )  # fmt: skip
     if activities:
         found.evaluated = _union([each.validates for each in everywhere])
+    return found
+
+
+def _joined(calls: list[_Call]) -> list[_Call]:
+    """``calls``, of which those that left no record are left out where another thread recorded that trial.
+
+    So it is where one thread runs a trial and another one ends it: what it did is that of the former.
+    """
+    recorded = [call for call in calls if call.recorded]
+    found = list(recorded)
+    for call in calls:
+        if call.recorded:
+            continue
+        same = [
+            each
+            for each in recorded
+            if each.facts["framework"] == call.facts["framework"]
+            and each.thread != call.thread
+            and 2 * (min(each.end, call.end) - max(each.start, call.start)) > call.end - call.start
+        ]
+        if not same:
+            found.append(call)
+        for each in same[:1]:
+            each.thread, each.start, each.place = call.thread, call.start, call.place or each.place
+            each.end, each.done = min(each.end, call.end), max(each.done, call.end)
     return found
 
 
@@ -158,6 +184,8 @@ def framework_of(site: CallSite) -> str:
         return site.label or "study"
     if site.region == "candidate":
         return "sklearn"
+    if site.region == "iteration":
+        return "ray"
     return (site.selector or "").strip("/").split("/")[0].split(".")[0]
 
 

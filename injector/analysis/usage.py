@@ -45,7 +45,7 @@ class Used:
     energy: float | None
 
 
-def usage(seen: Iterable[Monitored]) -> Usage:
+def sampled_usage(seen: Iterable[Monitored]) -> Usage:
     """What the monitors of a run say."""
     found = Usage()
     for each in seen:

@@ -71,6 +71,8 @@ def study_record(facts: dict[str, Any]) -> dict[str, Any]:
     that are no numbers are left out.
     """
     made = {key: value for key, value in facts.items() if value is not None}
+    if "trials" in made:
+        made["trials"] = {name: study_record(each) for name, each in made["trials"].items()}
     if "params" in made:
         params = dict(made["params"])
         made["params"] = {str(name): _constant(value) for name, value in params.items()}

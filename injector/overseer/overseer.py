@@ -388,7 +388,8 @@ class Overseer:
 
         ``study`` is its name, where there are several; ``goals`` a list of ``"minimize"`` and
         ``"maximize"``, one for each value of a trial; ``metric`` the name of the first; ``sampler`` and
-        ``pruner`` names; ``best`` the number or name of the trial that the framework found best.
+        ``pruner`` names; ``best`` the number or name of the trial that the framework found best; ``trials``
+        what is known of each, by the ``id`` that its own process records, as in :meth:`record_trial`.
         """
         self._emit("study", study_record({"framework": framework, **facts}))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from boosted import inside, run
+import pytest
+from boosted import inside, run, studies
 from trained import needs
 
 needs("ray", "pyarrow")
+pytestmark = pytest.mark.release  # Ray takes half a minute to start
 
 PROGRAM = "ray_tune.py"
 
@@ -28,3 +30,20 @@ def test_iterations_of_a_class(tmp_path):
     assert {span.site["what"] for span in found.of("iteration")} == {"Counter"}
     assert sorted(found.values("trial/loss")) == [11, 12, 12, 13, 13, 14, 14]
     assert found.of("trial") == []
+    [study] = studies(tmp_path)
+    assert [len(trial.runs) for trial in study.trials] == [4, 3]
+    assert [trial.values["loss"] for trial in study.trials] == [14, 14]
+
+
+def test_a_study(tmp_path):
+    run(tmp_path, PROGRAM, "best")
+    [study] = studies(tmp_path)
+    assert (study.framework, study.workers, study.goals) == ("ray", 1, ("minimize",))
+    assert [trial.params for trial in study.trials] == [{"x": 1.0}, {"x": -1.0}, {"x": 3.0}]
+    assert [trial.values.get("loss") for trial in study.trials] == [3.0, None, 5.0]
+    assert [trial.state for trial in study.trials] == ["complete", "failed", "complete"]
+    assert study.trials[1].error == "ValueError: x is negative"
+    assert study.best == (0,) and study.metric == "loss"
+    phases = {phase.name: phase for phase in study.phases}
+    assert {"deploy", "setup", "result collection", "un-deploy"} <= set(phases)
+    assert all(0 < trial.seconds < 30 and trial.setup > 0 for trial in study.trials)

@@ -24,7 +24,7 @@ from ..run import tracebacks
 
 KEPT = "result.json"
 """The file in a run's folder that holds what was read of it."""
-FORMAT = 5
+FORMAT = 6
 """Of that file: another one is not looked at."""
 OWN = 32 << 20
 """Bytes; see run.json's ``peak_rss``."""
@@ -108,6 +108,9 @@ class RunRecord:
     """The last of each number that a voirfile or the program recorded, by its name."""
     latencies: tuple[Mapping[str, Any], ...] = ()
     """Of evaluations and predictions, as the report of the run has them (`Latency`)."""
+    studies: tuple[Mapping[str, Any], ...] = ()
+    """Of hyper-parameters, as the report of the run has them (`Study`), but for their trials: of these the
+    best ones, and ``counts``, how many ended how."""
 
     @property
     def driver(self) -> str:
@@ -200,6 +203,20 @@ def _read(run: Run, skip: int) -> RunRecord:
         params={str(key): str(value) for key, value in (info.get("params") or {}).items()},
         values=events.last,
         latencies=tuple(map(plain, latencies_of(run))) if steps or has_spans(run.content) else (),
+        studies=_studies(run) if events.studies and has_spans(run.content) else (),
+    )
+
+
+def _studies(run: Run) -> tuple[Mapping[str, Any], ...]:
+    from ...analysis.studies import studies_in_run
+
+    return tuple(
+        {
+            **plain(study),
+            "trials": [plain(trial) for trial in study.trials if trial.number in study.best],
+            "counts": study.counts(),
+        }
+        for study in studies_in_run(run)
     )
 
 
@@ -285,6 +302,8 @@ class _Events:
         self.error = ""
         self.trace: tuple[str, ...] = ()
         self.last: dict[str, float] = {}
+        self.studies = False
+        """Whether any tells of a hyper-parameter study."""
         self._losses: dict[str, LossCollector] = {}
         for _, event, data in read_events(run, Damage()):
             if not isinstance(data, dict):
@@ -293,6 +312,8 @@ class _Events:
                 self._last(data)
                 if data.get("task") in (None, "train"):
                     self._data(data)
+            elif event == "study":
+                self.studies = True
             elif event == "error" and not self.error:
                 self.error, self.trace = tracebacks.of_event(
                     data.get("type"), data.get("message"), data.get("trace")

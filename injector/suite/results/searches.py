@@ -1,13 +1,16 @@
-"""The studies of a suite (``search:``): all trials of each by what they came to, and the best one."""
+"""The studies of a suite: of those that are benchmarks (``search:``) all trials by what they came to, and the
+best one; those that its programs make beside each other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import isfinite
+from math import fsum, isfinite
 from typing import Any, NamedTuple
 
+from ...analysis.recorded import number
 from ...metrics import shown
-from ...report.text import UNKNOWN, count, duration, figure
+from ...report.text import UNKNOWN, count, duration, figure, percent, short
 from ..config.problems import meant
 from .points import row_of, unit_of
 from .suite_summary import BenchmarkSummary, SuiteSummary
@@ -167,3 +170,99 @@ def tables(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], list[list
     for each in searches(suite):
         heads, rows = cells(each)
         yield title(each), best_text(each), heads, rows
+
+
+# --- studies within programs ------------------------------------------------------------------------
+
+COMPARED = ("framework", "workers", "trials", "pruned", "failed", "took", "trial", "setup", "framework s",
+            "idle", "trials' share", "collected", "best")  # fmt: skip
+"""What studies are compared by: the wall time of each; a trial's own time and its setup on average; the time
+of the framework and idle; the trials' part of the workers' time; result collection; the best value.
+"""
+
+
+class ProgramStudy(NamedTuple):
+    """A study that a benchmark's program makes; seconds, on average over runs."""
+
+    benchmark: str
+    framework: str
+    workers: int
+    trials: int
+    pruned: int
+    failed: int
+    seconds: float
+    trial_seconds: float
+    setup: float
+    in_framework: float
+    idle: float
+    trials_share: float
+    """Of the workers' time."""
+    collection: float
+    best: float | None
+    """The first value of the best trial, of the first run."""
+
+
+def program_studies(suite: SuiteSummary) -> list[ProgramStudy]:
+    """The first study of each benchmark whose program makes one."""
+    found = []
+    for benchmark in suite.benchmarks:
+        records = [each.record for each in benchmark.processes if each.record]
+        studies = [each.studies[0] for each in records if each.studies]
+        if studies:
+            found.append(_program_study(benchmark.name, studies))
+    return found
+
+
+def _program_study(benchmark: str, studies: list[Mapping[str, Any]]) -> ProgramStudy:
+    first = studies[0]
+
+    def mean(name: str) -> float:
+        return fsum(float(each[name]) for each in studies) / len(studies)
+
+    def phase(name: str) -> float:
+        spent = (p["seconds"] for each in studies for p in each["phases"] if p["name"] == name)
+        return fsum(spent) / len(studies)
+
+    counts = first["counts"]
+    trials = sum(counts.values())
+    total = mean("in_trials") + mean("in_framework") + mean("idle")
+    values = [number(value) for trial in first["trials"] for value in trial["values"].values()]
+    return ProgramStudy(
+        benchmark=benchmark,
+        framework=str(first["framework"]),
+        workers=int(first["workers"]),
+        trials=trials,
+        pruned=counts["pruned"],
+        failed=counts["failed"],
+        seconds=mean("seconds"),
+        trial_seconds=mean("in_trials") / max(trials, 1),
+        setup=phase("setup") / max(trials, 1),
+        in_framework=mean("in_framework"),
+        idle=mean("idle"),
+        trials_share=mean("in_trials") / total if total > 0 else 0.0,
+        collection=phase("result collection"),
+        best=values[0] if values else None,
+    )
+
+
+def compared_cells(found: list[ProgramStudy]) -> list[list[str]]:
+    """A row for each study: its benchmark, then :data:`COMPARED`."""
+    return [
+        [
+            each.benchmark,
+            each.framework,
+            str(each.workers),
+            str(each.trials),
+            str(each.pruned),
+            str(each.failed),
+            duration(each.seconds),
+            short(each.trial_seconds),
+            short(each.setup),
+            short(each.in_framework),
+            short(each.idle),
+            percent(each.trials_share),
+            short(each.collection),
+            UNKNOWN if each.best is None else figure(each.best),
+        ]
+        for each in found
+    ]

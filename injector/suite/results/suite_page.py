@@ -175,6 +175,10 @@ def _searches(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], Table]
         kinds = (NUMBER, TEXT, *[NUMBER] * (len(heads) - 3), TEXT)
         table = Table(tuple(heads), kinds, [tuple(map(clean, row)) for row in found])
         yield f"search{at}", clean(title), [f"best: {clean(best)}"], table
+    if compared := searches.program_studies(suite):
+        rows: list[tuple[str | float, ...]] = [*map(tuple, searches.compared_cells(compared))]
+        kinds = (TEXT, TEXT, *[NUMBER] * (len(searches.COMPARED) - 1))
+        yield "studies", "Studies", [], Table(("benchmark", *searches.COMPARED), kinds, rows)
 
 
 # --- tables -----------------------------------------------------------------------------------------

@@ -88,7 +88,8 @@ def _searches(suite: SuiteSummary) -> list[str]:
     for title, best, heads, found in searches.tables(suite):
         lines += [fit(title, room()), *labelled("best", [best])]
         lines += table("  trial", [*heads[1:-1], f"{heads[-1]}:"], found, indent=4)
-    return lines
+    compared = searches.compared_cells(searches.program_studies(suite))
+    return [*lines, *table("study", searches.COMPARED, compared)]
 
 
 def _scaling(suite: SuiteSummary, rounding: str) -> list[str]:
@@ -139,6 +140,10 @@ def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
     for title, best, heads, trials in searches.tables(suite):
         lines += [f"### {escaped(title)}", "", f"**Best** {escaped(best)}", ""]
         lines += markdown_table(heads, trials)
+    if compared := searches.program_studies(suite):
+        lines += ["### Studies", ""]
+        heads = ["benchmark", *searches.COMPARED]
+        lines += markdown_table(heads, searches.compared_cells(compared))
     for family in families(suite, rounding):
         lines += scaling_markdown(family, rounding)
     for title, severity in SEVERITIES:
@@ -211,6 +216,7 @@ def as_data(suite: SuiteSummary, rounding: str = EXACT) -> dict[str, Any]:
         "passed": whole.fail == 0,
         "benchmarks": [_benchmark(each, suite.ddof) for each in suite.benchmarks],
         "searches": [searches.as_data(each) for each in searches.searches(suite)],
+        "studies": [each._asdict() for each in searches.program_studies(suite)],
         "scaling": [scaling_data(each, rounding) for each in families(suite, rounding)],
         "left_out": [vars(each) for each in suite.left_out],
         "notes": list(suite.notes),

@@ -13,6 +13,8 @@ else:
 
 
 def objective(config):
+    if config["x"] < 0:
+        raise ValueError("x is negative")
     for turn in range(3):
         report({"loss": config["x"] + turn})
 
@@ -33,11 +35,19 @@ class Counter(tune.Trainable):
 
 
 if __name__ == "__main__":
-    trainable, space = {"function": (objective, [1.0, 2.0, 3.0]), "class": (Counter, [10, 11])}[sys.argv[1]]
+    trainable, space = {
+        "function": (objective, [1.0, 2.0, 3.0]),
+        "class": (Counter, [10, 11]),
+        "best": (objective, [1.0, -1.0, 3.0]),
+    }[sys.argv[1]]
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False)
     tuner = tune.Tuner(
         trainable,
         param_space={"x": tune.grid_search(space)},
         run_config=RunConfig(verbose=0, storage_path=os.path.abspath("tuned")),
     )
-    print(sorted(result.metrics["loss"] for result in tuner.fit()))
+    found = tuner.fit()
+    if sys.argv[1] == "best":
+        print(found.get_best_result("loss", "min").config)
+    else:
+        print(sorted(result.metrics["loss"] for result in found))
