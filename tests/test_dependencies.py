@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 STANDARD = {*sys.stdlib_module_names, "profiling"}  # which came with Python 3.15
 PACKAGES = {
+    "sklearn": "scikit-learn",
     "mlflow": "mlflow-skinny",
     "opentelemetry": "opentelemetry-sdk",
     "prometheus_client": "prometheus-client",
@@ -126,7 +127,9 @@ def test_the_page_of_dependencies_has_each_with_its_least_version() -> None:
     ids=lambda p: p.parent.name,
 )
 def test_a_benchmark_names_what_its_own_files_import(requirements: Path) -> None:
-    files = requirements.parent.glob("requirements*.txt")  # an entry of a suite may choose another one
+    files = requirements.parent.glob(
+        "requirements*.txt"
+    )  # an entry of a suite may choose another one
     lines = [line for file in files for line in file.read_text().splitlines()]
     there = named(lines) | {"torch", "voir"}
     for path in requirements.parent.glob("*.py"):
