@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from boosted import run
 from trained import needs
 
@@ -42,3 +43,20 @@ def test_each_shape_is_compiled_once(tmp_path):
     found = run(tmp_path, PROGRAM, "shapes")
     for region in ("trace", "lower", "compile"):
         assert len([line for line in lines(found, region) if "double(" in line]) == 3
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("library", ["flax", "equinox"])
+def test_steps_that_a_library_of_modules_compiles(tmp_path, library):
+    needs("optax", library)
+    found = run(tmp_path, "jax_modules.py", library)
+    steps = [span for span in found.of("compiled") if span.site["phase"] == "train"]
+    assert [span.items for span in steps] == [8] * 5 + [2]
+    assert {span.site["what"] for span in steps} == {"step"}
+    others = [span for span in found.of("compiled") if span.site["phase"] is None]
+    assert [span.items for span in others] == ([42] if library == "flax" else [])
+    assert found.of("optimizer") == []  # it is a part of what was compiled
+    # What the device does after a call has returned shows where the program reads a value.
+    assert len([line for line in lines(found, "wait") if "float(" in line]) == (
+        6 if library == "flax" else 1
+    )
