@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store import spans
-from ..store.call_sites import CallSite, call_site, integer, text
+from ..store.call_sites import EVALUATING, INFERENCE, CallSite, call_site, integer, text
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of
@@ -20,6 +21,38 @@ Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 SECOND = 1_000_000_000
+TRYING = ("eval", "predict")
+"""Phases of a model that is not trained: all that tells it to evaluate does so, or only one thing."""
+PREDICT = "predict"
+"""The region of calls by which libraries predict."""
+_TRAINING = frozenset({"optimizer", "backward", "fit", "boost", "grow"})
+COMPILED = "compiled"
+"""The region of what is compiled as a whole: nothing is seen inside, and unless it is known, it may train."""
+
+
+def evaluates(site: CallSite) -> bool:
+    """Whether a site says of itself that nothing is trained there."""
+    return site.phase == "eval" or (site.task or "").lower() in EVALUATING
+
+
+def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
+    """Whether the call sites of all processes of a run say that models predict, and none is trained.
+
+    A model that is called in training mode with gradients may be trained in a way that is not seen, unless
+    the run was ``declared`` to be inference.
+    """
+    found = False
+    for site in sites:
+        infers = evaluates(site) or site.task == INFERENCE
+        tries = site.phase in TRYING or (declared and not spans.updates(site.region, site.phase))
+        if (site.region == "step" and not infers) or site.region in _TRAINING:
+            return False
+        if site.region == COMPILED and not tries:
+            return False
+        if site.phase == "train" and not declared:
+            return False
+        found |= infers or site.phase in TRYING or site.region == PREDICT
+    return found or declared
 
 
 @dataclass
@@ -47,6 +80,8 @@ class RecordedProcess:
     """Those whose rows are no spans, but say what memory there was."""
     lost: int = 0
     stop: dict[str, Any] | None = None
+    infers: bool = False
+    """Whether nothing is trained in the whole run, and models predict."""
     models: list[Model] = field(default_factory=list)
     layers: tuple[Layer, ...] = ()
     memory: tuple[MemoryUse, ...] = ()
@@ -85,7 +120,12 @@ class SpanColumns:
 def sources(run: Run) -> list[RecordedProcess]:
     """The processes of ``run`` in the order of run.json. Raises OSError, NotARunError."""
     logs = logs_of(run.content, run.info.get("processes") or ())
-    return [_read_log(index, log) for index, log in enumerate(logs)]
+    found = [_read_log(index, log) for index, log in enumerate(logs)]
+    declared = (run.info.get("limits") or {}).get("phase") == INFERENCE
+    if only_infers((site for each in found for site in each.sites.values()), declared):
+        for each in found:
+            each.infers = True
+    return found
 
 
 def _read_log(index: int, log: Log) -> RecordedProcess:

@@ -10,11 +10,10 @@ from math import fsum
 import numpy as np
 
 from .arrays import among, owners
-from .columns import SECOND, Ints
+from .columns import SECOND, Ints, evaluates
 from .profile import Epoch, EpochLoss, TrainingLoop
 from .recorded import TimedLoss
 from .traces import LoopTrace, Thread
-from .tracks import evaluates
 
 FEW = 0.5
 """Epochs by steps, from which on what begins anew is no epoch: ``next(iter(loader))`` for each batch."""

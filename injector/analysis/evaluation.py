@@ -42,6 +42,12 @@ class Passes:
         return ExcludedIntervals(self.start, self.end)
 
 
+def no_passes() -> Passes:
+    """None at all."""
+    none = np.empty(0, np.int64)
+    return Passes(none, none, none)
+
+
 @dataclass
 class _Atoms:
     """What is certainly evaluation: pieces that a pass is made of."""

@@ -198,21 +198,6 @@ def _of_models(marks: Landmarks) -> Ints:
     return found
 
 
-def evaluated(marks: Landmarks, calls: Ints) -> Ints:
-    """Of ``calls`` in an evaluation those of models, as :func:`_of_models` has it.
-
-    A loss has no mode: without gradients it is seen to predict, as a model that was left in its mode for
-    training is.
-    """
-    track = marks.track
-    sites = track.sites
-    trained = {sites[n].object_id for n in np.unique(track.site[marks.trained]).tolist()}
-    known = {n for n, site in sites.items() if site.phase == "eval" or site.object_id in trained}
-    probes = {sites[n].selector for n in np.unique(track.site[calls]).tolist() if n in known}
-    beside = [n for n, site in sites.items() if n not in known and site.selector in probes]
-    return calls[~np.isin(track.site[calls], beside)]
-
-
 def _why(marks: Landmarks, steps: TrackSteps) -> str:
     inside = owners(steps.start, steps.end, marks.track.start[marks.learnt])
     if not (inside >= 0).any():

@@ -17,18 +17,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..store.call_sites import SourceLine
+from ..store.call_sites import INFERENCE, SourceLine
 from ..store.folder import Run
 from ..store.spans import unpack
 from .arrays import owners
-from .columns import SECOND, Floats, Ints, RecordedProcess, read_rows, sources
-from .items import evaluated
+from .columns import PREDICT, SECOND, TRYING, Floats, Ints, RecordedProcess, read_rows, sources
 from .passes import PlacePasses, passes_by_place
 from .profile import Histogram, Latency, Percentiles
 from .traces import Thread, threads_of
-from .tracks import TRYING
 
-PREDICT = "predict"
 BINS = 24
 PLACES = 12
 """Places that are kept, those with most batches."""
@@ -38,7 +35,7 @@ class TimedBatches(NamedTuple):
     """The batches of one place, on one track."""
 
     what: str
-    """``evaluation`` or ``predict``."""
+    """``evaluation``, ``inference`` or ``predict``."""
     place: SourceLine | None
     data: int | None
     """Of an evaluation: which of several data sets at that line."""
@@ -52,14 +49,15 @@ def timed_passes(thread: Thread, found: PlacePasses) -> TimedBatches:
     seconds, items = _batches(thread, found.which, found.calls, found.fetches)
     first = 1 if found.warmup else 0
     items = None if items is None or found.items is None else items[first:]
-    return TimedBatches("evaluation", found.place, found.data, seconds[first:], items)
+    what = INFERENCE if thread.source.infers else "evaluation"
+    return TimedBatches(what, found.place, found.data, seconds[first:], items)
 
 
 def _batches(
     thread: Thread, which: Ints, calls: Ints, fetches: Ints
 ) -> tuple[Floats, Floats | None]:
     track, marks = thread.track, thread.marks
-    calls = evaluated(marks, calls)
+    calls = marks.of_models(calls)
     items = unpack(track.payload[calls])[0].astype(np.float64)
     if not len(fetches):
         length = (track.end[calls] - track.start[calls]).astype(np.float64)
@@ -70,7 +68,7 @@ def _batches(
         )
         return length[mine] / SECOND, _known(items[mine])
     begin = track.end[fetches]
-    bounds = (track.start[fetches], track.start[marks.ends], thread.passes.end[which])
+    bounds = (track.start[fetches], track.start[marks.ends], thread.predicted.end[which])
     every = np.sort(np.concatenate(bounds))
     end = every[np.minimum(np.searchsorted(every, begin), len(every) - 1)]
     batch = owners(begin, end, track.start[calls])
@@ -164,7 +162,7 @@ def _histogram(values: Floats, weights: npt.NDArray[np.float64] | None) -> Histo
 
 def timed_batches(thread: Thread) -> list[TimedBatches]:
     """All of one track."""
-    passes = passes_by_place(thread) if len(thread.passes) else []
+    passes = passes_by_place(thread) if len(thread.predicted) else []
     return [*(timed_passes(thread, each) for each in passes), *timed_predictions(thread)]
 
 

@@ -10,7 +10,7 @@ from ..store.call_sites import SourceLine
 from ..store.spans import is_loaders, unpack
 from .arrays import owners
 from .columns import SECOND, Flags, Ints
-from .items import contradicts, evaluated, fits
+from .items import contradicts, fits
 from .traces import Thread
 
 DATA = 4
@@ -40,7 +40,7 @@ class PlacePasses(NamedTuple):
 
 def passes_by_place(thread: Thread) -> list[PlacePasses]:
     """One for each line that passes begin at, and for each data set there, unless these are many."""
-    sites, passes = thread.track.sites, thread.passes.site.tolist()
+    sites, passes = thread.track.sites, thread.predicted.site.tolist()
     data: dict[SourceLine | None, list[int | None]] = {}
     for number in dict.fromkeys(passes):
         mine = data.setdefault(sites[number].place, [])
@@ -58,7 +58,7 @@ def passes_by_place(thread: Thread) -> list[PlacePasses]:
 def _place_passes(
     thread: Thread, place: SourceLine | None, data: int | None, which: Ints
 ) -> PlacePasses:
-    track, marks, passes = thread.track, thread.marks, thread.passes
+    track, marks, passes = thread.track, thread.marks, thread.predicted
     inside = owners(passes.start[which], passes.end[which], track.start) >= 0
     loaders = track.flags(lambda site: is_loaders(site.object_id, site.selector))
     fetches = marks.fetches[(inside & loaders)[marks.fetches]]
@@ -81,7 +81,7 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     and how often that one was called. As for steps, None where two sources contradict each other.
     """
     track, losses = thread.track, rows
-    rows = evaluated(thread.marks, rows)
+    rows = thread.marks.of_models(rows)
     losses = np.setdiff1d(losses, rows)
     items = unpack(track.payload[rows])[0]
     model = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)

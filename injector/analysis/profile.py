@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from ..store.call_sites import INFERENCE as INFERENCE
 from ..store.call_sites import SourceLine as SourceLine  # of what reports are made of
 from .value_class import value_class
 
@@ -216,11 +217,12 @@ class Epoch:
 
 @value_class
 class TrainingLoop:
-    """A training loop over all its ranks."""
+    """A training loop over all its ranks, or in a run that trains nothing a loop that predicts."""
 
     task: str
     paced_by: str
-    """``"loader"``, ``"optimizer"`` or ``"step"`` (as a voirfile declares it)."""
+    """``"loader"``, ``"optimizer"``, ``"call"`` (of a model that predicts) or ``"step"`` (as a voirfile
+    declares it)."""
     place: SourceLine | None
     """The line that paces it."""
     steps: int
@@ -348,7 +350,7 @@ class Latency:
     """How long batches took where a model only predicts; :mod:`.latencies` has the definitions. Seconds."""
 
     what: str
-    """``evaluation`` or ``predict``."""
+    """``evaluation``, in a run that trains nothing ``inference``, or ``predict``."""
     place: SourceLine | None
     data: int | None
     """As that of an :class:`Evaluation`."""
@@ -476,7 +478,7 @@ class TimeSegment:
     """A part of the run's wall time."""
 
     name: str
-    """``start-up``, ``training``, ``evaluation``, ``warm-up``, ``checkpoint``,
+    """``start-up``, ``training``, ``inference``, ``evaluation``, ``warm-up``, ``checkpoint``,
     ``logging``, ``gap``, ``shutdown``; ``the program`` where there is neither a step nor an evaluation."""
     seconds: float
     note: str = ""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..store import monitor, spans
-from ..store.call_sites import CallSite
+from ..store.call_sites import INFERENCE, CallSite
 from ..store.folder import Run
 from .arrays import median_of
 from .bounds import bounds_of, bounds_of_run
@@ -333,6 +333,7 @@ def unmeasured_of(
     """Everything a reader has to know before trusting the numbers."""
     unmeasured = [*_unmeasured_devices(summaries, loops), *_items(loops), *_losses(loops)]
     unmeasured += _missing_ranks(sources, summaries, loops)
+    unmeasured += _not_stopped(info, loops)
     unmeasured += _missed(info)
     if any(source.layers for source in sources):
         unmeasured.append(
@@ -371,6 +372,20 @@ def _items(loops: list[TrainingLoop]) -> list[str]:
         f"items per second: {loop.throughput.why_no_items}; rates are steps per second"
         for loop in loops
         if loop.throughput.items is None and loop.throughput.why_no_items
+    ]
+
+
+def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> list[str]:
+    """Where an inference went on after --stop, since it might have been an evaluation before a training."""
+    limits = info.get("limits") or {}
+    stop = limits.get("stop")
+    if not loops or loops[0].task != INFERENCE or limits.get("phase") or info.get("stopped"):
+        return []
+    if not isinstance(stop, (int, float)) or loops[0].steps <= stop + (limits.get("skip") or 0):
+        return []
+    return [
+        f"--stop {stop:.0f} did not end the inference: the program's files name what trains, or are those of "
+        "a package, and a training might have followed; --phase inference ends it"
     ]
 
 

@@ -8,6 +8,7 @@ from dataclasses import field
 from math import fsum, inf, isfinite, nan, sqrt
 from typing import Any, NamedTuple
 
+from ..store.call_sites import EVALUATING
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from .losses import LossSource, Origin, loss_source, origins_of
@@ -22,9 +23,6 @@ CONTEXT = frozenset(
     | {"io", "items", "of"}
 )
 """Keys of a ``data`` event that say what its values belong to, and are none themselves."""
-EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "valid", "validation"})
-"""Words for a phase or a task in which nothing is trained."""
-
 _STRINGS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 

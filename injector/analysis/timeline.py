@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..store.call_sites import CallSite, SourceLine
+from ..store.call_sites import INFERENCE, CallSite, SourceLine
 from ..store.spans import unpack
 from .arrays import ExcludedIntervals, among, counts, owners
 from .columns import SECOND, Ints, RecordedProcess
@@ -132,6 +132,7 @@ def _named(thread: Thread, covered: ExcludedIntervals) -> tuple[list[Sum], Exclu
 
 def _training(trace: LoopTrace, excluded: ExcludedIntervals, warmup: int) -> list[Sum]:
     length = trace.end - trace.start - excluded.within(trace.start, trace.end)
+    name = INFERENCE if trace.source.infers else "training"
     found = []
     if warmup:
         note = f"{warmup} {'step' if warmup == 1 else 'steps'}"
@@ -140,7 +141,7 @@ def _training(trace: LoopTrace, excluded: ExcludedIntervals, warmup: int) -> lis
     if len(length) > warmup:
         number = len(length) - warmup
         note = f"{number} {'step' if number == 1 else 'steps'}"
-        found.append(Sum("training", note, trace.pace.place, int(trace.start[warmup]),
+        found.append(Sum(name, note, trace.pace.place, int(trace.start[warmup]),
                           int(length[warmup:].sum())))  # fmt: skip
     return found
 

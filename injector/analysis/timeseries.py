@@ -27,7 +27,7 @@ class Stepping(NamedTuple):
 
     task: str
     paced_by: str
-    """``"loader"``, ``"optimizer"`` or ``"step"`` (as a voirfile declares it)."""
+    """As that of a :class:`.profile.TrainingLoop`."""
     unit: str
     """``"items/s"``; ``"steps/s"`` where the items of a step are not known."""
     rates: tuple[float, ...]

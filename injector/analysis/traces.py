@@ -10,7 +10,8 @@ import numpy.typing as npt
 from ..store.folder import Run
 from .arrays import NOTHING, ExcludedIntervals, among, counts, owners, warmup_of
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
-from .evaluation import Passes, passes_of
+from .evaluation import Passes, no_passes, passes_of
+from .inference import steps_of_inference
 from .items import items_of
 from .iterations import LoaderIterations
 from .steps import StepPacing, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
@@ -68,6 +69,9 @@ class Thread:
     marks: Landmarks
     steps: TrackSteps
     passes: Passes
+    """Evaluations, which are no part of the steps around them."""
+    predicted: Passes
+    """What latencies are of: the same; where nothing is trained, passes whose batches are the steps."""
     pieces: Pieces
     traces: list[LoopTrace]
 
@@ -93,12 +97,21 @@ def threads_of(source: RecordedProcess, rows: SpanColumns) -> list[Thread]:
     tracks = {int(key): track for key, track in split(rows, source.sites, "host").items()}
     devices = _of_one_kind(split(rows, source.sites, "device"))
     marks = {key: Landmarks(track) for key, track in tracks.items()}
-    if not any(each.optimizes for each in marks.values()):
+    predicted: dict[int, Passes] = {}
+    if source.infers:
+        for key, each in marks.items():
+            each.tried = each.forward
+            predicted[key] = passes_of(each, LoaderIterations(each), no_steps())
+            each.without_training()
+    elif not any(each.optimizes for each in marks.values()):
         for each in marks.values():
             each.without_optimizers()
     explicit = {key: _explicit(each) for key, each in marks.items()}
     everywhere = _everywhere(list(explicit.values()))
-    found = [_thread(source, key, marks[key], explicit[key], everywhere, devices) for key in tracks]
+    found = [
+        _thread(source, key, marks[key], explicit[key], everywhere, devices, predicted.get(key))
+        for key in tracks
+    ]
     _add_waits(found)
     return found
 
@@ -125,16 +138,24 @@ def _thread(
     explicit: TrackSteps,
     everywhere: ExcludedIntervals,
     devices: list[Track],
+    predicted: Passes | None,
 ) -> Thread:
-    """``explicit`` are the explicit steps of this track, ``everywhere`` those of the whole process."""
+    """``explicit`` are the explicit steps of this track, ``everywhere`` those of the whole process.
+
+    ``predicted``: of a run that trains nothing, its passes; each batch of them is a step.
+    """
     track = marks.track
-    if len(everywhere):
+    if predicted is not None:
+        steps, passes = steps_of_inference(marks, predicted, explicit), no_passes()
+    elif len(everywhere):
         steps, passes = _stages(marks, explicit, everywhere)
     else:
         steps, passes = _of_iterations(marks, LoaderIterations(marks), no_steps())
+    if predicted is None:
+        predicted = passes
     excluded = passes.excluded()
     pieces = pieces_of(track, steps, excluded)
-    thread = Thread(source, number, track, marks, steps, passes, pieces, [])
+    thread = Thread(source, number, track, marks, steps, passes, predicted, pieces, [])
     if len(steps):
         names = {site.device for site in source.sites.values() if site.device}
         name = min(names, key=lambda each: (not works(each), each), default=None)

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from ..store.call_sites import OWN, CallSite
 from ..store.spans import updates
 from .arrays import counts
-from .columns import Flags, Ints, SpanColumns
-from .recorded import EVALUATING
+from .columns import COMPILED, PREDICT, TRYING, Flags, Ints, SpanColumns, evaluates
 
 Numbers = npt.NDArray[np.int32]
 _CUTS = 32
@@ -265,14 +264,6 @@ LAYERS = ("layer", "layer.backward")
 STRUCTURE = frozenset({"step", "epoch", "evaluation", "io.end", *LAYERS})
 """Regions that are no parts of a step but say what others belong to."""
 
-TRYING = ("eval", "predict")
-"""Phases of a model that is not trained: all that tells it to evaluate does so, or only one thing."""
-
-
-def evaluates(site: CallSite) -> bool:
-    """Whether a site says of itself that nothing is trained there."""
-    return site.phase == "eval" or (site.task or "").lower() in EVALUATING
-
 
 def is_update(site: CallSite) -> bool:
     """Whether the weights of a model are updated there."""
@@ -316,6 +307,30 @@ class Landmarks:
         """Take each backward for an update: a program that calls several moves the weights by hand."""
         if len(self.backward) > 1:
             self.updates = self.backward
+
+    def without_training(self) -> None:
+        """Have all calls of models be those of steps: of a run that trains nothing, batches are the steps."""
+        track = self.track
+        others = track.region(PREDICT, COMPILED)
+        rows = np.concatenate((self.of_models(self.forward), others))
+        self.learnt = track.outermost(np.sort(rows))
+        self.steps = track.outermost(track.where(lambda site: site.region == "step"))
+        self.trained = self.tried = self.passes = self.updates = rows[:0]
+
+    def of_models(self, calls: Ints) -> Ints:
+        """Of ``calls`` in an evaluation those of models.
+
+        A loss has no mode: without gradients it is seen to predict, as a model that was left in its mode
+        for training is.
+        """
+        track, sites = self.track, self.track.sites
+        trained = {sites[n].object_id for n in np.unique(track.site[self.trained]).tolist()}
+        known = {
+            n for n, site in sites.items() if site.phase == "eval" or site.object_id in trained
+        }
+        probes = {sites[n].selector for n in np.unique(track.site[calls]).tolist() if n in known}
+        beside = [n for n, site in sites.items() if n not in known and site.selector in probes]
+        return calls[~np.isin(track.site[calls], beside)]
 
     @property
     def optimizes(self) -> bool:

@@ -47,14 +47,14 @@ class TrackSummary:
 def track_summary(thread: Thread, main: bool) -> TrackSummary:
     """Of one track; ``main`` says whether its process trains in it, or nowhere."""
     between, span = between_them(thread)
-    passes = passes_by_place(thread) if len(thread.passes) else []
+    passes = passes_by_place(thread) if len(thread.predicted) else []
     return TrackSummary(
         source=thread.source,
         traces=thread.traces,
         where=[largest_gap(thread, trace) for trace in thread.traces],
         begins=[begins_of(thread, trace) for trace in thread.traces],
         passes=thread.passes,
-        evaluations=[_evaluation(thread, each) for each in passes],
+        evaluations=[_evaluation(thread, each) for each in passes if len(thread.passes)],
         batches=[*(timed_passes(thread, each) for each in passes), *timed_predictions(thread)],
         between=between,
         span=span,

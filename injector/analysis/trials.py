@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
 from .arrays import ExcludedIntervals, counts
-from .columns import SECOND, Ints, RecordedProcess
+from .columns import SECOND, Ints, RecordedProcess, evaluates
 from .traces import Thread
-from .tracks import STRUCTURE, evaluates
+from .tracks import STRUCTURE
 
 CALLS = ("trial", "candidate", "iteration")
 """Regions whose calls are trials, or parts of one."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import NamedTuple
 
+from ..store.call_sites import INFERENCE
 from ..store.folder import Run
 from . import evidence as advice
 from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest
@@ -145,11 +146,15 @@ def _overhead(evidence: Evidence, share: float, facts: list[str]) -> Bottleneck:
     return Bottleneck("overhead-bound", share, text, tuple(facts), tries)
 
 
+def _computed(loop: TrainingLoop) -> str:
+    return "forward" if loop.task == INFERENCE else "forward, backward and optimizer"
+
+
 def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
     parts = [name for name in COMPUTING if name in shares]
     share = sum(shares[name] for name in parts)
     largest = max(parts, key=lambda name: shares[name], default="forward")
-    does = "forward, backward and optimizer"
+    does = _computed(evidence.loop)
     if largest in BOOSTING:
         does = f"{largest}: the inside of compiled code is not recorded"
         share = shares[largest]
@@ -176,7 +181,7 @@ def _launch(evidence: Evidence, shares: Shares) -> Bottleneck:
     )
     facts = (
         f"device busy {_percent(busy)} of a step, whose median is {_time(evidence.loop.step.median)}",
-        f"host in forward, backward and optimizer {_percent(computed)}",
+        f"host in {_computed(evidence.loop)} {_percent(computed)}",
     )
     return Bottleneck("launch-bound", computed - busy, text, facts, advice.launching(evidence.loop))
 
@@ -372,23 +377,22 @@ def _steps_apart(evidence: Evidence) -> list[str]:
 
 
 def _segments(evidence: Evidence) -> list[str]:
-    """What takes longer than training does: regions outside of steps, or whatever it is."""
+    """What takes longer than the steps do: regions outside of steps, or whatever it is."""
     sums: dict[str, float] = {}
     for each in evidence.segments:
         sums[each.name] = sums.get(each.name, 0.0) + each.seconds
-    training, wall = sums.pop("training", 0.0), evidence.wall
-    for name in ("warm-up", "other attempts", "other processes"):
-        sums.pop(name, None)
+    name = INFERENCE if INFERENCE in sums else "training"
+    steps, wall = sums.pop(name, 0.0), evidence.wall
+    for other in ("warm-up", "other attempts", "other processes"):
+        sums.pop(other, None)
     outside = [node for node in evidence.others if node.name not in READING][:1]
-    if outside and wall and outside[0].share > max(training / wall, DWARFS):
-        return [
-            f"outside of steps {_spent(outside[0])}; training takes {_percent(training / wall)}"
-        ]
+    if outside and wall and outside[0].share > max(steps / wall, DWARFS):
+        return [f"outside of steps {_spent(outside[0])}; {name} takes {_percent(steps / wall)}"]
     return [
-        f"{name} takes {_time(seconds)}, {_percent(seconds / wall)} of the run; "
-        f"training takes {_percent(training / wall)}"
-        for name, seconds in sums.items()
-        if wall and seconds > max(training, DWARFS * wall)
+        f"{other} takes {_time(seconds)}, {_percent(seconds / wall)} of the run; "
+        f"{name} takes {_percent(steps / wall)}"
+        for other, seconds in sums.items()
+        if wall and seconds > max(steps, DWARFS * wall)
     ]
 
 

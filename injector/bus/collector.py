@@ -39,7 +39,7 @@ class FinishedRun(NamedTuple):
     """Sentences that the report repeats."""
     remarks: Iterable[str] = ()
     """Those that are no failure."""
-    limits: Mapping[str, float] = MappingProxyType({})
+    limits: Mapping[str, float | str] = MappingProxyType({})
     """Steps and seconds after which it was to end."""
     sampling: int = 0
     """How often a second its stacks were read; 0: never."""

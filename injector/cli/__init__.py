@@ -15,6 +15,7 @@ VERBS = {
     "query": "ask a run in SQL",
     "plot": "plot a figure of runs or suites over another",
     "metrics": "list every metric with its unit and its definition",
+    "ingest": "read logs of the Deep Learning Benchmarking Suite as runs",
     "export": "put a run into MLflow, TensorBoard, Perfetto and others",
     "pack": "turn a finished run's spans into Parquet",
     "watch": "watch a run while it is running",

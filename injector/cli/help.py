@@ -54,8 +54,13 @@ def own_parser() -> argparse.ArgumentParser:
     )
     add("--peak-flops", metavar="N", help="FLOP/s of one device at best (312e12), for MFU")
     add("--memory", action="store_true", help="record the memory of each region of a step")
-    add("--skip", metavar="N", help="leave the first N training steps out of the numbers")
-    add("--stop", metavar="N", help="end the program after N training steps (after those skipped)")
+    add("--skip", metavar="N", help="leave the first N steps out of the numbers")
+    add("--stop", metavar="N", help="end the program after N steps (after those skipped)")
+    add(
+        "--phase",
+        metavar="PHASE",
+        help="training or inference: what the steps of --stop are, where the program's text leaves it open",
+    )
     add(
         "--max-duration", metavar="T", help="end it at the first step's end after T (90, 5m, 1h30m)"
     )

@@ -241,14 +241,15 @@ class _Run:
         of_devices = of_devices if accelerator(environ) else []
         return {"any": of_devices, "ranks": of_ranks, "joint": joint}
 
-    def pace(self) -> dict[str, float | None] | None:
+    def pace(self) -> dict[str, float | str | None] | None:
         """When the program is to stop by itself, if it is: steps, and a moment in nanoseconds."""
         limits = self.command.limits
         stop, duration = limits.get("--stop"), limits.get("--max-duration")
         if stop is None and duration is None:
             return None
         until = None if duration is None else time.monotonic_ns() + round(duration * 1e9)
-        return {"skip": limits.get("--skip", 0), "stop": stop, "until": until}
+        phase = self.command.phase
+        return {"skip": limits.get("--skip", 0), "stop": stop, "until": until, "phase": phase}
 
     def record(self, folder: str | None, ended: supervisor.Ended) -> bool:
         """Collect and report what happened; whether something of ours went wrong."""
@@ -270,7 +271,10 @@ class _Run:
             voirfiles=self.voirfiles,
             problems=self.problems,
             remarks=[*command.notes, *self.unnamed_loop(folder)],
-            limits={name[2:].replace("-", "_"): n for name, n in command.limits.items()},
+            limits={
+                **{name[2:].replace("-", "_"): n for name, n in command.limits.items()},
+                **({"phase": command.phase} if command.phase else {}),
+            },
             sampling=self.sampling,
             tags=command.tags,
             price=command.price,

@@ -21,6 +21,7 @@ from injector.launch.limits import (
     layers_of,
     limit,
     peak_of,
+    phase_of,
     price_of,
     profile_of,
     tag_of,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 VALUED = (
     *("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--track", "--price"),
-    *("--layers", "--peak-flops", "--torch-profile"),
+    *("--layers", "--peak-flops", "--torch-profile", "--phase"),
     *LIMITS,
 )
 FLAGS = (
@@ -84,6 +85,8 @@ class Command:
         """The steps that torch.profiler records: the first, and the first one not."""
         self.limits: dict[str, float] = {}
         """Steps or seconds, by option: after how many to stop."""
+        self.phase: str | None = None
+        """What the program was declared to do: ``training`` or ``inference``."""
         self.flags: set[str] = set()
         self.kind = ""
         """``script`` ``module`` ``function`` ``stdin`` ``command``; nothing if no program was named."""
@@ -294,6 +297,8 @@ def _set(command: Command, option: str, value: str | None) -> None:
         command.price = price_of(value)
     elif option == "--torch-profile":
         command.profiled = profile_of(value)
+    elif option == "--phase":
+        command.phase = phase_of(value)
     elif option == "--track":
         tool, where = track_of(value)
         command.tracks[tool] = where

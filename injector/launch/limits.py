@@ -5,6 +5,7 @@ from __future__ import annotations
 from injector.errors import UserError
 
 COUNTS = ("--skip", "--stop")
+PHASES = ("training", "inference")
 DEEPEST = 100
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 TRACKERS = ("mlflow", "otel", "prometheus", "tensorboard", "wandb")
@@ -73,6 +74,14 @@ def price_of(text: str) -> tuple[float, str]:
     ):
         raise UserError(f"--price is what an hour costs, such as 2.5 or '2.5 EUR', not {text!r}")
     return price, currency
+
+
+def phase_of(text: str) -> str:
+    """What ``--phase`` declares a program to do. Raises UserError for another word."""
+    found = text.strip().lower()
+    if found not in PHASES:
+        raise UserError(f"--phase is training or inference, not {text!r}")
+    return found
 
 
 def layers_of(text: str) -> int:

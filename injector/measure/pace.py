@@ -204,6 +204,10 @@ class Pace:
     ``skip`` and ``stop`` are numbers of steps: the program ends after the ``stop`` that follow the
     first ``skip``; without ``stop`` only time ends it. ``deadline`` is nanoseconds of the monotonic
     clock, after which it ends at a step's end, at the same on all ranks where ``agree`` has them agree.
+
+    As long as nothing was trained, the batches that models predict count as steps. Since a training may
+    follow, they end the program only if ``infers``, which is called once, says that none will; without it
+    they are not counted.
     """
 
     def __init__(
@@ -212,6 +216,7 @@ class Pace:
         stop: int | None = None,
         deadline: int | None = None,
         agree: Agreement | None = None,
+        infers: Callable[[], bool] | None = None,
     ) -> None:
         self.agree = agree
         self.why = ""
@@ -219,34 +224,73 @@ class Pace:
         self._limit = None if stop is None else skip + stop
         self._deadline = deadline
         self._by_thread: dict[int, ThreadSteps] = {}
+        self._predicting: dict[int, ThreadSteps] | None = None if infers is None else {}
+        """Until something is trained."""
+        self._infers = infers
         self.on_step: list[Callable[[int], None]] = []
         """Called at the end of each step, in the thread that made it, with the number of its steps."""
 
     @property
     def steps(self) -> int:
         """Steps of the thread that made the most; those that were skipped count."""
-        return max((thread.steps for thread in self._by_thread.values()), default=0)
+        threads = self._by_thread if self._predicting is None else self._predicting
+        return max((thread.steps for thread in threads.values()), default=0)
+
+    @property
+    def trains(self) -> bool:
+        """Whether the steps are those of a training."""
+        return self._predicting is None
+
+    def train(self) -> bool:
+        """Something is trained: what was predicted before was an evaluation. Never stops."""
+        self._predicting = None
+        return False
+
+    def predict(self, model: Hashable, place: Hashable = None) -> bool:
+        """A ``model`` that is not trained was called at ``place``; whether to stop now."""
+        if self._predicting is None:
+            return False
+        thread = _of_this_thread(self._predicting)
+        return thread.update((model, place)) and self._enough(thread.steps)
+
+    def predicted(self) -> bool:
+        """An explicit step in which nothing is trained has ended; whether to stop now."""
+        if self._predicting is None:
+            return False
+        thread = _of_this_thread(self._predicting)
+        thread.step()
+        return self._enough(thread.steps)
 
     def fetch(self, loader: Hashable) -> bool:
         """A fetch from ``loader`` begins; whether to stop before it."""
-        thread = self._this_thread()
+        if self._predicting is not None:
+            thread = _of_this_thread(self._predicting)
+            if thread.fetch(loader) and self._enough(thread.steps):
+                return True
+        thread = _of_this_thread(self._by_thread)
         return thread.fetch(loader) and self._over(thread.steps)
 
     def end(self, loader: Hashable) -> bool:
         """A fetch finds ``loader`` exhausted; whether to stop."""
-        thread = self._this_thread()
+        if self._predicting is not None:
+            thread = _of_this_thread(self._predicting)
+            if thread.end(loader) and self._enough(thread.steps):
+                return True
+        thread = _of_this_thread(self._by_thread)
         return thread.end(loader) and self._over(thread.steps)
 
     def update(self, optimizer: Hashable, place: Hashable = None) -> bool:
         """An update of ``optimizer``, made at ``place``, has ended; whether to stop now."""
-        thread = self._this_thread()
+        self._predicting = None
+        thread = _of_this_thread(self._by_thread)
         return thread.update((optimizer, place)) and self._over(thread.steps)
 
     def step(self, task: str = "train") -> bool:
         """An explicit step of ``task`` has ended; whether to stop now. Only training is counted."""
         if task != "train":
             return False
-        thread = self._this_thread()
+        self._predicting = None
+        thread = _of_this_thread(self._by_thread)
         thread.step()
         return self._over(thread.steps)
 
@@ -259,14 +303,19 @@ class Pace:
     def renew(self) -> None:
         """Count from zero: this is the child of a fork."""
         self._by_thread = {}
+        if self._predicting is not None:
+            self._predicting = {}
         self.why = ""
 
-    def _this_thread(self) -> ThreadSteps:
-        me = get_ident()
-        thread = self._by_thread.get(me)
-        if thread is None:
-            thread = self._by_thread[me] = ThreadSteps()
-        return thread
+    def _enough(self, steps: int) -> bool:
+        """Whether the program ends with this step, in which nothing was trained."""
+        reached = self._limit is not None and steps >= self._limit
+        if not reached and (self._deadline is None or monotonic_ns() < self._deadline):
+            return False
+        infers, self._infers = self._infers, None
+        if infers is not None and not infers():
+            return self.train()
+        return self._over(steps)
 
     def _over(self, steps: int) -> bool:
         """Whether the program ends with this step: called once a step, and true once."""
@@ -291,3 +340,11 @@ class Pace:
         if agree is not None:
             agree.propose(steps + AHEAD)
         return agree is None
+
+
+def _of_this_thread(threads: dict[int, ThreadSteps]) -> ThreadSteps:
+    me = get_ident()
+    thread = threads.get(me)
+    if thread is None:
+        thread = threads[me] = ThreadSteps()
+    return thread

@@ -11,6 +11,7 @@ import time
 from _thread import start_new_thread
 
 from ..probe import StopProgram
+from ..store.call_sites import INFERENCE
 from ..store.spans import is_loaders, updates
 from .agree import SharedStep
 from .pace import Pace
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     Tell = Callable[[], bool]
     """Tells of one span that has ended; whether to stop."""
 
-STEP = "step"
+STEP, FORWARD, PREDICT, COMPILED = "step", "forward", "predict", "compiled"
+TRAINING = ("backward", "fit", COMPILED, "boost", "grow")
+"""Regions after which something is trained, or may be: inside of what is compiled nothing is seen."""
+TRYING = ("eval", "predict")
 PATIENCE, USUAL = 10.0, 5
 """Seconds, and steps of the usual length, after which a rank that wants to stop, and in which no other
 step has ended, will not get to where all ranks do."""
@@ -38,13 +42,29 @@ class EnoughSteps(StopProgram):
 
 
 class Pacing:
-    """Watches the spans of one process. ``limits`` holds ``skip``, ``stop`` and ``until`` (see Pace)."""
+    """Watches the spans of one process.
 
-    def __init__(self, spans: Spans, limits: Mapping[str, Any], folder: str | None) -> None:
+    ``limits`` holds ``skip``, ``stop`` and ``until`` (see Pace), and as ``phase`` what was declared of the
+    program, if anything: ``training`` or ``inference``. Else ``infers`` says whether its text trains nothing.
+    """
+
+    def __init__(
+        self,
+        spans: Spans,
+        limits: Mapping[str, Any],
+        folder: str | None,
+        infers: Callable[[], bool] | None = None,
+    ) -> None:
         self._spans = spans
         self._folder = folder
         self._tells: dict[int, Tell] = {}
-        self._pace = Pace(limits["skip"], limits["stop"], limits["until"])
+        declared = limits.get("phase")
+        self._declared = declared == INFERENCE
+        if self._declared:
+            infers = _always
+        elif declared:
+            infers = None
+        self._pace = Pace(limits["skip"], limits["stop"], limits["until"], infers=infers)
         self._agree: SharedStep | None = None
         self._rank = -1
         self._began = time.monotonic()
@@ -72,7 +92,8 @@ class Pacing:
                 profile.saw(start, end, about["region"])
         if tell():
             pace = self._pace
-            stop: dict[str, Any] = {"task": "train", "steps": pace.steps, "why": pace.why}
+            task = "train" if pace.trains else INFERENCE
+            stop: dict[str, Any] = {"task": task, "steps": pace.steps, "why": pace.why}
             if pace.why == "rank" and self._agree is not None and self._agree.asker is not None:
                 stop["rank"], stop["step"] = self._agree.asker
                 stop["steps"] = stop["step"] - 1
@@ -144,24 +165,37 @@ class Pacing:
         where = site["place"] or {}
         place = where.get("file"), where.get("line")
         of = place if site["of"] is None else site["of"]
-        if site["clock"] != "host" or site["phase"] == "eval":
+        phase, task = site["phase"], site["task"] or "train"
+        if site["clock"] != "host":
             return _never
+        if region == STEP and (phase == "eval" or task == INFERENCE):
+            return pace.predicted
+        predicts = phase in TRYING or (self._declared and not updates(region, phase))
+        if region == PREDICT or (region in (FORWARD, COMPILED) and predicts):
+            return lambda: pace.predict(of, place)
+        if phase == "eval":
+            return _never
+        if updates(region, phase):
+            return lambda: pace.update(of, place)
+        if region in TRAINING or (region == FORWARD and phase == "train"):
+            return pace.train
         if region in (FETCH, EXHAUSTED) and not is_loaders(site["of"], site["selector"]):
             return _never
         if region == FETCH:
             return lambda: pace.fetch((of, place))
         if region == EXHAUSTED:
             return lambda: pace.end((of, place))
-        if updates(region, site["phase"]):
-            return lambda: pace.update(of, place)
         if region == STEP:
-            task = site["task"] or "train"
             return lambda: pace.step(task)
         return _never
 
 
 def _never() -> bool:
     return False
+
+
+def _always() -> bool:
+    return True
 
 
 def _number(text: str | None) -> int:

@@ -8,6 +8,7 @@ import sys
 from ..errors import UserError
 from ..measure.measures import Measures
 from ..measure.waits import Waits
+from ..origin import PROGRAM, origin, shipped
 from ..probe import StopProgram
 from .log import RecordLog, study_record
 from .phases import Phases, Schedule
@@ -555,7 +556,7 @@ class Overseer:
         """Stop the program after so many steps, or ranks together; before any voirfile asks for some."""
         from ..measure.pacing import Pacing
 
-        self._pacing = Pacing(self._measures.spans, limits, folder)
+        self._pacing = Pacing(self._measures.spans, limits, folder, _infers)
 
     def on_step(self, call: Callable[[int], None]) -> None:
         """Call ``call`` at the end of each step with their number, in a run that stops after some."""
@@ -595,3 +596,19 @@ class Overseer:
             action()
         except Exception as error:
             self._on_error(name, error)
+
+
+def _infers() -> bool:
+    """Whether the program's own files, its script and what it has imported, say nothing of training."""
+    from ..rewrite.training_loop import may_train
+
+    paths = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    files = {os.path.abspath(path) for path in paths if isinstance(path, str)}
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main is None or not os.path.isfile(main) or origin(os.path.abspath(main)) != PROGRAM:
+        return False  # a command of a package: what it may do later is in other files than its own
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    ours = tuple(os.path.join(each, "") for each in (package, shipped("voirfiles")))
+    own = [path for path in files if origin(path) == PROGRAM and not path.startswith(ours)]
+    # Some modules have names of files that do not exist.
+    return not may_train(path for path in own if path.endswith(".py") and os.path.isfile(path))

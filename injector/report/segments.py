@@ -7,6 +7,7 @@ from math import isfinite
 
 from ..analysis.machines import DeviceUsage, HostUsage
 from ..analysis.profile import (
+    INFERENCE,
     Evaluation,
     Latency,
     Node,
@@ -153,8 +154,8 @@ def _percentiles(found: Percentiles) -> list[str]:
 
 
 def latencies(found: Sequence[Latency], trains: bool) -> list[str]:
-    """The latencies of a run; beside a training (``trains``) those of calls of `predict` alone."""
-    shown = [each for each in found if not trains or each.what == "predict"]
+    """The latencies of a run; beside a training (``trains``) none of evaluation."""
+    shown = [each for each in found if not trains or each.what != "evaluation"]
     return table("latency", LATENCY_HEADS, latency_rows(shown[: LIMIT // 2]))
 
 
@@ -270,13 +271,14 @@ def _load(part: float | None) -> str:
 
 
 def energy(machine: HostUsage, profile: Profile | None) -> list[str]:
-    """Of the whole run, over the items that were trained on."""
+    """Of the whole run, over the items of its steps."""
     if machine.energy is None:
         return []
     words = f"  energy  {figure(machine.energy * ENERGY)} {JOULES} used by the devices"
     items = trained_items(profile)
-    if items:
-        words += f" · {figure(machine.energy / items)} J per item of training"
+    if items and profile:
+        name = INFERENCE if profile.loops[0].task == INFERENCE else "training"
+        words += f" · {figure(machine.energy / items)} J per item of {name}"
     return [words]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..analysis.profile import (
+    INFERENCE,
     LoopRank,
     Model,
     Node,
@@ -133,6 +134,8 @@ def _heading(loop: TrainingLoop) -> list[str]:
 def paced(loop: TrainingLoop) -> str:
     """What a step is; of several updates or batches, how many."""
     updates = amount(round(loop.updates_per_step, 1))
+    if loop.paced_by == "call":
+        return "one per call of a model"
     if loop.paced_by == "optimizer":
         return "one per update" if updates in ("0", "1") else f"one per {updates} updates"
     if loop.paced_by == "loader":
@@ -141,7 +144,11 @@ def paced(loop: TrainingLoop) -> str:
         text += " fetched"
     else:
         text = "as marked"
-    return text if updates in ("0", "1") else f"{text}, {updates} updates in each,"
+    return (
+        text
+        if updates in ("0", "1") or loop.task == INFERENCE
+        else f"{text}, {updates} updates in each,"
+    )
 
 
 def _throughput(loop: TrainingLoop) -> list[str]:

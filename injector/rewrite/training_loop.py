@@ -1,4 +1,5 @@
-"""The loop of a source file that trains by hand, and what a voirfile names to measure its steps.
+"""The loop of a source file that trains by hand, what a voirfile names to measure its steps, and whether
+the text of a program names anything by which it would train.
 
 It is found by how such loops are written: something that was there before the loop is changed in each
 iteration by a product or a quotient (``w -= rate * gradient``), in the loop or in a function that it calls.
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from .batches import FUNCTIONS, LOOPS, functions_in
@@ -19,6 +21,13 @@ LARGEST = 2_000_000
 """Bytes of a file that is parsed."""
 _AROUND = ("enumerate", "tqdm", "track")
 _SCALING = (ast.Mult, ast.MatMult, ast.Div)
+
+
+_TRAINS = re.compile(
+    r"(^|_)(train(?!ed|ing$)|fit($|_)|backward($|_)|optim($|_)|optimizers?($|_)|partial_fit|value_and_grad$)"
+    r"|Trainer|Optimizer|GradientTape|^grad$|^learn$"
+)
+"""Names by which libraries train. ``training`` is a model's mode."""
 
 
 class HandmadeLoop(NamedTuple):
@@ -50,16 +59,45 @@ def how_to_measure(file: str) -> list[str]:
     ]
 
 
-def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
-    """The innermost loop of ``text`` that trains; None where there is none, or it does not parse."""
+def may_train(files: Iterable[str]) -> bool:
+    """Whether one of these source files names what trains, or cannot be read: then it may."""
+    room = LARGEST
+    for file in files:
+        try:
+            with open(file, "rb") as source:
+                text = source.read(room + 1)
+        except OSError:
+            return True
+        room -= len(text)
+        tree = _parsed(text) if room >= 0 else None
+        if tree is None or any(_TRAINS.search(name) for name in _names(tree)):
+            return True
+    return False
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """What is used or imported in it by name."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            yield _name(node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (alias.name.rpartition(".")[2] for alias in node.names)
+
+
+def _parsed(text: str | bytes) -> ast.AST | None:
     try:
         # The compiler has given its warnings when the program was compiled.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    if not any(map(_imports_package, ast.walk(tree))):
+
+
+def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
+    """The innermost loop of ``text`` that trains; None where there is none, or it does not parse."""
+    tree = _parsed(text)
+    if tree is None or not any(map(_imports_package, ast.walk(tree))):
         return None  # no weights without arrays
     functions = dict(functions_in(tree))
     updating = {name for name, body in functions.items() if any(map(_is_update, _own(body)))}

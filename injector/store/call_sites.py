@@ -18,6 +18,12 @@ OWN = "injector.region"
 MOST = 1 << 22
 """Far more than any process makes: a larger number is damage, and tables are as long as the largest."""
 
+EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "valid", "validation"})
+"""Words for a phase or a task in which nothing is trained."""
+
+INFERENCE = "inference"
+"""The task of steps in which a model only predicts, and the phase that ``--phase`` declares."""
+
 
 @dataclass(frozen=True)
 class SourceLine:

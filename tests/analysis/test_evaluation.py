@@ -192,13 +192,33 @@ def test_spans_of_a_library(tmp_path: Path) -> None:
     assert (evaluation.passes, evaluation.batches, evaluation.seconds) == (3, 6, ms(3 * 13.5e-3))
 
 
-def test_nothing_but_evaluation(tmp_path: Path) -> None:
+def test_nothing_but_evaluation_is_an_inference(tmp_path: Path) -> None:
     p = Program()
     p.validate(10)
     found = report(tmp_path / "r", p)
-    assert not found.loops and found.verdict.kind == "none"
+    loop = only(found)
+    assert (loop.task, loop.paced_by, loop.steps) == ("inference", "loader", 10)
+    assert not found.evaluations and found.verdict.kind == "input-bound"
+    assert stretch(found, "inference") + stretch(found, "warm-up") == ms(32.0)
+    assert sum(each.seconds for each in found.segments) == pytest.approx(found.wall)
+
+
+def test_a_training_anywhere_in_the_run_makes_it_an_evaluation(tmp_path: Path) -> None:
+    actor, learner = Program(1), Program(2)
+    actor.validate(10)
+    for _ in range(20):
+        learner.turn()
+    found = report(tmp_path / "r", actor, learner)
+    assert [loop.task for loop in found.loops] == ["train"]
     assert [(e.passes, e.batches) for e in found.evaluations] == [(1, 10)]
-    assert stretch(found, "evaluation") == ms(32.1)
+
+
+def test_a_model_in_its_mode_for_training_may_be_trained(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(10):
+        p.io()
+        p.predict(phase="train")
+    assert not report(tmp_path / "r", p).loops
 
 
 def read(
@@ -236,8 +256,13 @@ def test_each_loader_begins_a_pass(
         for of, line in ((2, 21), (3, 25), (4, 29)):
             read(p, batches, of, line, ahead=ahead, dry=dry, more=more)
     found = report(tmp_path / "r", p)
-    seen = {e.place.line: (e.passes, e.items) for e in found.evaluations if e.place}
-    assert seen == dict.fromkeys((21, 25, 29), (2, 2 * batches * 8))
+    if trains:
+        seen = {e.place.line: (e.passes, e.items) for e in found.evaluations if e.place}
+        assert seen == dict.fromkeys((21, 25, 29), (2, 2 * batches * 8))
+        return
+    steps = {loop.place.line: (loop.steps, loop.items_per_step) for loop in found.loops}
+    assert steps == dict.fromkeys((21, 25, 29), (2 * batches, 8))
+    assert {each.what for each in found.latencies} <= {"inference"}
 
 
 def test_loaders_side_by_side_and_within_each_other_are_one_pass(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_batches_of_a_loader_without_the_wait_for_data(tmp_path: Path) -> None:
         p.wait(1)
     p.dry(of=2, line=21)
     [found] = report(tmp_path / "r", p).latencies
-    assert (found.what, found.place.line, found.batches, found.queries) == ("evaluation", 21, 8, 12)
+    assert (found.what, found.place.line, found.batches, found.queries) == ("inference", 21, 8, 12)
     assert micros(found.batch) == BATCH and micros(found.query) == QUERY
     # A suite reads the same without the rest of the profile.
     assert latencies_of(open_run(str(tmp_path / "r"))) == (found,)

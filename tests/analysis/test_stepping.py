@@ -91,7 +91,8 @@ def test_steps_whose_items_cannot_be_told_are_counted_themselves(tmp_path: Path)
     assert found.rates == pytest.approx([1 / 8e-3] * 4), "ranks make each step together"
 
 
-def test_a_run_that_trained_nothing_has_none(tmp_path: Path) -> None:
+def test_a_run_that_trained_nothing_has_the_steps_of_its_inference(tmp_path: Path) -> None:
     p = Program()
-    p.validate()
-    assert steps_of(tmp_path, p) is None
+    p.validate(4)
+    found = steps_of(tmp_path, p)
+    assert (found.task, found.unit, len(found.rates)) == ("inference", "items/s", 4)

@@ -17,7 +17,7 @@ from injector.measure.pace import MANY, Pace
 
 # A capital letter is a fetch from that loader, a small one an update of that optimizer, "." a fetch
 # that finds the loader fetched last exhausted, "!" the end of an explicit step of training, "?" of one
-# of another task.
+# of another task, a digit a call of a model that is not trained.
 
 
 def play(pace, text, upto=None):
@@ -30,6 +30,8 @@ def play(pace, text, upto=None):
             over = pace.step("evaluation")
         elif event == ".":
             over = pace.end(fetched)
+        elif event.isdigit():
+            over = pace.predict(event)
         elif event.isupper():
             fetched = event
             over = pace.fetch(event)
@@ -297,3 +299,32 @@ def test_processes_agree(tmp_path):
         assert [results.get(timeout=60) for _ in ranks] == [3] * 4
         for rank in ranks:
             rank.join()
+
+
+@pytest.mark.parametrize(
+    ("text", "skip", "stop", "events"),
+    [
+        ("0123", 1, 2, None),  # four models, each called once: no turn is complete
+        ("0000", 1, 2, 3),
+        ("A0A0A0A0", 0, 2, 5),
+        ("A0A00A0.", 1, 2, 8),
+        ("A0A0xA0A0", 0, 3, None),  # an update: what came before was an evaluation
+        ("A0A0AxAxAxA", 0, 3, 11),
+    ],
+)
+def test_batches_are_steps_where_nothing_is_trained(text, skip, stop, events):
+    assert play(Pace(skip, stop, infers=lambda: True), text) == events
+    assert play(Pace(skip, stop, infers=lambda: False), text) == (events if "x" in text else None)
+
+
+def test_whether_a_training_may_follow_is_looked_up_once():
+    calls = []
+    pace = Pace(0, 2, infers=lambda: bool(calls.append(1)))
+    assert play(pace, "A0A0A0A0A0") is None and calls == [1]
+    assert play(Pace(0, 2, infers=lambda: bool(calls.append(1))), "A0AxAxAx") and calls == [1]
+
+
+def test_a_deadline_ends_an_inference():
+    pace = Pace(deadline=time.monotonic_ns(), infers=lambda: True)
+    assert play(pace, "A0A0") == 3 and pace.why == "max-duration" and not pace.trains
+    assert pace.steps == 1

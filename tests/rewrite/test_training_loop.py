@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.rewrite.training_loop import handmade_loop, how_to_measure
+from injector.rewrite.training_loop import handmade_loop, how_to_measure, may_train
 
 INLINE = "for i in range(9):  # HERE\n    x = get(i)\n    {}\n"
 METHOD = """
@@ -61,3 +61,26 @@ def test_what_trains_nothing(text: str) -> None:
 
 def test_a_file_that_is_not_there(tmp_path) -> None:
     assert how_to_measure(str(tmp_path / "nope.py")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        ("model(x)\nload('trained.pt')\nF.dropout(x, training=self.training)", False),
+        ("trained = load()\nfor x in loader: trained(x)", False),
+        ("loss.backward()", True),
+        ("from torch import optim", True),
+        ("import torch.optim as o", True),
+        ("model.fit(x)", True),
+        ("from engine import train_one_epoch", True),
+        ("trainer = Trainer()", True),
+        ("def f(:", True),
+    ],
+)
+def test_what_the_text_of_a_program_says_of_training(tmp_path, text, may):
+    (tmp_path / "x.py").write_text(text)
+    assert may_train([str(tmp_path / "x.py")]) is may
+
+
+def test_a_file_that_is_not_there_may_train(tmp_path):
+    assert may_train([str(tmp_path / "x.py")]) and not may_train([])

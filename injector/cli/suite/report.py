@@ -20,8 +20,8 @@ from ...suite.results.exploration import (
     render_scaling,
     scaling_of,
 )
-from ...suite.results.points import filtered
-from ...suite.results.scaling import DEVICES, EXACT, THROUGHPUT, Family
+from ...suite.results.points import DEVICES, THROUGHPUT, filtered
+from ...suite.results.scaling import EXACT, Family
 from ...suite.results.scores import total
 from ...suite.results.suite_reader import summarise
 from ...suite.results.suite_report import render

@@ -112,6 +112,9 @@ def _resume(given: argparse.Namespace) -> int:
 
 
 def _with(given: argparse.Namespace, policy: RunPolicy) -> RunPolicy:
+    from ...suite.results import job_log
+
+    policy.log = job_log.write
     policy.max_parallel = given.max_parallel
     policy.patience = given.wait
     policy.allow_busy = given.allow_busy

@@ -247,6 +247,17 @@ class Filling:
         self.problems.check()
         return made
 
+    def parameters(self) -> dict[str, Any]:
+        """See :meth:`.Benchmark.parameters`."""
+        found = {}
+        for name, value in self.scope.variables.items():
+            if "." in name and not name.startswith("system."):
+                try:
+                    found[name] = self.scope.resolved((), value)
+                except (Mistake, NotKnownYet):
+                    continue  # it is about what another benchmark uses
+        return found
+
     def unmet(self) -> tuple[str, ...]:
         """See :meth:`.Benchmark.unmet`."""
         found = [

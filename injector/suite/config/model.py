@@ -86,6 +86,11 @@ class Benchmark:
         problems.check()
         return made
 
+    def parameters(self, context: Mapping[str, object]) -> dict[str, Any]:
+        """The variables whose names have a dot (``exp.model``), without those that have no value here."""
+        made: dict[str, Any] = self._filling(context).parameters()
+        return made
+
     def unmet(self, context: Mapping[str, object]) -> tuple[str, ...]:
         """The conditions of ``requires_capabilities`` that do not hold, as they were written.
 

@@ -112,7 +112,7 @@ class Plan:
     machine: Mapping[str, Any]
     benchmarks: Mapping[str, Mapping[str, Any]]
     """``family values group tags weight settings`` by name; of those that are prepared also ``written``
-    and ``variables``."""
+    and ``variables``; ``parameters`` are the variables whose names have a dot."""
     jobs: tuple[Job, ...]
     """In the order in which they are to start."""
     left_out: tuple[LeftOut, ...] = ()

@@ -21,6 +21,8 @@ from .jobs import Job, LeftOut, Plan, PlannedProcess
 from .machine import Machine, PlanDevice
 
 JOBS = "jobs"
+LOG_FILE = "exp.log_file"
+"""The variable that names the log of a benchmark, in the form of the Deep Learning Benchmarking Suite."""
 MARK = "INJECT_SUITE_RUN"
 """The variable by which all processes of a run are known: its folder."""
 
@@ -81,6 +83,8 @@ class _Planner:
         self.left_out: list[LeftOut] = []
         self.benchmarks: dict[str, dict[str, Any]] = {}
         self._names: set[str] = set()
+        self._logs: dict[str, str] = {}
+        """By the path of a log the benchmark that writes it."""
 
     def jobs(
         self, benchmark: Benchmark, resources: Callable[[Benchmark], Resources]
@@ -96,6 +100,7 @@ class _Planner:
                 benchmark, stem, self.machine, self.facts, resources(benchmark), self.options
             )
             jobs = [made.job(turn) for turn in range(self.options.repeat)]
+            parameters = self._parameters(benchmark, made)
         except SuiteError as error:
             self.problems += error.problems
             return
@@ -106,9 +111,22 @@ class _Planner:
             "tags": list(benchmark.tags),
             "weight": benchmark.weight,
             "settings": made.settings,
+            "parameters": parameters,
             **_prepare_settings(benchmark),
         }
         yield from jobs
+
+    def _parameters(self, benchmark: Benchmark, made: _JobPlanner) -> dict[str, Any]:
+        """The variables of its own, for the record. Raises SuiteError where another has its log."""
+        found = benchmark.parameters(made.context)
+        log = found.get(LOG_FILE)
+        if isinstance(log, str) and log:
+            found[LOG_FILE] = log = os.path.abspath(os.path.expanduser(log))
+            other = self._logs.setdefault(log, benchmark.name)
+            if other != benchmark.name:
+                text = f"{LOG_FILE} is {log}, which is that of {other} as well"
+                raise SuiteError([Problem(benchmark.where, text)])
+        return found
 
     def _why_not(self, benchmark: Benchmark) -> str | None:
         """Why this benchmark is not to run here, if it is not."""

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from ...metrics import shown, unit_of
 from ...report.text import UNKNOWN, duration, figure
+from .points import STEP_TIME, THROUGHPUT
 from .points import unit_of as unit_of_figure
-from .scaling import DLBS, STEP_TIME, THROUGHPUT, Family, Scaled
+from .scaling import DLBS, Family, Scaled
 from .scores import Row, Total
 from .suite_summary import BenchmarkSummary, SuiteSummary
 

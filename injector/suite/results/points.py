@@ -15,6 +15,7 @@ from . import scores
 from .run_record import RunRecord
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
+DEVICES, THROUGHPUT, STEP_TIME = "devices", "throughput", "step_time"
 Row = Mapping[str, Any]
 """By name, labels and figures; None, or nothing, for what is not known."""
 
@@ -71,7 +72,8 @@ def row_of(suite: SuiteSummary, benchmark: BenchmarkSummary) -> dict[str, Any]:
     repeats = [figures for _, figures in _repeats(benchmark)]
     names = dict.fromkeys(name for each in repeats for name in each)
     means = {name: _mean(each.get(name) for each in repeats) for name in names}
-    return {**_labels(suite, benchmark), **means, "failed": benchmark.failures > 0}
+    failed = benchmark.failures > 0
+    return with_dlbs({**_labels(suite, benchmark), **means, "failed": failed})
 
 
 def rows_of(suite: SuiteSummary) -> Iterator[dict[str, Any]]:
@@ -79,13 +81,13 @@ def rows_of(suite: SuiteSummary) -> Iterator[dict[str, Any]]:
     for benchmark in suite.benchmarks:
         labels = _labels(suite, benchmark)
         for repeat, figures in _repeats(benchmark):
-            yield {**labels, "repeat": repeat, **figures}
+            yield with_dlbs({**labels, "repeat": repeat, **figures})
 
 
 def row_of_run(record: RunRecord, name: str) -> dict[str, Any]:
     """A run of no suite."""
     labels = {"run": name, "benchmark": record.name or name, "devices": len(record.devices)}
-    return {**labels, **_description([record]), **_figures([record])}
+    return with_dlbs({**labels, **_description([record]), **figures_of([record])})
 
 
 def _labels(suite: SuiteSummary, benchmark: BenchmarkSummary) -> dict[str, Any]:
@@ -100,6 +102,7 @@ def _labels(suite: SuiteSummary, benchmark: BenchmarkSummary) -> dict[str, Any]:
         "weight": benchmark.weight,
         "score": scores.row_of(benchmark, suite.ddof).score,
         **_description(records),
+        **benchmark.parameters,
         **benchmark.values,
     }
 
@@ -111,6 +114,8 @@ def _description(records: Sequence[RunRecord]) -> dict[str, Any]:
             "host": first.host,
             **{f"tag.{key}": text for key, text in first.tags.items()},
             **{f"param.{key}": text for key, text in first.params.items()},
+            # A name with a dot is nothing else's: exp.model of the Deep Learning Benchmarking Suite.
+            **{key: value for key, value in first.params.items() if "." in key},
         }
     return {}
 
@@ -120,10 +125,10 @@ def _repeats(benchmark: BenchmarkSummary) -> Iterator[tuple[int, dict[str, float
         mine = [each for each in benchmark.processes if each.repeat == repeat]
         records = [each.record for each in mine if each.record is not None]
         if len(records) == len(mine) and not any(each.failed for each in mine):
-            yield repeat, _figures(records)
+            yield repeat, figures_of(records)
 
 
-def _figures(records: Sequence[RunRecord]) -> dict[str, float]:
+def figures_of(records: Sequence[RunRecord]) -> dict[str, float]:
     """Of processes side by side: rates, energy and power add up; of memory it is the most."""
     perfs = [scores.perf(each.rates) for each in records]
     perf = fsum(each.mean for each in perfs if each) if any(perfs) else None
@@ -152,6 +157,28 @@ def _figures(records: Sequence[RunRecord]) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+DLBS_NAMES = {
+    "results.time": (STEP_TIME, 1e3),
+    "results.throughput": (THROUGHPUT, 1.0),
+    "exp.effective_batch": ("step_items", 1.0),
+    "exp.num_gpus": ("devices", 1.0),
+}
+"""The names that the Deep Learning Benchmarking Suite has for figures of ours, and by what they differ:
+its times are milliseconds."""
+
+
+def with_dlbs(row: dict[str, Any]) -> dict[str, Any]:
+    """``row`` with figures under the names of DLBS, unless it has these of its own."""
+    found = {
+        name: row[figure] * factor
+        for name, (figure, factor) in DLBS_NAMES.items()
+        if row.get(figure) is not None
+    }
+    if "exp.replica_batch" not in row and found.get("exp.effective_batch"):
+        found["exp.replica_batch"] = found["exp.effective_batch"] / max(row.get("devices") or 1, 1)
+    return {**found, **row}
+
+
 def _sum(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fsum(known) if known else None
@@ -164,6 +191,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 def unit_of(name: str) -> str:
     """The unit of a figure; empty for a value of the program's own."""
+    name = DLBS_NAMES[name][0] if name in DLBS_NAMES else name
     return METRICS[name].unit if name in METRICS else ""
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
+from statistics import fmean
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -15,6 +16,7 @@ from ...analysis.recorded import CONTEXT, number, sum_of_known
 from ...analysis.runs import missing_of
 from ...analysis.summary import has_spans, plain
 from ...bus.readable import collected
+from ...store.call_sites import INFERENCE
 from ...store.folder import Run, is_run, open_run, read_events
 from ...store.logs import LONGEST, Damage
 from ...store.place import replace_file
@@ -103,7 +105,8 @@ class RunRecord:
     """What of the record is lost, or is no longer what was recorded, as sentences."""
     name: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
-    params: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers and texts; what else a program gave as text."""
     values: Mapping[str, float] = field(default_factory=dict)
     """The last of each number that a voirfile or the program recorded, by its name."""
     latencies: tuple[Mapping[str, Any], ...] = ()
@@ -174,8 +177,8 @@ def _read(run: Run, skip: int) -> RunRecord:
     return RunRecord(
         rates=given or (steps.rates if steps else ()),
         unit=events.unit if given else steps.unit if steps else "items/s",
-        step=steps.seconds if steps else 0.0,
-        items=steps.items if steps else None,
+        step=steps.seconds if steps else events.step(),
+        items=steps.items if steps else events.items(),
         ranks=steps.ranks if steps else len(events.given),
         world=steps.world if steps else None,
         code=ended.get("code"),
@@ -200,7 +203,7 @@ def _read(run: Run, skip: int) -> RunRecord:
         missing=missing_of(run),
         name=str(info.get("name") or ""),
         tags={str(key): str(value) for key, value in (info.get("tags") or {}).items()},
-        params={str(key): str(value) for key, value in (info.get("params") or {}).items()},
+        params={str(key): _plain(value) for key, value in (info.get("params") or {}).items()},
         values=events.last,
         latencies=tuple(map(plain, latencies_of(run))) if steps or has_spans(run.content) else (),
         studies=_studies(run) if events.studies and has_spans(run.content) else (),
@@ -218,6 +221,11 @@ def _studies(run: Run) -> tuple[Mapping[str, Any], ...]:
         }
         for study in studies_in_run(run)
     )
+
+
+def _plain(value: Any) -> Any:
+    """A setting as rows show it."""
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
 def _cause(error: str, broken: Any) -> str:
@@ -305,12 +313,13 @@ class _Events:
         self.studies = False
         """Whether any tells of a hyper-parameter study."""
         self._losses: dict[str, LossCollector] = {}
+        self._steps: list[tuple[float, float | None]] = []
         for _, event, data in read_events(run, Damage()):
             if not isinstance(data, dict):
                 continue
             if event == "data":
                 self._last(data)
-                if data.get("task") in (None, "train"):
+                if data.get("task") in (None, "train", INFERENCE):
                     self._data(data)
             elif event == "study":
                 self.studies = True
@@ -331,6 +340,9 @@ class _Events:
         # A step that ov.step or ov.loader saw is among the spans as well, and exact there.
         rate = number(data.get("rate")) if "of" not in data else None
         process = data.get("process")
+        elapsed, items = (number(data.get(key)) for key in ("elapsed", "items"))
+        if rate is not None and elapsed and isfinite(elapsed):
+            self._steps.append((elapsed, items))
         if rate is not None and isfinite(rate):
             self.given.setdefault(process, []).append(rate)
             self.unit = str(data.get("units") or self.unit)
@@ -341,6 +353,15 @@ class _Events:
     def rates(self) -> tuple[float, ...]:
         """Of all processes that gave some, added up step by step."""
         return tuple(map(sum, zip(*self.given.values(), strict=False)))
+
+    def step(self) -> float:
+        """Seconds of a step on average, as events say; 0 where none does."""
+        return fmean(seconds for seconds, _ in self._steps) if self._steps else 0.0
+
+    def items(self) -> float | None:
+        """Of a step, on average; None unless each says so."""
+        known = [items for _, items in self._steps if items is not None]
+        return fmean(known) if known and len(known) == len(self._steps) else None
 
     def losses(self) -> dict[str, LossSeries]:
         return {name: series.found() for name, series in self._losses.items()}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...errors import UserError
 from ..config.expressions import read_number
-from .points import checked, row_of, unit_of
+from .points import DEVICES, DLBS_NAMES, STEP_TIME, THROUGHPUT, checked, row_of, unit_of
 from .run_record import RunRecord
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
@@ -18,9 +18,6 @@ _LIST = re.compile(r"(?:[a-z]+:)?\d+(?:[, ]+(?:[a-z]+:)?\d+)*")
 """``"0,1"``, ``"cuda:0, cuda:1"``."""
 WEAK, STRONG = "weak", "strong"
 EXACT, DLBS = "exact", "dlbs"
-
-
-DEVICES, THROUGHPUT, STEP_TIME = "devices", "throughput", "step_time"
 
 
 class Measurement(NamedTuple):
@@ -112,6 +109,7 @@ def families(
     makes a family for each combination of their values. Only benchmarks that did not fail are points, and a
     family has two different numbers at least. Raises UserError where ``over`` or ``target`` fits nothing.
     """
+    target = DLBS_NAMES[target][0] if target in DLBS_NAMES else target
     entries: dict[tuple[str, str], list[BenchmarkSummary]] = {}
     for benchmark in suite.benchmarks:
         own = kind or next((kind for kind in (WEAK, STRONG) if _tagged(benchmark, kind)), None)
@@ -127,7 +125,7 @@ def families(
             )
     found = []
     for (name, own), benchmarks in entries.items():
-        numbers = _numbers(benchmarks, over)
+        numbers = _numbers(suite, benchmarks, over)
         for values, members in _series(benchmarks, numbers):
             items = target in (THROUGHPUT, STEP_TIME) and any(map(_with_items, members))
             measure = _point if items else partial(_point_of_figure, suite, own, target)
@@ -147,11 +145,13 @@ def _tagged(benchmark: BenchmarkSummary, kind: str) -> bool:
     return kind in benchmark.tags or f"{kind}-scaling" in benchmark.tags
 
 
-def _numbers(benchmarks: Sequence[BenchmarkSummary], over: str) -> dict[str, float]:
+def _numbers(
+    suite: SuiteSummary, benchmarks: Sequence[BenchmarkSummary], over: str
+) -> dict[str, float]:
     """By benchmark its number of devices, or of ``over``: a number, or a list whose members count."""
     if over == DEVICES:
         return {each.name: each.devices for each in benchmarks}
-    values = {each.name: each.values.get(over) for each in benchmarks}
+    values = {each.name: row_of(suite, each).get(over) for each in benchmarks}
     lists = any(isinstance(value, list) or "," in str(value) for value in values.values())
     found: dict[str, float] = {}
     for name, value in values.items():

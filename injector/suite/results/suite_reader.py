@@ -212,6 +212,7 @@ class SuiteReader:
                 group=str(planned.get("group") or name),
                 family=str(planned.get("family") or planned.get("group") or name),
                 values=planned.get("values") or {},
+                parameters=planned.get("parameters") or {},
                 tags=tuple(map(str, planned.get("tags") or ())),
                 weight=1.0 if weight is None else float(weight),
                 settings=planned.get("settings") or {},

@@ -92,6 +92,8 @@ class BenchmarkSummary:
     """The entry of the YAML that it came from: another name where a matrix made it."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Of the names that a matrix, a sweep or a search gave its entry several values of."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the suite whose names have a dot (``exp.model``), as it had them."""
     tags: tuple[str, ...] = ()
     weight: float = 1.0
     enabled: bool = True

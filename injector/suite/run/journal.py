@@ -74,9 +74,8 @@ class Journal:
 
     def write(self, event: str, **facts: Any) -> None:
         """Add a line; when this returns it will survive a loss of power."""
-        record = {"event": event, "time": time.time(), "line": self._next, **facts}
-        record["checksum"] = checksum_of(record)
-        line = ("\n" if self._truncated else "") + json.dumps(record) + "\n"
+        record = {"event": event, "time": time.time(), **facts}
+        line = ("\n" if self._truncated else "") + _numbered(record, self._next)
         try:
             data = line.encode()
             self._truncated = True  # until all of it is there
@@ -95,6 +94,20 @@ class Journal:
     def close(self) -> None:
         """Nothing is written after this."""
         os.close(self._file)
+
+
+def write_all(folder: str, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write the whole journal of what has happened elsewhere; each has its ``event`` and ``time``.
+
+    Raises OSError.
+    """
+    with open(os.path.join(folder, FILE), "x", encoding="utf-8") as file:
+        file.writelines(_numbered(record, number) for number, record in enumerate(records))
+
+
+def _numbered(record: Mapping[str, Any], number: int) -> str:
+    made = {**record, "line": number}
+    return json.dumps({**made, "checksum": checksum_of(made)}) + "\n"
 
 
 def _is_truncated(file: int) -> bool:

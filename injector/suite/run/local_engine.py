@@ -284,6 +284,7 @@ class LocalEngine:
         if not active.interrupted:
             active.problems[:0] = self.policy.judge(self.folder, job, ordered)
             active.problems += self._linked(job)
+            active.problems += self.policy.log(self.folder, self.plan, job, ordered)
         reason = "; ".join(active.problems)
         ok = not reason and not active.interrupted
         self.journal.job(

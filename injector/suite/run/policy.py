@@ -35,6 +35,8 @@ class RunPolicy:
     """What is held while jobs run: environments, so that no other suite changes them meanwhile."""
     judge: Callable[[str, Job, Mapping[str, ProcessEnd]], list[str]] = failures_by_exit_code
     """What is wrong with a job whose processes have ended so, as sentences; the suite's folder first."""
+    log: Callable[[str, Plan, Job, Mapping[str, ProcessEnd]], list[str]] = lambda *_: []
+    """Writes the log of a job that has ended, where it has one; what went wrong, as sentences."""
 
 
 class _Verdict(Protocol):

@@ -1,0 +1,277 @@
+"""The Deep Learning Benchmarking Suite: what a program can check of each claim of its introduction."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from injector.cli import main
+from injector.compat import dlbs
+from injector.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+TIMES = {
+    "mxnet": (913.44, 1029.24, 1065.12),
+    "tensorflow": (800.0, 850.0, 900.0),
+    "caffe2": (950.0, 1000.0, 1100.0),
+}
+"""Milliseconds of a batch on 1, 2 and 4 devices; those of MXNet are the introduction's."""
+GPUS = ("0", "0,1", "0,1,2,3")
+
+
+def call(*words: object, code: int = 0) -> tuple[str, str]:
+    """What ``inject`` prints on standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            ended = main([str(word) for word in words])
+        except SystemExit as error:
+            ended = error.code
+    assert ended == code, err.getvalue()
+    return out.getvalue(), err.getvalue()
+
+
+def log_of(framework: str, gpus: str, time: float, **more: object) -> str:
+    """A log as a benchmark leaves it: what it printed, and parameters in between."""
+    number = len(gpus.split(","))
+    parameters = {
+        "exp.framework": framework, "exp.model": "resnet50", "exp.gpus": gpus, "exp.num_gpus": number,
+        "exp.replica_batch": 16, "exp.effective_batch": 16 * number, "exp.phase": "training",
+        "exp.num_batches": 100, "exp.num_warmup_batches": 10, "exp.docker": True, "exp.status": "ok",
+        "exp.id": f"{framework}{number}", f"{framework}.docker_image": f"hpe/{framework}",
+        "results.time": time, "results.throughput": int(16 * number * 1000 / time), **more,
+    }  # fmt: skip
+    lines = [f"__{key}__= {json.dumps(value)}\n" for key, value in parameters.items()]
+    return "".join([*lines[:8], "Iteration 20, loss = 6.9\n", *lines[8:]])
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The nine logs of the sweep, in a folder of each framework, one of them compressed."""
+    folder = tmp_path_factory.mktemp("bench") / "logs"
+    for framework, times in TIMES.items():
+        (folder / framework).mkdir(parents=True)
+        for gpus, time in zip(GPUS, times, strict=True):
+            number = len(gpus.split(","))
+            path = folder / framework / f"resnet50_{number}_{16 * number}.log"
+            path.write_text(log_of(framework, gpus, time))
+    packed = folder / "caffe2" / "resnet50_1_16.log"
+    Path(f"{packed}.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(logs: Path) -> Path:
+    """What ``inject ingest`` makes of them."""
+    out, err = call("ingest", logs, "--base", logs.parent / "base", "--name", "dlbs")
+    assert err == "9 runs of 9 benchmarks\n"
+    return Path(out.strip())
+
+
+def test_logs_are_read_recursively_and_compressed(logs: Path, runs: Path) -> None:
+    assert len(dlbs.logs_in([str(logs)])) == 9
+    out, _ = call("suite", "report", runs, "--format", "json")
+    report = json.loads(out)
+    assert {each["benchmark"]: each["fail"] for each in report["benchmarks"]} == {
+        f"{framework}-{gpus}": 0 for framework in TIMES for gpus in GPUS
+    }
+    # Each log is in the folder, as it was.
+    assert len([*runs.rglob("artifacts/*.log*")]) == 9
+
+
+def test_the_weak_scaling_report_is_the_introductions(runs: Path) -> None:
+    words = ("--scaling", "weak", "--target", "results.time", "--rounding", "dlbs")
+    query = "exp.framework == 'mxnet' and exp.model == 'resnet50'"
+    for over in ("devices", "exp.gpus", "exp.num_gpus"):
+        out, _ = call("suite", "report", runs, *words, "--over", over, "--query", query)
+        rows = [line.split() for line in out.splitlines()[2:]]
+        assert rows == [
+            ["1", "913.44", "17", "1", "100.00"],
+            ["2", "1029.24", "31", "1.82", "88.74"],
+            ["4", "1065.12", "60", "3.53", "85.75"],
+        ]
+
+
+def test_a_chart_of_throughput_over_devices_has_a_line_for_each_framework(runs: Path) -> None:
+    axes = ("--x", "exp.num_gpus", "--y", "results.throughput", "--series", "exp.framework")
+    out, _ = call("plot", runs, *axes, "--agg", "mean", "--format", "json")
+    found = {
+        (row["series"], row["exp.num_gpus"]): row["results.throughput"] for row in json.loads(out)
+    }
+    assert len(found) == 9
+    assert [found["mxnet", number] for number in (1, 2, 4)] == [17, 31, 60]
+    assert (
+        call("plot", runs, *axes, "-o", runs / "chart.svg") and (runs / "chart.svg").stat().st_size
+    )
+
+
+def test_results_are_queried_by_the_seeds_names(runs: Path) -> None:
+    for query in (
+        "exp.docker and results.throughput > 59",
+        "exp.num_batches == 100 and results.time > 1065",
+    ):
+        out, _ = call(
+            "suite", "report", runs, "--query", query, "--target", "results.time", "--format", "csv"
+        )
+        assert "mxnet-0,1,2,3" in out
+    _, err = call("suite", "report", runs, "--query", "exp.framewrok == 'mxnet'", code=2)
+    assert "did you mean exp.framework?" in err
+    out, _ = call(
+        "query", runs, "select count(*) as n from events where event = 'config'", "--format", "csv"
+    )
+    assert out.split() == ["n", "9"]
+
+
+def test_equal_logs_are_repeats_and_batches_are_rates(tmp_path: Path) -> None:
+    data = [900.0, 910.0, 920.0]
+    for number in range(2):
+        text = log_of("mxnet", "0", 910.0, **{"results.time_data": data, "exp.id": str(number)})
+        (tmp_path / f"{number}.log").write_text(text)
+    out, _ = call("ingest", tmp_path, "--into", tmp_path / "runs")
+    report = json.loads(call("suite", "report", out.strip(), "--format", "json")[0])
+    [benchmark] = report["benchmarks"]
+    assert benchmark["n"] == 2 and benchmark["perf"] == pytest.approx(16 / 0.910, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('__exp.model__= "a"\n__exp.gpus__= "0"\n', "it ends after line 2 without results.time"),
+        ('__exp.model__= "a"\n__results.time__= 91', "bad.log:2: cut off within the value of results.time"),
+        ('__exp.model__= "a"\n__results.time__= 91\n__exp.status__= "ok"', ""),
+        ('__exp.model__= "a"\n__results.time_data__= [1.0, 2.', "cut off within the value"),
+        ('__exp.model__= resnet\n__results.time__= 9\n', "bad.log:1: exp.model is no JSON: resnet"),
+        ("nothing\n", "no line of it is a parameter"),
+    ],
+)  # fmt: skip
+def test_a_log_that_is_cut_off_is_named_and_the_others_are_read(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    (tmp_path / "bad.log").write_text(text)
+    (tmp_path / "good.log").write_text(log_of("mxnet", "0", 913.44))
+    out, err = call("ingest", tmp_path, "--into", tmp_path / "runs", code=bool(problem))
+    assert problem in err
+    report = json.loads(call("suite", "report", out.strip(), "--format", "json")[0])
+    failed = {each["benchmark"]: each["fail"] for each in report["benchmarks"]}
+    assert failed[next(name for name in failed if "mxnet" in name or name == "resnet50")] == 0
+    assert sum(failed.values()) == bool(problem and "no line" not in problem)
+
+
+def test_an_archive_that_is_cut_off(tmp_path: Path) -> None:
+    whole = gzip.compress(log_of("mxnet", "0", 913.44).encode() + os.urandom(4096).hex().encode())
+    (tmp_path / "bad.log.gz").write_bytes(whole[: len(whole) // 2])
+    _, err = call("ingest", tmp_path, "--into", tmp_path / "runs", code=1)
+    assert "bad.log.gz: the archive is cut off after line" in err
+
+
+@pytest.mark.parametrize("what", ["missing", "empty", "nothing", "there"])
+def test_what_cannot_be_read_writes_nothing(tmp_path: Path, what: str) -> None:
+    place = tmp_path / what
+    if what != "missing":
+        place.mkdir()
+    (tmp_path / "x.log").write_text("nothing\n" if what != "there" else log_of("mxnet", "0", 9.0))
+    into = tmp_path / ("there" if what == "there" else "runs")
+    before = sorted(tmp_path.iterdir())
+    log = place if what in ("missing", "empty") else tmp_path / "x.log"
+    _, err = call("ingest", log, "--into", into, code=2)
+    assert err.startswith("inject: ") and len(err.splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_replicas_and_devices(tmp_path: Path) -> None:
+    """``0:1,2:3``: two replicas on two devices each."""
+    log = dlbs.BenchmarkLog(
+        "x", {"exp.gpus": "0:1,2:3", "exp.replica_batch": 16, "results.throughput": 64}
+    )
+    assert log.devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3") and log.replicas == 2
+    assert log.items == 32 and log.seconds == 0.5
+    assert dlbs.BenchmarkLog("x", {"exp.gpus": ""}).devices == ("cpu:0",)
+    with pytest.raises(UserError, match="there is no such file"):
+        dlbs.logs_in([str(tmp_path / "none")])
+
+
+# --- phases: training and inference ----------------------------------------------------------------
+
+PREDICTS = """
+import sys
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 4)).eval()
+with torch.no_grad():
+    for batch in range(int(sys.argv[1])):
+        model(torch.randn(16, 32))
+print("whole", flush=True)
+"""
+BOTH = (
+    PREDICTS
+    + """
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for batch in range(4):
+    model.train()
+    model(torch.randn(8, 32)).sum().backward()
+    optimizer.step()
+"""
+)
+
+
+def run(folder: Path, text: str, *words: str, batches: int = 40) -> tuple[dict, str]:
+    """The report of a program, as data, and what it printed."""
+    (folder / "program.py").write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "injector",
+        "run",
+        "-q",
+        "--no-monitor",
+        "--into",
+        str(folder / "run"),
+    ]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [*command, *words, str(folder / "program.py"), str(batches)],
+        cwd=folder, env=environ, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(call("report", folder / "run", "--json")[0]), ran.stdout
+
+
+def test_an_inference_loop_has_rates_and_ends_after_its_batches(tmp_path: Path) -> None:
+    report, printed = run(tmp_path, PREDICTS, "--skip", "10", "--stop", "20")
+    [loop] = report["profile"]["loops"]
+    assert (loop["task"], loop["paced_by"], loop["steps"]) == ("inference", "call", 30)
+    assert loop["items_per_step"] == 16 and loop["warmup"]["steps"] == 10
+    assert loop["throughput"]["items"] > 0 and not report["profile"]["evaluations"]
+    [latency] = report["profile"]["latencies"]
+    assert latency["what"] == "inference" and latency["batches"] in (
+        29,
+        30,
+    )  # but for one that compiles
+    assert latency["batch"]["p50"] <= latency["batch"]["p99"]
+    assert "inference" in {each["name"] for each in report["profile"]["segments"]}
+    assert report["stopped"] and report["exit"]["code"] == 0 and not printed
+
+
+def test_an_evaluation_before_a_training_ends_nothing(tmp_path: Path) -> None:
+    report, printed = run(tmp_path, BOTH, "--stop", "3")
+    [loop] = report["profile"]["loops"]
+    assert (loop["task"], loop["steps"]) == ("train", 3)
+    assert [each["batches"] for each in report["profile"]["evaluations"]] == [40]
+    assert report["stopped"] and printed == "whole\n"
+
+
+def test_a_program_that_may_train_is_inference_where_that_is_declared(tmp_path: Path) -> None:
+    report, printed = run(tmp_path, BOTH, "--stop", "12", "--phase", "inference")
+    [loop] = report["profile"]["loops"]
+    assert (loop["task"], loop["steps"]) == ("inference", 12) and not printed
+    _, err = call("run", "--phase", "testing", "x.py", code=2)
+    assert "--phase is training or inference" in err
