@@ -7,7 +7,7 @@ is known; test; un-deploy. docs/hpo.md has the definitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
@@ -31,6 +31,7 @@ from .trials import (
     FrameworkSpan,
     ProcessStudies,
     TrialPart,
+    clipped,
     studies_in,
 )
 from .usage import Usage, sampled_usage, usage_of
@@ -121,7 +122,8 @@ def _grouped(found: Sequence[ProcessStudies]) -> list[_Found]:
         if group is not None:
             group.facts.update(facts)
     for group in groups:
-        group.spans = [each for each in spans if _is_of(each, group)]
+        processes = {part.process for part in group.parts}
+        group.spans = [each for each in spans if _is_of(each, group, processes)]
         group.parts.sort(key=lambda part: part.start)
     return groups
 
@@ -169,14 +171,16 @@ def _of_facts(
     return near[-1] if near else None
 
 
-def _is_of(span: FrameworkSpan, group: _Found) -> bool:
-    """Whether a call of the framework belongs to a study; of one process's, its process."""
+def _is_of(span: FrameworkSpan, group: _Found, processes: Set[int]) -> bool:
+    """Whether a call of the framework belongs to a study, which ran in ``processes``."""
     if group.window and span.region in ("study", SETUP, "store", "refit"):
         inside = group.window[0] <= span.start <= group.window[1]
         return inside and span.framework in (group.framework, "joblib", "")
     if span.framework not in (group.framework, "joblib"):
         return False
-    return bool({part.process for part in group.parts} & {span.process}) or span.framework == "ray"
+    if group.window:  # its trials may all have run in other processes than its call
+        processes = processes | {each.process for each in group.spans}
+    return span.process in processes
 
 
 # --- one study ------------------------------------------------------------------------------------
@@ -310,22 +314,32 @@ def _setups(
     """For each part, when its worker was free before it: since its last result was stored, at first since the
     study had begun, and the worker's process, of which ``starts`` says when.
 
-    What lies outside of the study's own calls, or deploys the framework, is none of it.
+    What lies outside of the study's own calls, or deploys the framework in that process or in one that runs
+    no trials, is none of it.
     """
     own = ExcludedIntervals(
         *_columns([(s.start, s.end) for s in group.spans if s.region == "study"])
     )
-    deployed = ExcludedIntervals(*_columns([(each.start, each.end) for each in deploys]))
+    deployed = {
+        process: ExcludedIntervals(
+            *_columns(
+                (each.start, each.end)
+                for each in deploys
+                if each.process == process or each.process not in starts
+            )
+        )
+        for process in starts
+    }
     free: dict[int, int] = {}
     found = []
     for part, lane in zip(group.parts, lanes, strict=True):
         begin, end = min(free.get(lane, starts[part.process]), part.start), part.start
         free[lane] = part.done
-        moments = [begin, end, *own.start.tolist(), *own.end.tolist(),
-                   *deployed.start.tolist(), *deployed.end.tolist()]  # fmt: skip
-        edges = np.unique([moment for moment in moments if begin <= moment <= end])
+        mine = deployed[part.process]
+        moments = [moment for each in (own, mine) for moment in clipped(each, begin, end)]
+        edges = np.unique(np.concatenate((np.array([begin, end]), *moments)))
         left = edges[:-1]
-        kept = ~deployed.hold(left) & (own.hold(left) | (len(own) == 0))
+        kept = ~mine.hold(left) & (own.hold(left) | (len(own) == 0))
         found.append(list(zip(left[kept].tolist(), edges[1:][kept].tolist(), strict=True)))
     return found
 

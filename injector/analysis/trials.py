@@ -278,7 +278,8 @@ def _union(parts: list[ExcludedIntervals]) -> ExcludedIntervals:
     )
 
 
-def _clipped(found: ExcludedIntervals, start: int, end: int) -> tuple[Ints, Ints]:
+def clipped(found: ExcludedIntervals, start: int, end: int) -> tuple[Ints, Ints]:
+    """The intervals of ``found`` between two moments, where they begin and end there."""
     first = int(np.searchsorted(found.end, start, side="right"))
     last = int(np.searchsorted(found.start, end))
     return np.maximum(found.start[first:last], start), np.minimum(found.end[first:last], end)
@@ -295,11 +296,11 @@ def _segments(seen: list[_Activity], start: int, end: int) -> tuple[Segments, in
         VALIDATE: [each.validates for each in seen],
         TRAIN: [each.trains for each in seen],
     }
-    clipped = {}
+    within = {}
     for name, parts in kinds.items():
-        pieces = [_clipped(each, start, end) for each in parts]
-        clipped[name] = _union([ExcludedIntervals(*each) for each in pieces]) if pieces else None
-    known = {name: each for name, each in clipped.items() if each is not None}
+        pieces = [clipped(each, start, end) for each in parts]
+        within[name] = _union([ExcludedIntervals(*each) for each in pieces]) if pieces else None
+    known = {name: each for name, each in within.items() if each is not None}
     moments = [
         np.array([start, end]),
         *(m for each in known.values() for m in (each.start, each.end)),

@@ -174,8 +174,8 @@ def tables(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], list[list
 
 # --- studies within programs ------------------------------------------------------------------------
 
-COMPARED = ("framework", "workers", "trials", "pruned", "failed", "took", "trial", "setup", "of the framework",
-            "idle", "trials' share", "collected", "best")  # fmt: skip
+COMPARED = ("framework", "workers", "trials", "pruned", "failed", "took", "trial", "setup",
+            "of the framework", "idle", "trials' share", "collected", "best")  # fmt: skip
 """What studies are compared by: the wall time of each; a trial's own time and its setup on average; the time
 of the framework and idle; the trials' part of the workers' time; result collection; the best value.
 """
