@@ -36,6 +36,7 @@ UNITS = {
     "items/J": Unit("items per joule"),
     "Cel": Unit("degrees Celsius", "°C"),
     "unix": Unit("seconds since 1970, UTC"),
+    "us": Unit("microseconds"),
     "%": Unit("percent"),
     "h": Unit("hours"),
     "cores": Unit("processors"),
@@ -220,38 +221,66 @@ HOST = _of(
      "export hosts/HOST/peak_memory, compare memory"),
     ("host_sample_time", "unix", "When a host was sampled.", "query host.time"),
 )  # fmt: skip
+_HOST_PLACES = "report machines.metrics, export METRIC, suite runs.values"
 _LEVELS = tuple(
     (f"cpu_avg_utilization_over{level}_pct", "%",
-     f"Share of the samples in which the mean over cores was {level} % or more.", "report machines.metrics")
+     f"Share of the samples in which the mean over cores was {level} % or more.", _HOST_PLACES)
     for level in (20, 40, 80, 100)
 )  # fmt: skip
 LIGHTGBM = _of(
     MONITOR,
     ("cpu_avg_utilization_pct", "%", "Mean utilisation of all cores over all samples.",
-     "report machines.metrics"),
+     _HOST_PLACES),
     *_LEVELS,
     ("max_t_cpu_pct_per_cpu_avg", "%", "The most over time of the mean over cores.",
-     "report machines.metrics"),
+     _HOST_PLACES),
     ("max_t_cpu_pct_per_cpu_min", "%", "The most over time of the least used core.",
-     "report machines.metrics"),
+     _HOST_PLACES),
     ("max_t_cpu_pct_per_cpu_max", "%", "The most over time of the most used core.",
-     "report machines.metrics"),
-    ("node_cpu_hours", "h", "Hours watched times cores.", "report machines.metrics"),
+     _HOST_PLACES),
+    ("node_cpu_hours", "h", "Hours watched times cores.", _HOST_PLACES),
     ("node_unused_cpu_hours", "h",
      "Of those, what was not used: times (100 - cpu_avg_utilization_pct) / 100.",
-     "report machines.metrics"),
+     _HOST_PLACES),
     ("node_max_memory_utilization_pct", "%", "The most of the host's memory in use.",
-     "report machines.metrics"),
-    ("node_max_disk_utilization_pct", "%", "The most of the file system in use.", "report machines.metrics"),
+     _HOST_PLACES),
+    ("node_max_disk_utilization_pct", "%", "The most of the file system in use.", _HOST_PLACES),
 ) + _of(
     COUNTED,
-    ("total_disk_io_read", "B", "Read from disks during the run.", "report machines.metrics"),
-    ("total_disk_io_write", "B", "Written to disks during the run.", "report machines.metrics"),
-    ("total_net_lo_sent", "B", "Sent over loopback during the run.", "report machines.metrics"),
-    ("total_net_lo_receive", "B", "Received over loopback during the run.", "report machines.metrics"),
-    ("total_net_ext_sent", "B", "Sent over all other interfaces during the run.", "report machines.metrics"),
+    ("total_disk_io_read", "B", "Read from disks during the run.", _HOST_PLACES),
+    ("total_disk_io_write", "B", "Written to disks during the run.", _HOST_PLACES),
+    ("total_net_lo_sent", "B", "Sent over loopback during the run.", _HOST_PLACES),
+    ("total_net_lo_receive", "B", "Received over loopback during the run.", _HOST_PLACES),
+    ("total_net_ext_sent", "B", "Sent over all other interfaces during the run.", _HOST_PLACES),
     ("total_net_ext_receive", "B", "Received over all other interfaces during the run.",
-     "report machines.metrics"),
+     _HOST_PLACES),
+)  # fmt: skip
+_TASK_PLACES = "export METRIC, suite runs.values"
+LIGHTGBM_TASKS = _of(
+    SPANS,
+    ("time_data_loading", "s", "Seconds in which a library reads and bins data (region `dataset`).",
+     _TASK_PLACES),
+    ("time_data_generation", "s", "Seconds in which scikit-learn makes data (region `generate`).",
+     _TASK_PLACES),
+    ("time_training", "s", "Seconds of training (region `fit`), without loading in it.", _TASK_PLACES),
+    ("time_inferencing", "s", "Seconds of predicting (region `predict`).", _TASK_PLACES),
+    ("time_inferencing_per_query", "s", "Of these, by the rows that were predicted.", _TASK_PLACES),
+    ("prediction_batches", "batches", "Calls that predict.", _TASK_PLACES),
+    ("prediction_queries", "items", "Rows of all these calls.", _TASK_PLACES),
+    ("prediction_latency_avg", "us", "Time of all these calls by all their rows.", _TASK_PLACES),
+    *((f"{kind}_latency_p{n}_usecs", "us", f"{what} that {n} % of the calls do not exceed.", _TASK_PLACES)
+      for kind, what in (("batch", "Time of a call"), ("prediction", "Time of a call by its rows,"))
+      for n in (50, 75, 90, 95, 99)),
+    ("train_data.length", "items", "Rows of the data set that is trained on, of each node.", _TASK_PLACES),
+    ("train_data.width", "count", "Its features.", _TASK_PLACES),
+    ("inference_data_length", "items", "Rows of the data set that a process loads which trains nothing.",
+     _TASK_PLACES),
+    ("inference_data_width", "count", "Its features.", _TASK_PLACES),
+) + _of(
+    EVENTS,
+    ("node_metric", "", "Any of these of a node, and those of an iteration: `node_0/valid_0.rmse`.",
+     "query metrics.value, export node_NODE/DATA.METRIC"),
+    ("node_metric_time", "unix", "When it was recorded; of a whole run null.", "query metrics.time"),
 )  # fmt: skip
 RUNS = _of(
     RUN,
@@ -338,6 +367,7 @@ GROUPS = {
     "Devices": DEVICES,
     "Hosts": HOST,
     "Hosts, as lightgbm-benchmark names them": LIGHTGBM,
+    "Tasks, as lightgbm-benchmark names them": LIGHTGBM_TASKS,
     "Runs": RUNS,
     "Suites": SUITES,
 }
@@ -393,7 +423,8 @@ def as_markdown() -> str:
         "",
         "Everything is kept in the units below and converted where it is displayed only: bytes as GB, joules",
         "as kJ, fractions as percent. Names in capitals stand for those of a run: `LOOP` for `train`,",
-        "`REGION` for `io`, `WHAT` for `evaluation` or `predict`. `query` names a column of a",
+        "`REGION` for `io`, `WHAT` for `evaluation` or `predict`, `METRIC` for the metric's own name.",
+        "`query` names a column of a",
         "[view](query.md), `export` a metric in a",
         "[tracker](export.md), `suite` a column of `inject suite report --json`, `report` a key of",
         "`inject report --json`, `compare` a figure of [`inject compare`](compare.md), `page` a plot.",

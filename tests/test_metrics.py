@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 LABELS = {
     "loop", "task", "process", "rank", "attempt", "host", "step", "measured", "region", "clock", "phase",
     "what", "device", "file", "line", "thread", "bench", "name", "text", "throttle", "event", "data", "run",
-    "stopped", "command", "verdict", "broken", "problem", "tags",
+    "stopped", "node", "unit", "command", "verdict", "broken", "problem", "tags",
 }  # fmt: skip
 """Columns that say what a number is of."""
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from injector import param
 from injector.voirfiles._between import Between
+from injector.voirfiles._settings import recorded_settings
 
 LIBRARY = "lightgbm"
 TESTED = ("4.0", "4.7")
@@ -17,8 +19,28 @@ TESTED = ("4.0", "4.7")
 
 def instrument_rounds(ov: Any) -> None:
     # The rows are counted when the round is over: the first one may have to build the data set.
-    ov.step("/lightgbm.basic/Booster/update", items=lambda self, result: self.train_set.num_data())
+    ov.step("/lightgbm.basic/Booster/update", items=lambda self, result: rows_of_round(self))
     ov.region("/lightgbm.basic/Booster/update", "boost", outermost=True)
+
+
+def instrument_ranks(ov: Any) -> None:
+    """Which of the machines of a list this process is. What they send each other is compiled code's."""
+    ov.region("/lightgbm.basic/Booster/set_network", "connect")
+
+    def joined(machines: Any, local_listen_port: Any) -> None:
+        found = place_in(machines, int(local_listen_port))
+        if found is not None:
+            ov.rank(*found)
+
+    ov.value(
+        "/lightgbm.basic/Booster/set_network",
+        get=lambda machines, local_listen_port, result: joined(machines, local_listen_port),
+    )
+
+
+def instrument_settings(ov: Any) -> None:
+    for function in ("train", "cv"):
+        ov.override(f"/lightgbm.engine/{function} > params", recorded_settings(param))
 
 
 def instrument_functions(ov: Any) -> None:
@@ -61,7 +83,7 @@ def instrument_models(ov: Any) -> None:
         "/lightgbm.basic/Booster/predict",
         "predict",
         phase="eval",
-        items=lambda data: rows(data),
+        items=lambda data, result: rows(data) or rows(result),  # of a file, what came of it
         **whole,
     )
 
@@ -74,6 +96,55 @@ def instrument_datasets(ov: Any) -> None:
         items=lambda result: rows(result),
         outermost=True,
     )
+    ov.value(
+        "/lightgbm.basic/Dataset/_lazy_init",
+        task="data",
+        get=lambda self, reference, result: shape(self, reference),
+    )
+
+
+def rows_of_round(booster: Any) -> int:
+    """The rows that a round works on in this process. Where machines divide the features instead, each
+    has all of the rows: then it is this one's part of them, so that all parts add up to the rows.
+    """
+    count = int(booster.train_set.num_data())
+    params = booster.params
+    if params.get("tree_learner") not in ("feature", "feature_parallel"):
+        return count
+    found = place_in(params.get("machines", ""), int(params.get("local_listen_port", 12400)))
+    if found is None:
+        return count
+    rank, world = found
+    return count * (rank + 1) // world - count * rank // world
+
+
+def place_in(machines: Any, port: int) -> tuple[int, int] | None:
+    """Rank and number of machines by a list of ``HOST:PORT``, as LightGBM finds them: the one of this host
+    that listens at ``port``. None where that is not known.
+    """
+    listed = machines.split(",") if isinstance(machines, str) else sorted(machines or ())
+    pairs = [each.strip().rpartition(":") for each in listed if each.strip()]
+    mine = [at for at, (_, _, own) in enumerate(pairs) if own == str(port)]
+    if len(mine) > 1:
+        here = addresses()
+        mine = [at for at in mine if pairs[at][0] in here]
+    return (mine[0], len(pairs)) if len(pairs) > 1 and len(mine) == 1 else None
+
+
+def addresses() -> set[str]:
+    """Those of this host."""
+    import psutil
+
+    found = psutil.net_if_addrs().values()
+    return {"localhost", *(each.address for every in found for each in every)}
+
+
+def shape(data: Any, reference: Any) -> dict[str, int] | None:
+    """Rows and features of a data set that was just made, as lightgbm-benchmark calls them; of those that
+    are made after its bins, nothing."""
+    if reference is not None or data._handle is None:
+        return None
+    return {"train_data.length": int(data.num_data()), "train_data.width": int(data.num_feature())}
 
 
 def metrics(results: Any) -> dict[str, Any]:

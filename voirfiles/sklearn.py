@@ -79,6 +79,12 @@ PREDICTING = {
 }
 
 
+GENERATORS = (
+    "make_classification make_multilabel_classification make_hastie_10_2 make_regression make_blobs "
+    "make_friedman1 make_friedman2 make_friedman3 make_low_rank_matrix make_gaussian_quantiles"
+)
+"""The functions that make large data sets."""
+
 LOSSES = {
     "BinomialDeviance": "negative_gradient",
     "ExponentialLoss": "negative_gradient",
@@ -217,6 +223,16 @@ def _metric(search: Any) -> str | None:
 
 def _plain(number: Any) -> int | None:
     return None if number is None else int(number)
+
+
+def instrument_generators(ov: Any) -> None:
+    for name in GENERATORS.split():
+        ov.region(
+            f"/sklearn.datasets._samples_generator/{name}",
+            "generate",
+            items=lambda n_samples: n_samples if isinstance(n_samples, int) else 0,
+            outermost=True,
+        )
 
 
 def instrument_trees(ov: Any) -> None:

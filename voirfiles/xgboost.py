@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from injector import param
 from injector.voirfiles._between import Between
+from injector.voirfiles._settings import recorded_settings
 
 CALLBACKS = "/xgboost.callback/CallbackContainer"
 
@@ -26,6 +28,11 @@ def instrument_rounds(ov: Any) -> None:
             outermost="round",  # `update` with a custom objective calls `boost`
         )
         ov.region(f"/xgboost.core/Booster/{function}", "boost", outermost=True)
+
+
+def instrument_settings(ov: Any) -> None:
+    for function in ("train", "cv"):
+        ov.override(f"/xgboost.training/{function} > params", recorded_settings(param))
 
 
 def instrument_functions(ov: Any) -> None:

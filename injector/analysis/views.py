@@ -17,6 +17,7 @@ from ..store.logs import Damage
 from ..store.place import default_runs
 from ..store.spans import unpack
 from .arrays import owners
+from .benchmark_metrics import benchmark_metrics
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .loops import grouped
 from .query import Columns, View, Words, joined, length
@@ -25,7 +26,7 @@ from .runs import Listed, listed, one
 from .traces import LoopTrace, threads_of, traces_of
 from .tracks import lookup
 
-VIEWS = ("steps", "regions", "values", "devices", "host", "events", "runs")
+VIEWS = ("steps", "regions", "values", "metrics", "devices", "host", "events", "runs")
 
 
 def views(run: Run, runs: str | None = None) -> dict[str, View]:
@@ -34,6 +35,7 @@ def views(run: Run, runs: str | None = None) -> dict[str, View]:
         "steps": partial(steps, run),
         "regions": partial(regions, run),
         "values": partial(_values, run),
+        "metrics": partial(_metrics, run),
         "devices": partial(_devices, run),
         "host": partial(_host, run),
         "events": partial(_events, run),
@@ -108,6 +110,14 @@ def _values(run: Run) -> Columns:
             step = data.get("batch_id")
             step = step if isinstance(step, int) else None
             rows.add(bench, task, process, ranks.get(process), name, when, found, text, step)
+    return rows.columns
+
+
+def _metrics(run: Run) -> Columns:
+    """What lightgbm-benchmark would report, under its names, node by node."""
+    rows = _Rows("name", "node", "step", "time", "value", "unit")
+    for each in benchmark_metrics(run):
+        rows.add(each.name, each.node, each.step, each.time, each.value, each.unit)
     return rows.columns
 
 

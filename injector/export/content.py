@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
 from functools import cached_property
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..analysis.arrays import kept_of
+from ..analysis.benchmark_metrics import NodeMetric, benchmark_metrics, benchmark_properties
 from ..analysis.columns import SECOND, Floats, Ints
 from ..analysis.loops import grouped, labels
 from ..analysis.profile import Evaluation, Latency, Node, TrainingLoop
@@ -62,7 +63,7 @@ class Series:
     total: int
     """Points before it was thinned."""
     axis: str = "step"
-    """What ``steps`` count: ``step`` or ``sample``."""
+    """What ``steps`` count: ``step``, ``sample`` or ``node``."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Content:
     @cached_property
     def tags(self) -> dict[str, str]:
         """Properties of the run, its own and those of ``--tag``."""
-        return tags_of(self.summary, self.labels)
+        return {**benchmark_properties(self.run), **tags_of(self.summary, self.labels)}
 
     @cached_property
     def params(self) -> dict[str, str]:
@@ -116,7 +117,8 @@ class Content:
     def series(self) -> tuple[Series, ...]:
         """All that has a value at many steps, thinned. Raises OSError."""
         traces = traces_of(self.run)
-        found = chain(_loops(traces), values_of(self.run, traces), samples_of(self.run))
+        nodes = nodes_of(benchmark_metrics(self.run), self.summary.ended or 0.0)
+        found = chain(_loops(traces), values_of(self.run, traces), samples_of(self.run), nodes)
         return tuple(_thinned(one, self.points) for one in found)
 
 
@@ -403,6 +405,19 @@ def values_of(run: Run, traces: Sequence[LoopTrace]) -> Iterator[Series]:
             steps = np.maximum(at, 0)
         steps = np.where(np.isnan(named), steps, named).astype(np.int64)
         yield _series(name, unit_of("export TASK/NAME"), steps, times, values)
+
+
+def nodes_of(metrics: Iterable[NodeMetric], ended: float) -> Iterator[Series]:
+    """What lightgbm-benchmark would log: one value a node, which is its step, or one an iteration."""
+    found: dict[str, list[NodeMetric]] = {}
+    for each in metrics:
+        found.setdefault(each.name, []).append(each)
+    for name, points in found.items():
+        steps = np.array([p.node if p.step is None else p.step for p in points], np.int64)
+        times = np.array([p.time or ended for p in points], np.float64)
+        values = np.array([p.value for p in points], np.float64)
+        one = _series(clean(name), points[0].unit, steps, times, values)
+        yield one if points[0].step is not None else replace(one, axis="node")
 
 
 _DEVICE = ("load", "memory_used", "temperature", "power")

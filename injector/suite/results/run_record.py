@@ -108,7 +108,8 @@ class RunRecord:
     params: Mapping[str, Any] = field(default_factory=dict)
     """Numbers and texts; what else a program gave as text."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """The last of each number that a voirfile or the program recorded, by its name."""
+    """The last of each number that a voirfile or the program recorded, by its name; and those under the
+    names of lightgbm-benchmark."""
     latencies: tuple[Mapping[str, Any], ...] = ()
     """Of evaluations and predictions, as the report of the run has them (`Latency`)."""
     studies: tuple[Mapping[str, Any], ...] = ()
@@ -165,6 +166,7 @@ def read(folder: str, skip: int = 0) -> RunRecord | None:
 
 def _read(run: Run, skip: int) -> RunRecord:
     # numpy: not for listing suites, nor for running one
+    from ...analysis.benchmark_metrics import benchmark_metrics, benchmark_properties, of_job
     from ...analysis.latencies import latencies_of
     from ...analysis.timeseries import stepping
 
@@ -202,9 +204,12 @@ def _read(run: Run, skip: int) -> RunRecord:
         schema=info.get("schema"),
         missing=missing_of(run),
         name=str(info.get("name") or ""),
-        tags={str(key): str(value) for key, value in (info.get("tags") or {}).items()},
+        tags={
+            **benchmark_properties(run),
+            **{str(key): str(value) for key, value in (info.get("tags") or {}).items()},
+        },
         params={str(key): _plain(value) for key, value in (info.get("params") or {}).items()},
-        values=events.last,
+        values={**of_job(benchmark_metrics(run)), **events.last},
         latencies=tuple(map(plain, latencies_of(run))) if steps or has_spans(run.content) else (),
         studies=_studies(run) if events.studies and has_spans(run.content) else (),
     )
