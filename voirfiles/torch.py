@@ -249,7 +249,8 @@ def _find_run() -> Any:
         return lambda: _tracing.try_get() is None
     # In a thread that never traced try_get makes an AttributeError and drops it: five times as long.
     local = _guards._TLS
-    return lambda: local.__dict__.get("tracing_context") is None
+    in_python = lambda: local.__dict__.get("tracing_context") is None
+    return shortcut("unset", in_python, {"tracing_context": local})
 
 
 _is_run = _find_run()

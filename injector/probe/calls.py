@@ -255,7 +255,8 @@ class SpanHooks(compiled.Hooks):
         call = self._call
         if caller is None:
             return call.find(None, of, phase, rest)  # type: ignore[no-any-return]
-        at = call.near(caller) or caller
+        near = call.near(caller)
+        at = near or caller
         code, lasti = at.f_code, at.f_lasti
         key = (id(code), lasti, id(of), phase, self.stacks.number)
         known = self._places.get(key)
@@ -263,7 +264,7 @@ class SpanHooks(compiled.Hooks):
             if len(self._places) >= _MOST_PLACES:
                 self._places.clear()
             known = self._places[key] = (call.find(caller, of, phase, rest), code)
-        self.far = self.far or at is not caller
+        self.far = self.far or near is not caller  # also where nothing of the program called
         if not self._walks:
             self.remember(code, lasti, of, phase, stack, known[0])
         return known[0]

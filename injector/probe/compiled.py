@@ -102,6 +102,7 @@ def learn_tensors(torch: Any) -> None:
             functions._len_torch_function_stack,
             (torch.float32, torch.float64),
             (torch.int32, torch.int64),
+            getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),  # from 2.10 on
         )
     except (AttributeError, TypeError):
         pass  # half imported, or another torch than we know: it is read as before

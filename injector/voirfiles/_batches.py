@@ -264,10 +264,10 @@ def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
     size = shape[0] if shape else 0
     if type(size) is not int:
         return 0
-    if not (self._parameters or self._modules):
+    known = _layouts.get(id(self))
+    if known is None and not (self._parameters or self._modules):
         # What is called beside a model (a loss, a constraint of a number) says no more than others know.
         return size if size != 1 else 0
-    known = _layouts.get(id(self))
     layout = _layout(self) if known is None else known[1]
     if layout.timed:
         return _of_sequences(layout, first, shape, result)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,9 +14,20 @@ from injector.voirfiles import _batches  # noqa: E402
 native = pytest.mark.skipif(not compiled.NATIVE, reason="nothing is compiled")
 
 
-@pytest.fixture
-def number():
+@pytest.fixture(params=["shown", "asked"])
+def way(request, monkeypatch):
+    if request.param == "asked":
+        monkeypatch.delattr(torch.Tensor, "__dlpack_c_exchange_api__", raising=False)
+    elif not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("from 2.10 on")
     compiled.learn_tensors(torch)
+    yield request.param
+    monkeypatch.undo()
+    compiled.learn_tensors(torch)
+
+
+@pytest.fixture
+def number(way):
     return compiled.Shortcut("number", lambda tensor: "slow", {})
 
 
@@ -44,7 +57,7 @@ def test_what_is_no_plain_number_of_the_host_is_left_to_python(number):
 
 
 @native
-def test_who_listens_to_tensors_hears_nothing(number):
+def test_who_listens_to_tensors_hears_nothing(number, way):
     heard = []
 
     class Listening(torch.overrides.TorchFunctionMode):
@@ -52,14 +65,59 @@ def test_who_listens_to_tensors_hears_nothing(number):
             heard.append(function)
             return function(*args, **(kwargs or {}))
 
-    loss = torch.tensor(1.0)
+    loss, part = torch.tensor(1.0), torch.arange(4.0)[3]
     with Listening():
-        assert number(loss) == "slow"
+        assert number(loss) == (1.0 if way == "shown" else "slow")
+        assert number(part) == "slow", "whether it is negative is asked"
     assert not heard
 
 
 @native
-def test_a_shortcut_gives_what_its_function_does():
+def test_a_trace_has_nothing_of_it(number):
+    model = torch.nn.Linear(3, 3).requires_grad_(False)
+    both = compiled.Pair(_batches.items, 100, _batches.tokens, 100)
+
+    def traced(rows, words):
+        number(rows.sum())
+        made = model(rows)
+        both(made, model, (rows,), {})
+        both(words, model, (words,), {})
+        return made
+
+    values = torch.ones(4, 3), torch.ones(4, 3, dtype=torch.int64)
+    traced(*values)  # what the model is made of is known
+    graph = torch.jit.trace(traced, values, check_trace=False).graph
+    kinds = {node.kind() for node in graph.nodes()}
+    assert "aten::linear" in kinds
+    assert kinds.isdisjoint(["aten::size", "aten::numel", "aten::item", "aten::is_neg"])
+
+
+@native
+def test_whether_a_thread_has_set_something():
+    local, seen = threading.local(), []
+    unset = compiled.Shortcut("unset", lambda: "slow", {"context": local})
+
+    def look():
+        seen.append(unset())
+        local.context = 1
+        seen.append(unset())
+        local.context = None
+        seen.append(unset())
+        local.context = 2
+
+    for _ in range(2):
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        assert unset() is True, "what another thread has set"
+    look()
+    assert seen == [True, False, True] * 3
+    assert unset() is False
+    assert compiled.Shortcut("unset", lambda: "slow", {})() == "slow"
+
+
+@native
+def test_a_shortcut_gives_what_its_function_does(way):
     inner = torch.nn.Linear(6, 3)
     recurrent = torch.nn.GRU(6, 3)
     table = torch.nn.Embedding(9, 4)
@@ -82,3 +140,19 @@ def test_a_shortcut_gives_what_its_function_does():
             for quick in (_batches.items, _batches.tokens):
                 values = (result, model, args, {})
                 assert quick(*values) == quick.__wrapped__(*values), (model, args[0].shape)
+            both = compiled.Pair(_batches.items, 1 << 20, _batches.tokens, 1 << 20)
+            separately = _batches.items(*values) | _batches.tokens(*values) << 21
+            assert both(*values) == separately, (model, args[0].shape)
+
+
+@native
+def test_a_model_at_the_place_of_one_that_is_gone(way):
+    """What was plain of a model is of that model alone."""
+    rows = torch.ones(5, 7, 6)
+    for _ in range(20):
+        for model in (torch.nn.Linear(6, 3), torch.nn.GRU(6, 3)):
+            result = model(rows)
+            for _ in range(2):
+                values = (result, model, (rows,), {})
+                assert _batches.items(*values) == _batches.items.__wrapped__(*values)
+            del model, values, result

@@ -7,6 +7,20 @@
    generator and a discriminator, and calls them in turns. */
 #define REMEMBERED 4
 #define MOST_DEPENDENCIES 8
+#define MOST_BETWEEN 64
+
+/* The code of the frames from the one that calls outwards: the last is the nearest of interest. What is of
+   interest follows from the code (nearest.c), so that the same way has the same end. */
+typedef struct {
+    Py_ssize_t count;         /* 0: there is none */
+    PyObject **codes;
+} Way;
+
+/* What tells one call from another: `code` is borrowed from a frame that runs. */
+typedef struct {
+    PyObject *code;           /* NULL: nothing calls */
+    int lasti;
+} Spot;
 
 /* A place that calls, and the site of calls from there. */
 typedef struct {
@@ -41,7 +55,8 @@ typedef struct {
     PyObject *depends;        /* a tuple of what the answers depend on; NULL: they are computed at each call */
     Place places[REMEMBERED];
     Answered known[REMEMBERED];
-    unsigned next_place, next_known;
+    Way ways[REMEMBERED];
+    unsigned next_place, next_known, next_way;
 } Hooks;
 
 static PyObject *word_push, *word_skip, *word_refused, *word_left, *word_mistaken, *word_mark,
@@ -125,53 +140,118 @@ same_phase(PyObject *one, PyObject *other)
         && PyUnicode_Compare(one, other) == 0;
 }
 
-/* The frame that tells calls from each other: a new reference. NULL where there is none, and with an
-   exception set. */
-static PyFrameObject *
-calling_frame(Hooks *self, PyFrameObject *here)
+static void
+forget_way(Way *way)
 {
-    PyFrameObject *caller = PyFrame_GetBack(here);
-    if (caller == NULL || !self->far) {
-        return caller;
+    Way old = *way;
+    *way = (Way){0};
+    while (old.count > 0) {
+        Py_DECREF(old.codes[--old.count]);
     }
+    PyMem_Free(old.codes);
+}
+
+/* The frame that `way` leads to; NULL where it is another way. */
+static Running *
+followed(const Way *way, Running *frame)
+{
+    for (Py_ssize_t each = 0; frame != NULL && each < way->count; each++) {
+        if (running_code(frame) != way->codes[each]) {
+            return NULL;
+        }
+        if (each == way->count - 1) {
+            return frame;
+        }
+        frame = running_before(frame);
+    }
+    return NULL;
+}
+
+/* Keep the way from `caller` to where `near` is. */
+static void
+keep_way(Hooks *self, Running *caller, const Spot *near)
+{
+    Py_ssize_t count = 1;
+    Running *frame = caller;
+    while (frame != NULL && running_code(frame) != near->code && count < MOST_BETWEEN) {
+        frame = running_before(frame);
+        count++;
+    }
+    PyObject **codes = frame == NULL || running_code(frame) != near->code
+        ? NULL : PyMem_Calloc(count, sizeof *codes);
+    if (codes == NULL) {
+        return;
+    }
+    Way *way = &self->ways[self->next_way++ % REMEMBERED];
+    forget_way(way);
+    *way = (Way){count, codes};
+    for (Py_ssize_t each = 0; each < count; each++) {
+        codes[each] = Py_NewRef(running_code(caller));
+        caller = running_before(caller);
+    }
+}
+
+/* Where the nearest frame of interest is, which is looked for; -1 with an exception set. */
+static int
+look_near(Hooks *self, Spot *spot)
+{
+    PyFrameObject *caller = PyFrame_GetBack(PyEval_GetFrame());
     PyObject *near = PyObject_CallOneArg(self->near, (PyObject *)caller);
     if (near == NULL) {
         Py_DECREF(caller);
-        return NULL;
+        return -1;
     }
-    if (PyFrame_Check(near)) {
-        Py_SETREF(caller, (PyFrameObject *)near);
-    } else {
-        Py_DECREF(near);
+    int found = PyFrame_Check(near);
+    PyFrameObject *frame = found ? (PyFrameObject *)near : caller;
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    *spot = (Spot){(PyObject *)code, frame_lasti(frame)};
+    Py_DECREF(code);
+    Py_DECREF(near);
+    Py_DECREF(caller);
+    if (found && Py_IS_TYPE(self->near, &Nearest_Type)) {
+        keep_way(self, running_before(running_frame()), spot);
     }
-    return caller;
+    return 0;
+}
+
+/* What tells the call from others; -1 with an exception set. */
+static int
+calling_spot(Hooks *self, Spot *spot)
+{
+    Running *here = running_frame(), *caller = here == NULL ? NULL : running_before(here);
+    if (caller != NULL && self->far) {
+        Running *near = NULL;
+        for (int each = 0; near == NULL && each < REMEMBERED; each++) {
+            near = followed(&self->ways[each], caller);
+        }
+        if (near == NULL) {
+            return look_near(self, spot);
+        }
+        caller = near;
+    }
+    *spot = caller == NULL ? (Spot){0} : (Spot){running_code(caller), running_lasti(caller)};
+    return 0;
 }
 
 /* The site of the call, where one like it was made before; 0 where none was; -2 with an exception set. */
 static int64_t
-known_site(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *of, PyObject *phase)
+known_site(Hooks *self, Stack *stack, PyObject *of, PyObject *phase)
 {
+    Spot spot;
     if (self->places[0].code == NULL) {
         return 0;
     }
-    PyFrameObject *caller = calling_frame(self, here);
-    if (caller == NULL) {
-        return PyErr_Occurred() ? -2 : 0;
+    if (calling_spot(self, &spot) < 0) {
+        return -2;
     }
-    PyObject *code = (PyObject *)PyFrame_GetCode(caller);
-    int lasti = frame_lasti(caller);
-    int64_t found = 0;
-    for (int each = 0; each < REMEMBERED; each++) {
+    for (int each = 0; spot.code != NULL && each < REMEMBERED; each++) {
         Place *place = &self->places[each];
-        if (place->code == code && place->lasti == lasti && place->stack == stack && place->of == of
-            && same_phase(phase, place->phase)) {
-            found = place->site;
-            break;
+        if (place->code == spot.code && place->lasti == spot.lasti && place->stack == stack
+            && place->of == of && same_phase(phase, place->phase)) {
+            return place->site;
         }
     }
-    Py_DECREF(code);
-    Py_DECREF(caller);
-    return found;
+    return 0;
 }
 
 static void
@@ -191,8 +271,13 @@ look(Hooks *self, PyObject *const *values, Py_ssize_t count, PyObject *seen[MOST
     Py_ssize_t size = PyTuple_GET_SIZE(self->depends);
     for (Py_ssize_t each = 0; each < size; each++) {
         PyObject *what = PyTuple_GET_ITEM(self->depends, each);
-        seen[each] = Py_IS_TYPE(what, &Path_Type) ? path_of(what, values, count)
-                                                  : PyObject_CallNoArgs(what);
+        if (Py_IS_TYPE(what, &Path_Type)) {
+            seen[each] = path_of(what, values, count);
+        } else if (PyCFunction_CheckExact(what) && PyCFunction_GET_FLAGS(what) == METH_NOARGS) {
+            seen[each] = PyCFunction_GET_FUNCTION(what)(PyCFunction_GET_SELF(what), NULL);
+        } else {
+            seen[each] = PyObject_CallNoArgs(what);
+        }
         if (seen[each] == NULL) {
             while (each > 0) {
                 Py_DECREF(seen[--each]);
@@ -237,14 +322,15 @@ begin(Hooks *self, Stack *stack, int64_t site, int64_t start, long long payload)
 }
 
 static int
-push_slowly(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *of, PyObject *phase,
+push_slowly(Hooks *self, Stack *stack, PyObject *of, PyObject *phase,
             long long payload, PyObject *rest)
 {
     PyObject *number = PyLong_FromLongLong(payload);
     if (number == NULL) {
         return -1;
     }
-    PyObject *args[] = {(PyObject *)self, (PyObject *)here, (PyObject *)stack, of, phase, number, rest};
+    PyObject *args[] = {(PyObject *)self, NONE_IF_NULL(PyEval_GetFrame()), (PyObject *)stack,
+                        of, phase, number, rest};
     PyObject *done = PyObject_VectorcallMethod(word_push, args, 7, NULL);
     Py_DECREF(number);
     Py_XDECREF(done);
@@ -263,7 +349,7 @@ tuple_of(PyObject *const *values, Py_ssize_t count)
 
 /* Whether the call counts: 0 where that was all, after skip(); -1 with an exception set. */
 static int
-counts(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *values, Py_ssize_t count)
+counts(Hooks *self, Stack *stack, PyObject *const *values, Py_ssize_t count)
 {
     if (self->when == NULL) {
         return 1;
@@ -272,7 +358,7 @@ counts(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *values, 
     int true_ = found == NULL ? -1 : PyObject_IsTrue(found);
     Py_XDECREF(found);
     if (true_ == 0) {
-        PyObject *args[] = {(PyObject *)self, (PyObject *)here, (PyObject *)stack};
+        PyObject *args[] = {(PyObject *)self, NONE_IF_NULL(PyEval_GetFrame()), (PyObject *)stack};
         PyObject *done = PyObject_VectorcallMethod(word_skip, args, 3, NULL);
         Py_XDECREF(done);
         return done == NULL ? -1 : 0;
@@ -282,13 +368,13 @@ counts(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *values, 
 
 /* Begin a call whose object and phase are known; -1 with an exception set, with the call not begun. */
 static int
-begin_call(Hooks *self, PyFrameObject *here, Stack *stack, int64_t start, PyObject *of, PyObject *phase,
+begin_call(Hooks *self, Stack *stack, int64_t start, PyObject *of, PyObject *phase,
            PyObject *const *values, Py_ssize_t count)
 {
     PyObject *found = self->payload == NULL ? NULL : answer(self->payload, values, count);
     long long payload = found != NULL ? cleaned(found, self->most) : self->payload == NULL ? 0 : -1;
     Py_XDECREF(found);
-    int64_t site = payload < 0 ? -2 : known_site(self, here, stack, of, phase);
+    int64_t site = payload < 0 ? -2 : known_site(self, stack, of, phase);
     if (site == -2) {
         return -1;
     }
@@ -296,7 +382,7 @@ begin_call(Hooks *self, PyFrameObject *here, Stack *stack, int64_t start, PyObje
         return begin(self, stack, site, start, payload);
     }
     PyObject *rest = tuple_of(values, count);
-    int failed = rest == NULL ? -1 : push_slowly(self, here, stack, of, phase, payload, rest);
+    int failed = rest == NULL ? -1 : push_slowly(self, stack, of, phase, payload, rest);
     Py_XDECREF(rest);
     return failed;
 }
@@ -315,7 +401,7 @@ keep_answers(Hooks *self, PyObject *of, PyObject *phase, PyObject **seen, Py_ssi
 /* Ask about the call, unless the answers are known, and begin it; -1 with an exception set, with the call
    not begun. Where answers are kept, `of` is a Path: it can be had before it is known that the call counts. */
 static int
-ask(Hooks *self, PyFrameObject *here, Stack *stack, int64_t start, PyObject *const *values,
+ask(Hooks *self, Stack *stack, int64_t start, PyObject *const *values,
     Py_ssize_t count)
 {
     PyObject *of = NULL, *phase = NULL, *seen[MOST_DEPENDENCIES];
@@ -328,13 +414,13 @@ ask(Hooks *self, PyFrameObject *here, Stack *stack, int64_t start, PyObject *con
         phase = known == NULL ? NULL : Py_NewRef(known->phase);
     }
     int is_new = phase == NULL;
-    if (failed > 0 && is_new && (failed = counts(self, here, stack, values, count)) > 0
+    if (failed > 0 && is_new && (failed = counts(self, stack, values, count)) > 0
         && ((of == NULL && (of = answer(self->of, values, count)) == NULL)
             || (phase = answer(self->phase, values, count)) == NULL)) {
         failed = -1;
     }
     if (failed > 0) {
-        failed = begin_call(self, here, stack, start, of, phase, values, count);
+        failed = begin_call(self, stack, start, of, phase, values, count);
         if (!failed && is_new && size >= 0) { /* now that the death of the object is watched */
             keep_answers(self, of, phase, seen, size);
             size = 0;
@@ -350,7 +436,7 @@ ask(Hooks *self, PyFrameObject *here, Stack *stack, int64_t start, PyObject *con
 
 /* The answers could not be had: what can be known, and who was to blame, is found out in Python. */
 static int
-ask_again(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *values, Py_ssize_t count)
+ask_again(Hooks *self, Stack *stack, PyObject *const *values, Py_ssize_t count)
 {
     PyObject *error = taken_error();
     PyObject *rest = tuple_of(values, count);
@@ -358,7 +444,8 @@ ask_again(Hooks *self, PyFrameObject *here, Stack *stack, PyObject *const *value
         Py_DECREF(error);
         return -1;
     }
-    PyObject *args[] = {(PyObject *)self, error, (PyObject *)here, (PyObject *)stack, rest};
+    PyObject *args[] = {(PyObject *)self, error, NONE_IF_NULL(PyEval_GetFrame()), (PyObject *)stack,
+                        rest};
     PyObject *done = PyObject_VectorcallMethod(word_refused, args, 5, NULL);
     Py_DECREF(error);
     Py_DECREF(rest);
@@ -370,7 +457,6 @@ static PyObject *
 hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
 {
     int64_t start = clock_ns(); /* the functions below are a part of the region, as its caller sees it */
-    PyFrameObject *here = PyEval_GetFrame();
     if (count < 1) {
         PyErr_SetString(PyExc_TypeError, "enter() takes a value");
         return NULL;
@@ -380,7 +466,7 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
     }
     self->fired++;
     Stack *stack = stacks_here(self->stacks);
-    if (stack == NULL || here == NULL) {
+    if (stack == NULL || running_frame() == NULL) {
         return forgotten() ? Py_NewRef(args[0]) : NULL;
     }
     Entry *top = self->outermost ? stack_top(stack) : NULL;
@@ -388,9 +474,9 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
         return stack_push(stack, self->call, 0, 0, 0, NULL) < 0 ? NULL : Py_NewRef(args[0]);
     }
     Py_INCREF(stack); /* those functions may run anything, threads and forks too */
-    int failed = ask(self, here, stack, start, args + 1, count - 1);
+    int failed = ask(self, stack, start, args + 1, count - 1);
     if (failed) {
-        failed = ask_again(self, here, stack, args + 1, count - 1);
+        failed = ask_again(self, stack, args + 1, count - 1);
     }
     Py_DECREF(stack);
     return failed ? NULL : Py_NewRef(args[0]);
@@ -629,6 +715,9 @@ hooks_traverse(Hooks *self, visitproc visit, void *arg)
         for (int one = 0; one < MOST_DEPENDENCIES; one++) {
             Py_VISIT(self->known[each].seen[one]);
         }
+        for (Py_ssize_t one = 0; one < self->ways[each].count; one++) {
+            Py_VISIT(self->ways[each].codes[one]);
+        }
     }
     return 0;
 }
@@ -650,6 +739,9 @@ hooks_clear(Hooks *self)
     Py_CLEAR(self->clocks);
     Py_CLEAR(self->depends);
     forget(self);
+    for (int each = 0; each < REMEMBERED; each++) {
+        forget_way(&self->ways[each]);
+    }
     return 0;
 }
 

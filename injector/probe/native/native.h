@@ -12,6 +12,13 @@
 #include <Python.h>
 #if PY_VERSION_HEX < 0x030B0000
 #include <frameobject.h>
+#elif PY_VERSION_HEX < 0x030E0000 && defined(__has_include)
+#if __has_include(<internal/pycore_frame.h>)
+#define Py_BUILD_CORE
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#define HAS_INNER_FRAMES
+#endif
 #endif
 #include <stdint.h>
 #include <structmember.h>
@@ -125,14 +132,15 @@ PyObject *path_of(PyObject *path, PyObject *const *values, Py_ssize_t count);
 /* Whether `value` is a tensor of PyTorch's own class, which the functions below are about. */
 int is_tensor(PyObject *value);
 
-/* Whether no mode listens to what is done to tensors. */
-int tensors_are_quiet(void);
-
-/* How many it holds in its first dimension; 0 where it has none. */
+/* How many it holds in its first dimension; 0 where it has none, -1 where that is to be found otherwise. */
 Py_ssize_t tensor_length(PyObject *tensor);
 
 /* Whether it holds one number, which is at hand. */
 int tensor_number(PyObject *tensor, double *number);
+
+/* What the shortcuts to items and tokens give, where both are found at once; else 0. */
+int items_and_tokens(PyObject *low, PyObject *high, PyObject *const *values, Py_ssize_t count,
+                     Py_ssize_t *items, Py_ssize_t *tokens);
 
 /* Begin a call; takes the reference to `mark`. -1 with an exception set. */
 int stack_push(Stack *self, PyObject *owner, int64_t site, int64_t start, int64_t payload,
@@ -154,6 +162,86 @@ frame_lasti(PyFrameObject *frame)
     return frame->f_lasti * 2;
 #endif
 }
+
+/* A frame of Python's that runs. From 3.11 on Python makes an object for one only where it is looked at:
+   that, and its end, take ten times as long as all that is looked at here. Each is valid as long as no
+   code of Python has run since, and so are the references to what it has, which are borrowed. */
+#ifdef HAS_INNER_FRAMES
+typedef struct _PyInterpreterFrame Running;
+
+static inline Running *
+complete_frame(Running *frame)
+{
+    while (frame != NULL && _PyFrame_IsIncomplete(frame)) {
+        frame = frame->previous;
+    }
+    return frame;
+}
+
+static inline Running *
+running_frame(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return complete_frame(PyThreadState_Get()->current_frame);
+#else
+    return complete_frame(PyThreadState_Get()->cframe->current_frame);
+#endif
+}
+
+static inline Running *
+running_before(Running *frame)
+{
+    return complete_frame(frame->previous);
+}
+
+static inline PyObject *
+running_code(Running *frame)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return (PyObject *)_PyFrame_GetCode(frame);
+#else
+    return (PyObject *)frame->f_code;
+#endif
+}
+
+/* The index of the instruction that it runs, as its object's f_lasti. */
+static inline int
+running_lasti(Running *frame)
+{
+    int found = _PyInterpreterFrame_LASTI(frame);
+    return found < 0 ? -1 : found * (int)sizeof(_Py_CODEUNIT);
+}
+#else
+typedef PyFrameObject Running;
+
+static inline Running *
+running_frame(void)
+{
+    return PyEval_GetFrame();
+}
+
+static inline Running *
+running_before(Running *frame)
+{
+    PyFrameObject *before = PyFrame_GetBack(frame);
+    Py_XDECREF(before); /* it is kept by what runs */
+    return before;
+}
+
+static inline PyObject *
+running_code(Running *frame)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    Py_DECREF(code);
+    return (PyObject *)code;
+}
+
+static inline int
+running_lasti(Running *frame)
+{
+    return frame_lasti(frame);
+}
+#endif
 
 /* Whether `frame` is at instruction `lasti` of `code`. */
 static inline int

@@ -41,6 +41,11 @@ pair_call(Pair *self, PyObject *const *args, size_t flags, PyObject *keywords)
     if (self->low == NULL || self->high == NULL) { /* cleared */
         return PyLong_FromLong(0);
     }
+    Py_ssize_t items, tokens;
+    if (items_and_tokens(self->low, self->high, args, count, &items, &tokens)) {
+        return PyLong_FromLongLong((long long)Py_MIN(items, self->most_low)
+                                   | (long long)Py_MIN(tokens, self->most_high) << self->shift);
+    }
     long long low = number_of(self->low, args, count, self->most_low);
     long long high = low < 0 ? -1 : number_of(self->high, args, count, self->most_high);
     return high < 0 ? NULL : PyLong_FromLongLong(low | high << self->shift);

@@ -97,7 +97,7 @@ take_any(Stored *self, PyObject *value)
         return take(self, value);
     }
     double read;
-    if (is_tensor(value) && tensors_are_quiet() && tensor_number(value, &read)) {
+    if (is_tensor(value) && tensor_number(value, &read)) {
         return take_number(self, read);
     }
     if (self->number == NULL) { /* cleared, or never initialised */

@@ -1,13 +1,33 @@
 /* What is read of PyTorch's tensors without its Python: how long they are, the number in one.
 
-   Nothing is linked or imported: Python hands over the class and its methods (../compiled.py). Only an
-   object of exactly that class is read here, and only while no mode listens to what is done to tensors (a
-   mode, a trace): everything else is left to the function that a shortcut stands for. */
+   Nothing is linked or imported: Python hands over the class, its methods, and the functions by which it
+   shows its tensors to other libraries (../compiled.py). Only an object of exactly that class is read here.
+   The methods are called only while no mode listens to what is done to tensors (a mode, a trace);
+   everything else is left to the function that a shortcut stands for. */
 
 #include "native.h"
 
+/* A tensor as DLPack describes it: https://dmlc.github.io/dlpack/latest/c_api.html */
+typedef struct {
+    void *data;
+    int32_t device, index;    /* device: 1 is the host */
+    int32_t dimensions;
+    uint8_t code, bits;       /* code: 0 is an integer, 2 is a float */
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t offset;
+} Shown;
+
+/* DLPackExchangeAPI of version 1. */
+typedef struct {
+    uint32_t version, minor;
+    void *older, *allocate, *give, *take;
+    int (*show)(void *tensor, Shown *shown); /* no copy, no wait, nothing recorded; NULL: there is none */
+} Exchange;
+
 static struct {
     PyTypeObject *kind;       /* torch.Tensor; NULL as long as there is none */
+    int (*show)(void *tensor, Shown *shown); /* NULL: the methods tell */
     lenfunc length;           /* of its base, whose first dimension that is: torch.Tensor's is in Python */
     PyObject *is_traced, *modes;
     PyObject *dim, *numel, *data_ptr, *is_neg, *is_cpu, *dtype;
@@ -31,14 +51,36 @@ holds(PyObject *function)
     return true_ != 0;
 }
 
-int
+static int
 tensors_are_quiet(void)
 {
     return !holds(torch.modes) && !holds(torch.is_traced);
 }
 
-Py_ssize_t
-tensor_length(PyObject *tensor)
+/* What a tensor is, which modes do not hear of and no trace notes. One that cannot be shown, as those of
+   torch.func, is an error in C++, which takes long: from then on the methods tell. */
+static int
+shown(PyObject *tensor, Shown *found)
+{
+    if (torch.show == NULL) {
+        return 0;
+    }
+    if (torch.show(tensor, found) < 0) {
+        PyErr_Clear();
+        torch.show = NULL;
+        return 0;
+    }
+    return 1;
+}
+
+static Py_ssize_t
+shown_length(const Shown *found)
+{
+    return found->dimensions ? (Py_ssize_t)found->shape[0] : 0;
+}
+
+static Py_ssize_t
+asked_length(PyObject *tensor)
 {
     Py_ssize_t found = torch.length(tensor);
     if (found < 0) {
@@ -46,6 +88,16 @@ tensor_length(PyObject *tensor)
         found = 0;
     }
     return found;
+}
+
+Py_ssize_t
+tensor_length(PyObject *tensor)
+{
+    Shown found;
+    if (shown(tensor, &found)) {
+        return shown_length(&found);
+    }
+    return tensors_are_quiet() ? asked_length(tensor) : -1;
 }
 
 /* What a method without arguments gives: -1 where it gives no number. */
@@ -81,9 +133,12 @@ is_either(PyObject *found, PyObject *pair)
 
 /* The number is read from memory: Tensor.item() goes through the dispatcher, which takes ten times as long
    and would show in a profile of the program. */
-int
-tensor_number(PyObject *tensor, double *number)
+static int
+asked_number(PyObject *tensor, double *number)
 {
+    if (!tensors_are_quiet()) {
+        return 0;
+    }
     PyObject *dtype = attribute(torch.dtype, tensor);
     if (!is_either(dtype, torch.single) || attribute(torch.is_cpu, tensor) != Py_True
         || number_of(torch.numel, tensor) != 1 || number_of(torch.is_neg, tensor) != 0) {
@@ -101,12 +156,41 @@ tensor_number(PyObject *tensor, double *number)
     return 1;
 }
 
+int
+tensor_number(PyObject *tensor, double *number)
+{
+    Shown found;
+    if (!shown(tensor, &found)) {
+        return asked_number(tensor, number);
+    }
+    int size = found.bits / 8;
+    if (found.data == NULL || found.device != 1 || found.code != 2 || found.lanes != 1
+        || (size != sizeof(float) && size != sizeof(double))) {
+        return 0;
+    }
+    for (int32_t each = 0; each < found.dimensions; each++) {
+        if (found.shape[each] != 1) {
+            return 0;
+        }
+    }
+    const char *at = (const char *)found.data + found.offset;
+    /* What is to be read as its negative is not shown: it lies in memory of complex numbers, at their
+       second halves. */
+    if ((uintptr_t)at % (2 * size) != 0 && (!tensors_are_quiet() || number_of(torch.is_neg, tensor) != 0)) {
+        return 0;
+    }
+    *number = size == sizeof(float) ? *(const float *)at : *(const double *)at;
+    return 1;
+}
+
 /* A function, and a short way to what it gives in the cases that nearly all calls are. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
     PyObject *slow;
     PyObject *aside;          /* a dict that the short way looks into */
+    PyObject *kept;           /* what it has about the model that was plain last, or the attributes of ... */
+    uint64_t thread;          /* ... this thread; NULL: nothing */
 } Shortcut;
 
 static PyObject *word_parameters, *word_modules;
@@ -140,16 +224,39 @@ has_weights(PyObject *module)
     return found;
 }
 
-/* Whether `layouts`, by identity (anything, anything, is it plain), says that a model is plain. */
 static int
-is_plain(PyObject *layouts, PyObject *model)
+refers_to(PyObject *reference, PyObject *object)
 {
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *found = NULL;
+    PyWeakref_GetRef(reference, &found);
+    Py_XDECREF(found);
+    return found == object;
+#else
+    return PyWeakref_GET_OBJECT(reference) == object;
+#endif
+}
+
+/* Whether layouts, by identity (reference, anything, is it plain), say that a model is plain. As long as the
+   reference is to it, there is no need to look again. */
+static int
+is_plain(Shortcut *self, PyObject *model)
+{
+    if (self->kept != NULL && refers_to(PyTuple_GET_ITEM(self->kept, 0), model)) {
+        return 1;
+    }
     PyObject *key = PyLong_FromVoidPtr(model);
-    PyObject *known = key == NULL ? NULL : PyDict_GetItemWithError(layouts, key);
+    PyObject *known = key == NULL ? NULL : PyDict_GetItemWithError(self->aside, key);
     Py_XDECREF(key);
     PyErr_Clear();
-    return known != NULL && PyTuple_Check(known) && PyTuple_GET_SIZE(known) == 3
-        && PyTuple_GET_ITEM(known, 2) == Py_True;
+    if (known == NULL || !PyTuple_Check(known) || PyTuple_GET_SIZE(known) != 3
+        || PyTuple_GET_ITEM(known, 2) != Py_True) {
+        return 0;
+    }
+    if (PyWeakref_Check(PyTuple_GET_ITEM(known, 0))) {
+        Py_XSETREF(self->kept, Py_NewRef(known));
+    }
+    return 1;
 }
 
 /* The tensor that a model was called with first, of (result, self, args, kwargs); borrowed, or NULL. */
@@ -157,35 +264,44 @@ static PyObject *
 first_tensor(PyObject *const *values, Py_ssize_t count)
 {
     if (count != 4 || torch.kind == NULL || !PyTuple_CheckExact(values[2])
-        || PyTuple_GET_SIZE(values[2]) < 1 || !is_tensor(PyTuple_GET_ITEM(values[2], 0))
-        || !tensors_are_quiet()) {
+        || PyTuple_GET_SIZE(values[2]) < 1 || !is_tensor(PyTuple_GET_ITEM(values[2], 0))) {
         return NULL;
     }
     return PyTuple_GET_ITEM(values[2], 0);
 }
 
+/* The items of a call whose first tensor is `first`, as `found` shows it, which is NULL where nothing may be
+   shown; -1 where they are to be found otherwise. */
 static Py_ssize_t
-items_of(Shortcut *self, PyObject *const *values, Py_ssize_t count)
+items_of(Shortcut *self, PyObject *const *values, PyObject *first, const Shown *found)
 {
-    PyObject *first = first_tensor(values, count);
-    Py_ssize_t size = first == NULL ? 0 : tensor_length(first);
-    int weights = size > 0 ? has_weights(values[1]) : -1;
-    if (weights <= 0) {
-        return weights < 0 ? -1 : size == 1 ? 0 : size;
+    if (found == NULL && !tensors_are_quiet()) {
+        return -1;
     }
-    if (PyTuple_GET_SIZE(values[2]) != 1 || !is_plain(self->aside, values[1])
-        || number_of(torch.dim, first) < 2 || !is_tensor(values[0])
+    Py_ssize_t size = found != NULL ? shown_length(found) : asked_length(first);
+    if (size <= 0) {
+        return -1;
+    }
+    if (!is_plain(self, values[1])) {
+        return has_weights(values[1]) == 0 ? (size == 1 ? 0 : size) : -1;
+    }
+    if (PyTuple_GET_SIZE(values[2]) != 1 || !is_tensor(values[0])
+        || (found != NULL ? found->dimensions : number_of(torch.dim, first)) < 2
         || tensor_length(values[0]) != size) {
         return -1;
     }
     return size;
 }
 
+/* The same for its tokens. */
 static Py_ssize_t
-tokens_of(Shortcut *self, PyObject *const *values, Py_ssize_t count)
+tokens_of(PyObject *first, const Shown *found)
 {
-    PyObject *first = first_tensor(values, count);
-    if (first == NULL) {
+    if (found != NULL) {
+        int is_whole = found->code == 0 && (found->bits == 32 || found->bits == 64);
+        return is_whole && found->dimensions == 2 ? (Py_ssize_t)(found->shape[0] * found->shape[1]) : 0;
+    }
+    if (!tensors_are_quiet()) {
         return -1;
     }
     if (!is_either(attribute(torch.dtype, first), torch.whole) || number_of(torch.dim, first) != 2) {
@@ -206,15 +322,69 @@ call_slow(Shortcut *self, PyObject *const *args, Py_ssize_t count)
 static PyObject *
 call_items(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
-    Py_ssize_t count = PyVectorcall_NARGS(flags), found = items_of(self, args, count);
-    return found < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(found);
+    Py_ssize_t count = PyVectorcall_NARGS(flags), size = -1;
+    PyObject *first = first_tensor(args, count);
+    Shown found;
+    if (first != NULL) {
+        size = items_of(self, args, first, shown(first, &found) ? &found : NULL);
+    }
+    return size < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(size);
 }
 
 static PyObject *
 call_tokens(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
-    Py_ssize_t count = PyVectorcall_NARGS(flags), found = tokens_of(self, args, count);
-    return found < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(found);
+    Py_ssize_t count = PyVectorcall_NARGS(flags), size = -1;
+    PyObject *first = first_tensor(args, count);
+    Shown found;
+    if (first != NULL) {
+        size = tokens_of(first, shown(first, &found) ? &found : NULL);
+    }
+    return size < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(size);
+}
+
+int
+items_and_tokens(PyObject *low, PyObject *high, PyObject *const *values, Py_ssize_t count, Py_ssize_t *items,
+                 Py_ssize_t *tokens)
+{
+    if (!Py_IS_TYPE(low, &Shortcut_Type) || !Py_IS_TYPE(high, &Shortcut_Type)
+        || ((Shortcut *)low)->call != (vectorcallfunc)call_items
+        || ((Shortcut *)high)->call != (vectorcallfunc)call_tokens) {
+        return 0;
+    }
+    PyObject *first = first_tensor(values, count);
+    Shown found;
+    if (first == NULL || !shown(first, &found)) {
+        return 0;
+    }
+    *tokens = tokens_of(first, &found);
+    *items = items_of((Shortcut *)low, values, first, &found);
+    return *items >= 0;
+}
+
+/* Whether the present thread has not set an attribute, or to None: `aside` is {its name: the object whose
+   attributes each thread has for itself}. */
+static PyObject *
+call_unset(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
+{
+    PyObject *name, *local;
+    Py_ssize_t at = 0;
+    uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
+    if (!PyDict_Next(self->aside, &at, &name, &local)) {
+        return call_slow(self, args, PyVectorcall_NARGS(flags));
+    }
+    if (self->kept == NULL || self->thread != thread) {
+        PyObject *attributes = PyObject_GetAttrString(local, "__dict__");
+        if (attributes == NULL || !PyDict_CheckExact(attributes)) {
+            PyErr_Clear();
+            Py_XDECREF(attributes);
+            return call_slow(self, args, PyVectorcall_NARGS(flags));
+        }
+        self->thread = thread;
+        Py_XSETREF(self->kept, attributes);
+    }
+    PyObject *found = PyDict_GetItemWithError(self->kept, name);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(found == NULL || found == Py_None);
 }
 
 /* The number in a tensor, unless something is known `aside` that it may stand for. */
@@ -223,7 +393,7 @@ call_number(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywo
 {
     Py_ssize_t count = PyVectorcall_NARGS(flags);
     double number;
-    if (count == 1 && is_tensor(args[0]) && PyDict_GET_SIZE(self->aside) == 0 && tensors_are_quiet()
+    if (count == 1 && is_tensor(args[0]) && PyDict_GET_SIZE(self->aside) == 0
         && tensor_number(args[0], &number)) {
         return PyFloat_FromDouble(number);
     }
@@ -238,6 +408,7 @@ shortcut_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
         vectorcallfunc call;
     } ways[] = {{"items", (vectorcallfunc)call_items},
                 {"tokens", (vectorcallfunc)call_tokens},
+                {"unset", (vectorcallfunc)call_unset},
                 {"number", (vectorcallfunc)call_number}};
     const char *name;
     PyObject *slow, *aside;
@@ -263,6 +434,7 @@ shortcut_traverse(Shortcut *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->slow);
     Py_VISIT(self->aside);
+    Py_VISIT(self->kept);
     return 0;
 }
 
@@ -271,6 +443,7 @@ static int
 shortcut_clear(Shortcut *self)
 {
     Py_CLEAR(self->slow);
+    Py_CLEAR(self->kept);
     return 0;
 }
 
@@ -291,7 +464,8 @@ static PyMemberDef shortcut_members[] = {
 PyTypeObject Shortcut_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "injector.probe._native.Shortcut",
-    .tp_doc = "Shortcut(\"items\" | \"tokens\" | \"number\", function, aside): gives what the function does.",
+    .tp_doc = "Shortcut(\"items\" | \"tokens\" | \"unset\" | \"number\", function, aside): gives what the function "
+              "does.",
     .tp_basicsize = sizeof(Shortcut),
     .tp_vectorcall_offset = offsetof(Shortcut, call),
     .tp_call = PyVectorcall_Call,
@@ -333,9 +507,9 @@ static PyObject *
 know_tensors(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyTypeObject *kind, *base;
-    PyObject *is_traced, *modes, *single, *whole;
-    if (!PyArg_ParseTuple(args, "O!O!OOO!O!:know_tensors", &PyType_Type, &kind, &PyType_Type, &base,
-                          &is_traced, &modes, &PyTuple_Type, &single, &PyTuple_Type, &whole)) {
+    PyObject *is_traced, *modes, *single, *whole, *shows;
+    if (!PyArg_ParseTuple(args, "O!O!OOO!O!O:know_tensors", &PyType_Type, &kind, &PyType_Type, &base,
+                          &is_traced, &modes, &PyTuple_Type, &single, &PyTuple_Type, &whole, &shows)) {
         return NULL;
     }
     lenfunc length = base->tp_as_mapping == NULL ? NULL : base->tp_as_mapping->mp_length;
@@ -348,6 +522,9 @@ know_tensors(PyObject *Py_UNUSED(module), PyObject *args)
     if (know_members(base) < 0) {
         return NULL;
     }
+    Exchange *exchange = PyCapsule_IsValid(shows, "dlpack_exchange_api")
+        ? PyCapsule_GetPointer(shows, "dlpack_exchange_api") : NULL;
+    torch.show = exchange != NULL && exchange->version == 1 ? exchange->show : NULL;
     torch.length = length;
     Py_XSETREF(torch.is_traced, Py_NewRef(is_traced));
     Py_XSETREF(torch.modes, Py_NewRef(modes));
@@ -359,7 +536,7 @@ know_tensors(PyObject *Py_UNUSED(module), PyObject *args)
 
 PyMethodDef tensors_methods[] = {
     {"know_tensors", know_tensors, METH_VARARGS,
-     "know_tensors(class, base, is_traced, modes, floats, integers): read objects of that class here."},
+     "know_tensors(class, base, is_traced, modes, floats, integers, shows): read objects of that class here."},
     {NULL},
 };
 

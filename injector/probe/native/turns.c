@@ -22,8 +22,9 @@ static PyObject *word_find, *word_ended, *word_fetched, *word_stepped, *word_sto
 static long long
 leading(PyObject *batch)
 {
-    if (is_tensor(batch) && tensors_are_quiet()) {
-        return tensor_length(batch);
+    Py_ssize_t length = is_tensor(batch) ? tensor_length(batch) : -1;
+    if (length >= 0) {
+        return length;
     }
     PyObject *shape = PyObject_GetAttr(batch, word_shape);
     if (shape == NULL) {
