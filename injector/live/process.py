@@ -255,7 +255,7 @@ class LiveProcess:
         if thread is None:
             thread = self._by_thread[kind.thread] = ThreadSteps()
         if kind.region == "step":
-            thread.step()
+            thread.step(start, (kind.source, kind.site.place))
         elif kind.region == "io.end":
             ended = thread.end(kind.source)
             self.positions.end(kind.source, start)

@@ -109,8 +109,10 @@ class ThreadSteps:
     __slots__ = (
         "_beside",
         "_cycle",
+        "_ended",
         "_free",
         "_here",
+        "_inner",
         "_open",
         "_paced",
         "_turns",
@@ -125,6 +127,8 @@ class ThreadSteps:
         self._beside = 0  # updates since an explicit step ended
         self._within = 0  # the most that there were before one ended
         self._cycle = Cycle()
+        self._ended: list[tuple[int, Hashable]] = []  # the last explicit steps: begin, and site
+        self._inner: set[Hashable] = set()  # sites of explicit steps within others
         self._here = 0  # steps before those of the cycle
         self._free = 0  # steps that an update ended, in a row
         self._paced = False  # whether a loader ever paced
@@ -174,11 +178,25 @@ class ThreadSteps:
         before, self.steps = self.steps, self._here + cycle.steps
         return self.steps > before
 
-    def step(self) -> None:
-        """An explicit step has ended: from the first on, they are the steps."""
+    def step(self, start: int | None = None, site: Hashable = None) -> None:
+        """An explicit step of ``site`` has ended: from the first on, they are the steps.
+
+        Those of a site that were seen to lie in others are parts of these.
+        """
+        if site in self._inner:
+            return
         if not self.explicit:
             self.explicit = True
             self.steps = 0
+        ended = self._ended
+        while start is not None and ended and ended[-1][0] >= start:
+            _, inner = ended.pop()
+            self.steps -= 1
+            if inner != site:
+                self._inner.add(inner)
+        ended.append((start or 0, site))
+        if len(ended) > MANY:
+            del ended[: MANY // 2]
         self._within = max(self._within, self._beside)
         self._beside = 0
         self.steps += 1
@@ -253,12 +271,12 @@ class Pace:
         thread = _of_this_thread(self._predicting)
         return thread.update((model, place)) and self._enough(thread.steps)
 
-    def predicted(self) -> bool:
-        """An explicit step in which nothing is trained has ended; whether to stop now."""
+    def predicted(self, start: int | None = None, site: Hashable = None) -> bool:
+        """An explicit step in which nothing is trained has ended, as in :meth:`step`; whether to stop now."""
         if self._predicting is None:
             return False
         thread = _of_this_thread(self._predicting)
-        thread.step()
+        thread.step(start, site)
         return self._enough(thread.steps)
 
     def fetch(self, loader: Hashable) -> bool:
@@ -285,13 +303,16 @@ class Pace:
         thread = _of_this_thread(self._by_thread)
         return thread.update((optimizer, place)) and self._over(thread.steps)
 
-    def step(self, task: str = "train") -> bool:
-        """An explicit step of ``task`` has ended; whether to stop now. Only training is counted."""
+    def step(self, start: int | None = None, site: Hashable = None, task: str = "train") -> bool:
+        """An explicit step of ``task``, which began at ``start`` (nanoseconds) in ``site``, has ended.
+
+        Whether to stop now. Only training is counted.
+        """
         if task != "train":
             return False
         self._predicting = None
         thread = _of_this_thread(self._by_thread)
-        thread.step()
+        thread.step(start, site)
         return self._over(thread.steps)
 
     def goes_on(self, rank: int) -> bool:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .regions import Spans
     from .torch_profile import TorchProfile
 
-    Tell = Callable[[], bool]
-    """Tells of one span that has ended; whether to stop."""
+    Tell = Callable[[int], bool]
+    """Receives the begin of a span that has ended, in nanoseconds; whether to stop."""
 
 STEP, FORWARD, PREDICT, COMPILED = "step", "forward", "predict", "compiled"
 TRAINING = ("backward", "fit", COMPILED, "boost", "grow")
@@ -90,7 +90,7 @@ class Pacing:
             about = self._spans.sites.data(site)
             if about["clock"] == "host":
                 profile.saw(start, end, about["region"])
-        if tell():
+        if tell(start):
             pace = self._pace
             task = "train" if pace.trains else INFERENCE
             stop: dict[str, Any] = {"task": task, "steps": pace.steps, "why": pace.why}
@@ -169,28 +169,28 @@ class Pacing:
         if site["clock"] != "host":
             return _never
         if region == STEP and (phase == "eval" or task == INFERENCE):
-            return pace.predicted
+            return lambda start: pace.predicted(start, (of, place))
         predicts = phase in TRYING or (self._declared and not updates(region, phase))
         if region == PREDICT or (region in (FORWARD, COMPILED) and predicts):
-            return lambda: pace.predict(of, place)
+            return lambda start: pace.predict(of, place)
         if phase == "eval":
             return _never
         if updates(region, phase):
-            return lambda: pace.update(of, place)
+            return lambda start: pace.update(of, place)
         if region in TRAINING or (region == FORWARD and phase == "train"):
-            return pace.train
+            return lambda start: pace.train()
         if region in (FETCH, EXHAUSTED) and not is_loaders(site["of"], site["selector"]):
             return _never
         if region == FETCH:
-            return lambda: pace.fetch((of, place))
+            return lambda start: pace.fetch((of, place))
         if region == EXHAUSTED:
-            return lambda: pace.end((of, place))
+            return lambda start: pace.end((of, place))
         if region == STEP:
-            return lambda: pace.step(task)
+            return lambda start: pace.step(start, (of, place), task)
         return _never
 
 
-def _never() -> bool:
+def _never(start: int) -> bool:
     return False
 
 

@@ -25,9 +25,9 @@ def play(pace, text, upto=None):
     fetched = None
     for number, event in enumerate(islice(text, upto), 1):
         if event == "!":
-            over = pace.step()
+            over = pace.step(number)
         elif event == "?":
-            over = pace.step("evaluation")
+            over = pace.step(number, task="evaluation")
         elif event == ".":
             over = pace.end(fetched)
         elif event.isdigit():
@@ -40,6 +40,25 @@ def play(pace, text, upto=None):
         if over:
             return number
     return None
+
+
+def test_steps_within_others_are_parts_of_them():
+    """A library's own step within one that the program or a voirfile marks, several in each."""
+    pace = Pace(stop=5)
+    for turn in range(4):
+        begin = 100 * turn
+        inner = [pace.step(begin + at, "inner") for at in (1, 2, 3)]
+        assert inner == [False] * 3 and pace.steps == (turn or 3)
+        assert not pace.step(begin, "outer") and pace.steps == turn + 1
+    assert pace.step(400, "outer")
+
+
+def test_a_step_that_calls_itself_is_one():
+    pace = Pace()
+    for turn in range(3):
+        for depth in (2, 1, 0):
+            pace.step(10 * turn + depth, "f")
+        assert pace.steps == turn + 1
 
 
 def counted(text):
