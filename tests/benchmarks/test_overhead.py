@@ -79,6 +79,11 @@ def test_a_program_that_fails_is_reported_and_left_out(capsys):
     assert "bad is left out" in capsys.readouterr().err
 
 
+def test_planning_a_suite_of_many_jobs_takes_time(tmp_path):
+    line = answer([sys.executable, str(tools.PROGRAMS / "plan_many.py"), "400"], tmp_path)
+    assert 0 < float(line) < 60
+
+
 def test_rounds_begin_with_another_tool_each():
     seen = []
     pair = [tools.Tool(name, (), tools.HOME) for name in ("a", "b")]
