@@ -22,7 +22,7 @@ DEFINITIONS = definitions.shipped_benchmarks()
 SUITES = definitions.shipped_suites()
 NAMES = sorted(DEFINITIONS)
 WITH_VOIRFILE = [name for name in NAMES if (DEFINITIONS[name] / "voirfile.py").is_file()]
-OURS = {"collectives", "flops", "hpo-digits", "memory"}
+OURS = {"collectives", "flops", "hpo-digits", "memory", "keras-vision", "transformers-vision"}
 """Programs of this project: nothing of anybody else is in any folder."""
 FILES = {
     "README.md",

@@ -1,0 +1,43 @@
+"""Trains a model of Keras Applications with random weights by `fit`, on made-up pictures, on any backend.
+
+KERAS_BACKEND names the backend. The pictures have stripes, whose direction is what is learnt.
+"""
+
+import argparse
+
+import keras
+import numpy as np
+
+
+def pictures(number: int, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """``number`` pictures, float32 of ``size`` × ``size`` × 3, and their classes."""
+    random = np.random.default_rng(0)
+    wanted = random.integers(0, classes, number)
+    y, x = np.indices((size, size))
+    angle = (wanted * np.pi / classes)[:, None, None]
+    stripes = np.sin((x * np.cos(angle) + y * np.sin(angle)) * 0.6)
+    noise = random.normal(0, 0.5, (number, size, size, 3))
+    return (stripes[..., None] + noise).astype(np.float32), wanted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="ResNet50", help="a name of keras.applications")
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--size", type=int, default=64, help="pixels of a side")
+    parser.add_argument("--number", type=int, default=1280, help="pictures of an epoch")
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--classes", type=int, default=10)
+    options = parser.parse_args()
+
+    keras.utils.set_random_seed(0)
+    make = getattr(keras.applications, options.model)
+    shape = (options.size, options.size, 3)
+    model = make(weights=None, input_shape=shape, classes=options.classes)
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    x, y = pictures(options.number, options.size, options.classes)
+    model.fit(x, y, batch_size=options.batch_size, epochs=options.epochs, verbose=2)
+
+
+if __name__ == "__main__":
+    main()
