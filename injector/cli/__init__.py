@@ -46,6 +46,10 @@ def _reading(words: list[str]) -> int:
     if not verb:
         print(usage(), file=sys.stderr)
         return 2
+    if verb == "help" and words[1:] and words[1].startswith("--"):
+        from injector.cli.parameters import main as explain
+
+        return explain(words[1:])
     if verb == "help":
         words = [*words[1:], "--help"]
         verb = words[0]
@@ -85,7 +89,8 @@ def usage() -> str:
     """What ``inject --help`` prints."""
     lines = ["usage: inject VERB [ARGUMENTS…]", ""]
     lines += [f"  {verb:<10} {text}" for verb, text in VERBS.items()]
-    return "\n".join([*lines, "", "inject VERB --help tells more."])
+    more = "inject VERB --help tells more; inject help --params REGEX --text REGEX explains any parameter."
+    return "\n".join([*lines, "", more])
 
 
 def _unknown(verb: str) -> str:

@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         prog="inject ingest",
         description="Read logs with lines __key__=value, such as those of the Deep Learning Benchmarking "
         "Suite, into a folder of runs, which suite report, plot and query read as they read a suite's.",
-        epilog="Example: inject ingest logs --name dlbs, then inject suite report dlbs --scaling weak "
+        epilog="Example: inject ingest logs, then inject suite report dlbs --scaling weak "
         "--over exp.num_gpus --query \"exp.framework == 'mxnet'\" --rounding dlbs",
     )
     made.add_argument(
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="LOG",
         help="logs (.log, .log.gz), or folders that are searched for them with all that lies below",
     )
-    made.add_argument("--name", default="logs", metavar="NAME", help="of the folder of runs (logs)")
+    made.add_argument("--name", default="dlbs", metavar="NAME", help="of the folder of runs (dlbs)")
     made.add_argument("--into", metavar="DIR", help="the folder itself, which must not exist yet")
     add_base(made)
     return made

@@ -28,6 +28,27 @@ from ..store.seal import ARTIFACTS, seal
 from ..suite.plan.jobs import Job, Plan, PlannedProcess
 from ..suite.run import journal, suite_folder
 
+PARAMETERS = {
+    "exp.framework": "the framework that a benchmark measures; a suite names its entry by it",
+    "exp.model": "the model that is measured, such as resnet50",
+    "exp.gpus": "the GPUs that a benchmark uses, by number, with commas (0,1,2,3), or with colons where they "
+    "hold one replica together (0:1,2:3); empty for the processor",
+    "exp.num_gpus": "how many GPUs a benchmark uses: devices of a run",
+    "exp.replica_batch": "the batch size of each replica, or device: weak scaling keeps it",
+    "exp.effective_batch": "the batch size of all replicas, the items of a step: strong scaling keeps it",
+    "exp.num_warmup_batches": "batches that are left out of the numbers, as --skip of inject run",
+    "exp.num_batches": "batches that are measured, as --stop of inject run",
+    "exp.phase": "training or inference, as --phase of inject run",
+    "exp.log_file": "the log of a job: inject suite run writes it there, with the parameters and results",
+    "exp.docker": "whether a container was used; of logs only",
+    "exp.status": "ok, or failure, in a log; exp.status_msg has the reason",
+    "exp.node_id": "the name of the host, in a log",
+    "results.time": "milliseconds of a batch, on average: step_time in milliseconds",
+    "results.time_data": "milliseconds of each batch, in a log: a rate for each",
+    "results.throughput": "items per second of all devices together: throughput",
+    "results.start_time": "when the benchmark began, in a log; results.end_time when it ended",
+}
+"""By name what each means here, for `inject help`."""
 SUFFIXES = (".log", ".log.gz")
 _PARAMETER = re.compile(r"[ \t]*__(.+?)__[ \t]*=(.*)")
 _IDENTITIES = re.compile(

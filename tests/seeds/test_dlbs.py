@@ -275,3 +275,97 @@ def test_a_program_that_may_train_is_inference_where_that_is_declared(tmp_path: 
     assert (loop["task"], loop["steps"]) == ("inference", 12) and not printed
     _, err = call("run", "--phase", "testing", "x.py", code=2)
     assert "--phase is training or inference" in err
+
+
+# --- the sweep -------------------------------------------------------------------------------------
+
+SWEPT = (
+    'exp.gpus=["0", "0,1", "0,1,2,3"]',
+    'exp.model=["resnet50", "resnet18", "alexnet"]',
+    "exp.replica_batch=[16]",
+)
+
+
+def test_the_shipped_suite_makes_nine_runs_of_three_models_on_three_sets_of_devices(
+    tmp_path: Path,
+) -> None:
+    words = [word for each in SWEPT for word in ("-V", each)]
+    words += [
+        "-P",
+        "exp.num_warmup_batches=10",
+        "-P",
+        "exp.num_batches=100",
+        "-P",
+        'exp.phase="inference"',
+    ]
+    words += ["--base", str(tmp_path), "--devices", "cpu:4", "--use-current-env"]
+    out, _ = call("suite", "plan", "dlbs", *words)
+    runs = [line for line in out.splitlines() if line.startswith("    run  ")]
+    assert len(runs) == 9
+    for model in ("resnet50", "resnet18", "alexnet"):
+        for number in (1, 2, 4):
+            mine = [run for run in runs if f"--arch {model} " in f"{run} "]
+            assert any(f"--batch-size {16 * number} " in run for run in mine)
+    assert all(
+        "--skip 10 --stop 100 --phase inference" in run and "--evaluate" in run for run in runs
+    )
+    _, err = call("suite", "plan", "dlbs", "-P", "exp.framework=mxnet", "--base", tmp_path, code=2)
+    assert "_mxnet" in err
+
+
+SUITE = """
+variables:
+  exp:
+    model: [mlp]
+    phase: inference
+    replica_batch: 16
+    log_file: "logs/${exp.model}_${exp.replica_batch}.log"
+predict:
+  run: predict.py
+  argv: [40]
+  plan: {method: njobs, launcher: none}
+  voir: {options: {skip: 5, stop: 20, phase: "${exp.phase}", no_monitor: true}}
+"""
+
+
+def test_a_job_leaves_its_log_which_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "predict.py").write_text(PREDICTS)
+    (tmp_path / "s.yaml").write_text(SUITE.replace("[mlp]", "mlp"))
+    command = [sys.executable, "-m", "injector", "suite", "run", "s.yaml", "--use-current-env"]
+    ran = subprocess.run(
+        [*command, "--devices", "cpu:1", "--base", "base"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    log = dlbs.read_log(str(tmp_path / "logs" / "mlp_16.log"))
+    assert not log.problems and log.phase == "inference" and log.items == 16
+    suite = json.loads(
+        call("suite", "report", "s.yaml", "--base", tmp_path / "base", "--format", "json")[0]
+    )
+    [benchmark] = suite["benchmarks"]
+    assert (benchmark["fail"], benchmark["n"], benchmark["score"] > 0) == (0, 1, True)
+    out, _ = call("ingest", tmp_path / "logs", "--into", tmp_path / "read")
+    for folder in (out.strip(), next((tmp_path / "base" / "runs").iterdir())):
+        query = "exp.phase == 'inference' and exp.model == 'mlp'"
+        words = ("--query", query, "--target", "results.time", "--format", "json")
+        [row] = json.loads(call("suite", "report", folder, *words)[0])["benchmarks"]
+        assert row["results.time"] == pytest.approx(log.parameters["results.time"])
+
+
+# --- help -------------------------------------------------------------------------------------------
+
+
+def test_help_by_name_and_by_text() -> None:
+    out, _ = call("help", "--params", "exp.gpus")
+    assert out.startswith("exp.gpus  (variable)\n  the GPUs that a benchmark uses")
+    found = json.loads(call("help", "--text", "CUDA", "--json")[0])
+    assert {"--devices", "{arch}"} <= {each["name"] for each in found}
+    assert all("cuda" in each["text"].lower() for each in found)
+    both = json.loads(call("help", "--params", "^plan", "--text", "devices", "--json")[0])
+    assert {each["name"] for each in both} == {"plan", "plan.devices"}
+    kinds = {
+        each["kind"].split(" of ")[0] for each in json.loads(call("help", "--params", "--json")[0])
+    }
+    assert kinds == {"option", "key", "placeholder", "variable", "metric"}
+    for word, text in (("x(", "is no regular expression"), ("so-named", "no parameter matches")):
+        assert text in call("help", "--params", word, code=2)[1]

@@ -1,0 +1,149 @@
+"""``inject help --params REGEX --text REGEX``: what options, keys, variables and figures mean."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import UserError
+from ..report.output import room
+from ..report.text import wrap
+from .ending import failed
+from .forms import add_format, form_of, written
+from .help import own_parser
+
+
+class Parameter(NamedTuple):
+    """Something that has a name and a value: an option, a key of suites, a figure."""
+
+    name: str
+    kind: str
+    """What it is: ``option of inject run``, ``key of suites``, ``variable``, ``metric``, …"""
+    text: str
+
+
+def parameters() -> Iterator[Parameter]:
+    """All that there are; keys of suites only where what reads suites is installed."""
+    from importlib import import_module
+
+    from ..compat import dlbs
+    from ..metrics import METRICS, UNITS
+
+    verbs = ["check", "compare", "export", "functions", "ingest", "metrics", "new", "pack", "plot"]
+    verbs += ["query", "report", "runs", "voirfiles", "watch"]
+    suite_verbs = ["install", "prepare", "report", "run", "size"]
+    yield from _options(own_parser(), "inject run")
+    for verb in [*verbs, *(f"suite {each}" for each in suite_verbs)]:
+        try:
+            module = import_module(f".{verb.replace(' ', '.')}", __package__)
+            yield from _options(module.parser(), f"inject {verb}")
+        except ImportError:
+            continue  # an extra is not installed
+    try:
+        from ..suite.config.keys import schema
+        from ..suite.config.scope import TABLE
+    except ImportError:
+        pass
+    else:
+        definitions = schema()["$defs"]
+        yield from _keys(definitions, "EntryKeys", "", ())
+        for each in TABLE:
+            yield Parameter(f"{{{each.name}}}", "placeholder of suites", each.text)
+    for name, text in dlbs.PARAMETERS.items():
+        yield Parameter(name, "variable", text)
+    for metric in METRICS.values():
+        text = f"{UNITS[metric.unit].name}: {metric.definition}"
+        yield Parameter(metric.name, "metric", text)
+
+
+def _options(parser: argparse.ArgumentParser, command: str) -> Iterator[Parameter]:
+    for action in parser._actions:
+        if action.option_strings and action.dest != "help" and action.help != argparse.SUPPRESS:
+            text = str(action.help or "") % {**vars(action), "prog": parser.prog}
+            yield Parameter(", ".join(action.option_strings), f"option of {command}", text)
+
+
+def _keys(
+    definitions: Mapping[str, Any], name: str, above: str, seen: tuple[str, ...]
+) -> Iterator[Parameter]:
+    """The keys of one map of a suite, and of those in it."""
+    for key, about in definitions[name].get("properties", {}).items():
+        if text := about.get("description"):
+            yield Parameter(above + key, "key of suites", text)
+        for inner in dict.fromkeys(_DEFINITION.findall(str(about))):
+            # What lies under these is what lies beside them.
+            if (
+                key not in ("job", "when")
+                and inner.endswith("Keys")
+                and inner in definitions
+                and inner not in (*seen, name)
+            ):
+                yield from _keys(definitions, inner, f"{above}{key}.", (*seen, name))
+
+
+_DEFINITION = re.compile(r"#/\$defs/(\w+)")
+
+
+def help_parser() -> argparse.ArgumentParser:
+    """The options of ``inject help`` itself."""
+    made = argparse.ArgumentParser(
+        prog="inject help",
+        usage="inject help VERB | inject help [--params [REGEX…]] [--text [REGEX…]]",
+        description="Explain parameters: options of all verbs, keys, placeholders and variables of suites, "
+        "metrics.",
+    )
+    made.add_argument(
+        "--params",
+        nargs="*",
+        metavar="REGEX",
+        help="those in whose names one occurs; all without one",
+    )
+    made.add_argument(
+        "--text", nargs="*", metavar="REGEX", help="those in whose explanations one occurs"
+    )
+    add_format(made, ("terminal", "json"))
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print what matches; exit code 2 where nothing does."""
+    options = help_parser().parse_args(argv)
+    try:
+        form = form_of(options)
+        names, texts = _patterns("--params", options.params), _patterns("--text", options.text)
+        every = list(dict.fromkeys(parameters()))
+        found = [
+            each for each in every if _is_meant(each.name, names) and _is_meant(each.text, texts)
+        ]
+        if not found:
+            words = " ".join(f"{option} {' '.join(each)}" for option, each in
+                             (("--params", options.params), ("--text", options.text)) if each)  # fmt: skip
+            raise UserError(f"no parameter matches {words}; inject help --params lists all")
+        written(lambda: _shown(found, form), form, options.output)
+    except (UserError, OSError) as error:
+        return failed(error)
+    return 0
+
+
+def _patterns(option: str, given: Sequence[str] | None) -> list[re.Pattern[str]]:
+    try:
+        return [re.compile(each, re.IGNORECASE) for each in given or ()]
+    except re.error as error:
+        raise UserError(f"{option}: {error.pattern!r} is no regular expression: {error}") from None
+
+
+def _is_meant(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+    return not patterns or any(each.search(text) for each in patterns)
+
+
+def _shown(found: Sequence[Parameter], form: str) -> str:
+    if form == "json":
+        return json.dumps([each._asdict() for each in found], indent=1) + "\n"
+    lines: list[str] = []
+    for each in found:
+        lines.append(f"{each.name}  ({each.kind})")
+        lines += [f"  {line}" for line in wrap(each.text, min(room(), 100) - 2)]
+    return "\n".join(lines) + "\n"
