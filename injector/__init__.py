@@ -27,26 +27,21 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "StopProgram": "probe.stop",
+    "Timer": "measure.timer",
+    "UserError": "errors",
+    "artifact": "measure.program",
+    "metric": "measure.program",
+    "param": "measure.program",
+    "region": "measure.user",
+}
+
+
 def __getattr__(name: str) -> object:
     """Imported on first use: this package is imported in every process of every program."""
-    if name == "StopProgram":
-        from .probe.stop import StopProgram
-
-        return StopProgram
-    if name == "UserError":
-        from .errors import UserError
-
-        return UserError
-    if name == "Timer":
-        from .measure.timer import Timer
-
-        return Timer
-    if name == "region":
-        from .measure.user import region
-
-        return region
-    if name in ("artifact", "metric", "param"):
-        from .measure import program
-
-        return getattr(program, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(__import__(f"{__name__}.{_HOMES[name]}", fromlist=(name,)), name)
+    globals()[name] = found  # a region in a loop is looked up in each turn
+    return found

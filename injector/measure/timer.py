@@ -95,7 +95,8 @@ class Timer:
             opened = user.opened(key, source)
             if opened is None and source is not None:
                 mark = self._marks_of(source).mark()
-        self._begun[key, device] = perf_counter_ns(), opened, mark
+        begun = perf_counter_ns() if opened is None else opened[2]
+        self._begun[key, device] = begun, opened, mark
 
     def end(self, key: str, *, device: bool = False) -> None:
         """End what ``start`` began. Raises ValueError when it was not started."""
@@ -105,15 +106,16 @@ class Timer:
         if (key, device) not in self._begun:
             raise ValueError(f"{key!r} was not started")
         begun, opened, mark = self._begun.pop((key, device))
-        source = _DEVICE if device and self._source is None else self._source
-        heard = None if source is None else self._heard(key)
-        if mark is not None and source is not None:
-            self._marks_of(source).span(mark, 0, 0, heard)
+        heard = None
+        if mark is not None or (opened is not None and opened[4] is not None):
+            heard = self._heard(key)
+            if opened is not None and opened[3] is not None:
+                self._marks[opened[3]] = opened[3]
+            elif mark is not None:
+                self._marks_of(self._source or _DEVICE).span(mark, 0, 0, heard)
         if not device:
             self.add(key, (now - begun) / 1e9)
         if opened is not None:
-            if opened[3] is not None:
-                self._marks[opened[3]] = opened[3]
             user.closed(opened, now, heard)
 
     def add(self, key: str, seconds: float, *, device: bool = False) -> None:

@@ -79,6 +79,8 @@ class RegionRecorder:
     ) -> Opened:
         """A region that begins now in ``frame``."""
         site = self.site(frame, name, phase)
+        if source is None:
+            return site, self.age, perf_counter_ns(), None, None
         marks = self._spans.marks_with(source)
         mark = None if marks is None else marks.mark()
         return site, self.age, perf_counter_ns(), marks, mark

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 import pytest
+from spans import site, write_process, write_run
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
@@ -64,6 +65,21 @@ def test_a_run_is_metrics_and_a_trace(runs, export, receiver):
     resource = receiver.received["/v1/traces"][0].resource_spans[0].resource
     assert attributes(resource)["service.name"].string_value == "mine"
     check(receiver)
+
+
+def test_what_overlaps_is_whole(export, receiver, tmp_path):
+    sites = [site(1, "load", line=3), site(2, "compute", line=4), site(3, "step", line=2)]
+    spans = [(0, 208, 0, 1), (106, 314, 0, 2), (0, 400, 0, 3)]
+    write_process(
+        tmp_path / "r", sites, [*spans, *((a + 400, b + 400, 0, n) for a, b, _, n in spans)]
+    )
+    write_run(tmp_path / "r")
+    done = export(tmp_path, "r", "--to", "otel", "--uri", receiver.uri)
+    assert done.returncode == 0, done.stderr
+    found = [one for one in receiver.spans() if one.name in ("load", "compute")]
+    lengths = [one.end_time_unix_nano - one.start_time_unix_nano for one in found]
+    steps = {one.span_id for one in receiver.spans() if one.name == "train step"}
+    assert lengths == [208] * 4 and {one.parent_span_id for one in found} <= steps
 
 
 def test_through_a_collector(runs, export, receiver):

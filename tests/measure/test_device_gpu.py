@@ -114,6 +114,41 @@ def instrument_work(ov):
     assert {row["device"] for row in ran.spans("work", "device")} == {"cuda:0"}
 
 
+def test_every_way_of_timing_a_part_by_its_device_agrees(tmp_path: Path) -> None:
+    """A Timer, a region of the program and a region of a voirfile around the same kernels."""
+    program = f"""
+import injector
+x = torch.randn(8192, 8192, device="cuda")
+timer = injector.Timer(device="cuda:0")
+
+@injector.region("own", device=x.device)
+def work():
+    y = x
+    for _ in range(4):
+        y = y @ x
+    return y
+
+timed(work)
+times = []
+for _ in range({STEPS}):
+    timer.start("Forward")
+    times.append(timed(work)[0])
+    timer.end("Forward")
+timer.synchronize()
+print(json.dumps([times, timer.statistics("Forward", device=True).median]))
+"""
+    voirfile = """
+def instrument_work(ov):
+    ov.region("//work", "voirfile", device="cuda:0")
+"""
+    ran = Ran(tmp_path, program, voirfile=voirfile)
+    wall, timed = ran.printed
+    for name in ("forward", "own", "voirfile"):
+        found = median(row["seconds"] for row in ran.spans(name, "device"))
+        assert 0.8 < found / median(wall) < 1.1, name
+    assert 0.8 < timed / median(wall) < 1.1
+
+
 TRAINING = """
 model = torch.nn.Sequential(
     torch.nn.Linear(1024, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 10)

@@ -163,6 +163,14 @@ def test_a_step_is_a_region_with_a_task(asked):
         measures.region("//f", "forward", items=len)
 
 
+def test_a_device_that_is_none(asked, recorder):
+    measures, _ = asked
+    with pytest.raises(UserError, match="region 'forward' of '//f': device is True, a device of"):
+        measures.region("//f", "forward", device="gpu")
+    with pytest.raises(UserError, match="loader of '//f > x': device is True, a device of PyTorch"):
+        measures.loader("//f > x", "train", None, None, device="gpu")
+
+
 def test_a_loaders_steps(asked, recorder):
     measures, found = asked
     measures.loader("//main > loader", "train", None, None)

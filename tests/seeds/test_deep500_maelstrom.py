@@ -6,6 +6,7 @@ in either), training loops behind a ``fit`` in ``tests/voirfiles``.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -312,6 +313,14 @@ def test_the_example_prints_the_same_without_inject(torch_loop: Ran) -> None:
     plain = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
     assert (plain.stdout, plain.stderr) == (torch_loop.done.stdout, "")
     assert "IO 24\n" in plain.stdout
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_of_the_docs_run(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "timers.md").read_text()
+    exec(re.findall(r"```python\n(.*?)```", page, re.S)[number], {"__name__": "example"})
+    expected = ["['IO', 'Forward', 'Batch', 'Epoch'] 40\n", "True\n"]
+    assert capsys.readouterr().out == expected[number]
 
 
 # --- logging --------------------------------------------------------------------------------------
