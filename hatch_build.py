@@ -35,6 +35,7 @@ class Shipped(BuildHookInterface):  # type: ignore[type-arg,misc]
             return
         wanted = [file for file in sorted((root / "suites").rglob("*.yaml")) if file.is_file()]
         wanted += sorted((root / "voirfiles").glob("*.py"))
+        wanted += sorted((root / "benchmarks" / "constraints").glob("*.txt"))
         for definition in sorted((root / "benchmarks").glob("*/benchmark.yaml")):
             wanted += [file for file in sorted(definition.parent.rglob("*")) if _is_ours(file)]
         for file in wanted:

@@ -105,6 +105,7 @@ def names(file: Path) -> set[str]:
 def test_a_wheel_has_what_defines_benchmarks_and_nothing_else_of_their_folder(wheel):
     found = names(wheel)
     assert "injector/shipped/benchmarks/trl-sft/voirfile.py" in found
+    assert "injector/shipped/benchmarks/constraints/rocm.txt" in found
     assert not any("overhead" in name or "__pycache__" in name for name in found)
 
 
