@@ -357,7 +357,7 @@ counts(Hooks *self, Stack *stack, PyObject *const *values, Py_ssize_t count)
     PyObject *found = PyObject_Vectorcall(self->when, values, count, NULL);
     int true_ = found == NULL ? -1 : PyObject_IsTrue(found);
     Py_XDECREF(found);
-    if (true_ == 0) {
+    if (true_ == 0 && running_frame() != NULL) {
         PyObject *args[] = {(PyObject *)self, NONE_IF_NULL(PyEval_GetFrame()), (PyObject *)stack};
         PyObject *done = PyObject_VectorcallMethod(word_skip, args, 3, NULL);
         Py_XDECREF(done);
@@ -380,6 +380,9 @@ begin_call(Hooks *self, Stack *stack, int64_t start, PyObject *of, PyObject *pha
     }
     if (site != 0) {
         return begin(self, stack, site, start, payload);
+    }
+    if (running_frame() == NULL) {
+        return 0; /* no code of Python's calls: there is no site */
     }
     PyObject *rest = tuple_of(values, count);
     int failed = rest == NULL ? -1 : push_slowly(self, stack, of, phase, payload, rest);
@@ -438,6 +441,9 @@ ask(Hooks *self, Stack *stack, int64_t start, PyObject *const *values,
 static int
 ask_again(Hooks *self, Stack *stack, PyObject *const *values, Py_ssize_t count)
 {
+    if (running_frame() == NULL) {
+        return forgotten() ? 0 : -1;
+    }
     PyObject *error = taken_error();
     PyObject *rest = tuple_of(values, count);
     if (rest == NULL) {
@@ -466,7 +472,7 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
     }
     self->fired++;
     Stack *stack = stacks_here(self->stacks);
-    if (stack == NULL || running_frame() == NULL) {
+    if (stack == NULL) {
         return forgotten() ? Py_NewRef(args[0]) : NULL;
     }
     Entry *top = self->outermost ? stack_top(stack) : NULL;

@@ -123,8 +123,19 @@ int add_row(Rows *rows, PyObject *add, int64_t start, int64_t end, int64_t paylo
 /* `add` as add_row wants it: a new reference, or NULL where it is that of `rows`. */
 PyObject *foreign_add(Rows *rows, PyObject *add);
 
+/* The stack of a thread that was not the last to ask, borrowed; NULL with an exception set. */
+Stack *stack_of_thread(Stacks *self, uint64_t thread);
+
 /* The present thread's stack, borrowed; NULL with an exception set. */
-Stack *stacks_here(Stacks *self);
+static inline Stack *
+stacks_here(Stacks *self)
+{
+    uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
+    if (self->last != NULL && self->thread == thread) {
+        return self->last;
+    }
+    return stack_of_thread(self, thread);
+}
 
 /* What a Path gives of a call's variables: a new reference, NULL with an exception set. */
 PyObject *path_of(PyObject *path, PyObject *const *values, Py_ssize_t count);
@@ -137,6 +148,9 @@ Py_ssize_t tensor_length(PyObject *tensor);
 
 /* Whether it holds one number, which is at hand. */
 int tensor_number(PyObject *tensor, double *number);
+
+/* Whether `function` is the shortcut to the number in a tensor, and finds it in `value`. */
+int shortcut_number(PyObject *function, PyObject *value, double *number);
 
 /* What the shortcuts to items and tokens give, where both are found at once; else 0. */
 int items_and_tokens(PyObject *low, PyObject *high, PyObject *const *values, Py_ssize_t count,

@@ -186,8 +186,8 @@ stack_new(Stacks *of)
     return made;
 }
 
-/* The stack of a thread that was not the last to ask: it is kept with the thread, and goes with it. */
-static Stack *
+/* It is kept with the thread, and goes with it. */
+Stack *
 stack_of_thread(Stacks *self, uint64_t thread)
 {
     PyObject *all = PyThreadState_GetDict();
@@ -208,16 +208,6 @@ stack_of_thread(Stacks *self, uint64_t thread)
     Py_XSETREF(self->last, found);
     self->thread = thread;
     return found;
-}
-
-Stack *
-stacks_here(Stacks *self)
-{
-    uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
-    if (self->last != NULL && self->thread == thread) {
-        return self->last;
-    }
-    return stack_of_thread(self, thread);
 }
 
 static int

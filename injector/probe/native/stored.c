@@ -263,6 +263,10 @@ computed_call(Computed *self, PyObject *const *args, size_t flags, PyObject *key
     }
     int skipped = !self->late;
     int raised = 0;
+    double number;
+    if (count - skipped == 1 && shortcut_number(self->get, args[skipped], &number)) {
+        return take_number(self->stored, number) < 0 ? NULL : Py_NewRef(args[0]);
+    }
     PyObject *found = PyObject_Vectorcall(self->get, args + skipped, count - skipped, NULL);
     if (found == NULL) {
         raised = failed(self->stored);

@@ -387,17 +387,30 @@ call_unset(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywor
     return PyErr_Occurred() ? NULL : PyBool_FromLong(found == NULL || found == Py_None);
 }
 
-/* The number in a tensor, unless something is known `aside` that it may stand for. */
+static int
+number_at_hand(Shortcut *self, PyObject *value, double *number)
+{
+    /* What is known aside may be what it stands for. */
+    return is_tensor(value) && PyDict_GET_SIZE(self->aside) == 0 && tensor_number(value, number);
+}
+
 static PyObject *
 call_number(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
     Py_ssize_t count = PyVectorcall_NARGS(flags);
     double number;
-    if (count == 1 && is_tensor(args[0]) && PyDict_GET_SIZE(self->aside) == 0
-        && tensor_number(args[0], &number)) {
+    if (count == 1 && number_at_hand(self, args[0], &number)) {
         return PyFloat_FromDouble(number);
     }
     return call_slow(self, args, count);
+}
+
+int
+shortcut_number(PyObject *function, PyObject *value, double *number)
+{
+    return Py_IS_TYPE(function, &Shortcut_Type)
+        && ((Shortcut *)function)->call == (vectorcallfunc)call_number
+        && number_at_hand((Shortcut *)function, value, number);
 }
 
 static PyObject *
