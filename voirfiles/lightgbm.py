@@ -19,7 +19,7 @@ TESTED = ("4.0", "4.7")
 
 def instrument_rounds(ov: Any) -> None:
     # The rows are counted when the round is over: the first one may have to build the data set.
-    ov.step("/lightgbm.basic/Booster/update", items=lambda self, result: rows_of_round(self))
+    ov.step("/lightgbm.basic/Booster/update", items=lambda self, result: self.train_set.num_data())
     ov.region("/lightgbm.basic/Booster/update", "boost", outermost=True)
 
 
@@ -101,21 +101,6 @@ def instrument_datasets(ov: Any) -> None:
         task="data",
         get=lambda self, reference, result: shape(self, reference),
     )
-
-
-def rows_of_round(booster: Any) -> int:
-    """The rows that a round works on in this process. Where machines divide the features instead, each
-    has all of the rows: then it is this one's part of them, so that all parts add up to the rows.
-    """
-    count = int(booster.train_set.num_data())
-    params = booster.params
-    if params.get("tree_learner") not in ("feature", "feature_parallel"):
-        return count
-    found = place_in(params.get("machines", ""), int(params.get("local_listen_port", 12400)))
-    if found is None:
-        return count
-    rank, world = found
-    return count * (rank + 1) // world - count * rank // world
 
 
 def place_in(machines: Any, port: int) -> tuple[int, int] | None:

@@ -24,6 +24,10 @@ NAMES = sorted(DEFINITIONS)
 WITH_VOIRFILE = [name for name in NAMES if (DEFINITIONS[name] / "voirfile.py").is_file()]
 OURS = {"collectives", "flops", "hpo-digits", "memory", "keras-vision", "transformers-vision"}
 """Programs of this project: nothing of anybody else is in any folder."""
+OWN_PROGRAMS = {
+    "lightgbm-benchmark": {"frameworks.py", "logged.py", "machines.py", "main.py", "predict.c"},
+}
+"""Programs of this project beside a third party's: what those leave out."""
 FILES = {
     "README.md",
     "benchmark.yaml",
@@ -54,7 +58,7 @@ def test_a_suite_is_planned_on_processors(name, tmp_path):
     assert plan["jobs"]
     for job in plan["jobs"]:
         for process in job["processes"]:
-            assert "{" not in " ".join(process["command"])
+            assert not re.search(r"\{[\w.]+\}", " ".join(process["command"]))
     assert all("needs" in each["reason"] for each in plan["left_out"])
     assert not list(tmp_path.iterdir()), "planning leaves nothing"
 
@@ -107,7 +111,7 @@ def test_a_benchmark_says_where_it_is_from_and_how_it_runs(name):
 def test_a_folder_holds_no_code_of_the_program(name):
     found = {path.name for path in DEFINITIONS[name].iterdir() if path.name != "__pycache__"}
     own = {each for each in found if each.endswith(".py")} | {"requirements.ray.txt"}
-    assert found <= FILES | (own if name in OURS else set())
+    assert found <= FILES | (own if name in OURS else OWN_PROGRAMS.get(name, set()))
     assert {"benchmark.yaml", "requirements.txt"} <= found
 
 
