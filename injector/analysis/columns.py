@@ -65,6 +65,7 @@ class RecordedProcess:
     """Of its log."""
     host: str
     pid: int | None
+    ppid: int | None
     rank: int | None
     world: int | None
     attempt: int | None
@@ -135,6 +136,7 @@ def _read_log(index: int, log: Log) -> RecordedProcess:
         log.path,
         host=str(log.host or ""),
         pid=integer(facts.get("pid")),
+        ppid=integer(facts.get("ppid")),
         rank=integer(facts.get("rank")),
         world=integer(facts.get("world")),
         attempt=integer(facts.get("attempt")),

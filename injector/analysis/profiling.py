@@ -32,7 +32,7 @@ from .timeline import among_attempts, segments_of
 from .traces import LoopTrace, Recording, threads_of
 from .tracks import LAYERS, split
 from .tracksummary import TrackSummary, first_of, others_of, track_summary
-from .trials import ProcessStudies, studies_in
+from .trials import ProcessStudies, has_studies, studies_in
 from .usage import sampled_usage
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
 from .wording import line_of
@@ -157,7 +157,7 @@ def _read_all(
     ends: dict[int, LastSpan] = {}
     unknown = 0
     largest = max(spans.count(source.spans_path) for source in found)
-    read = partial(_read, recording=recording)
+    read = partial(_read, recording=recording, studying=has_studies(found))
     with ThreadPoolExecutor(1 if largest > _MOST_ROWS else _AT_ONCE) as pool:
         for source, (made, more, end) in zip(found, pool.map(read, found), strict=True):
             summaries += made
@@ -168,7 +168,7 @@ def _read_all(
 
 
 def _read(
-    source: RecordedProcess, recording: Recording | None
+    source: RecordedProcess, recording: Recording | None, studying: bool
 ) -> tuple[list[TrackSummary], int, LastSpan | None]:
     """What the tracks of a process show; rows that nothing explains; the last span."""
     rows = read_rows(source)
@@ -180,7 +180,8 @@ def _read(
         source.layers = layers_of(threads, devices, main, main.warmup)
     if main is not None and source.memory_sites:
         source.memory = memory_use(source, read_rows(source, memory=True), main, main.warmup)
-    source.studies = studies_in(source, threads)
+    if studying:
+        source.studies = studies_in(source, threads)
     idle = not any(thread.traces for thread in threads)
     return [track_summary(each, idle or bool(each.traces)) for each in threads], rows.unknown, last
 

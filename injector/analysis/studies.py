@@ -31,7 +31,9 @@ from .trials import (
     FrameworkSpan,
     ProcessStudies,
     TrialPart,
+    attribute,
     clipped,
+    has_studies,
     studies_in,
 )
 from .usage import Usage, sampled_usage, usage_of
@@ -70,6 +72,7 @@ def studies_of(
     found: Sequence[ProcessStudies], usage: Usage | None = None, exit_code: int | None = None
 ) -> tuple[Study, ...]:
     """The studies of a run in the order in which they began; ``usage`` is what its processes used, when."""
+    attribute(found)
     groups = _grouped(found)
     groups.sort(key=lambda group: group.start)
     ends = [following.start for following in groups[1:]]
@@ -85,12 +88,10 @@ def studies_of(
 
 def studies_in_run(run: Run) -> tuple[Study, ...]:
     """The studies of ``run``, without the rest of its analysis. Raises OSError, NotARunError."""
-    found = []
-    for source in sources(run):
-        threads = threads_of(source, read_rows(source)) if source.has_spans() else []
-        studied = studies_in(source, threads)
-        if studied is not None:
-            found.append(studied)
+    having = [source for source in sources(run) if source.has_spans()]
+    if not has_studies(having):
+        return ()
+    found = [studies_in(source, threads_of(source, read_rows(source))) for source in having]
     code = (run.info.get("exit") or {}).get("code")
     return studies_of(found, sampled_usage(monitor.read(run.content)), code)
 
@@ -173,10 +174,13 @@ def _of_facts(
 
 def _is_of(span: FrameworkSpan, group: _Found, processes: Set[int]) -> bool:
     """Whether a call of the framework belongs to a study, which ran in ``processes``."""
-    if group.window and span.region in ("study", SETUP, "store", "refit"):
+    own = span.region in ("study", SETUP, "store", "refit")
+    if group.window and (own or span.framework == "joblib"):
         inside = group.window[0] <= span.start <= group.window[1]
-        return inside and span.framework in (group.framework, "joblib", "")
-    if span.framework not in (group.framework, "joblib"):
+        return inside and (span.framework in (group.framework, "") or group.framework == "sklearn")
+    if span.framework == "joblib":  # beneath the searches of scikit-learn, or anything in a trial
+        return False
+    if span.framework != group.framework:
         return False
     if group.window:  # its trials may all have run in other processes than its call
         processes = processes | {each.process for each in group.spans}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,11 @@ class Segments:
         return {name: float(length[self.phase == at].sum()) for at, name in enumerate(PHASES)}
 
 
+NOTHING_KNOWN = Segments(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
+_GENERATIONS = 16
+"""Processes between a trial's and one that was started from there, at most."""
+
+
 @dataclass
 class TrialPart:
     """A trial, or a part of one (a fold), that one thread ran. Unix nanoseconds."""
@@ -61,7 +66,8 @@ class TrialPart:
     """Whether it left a record."""
     place: SourceLine | None
     segments: Segments
-    steps: int
+    """Empty before :func:`attribute`, as ``steps`` are 0."""
+    steps: int = 0
 
 
 @dataclass
@@ -91,15 +97,17 @@ class ProcessStudies:
     """What was recorded of whole studies, and when."""
     evaluated: ExcludedIntervals | None = None
     """When anything was evaluated."""
+    activities: dict[int, Activity] = field(default_factory=dict)
+    """By thread."""
+    ids: tuple[str, int | None, int | None] = ("", None, None)
+    """Its host, its own number there, and its parent's."""
 
 
-def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies | None:
-    """What a process recorded of studies; None where it has no part in any."""
-    regions = {site.region for site in source.sites.values()}
-    if not source.study_events and not regions & {*CALLS, "study"}:
-        return None
+def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies:
+    """What a process of a run with studies recorded of them, and what it did."""
     found = ProcessStudies(source.index, source.began)
-    activities = {each.number: _Activity(each) for each in threads}
+    found.ids = source.host, source.pid, source.ppid
+    found.activities = {each.number: Activity(each) for each in threads}
     ended: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
     for moment, data in source.study_events:
         if "thread" in data:
@@ -113,19 +121,46 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
         found.spans += spans
     for number, rest in ended.items():  # a thread without spans
         calls += [_untraced(number, moment, data) for moment, data in rest]
-    everywhere = list(activities.values())
-    calls = _joined(calls)
-    calls.sort(key=lambda call: call.start)
-    for call, alone in zip(calls, _alone(calls), strict=True):
-        seen = everywhere if alone else [activities[n] for n in activities if n == call.thread]
-        segments, steps = _segments(seen, call.start, call.end)
-        found.parts.append(
-            TrialPart(source.index, call.thread, call.start, call.end, call.done, call.facts,
-                      call.recorded, call.place, segments, steps)
-        )  # fmt: skip
-    if activities:
-        found.evaluated = _union([each.validates for each in everywhere])
+    found.parts = [
+        TrialPart(source.index, call.thread, call.start, call.end, call.done, call.facts,
+                  call.recorded, call.place, NOTHING_KNOWN)
+        for call in sorted(_joined(calls), key=lambda call: call.start)
+    ]  # fmt: skip
+    if found.activities:
+        found.evaluated = _union([each.validates for each in found.activities.values()])
     return found
+
+
+def has_studies(sources: Iterable[RecordedProcess]) -> bool:
+    """Whether any process recorded something of a study."""
+    return any(
+        source.study_events or any(s.region in ("study", "trial") for s in source.sites.values())
+        for source in sources
+    )
+
+
+def attribute(found: Sequence[ProcessStudies]) -> None:
+    """Say of each trial what its time is made of.
+
+    That is what its thread did; of a trial that is the only one in its process at that time, what all
+    threads did, and processes that have been started from there, but for those that run trials themselves.
+    """
+    running = {each.process for each in found if any(part.recorded for part in each.parts)}
+    by_ids = {(host, pid): each for each in found for host, pid, _ in [each.ids]}
+    helpers: dict[int, list[list[Activity]]] = {}
+    for each in found:
+        above, left = each, _GENERATIONS if each.process not in running else 0
+        while left and above.process not in running:
+            above, left = by_ids.get((above.ids[0], above.ids[2]), above), left - 1
+        if above is not each and above.process in running:
+            helpers.setdefault(above.process, []).append(list(each.activities.values()))
+    for each in found:
+        everything = [list(each.activities.values()), *helpers.get(each.process, [])]
+        for part, alone in zip(each.parts, _alone(each.parts), strict=True):
+            own = [a for thread, a in each.activities.items() if thread == part.thread]
+            part.segments, part.steps = _segments(
+                everything if alone else [own], part.start, part.end
+            )
 
 
 def _joined(calls: list[_Call]) -> list[_Call]:
@@ -133,16 +168,17 @@ def _joined(calls: list[_Call]) -> list[_Call]:
 
     So it is where one thread runs a trial and another one ends it: what it did is that of the former.
     """
-    recorded = [call for call in calls if call.recorded]
-    found = list(recorded)
+    found = [call for call in calls if call.recorded]
+    recorded: dict[str, list[_Call]] = {}
+    for call in found:
+        recorded.setdefault(call.facts["framework"], []).append(call)
     for call in calls:
         if call.recorded:
             continue
         same = [
             each
-            for each in recorded
-            if each.facts["framework"] == call.facts["framework"]
-            and each.thread != call.thread
+            for each in recorded.get(call.facts["framework"], ())
+            if each.thread != call.thread
             and 2 * (min(each.end, call.end) - max(each.start, call.start)) > call.end - call.start
         ]
         if not same:
@@ -153,7 +189,7 @@ def _joined(calls: list[_Call]) -> list[_Call]:
     return found
 
 
-def _alone(calls: list[_Call]) -> list[bool]:
+def _alone(calls: Sequence[TrialPart]) -> list[bool]:
     """Of each of ``calls``, in order, whether no other recorded trial ran at the same time."""
     found, latest = [], 0
     begins = [call.start for call in calls if call.recorded]
@@ -250,7 +286,7 @@ def _untraced(thread: int, moment: int, data: Mapping[str, Any]) -> _Call:
     return _Call(thread, start, moment, moment, data, True, None)
 
 
-class _Activity:
+class Activity:
     """When a thread trained, evaluated, and was busy in a framework."""
 
     def __init__(self, thread: Thread) -> None:
@@ -285,12 +321,16 @@ def clipped(found: ExcludedIntervals, start: int, end: int) -> tuple[Ints, Ints]
     return np.maximum(found.start[first:last], start), np.minimum(found.end[first:last], end)
 
 
-def _segments(seen: list[_Activity], start: int, end: int) -> tuple[Segments, int]:
-    """What the time from ``start`` to ``end`` is made of, and how many steps began in it.
+def _segments(
+    processes: Sequence[Sequence[Activity]], start: int, end: int
+) -> tuple[Segments, int]:
+    """What the time from ``start`` to ``end`` is made of, by what the threads of ``processes`` did, and how
+    many steps began in it, in the process with most.
 
     The framework's own work counts before evaluation, and that before training. What comes before the first
     of these two is loading; where there is neither, nothing is known of the rest.
     """
+    seen = [each for process in processes for each in process]
     kinds = {
         FRAMEWORK: [each.framework for each in seen],
         VALIDATE: [each.validates for each in seen],
@@ -319,5 +359,8 @@ def _segments(seen: list[_Activity], start: int, end: int) -> tuple[Segments, in
         if name in known:
             phase[known[name].hold(left)] = PHASES.index(name)
     whole = np.array([start]), np.array([end])
-    steps = sum(int(counts(each.steps, *whole)[0]) for each in seen)
+    steps = max(
+        (sum(int(counts(each.steps, *whole)[0]) for each in process) for process in processes),
+        default=0,
+    )
     return Segments(left, edges[1:], phase), steps

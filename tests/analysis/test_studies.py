@@ -213,6 +213,37 @@ def test_folds_of_a_candidate_are_one_trial_and_rounds_are_counted_on(tmp_path):
     assert study.name == "Halving"
 
 
+def asked(path: Path, pid: int, start: int, **more: Any) -> None:
+    """A process with a trial of 100 ms from ``start`` on, which does nothing by itself."""
+    made = Recorder()
+    made.span(ASK, start - 1, start)
+    made.span(TELL, start + 100, start + 101)
+    made.event(start + 101, study="s", thread=0, goals=["minimize"], number=pid, seconds=0.101,
+               values={"": 1.0})  # fmt: skip
+    made.write(path, pid=pid, **more)
+
+
+def test_what_a_process_does_that_a_trial_has_started_is_the_trials(tmp_path):
+    asked(tmp_path, 10, 100)
+    rows = [(130 * MS, 160 * MS, 0, STEP), (160 * MS, 170 * MS, 0, EVALUATION)]
+    write_process(tmp_path, SITES, rows, pid=12, ppid=11, ended=SECOND)  # a launcher's child
+    write_process(tmp_path, SITES, [(101 * MS, 102 * MS, 0, BEST)], pid=11, ppid=10, ended=SECOND)
+    write_process(tmp_path, SITES, rows, pid=13, ppid=2, ended=SECOND)  # of another program
+    study = only(tmp_path)
+    [trial] = study.trials
+    assert (trial.load, trial.train, trial.validate) == (ms(0.03), ms(0.03), ms(0.01))
+    assert (trial.steps, study.workers) == (1, 1)
+
+
+def test_a_trial_of_another_process_is_its_own(tmp_path):
+    asked(tmp_path, 10, 100)
+    asked(tmp_path, 11, 120, ppid=10)
+    rows = [(130 * MS, 160 * MS, 0, STEP)]
+    write_process(tmp_path, SITES, rows, pid=12, ppid=11, ended=SECOND)
+    one, two = only(tmp_path).trials
+    assert (one.train, two.train) == (None, ms(0.03))
+
+
 def test_several_goals_have_a_front(tmp_path):
     made = Recorder()
     for number, values in enumerate([(1, 5), (2, 9), (3, 6), (4, 9)]):
