@@ -18,9 +18,9 @@ from ..store.call_sites import CallSite
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from ..store.monitor import read as read_monitor
+from . import hosts
 from .columns import SECOND, Floats, Ints, RecordedProcess, read_rows, sources
 from .latencies import latency
-from .machines import machines
 from .recorded import CONTEXT, number
 from .tracks import Track, split
 
@@ -61,8 +61,10 @@ def benchmark_metrics(run: Run) -> list[NodeMetric]:
     known = [*_processes(sources(run))]
     found = [each for node, source in known for each in _of_process(node, source)]
     found += _recorded(run, {source.index: (node, source) for node, source in known})
-    for node, seen in enumerate(machines(run)):
-        found += [NodeMetric(name, node, None, value) for name, value in seen.metrics.items()]
+    for node, seen in enumerate(read_monitor(run.content)):
+        found += [
+            NodeMetric(name, node, None, value) for name, value in hosts.metrics(seen).items()
+        ]
     return found
 
 
