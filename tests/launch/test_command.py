@@ -246,7 +246,14 @@ def test_an_option_that_ours_and_a_voirfile_have_in_common(here, option, how, sp
     if spelled == "in an import" and takes != ours_takes:
         return  # nobody could know
     value = (
-        [{"--tag": "k=3", "--track": "wandb=3", "--torch-profile": "3:4"}.get(own, "3")]
+        [
+            {
+                "--tag": "k=3",
+                "--track": "wandb=3",
+                "--torch-profile": "3:4",
+                "--phase": "training",
+            }.get(own, "3")
+        ]
         if takes
         else []
     )
@@ -261,7 +268,7 @@ def test_an_option_that_ours_and_a_voirfile_have_in_common(here, option, how, sp
     acts = acts or "3" in (command.runs, command.into, command.given_name, *command.tags.values())
     acts = acts or command.price == (3.0, "") or command.tracks == {"wandb": "3"}
     acts = acts or command.layers == 3 or command.peak == 3
-    acts = acts or command.profiled == (3, 4)
+    acts = acts or command.profiled == (3, 4) or command.phase == "training"
     assert acts == (not ours_takes or takes)
 
 
