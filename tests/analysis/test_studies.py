@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +279,94 @@ def test_folds_without_a_search_are_no_study(tmp_path):
     write_process(tmp_path, sites, [(0, MS, 0, 2), (0, 2 * MS, 0, 1)], ended=SECOND)
     found = summary_of(tmp_path).profile
     assert found is not None and found.studies == ()
+
+
+def write_devices(folder: Path, devices: int, counted: bool, rest: int = 10) -> None:
+    """Samples of 1.2 seconds, one every ``rest`` milliseconds, as a monitor records them: device n draws
+    100 n watts, and in each tenth of a second 10 n more than in the one before. ``counted`` devices have a
+    counter of energy, the others their power only.
+    """
+    described = {str(n): {"name": f"device {n}", "vendor": "x"} for n in range(1, devices + 1)}
+    clock = {"host": "h", "time": 100.0, "monotonic_ns": 0, "interval": rest / 1000}
+    records: list[tuple[str, Any, int]] = [("process", clock, 0), ("device_list", described, 0)]
+    for at in range(0, 1201, rest):
+        states = {}
+        for n in range(1, devices + 1):
+            counter = {"energy": 5000.0 + n * joules_until(at)} if counted else {}
+            states[str(n)] = {"power": n * watts(at), **counter}
+        records.append(("devices", states, at * MS))
+    lines = [json.dumps({"event": e, "data": data, "t": t}) + "\n" for e, data, t in records]
+    (folder / "raw" / "h.99.monitor").write_text("".join(lines))
+
+
+def watts(at: int) -> float:
+    """What device 1 draws at a millisecond."""
+    return 100.0 + 10.0 * (at // 100)
+
+
+@cache
+def joules_until(at: int) -> float:
+    """What it has used until then."""
+    return joules_until(at - 1) + watts(at - 1) / 1000 if at else 0.0
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counter", "power"])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("devices", [1, 2, 8])
+def test_energy_of_the_phases_adds_up_to_that_of_the_study(tmp_path, devices, workers, counted):
+    """From its begin until the best trial was known, each millisecond of each device for itself."""
+    phases: list[tuple[str, int, int]] = []
+    for worker in range(workers):
+        made, now = Recorder(), 100
+        for number in range(worker, 6, workers):
+            # Each worker is a little slower than the one before it: they seldom do the same.
+            edges = [now + part * (12 + worker) for part in (0, 2, 4, 7, 12, 14, 15)]
+            names = ("setup", "framework", "load", "train", "validate", "store")
+            for name, (start, end) in zip(names, pairwise(edges), strict=True):
+                phases.append((name, start, end))
+                if name != "load":
+                    span = {
+                        "setup": ASK,
+                        "framework": SUGGEST,
+                        "train": STEP,
+                        "validate": EVALUATION,
+                    }
+                    made.span(span.get(name, TELL), start, end)
+            now = edges[-1]
+            made.span(TRIAL, edges[0], now)
+            made.event(now, study="s", thread=0, goals=["minimize"], number=number, values={"": 1.0},
+                       seconds=(now - edges[1]) / 1000, state="complete")  # fmt: skip
+        made.span(STUDY, 100, now)
+        made.write(tmp_path, pid=1 + worker)
+    write_devices(tmp_path, devices, counted)
+    study = only(tmp_path)
+    last = max(end for name, _, end in phases if name == "validate")
+    phases.append(("result collection", last, round(100 + study.seconds * 1000)))
+
+    wanted: Counter[str] = Counter()
+    for at in range(100, round(100 + study.seconds * 1000)):
+        now_in = [name for name, start, end in phases if start <= at < end]
+        assert now_in, at
+        for name in now_in:
+            wanted[name] += watts(at) / 1000 * sum(range(1, devices + 1)) / len(now_in)
+    found = {phase.name: phase.energy for phase in study.phases}
+    # Of power alone the changes, eleven at most, are known as exactly as half a sample of 10 W each.
+    near = {"rel": 1e-6} if counted else {"abs": 0.55 * sum(range(1, devices + 1))}
+    assert found == pytest.approx(dict(wanted), **near)
+    total = sum(range(1, devices + 1)) * (
+        joules_until(round(100 + study.seconds * 1000)) - joules_until(100)
+    )
+    assert sum(wanted.values()) == pytest.approx(total, rel=1e-9)
+    assert sum(filter(None, found.values())) == pytest.approx(total, **near)
+
+
+def test_energy_of_what_is_shorter_than_a_sample_is_not_known(tmp_path):
+    three(tmp_path)
+    write_devices(tmp_path, 1, True, rest=50)
+    found = {phase.name: phase.energy for phase in only(tmp_path).phases}
+    # 100 ms from its begin until the end of `ask`, 45 of storing: the counter is read every 50.
+    assert found["store"] is None and found["deploy"] is None
+    assert found["train"] == pytest.approx(3 * 0.04 * 100, rel=0.2)
 
 
 def test_every_report_has_the_study(tmp_path):
