@@ -99,6 +99,21 @@ _SCALAR = {"type": ["string", "number", "boolean"]}
 Prose = Annotated[Any, PlainValidator(_plain("a text", dict, list, bool)), WithJsonSchema(_TEXT)]
 """For people: braces are braces."""
 Text = Annotated[Prose, WrapValidator(_template_or)]
+
+
+def _name_of_value(value: Any) -> Any:
+    if value is not None and not (isinstance(value, str) and value.strip()):
+        raise ValueError(should("the name of a value or of a figure", value))
+    return value
+
+
+Metric = Annotated[
+    Any,
+    PlainValidator(_name_of_value),
+    WrapValidator(_template_or),
+    WithJsonSchema({"type": "string", "pattern": r"\S"}),
+]
+"""What a program, a voirfile or a report calls a number."""
 Scalar = Annotated[
     Any,
     PlainValidator(_plain("one value", dict, list)),

@@ -23,6 +23,7 @@ from .fields import (
     Ignored,
     Listed,
     Map,
+    Metric,
     NotNegative,
     Number,
     OneOrMore,
@@ -105,7 +106,7 @@ class SearchKeys(Map):
     space: dict[str, Templated[_Axis]] = key("names with lists or ranges of values", needed=True)
     trials: Count = key("random: how many trials")
     seed: Whole = key("random: the same seed, the same trials", 0)
-    metric: Text = key("what is compared", "loss")
+    metric: Metric = key("what is compared", "loss")
     goal: Templated[Literal["minimize", "maximize"]] = key("minimize or maximize", "minimize")
 
 

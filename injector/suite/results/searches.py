@@ -105,7 +105,7 @@ def _problem(metric: str, trials: tuple[SearchTrial, ...], rows: list[dict[str, 
     if all(trial.state == "failed" for trial in trials):
         return "every trial failed"
     named = sorted({name for row in rows for name, value in row.items() if type(value) is float})
-    return f"no run has recorded a value {metric!r}{meant(metric, named)}"
+    return f"search.metric: no run has recorded a value {metric!r}{meant(metric, named)}"
 
 
 # --- in words ---------------------------------------------------------------------------------------

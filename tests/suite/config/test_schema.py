@@ -61,6 +61,8 @@ INVALID = [
     "one: {validation: {usage: {gpu_load_threshold: 5}}}",
     "one: {search: {space: {a: {low: 1}}}}",
     "one: {search: {metric: loss}}",
+    "one: {run: x, search: {space: {a: [1]}, metric: ''}}",
+    "one: {run: x, search: {space: {a: [1]}, goal: most}}",
     "one: {when: {a: {matrix: {b: [1]}}}}",
     "one: {job: {matrix: {a: [1]}}}",
     "one: {requirements: {cda: x}}",

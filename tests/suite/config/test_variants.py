@@ -260,6 +260,40 @@ def test_what_is_wrong_with_a_search(suites, space, more, message):
     assert any(message in line and "one.search" in line for line in found), found
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("goal", "maximise", "not the text 'maximise'; did you mean maximize?"),
+        ("goal", "[maximize]", "one of minimize, maximize, not a list"),
+        ("goal", "true", "one of minimize, maximize, not true"),
+        (
+            "goal",
+            "'${wanted}'",
+            "${wanted}: should be one of minimize, maximize, not the text 'most'",
+        ),
+        ("goal", "'${x}'", "unknown name x"),
+        ("metric", "''", "should be the name of a value or of a figure, not the text ''"),
+        ("metric", "3", "the name of a value or of a figure, not the number 3"),
+        ("metric", "[loss]", "the name of a value or of a figure, not a list"),
+        ("metric", "{}", "the name of a value or of a figure, not a map"),
+        (
+            "metric",
+            "'${none}'",
+            "${none}: should be the name of a value or of a figure, not the text ' '",
+        ),
+        ("metric", "'{b}'", "unknown name b"),
+        ("goals", "maximize", "unknown key goals; did you mean goal?"),
+        ("metrics", "loss", "unknown key metrics; did you mean metric?"),
+    ],
+)
+def test_a_wrong_metric_or_goal_has_its_file_line_and_key(suites, key, value, message):
+    text = (
+        "variables: {wanted: most, none: ' '}\none:\n  run: x.py\n  search:\n    space: {a: [1]}\n"
+    )
+    [found] = suites.problems(f"{text}    {key}: {value}\n")
+    assert found.startswith(f"suite.yaml:6: one.search.{key}: ") and message in found
+
+
 ranges = st.tuples(st.integers(1, 50), st.integers(1, 50)).map(
     lambda pair: {"low": pair[0], "high": pair[0] + pair[1]}
 )

@@ -48,7 +48,8 @@ def test_a_metric_that_no_run_has_is_reported(tmp_path):
     suite = folder(tmp_path, [0.5, 0.2], "lossy")
     [found] = searches(suite)
     assert found.best is None
-    assert "no run has recorded a value 'lossy'; did you mean loss?" in suite_report.render(suite)
+    text = "search.metric: no run has recorded a value 'lossy'; did you mean loss?"
+    assert text in suite_report.render(suite)
 
 
 def test_where_every_trial_failed_there_is_no_best(tmp_path):
