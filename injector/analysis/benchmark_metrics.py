@@ -58,7 +58,7 @@ class NodeMetric(NamedTuple):
 
 def benchmark_metrics(run: Run) -> list[NodeMetric]:
     """All of them. Raises OSError, NotARunError."""
-    known = [*_processes(sources(run))]
+    known = sorted(_processes(sources(run)), key=lambda each: each[0])  # ranks start in any order
     found = [each for node, source in known for each in _of_process(node, source)]
     found += _recorded(run, {source.index: (node, source) for node, source in known})
     for node, seen in enumerate(read_monitor(run.content)):
@@ -204,7 +204,10 @@ def benchmark_properties(run: Run) -> dict[str, str]:
         "system_version": " ".join(rest[:-1]),
         "machine": rest[-1] if rest else None,
         "processor": cpu.get("brand"),
+        "architecture": cpu.get("architecture"),
+        "platform": info.get("platform"),
         "cpu_count": cpu.get("count"),
+        "cpu_frequency": cpu.get("frequency"),
         "system_memory": round(memory[0] / (1 << 30)) if memory else None,
     }
     return {name: str(value) for name, value in known.items() if value not in (None, "")}

@@ -37,7 +37,7 @@ class Environment:
 
     platform: str
     cpu: Mapping[str, Any]
-    """``count``, ``usable``, ``brand``."""
+    """``count``, ``usable``, ``brand``, ``frequency`` (MHz when it ended), ``architecture``."""
     git: Mapping[str, Any]
     """``root``, ``branch``, ``commit`` around the program, and whether it was ``dirty``."""
     packages: Mapping[str, str]

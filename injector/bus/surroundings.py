@@ -28,7 +28,12 @@ def machine() -> dict[str, Any]:
     """This host, in the words of milabench's ``meta`` event."""
     system = os.uname()
     return {
-        "cpu": {"count": os.cpu_count(), "usable": _usable_cpus(), "brand": _cpu_brand()},
+        "cpu": {
+            "count": os.cpu_count(),
+            "usable": _usable_cpus(),
+            **_cpu_description(),
+            "architecture": _architecture(),
+        },
         "os": {
             "sysname": system.sysname,
             "nodename": system.nodename,
@@ -47,15 +52,30 @@ def _usable_cpus() -> int | None:
         return os.cpu_count()
 
 
-def _cpu_brand() -> str | None:
+def _cpu_description() -> dict[str, str | int | None]:
+    """``brand``, and ``frequency``: the mean over processors in MHz, at this moment."""
+    brand, clocks = None, []
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
+                name, _, text = line.partition(":")
+                if name.startswith("model name") and brand is None:
+                    brand = text.strip()
+                elif name.startswith("cpu MHz"):
+                    clocks.append(float(text))
+    except (OSError, ValueError):
         pass
-    return None
+    return {"brand": brand, "frequency": round(sum(clocks) / len(clocks)) if clocks else None}
+
+
+def _architecture() -> str:
+    """Bits and format of the interpreter's file, as ``"-".join(platform.architecture())`` of most hosts."""
+    bits = f"{(sys.maxsize.bit_length() + 1)}bit"
+    try:
+        with open(sys.executable, "rb") as file:
+            return f"{bits}-ELF" if file.read(4) == b"\x7fELF" else bits
+    except OSError:
+        return bits
 
 
 def packages(path: Iterable[str] | None = None) -> dict[str, str]:

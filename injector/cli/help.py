@@ -85,6 +85,11 @@ def own_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="exit with 70 if a probe missed, failed or never fired",
     )
+    add(
+        "--verbose",
+        action="store_true",
+        help="print what acted in each process and where each probe landed, too",
+    )
     add("-q", "--quiet", action="store_true", help="print nothing")
     add("-h", "--help", action="store_true", help="print this")
     return parser

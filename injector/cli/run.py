@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from injector.analysis.columns import RecordedProcess
     from injector.overseer.options import Options
 
 SOON, LATER = 0.1, 1.0
@@ -46,6 +47,8 @@ def main(words: list[str]) -> int:
             raise UserError(
                 "--layers needs the shipped voirfiles, which --no-auto leaves out: not both"
             )
+        if {"--quiet", "--verbose"} <= command.flags:
+            raise UserError("--quiet prints nothing, --verbose more than else: not both")
         _check_flops(command)
         _check_lock(command)
         if "--sample" in command.flags:
@@ -355,12 +358,17 @@ class _Run:
 
             with collected(open_run(folder), check=False) as run:
                 summary = summarise(run, keep=True)
+                details: list[RecordedProcess] = []
+                if "--verbose" in self.command.flags:
+                    from injector.analysis.columns import sources
+
+                    details = sources(run)
             if not self.quiet:
                 from injector.report.output import show
                 from injector.report.terminal import render
 
                 self.begin_line()
-                show(lambda: render(summary), sys.stderr)
+                show(lambda: render(summary, details), sys.stderr)
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 

@@ -42,7 +42,7 @@ VALUED = (
 )
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
-    *("--live", "--no-live", "--flops", "--memory", "--help"),
+    *("--live", "--no-live", "--flops", "--memory", "--verbose", "--help"),
 )
 SHORT = {"-h": "--help", "-q": "--quiet"}
 UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help")

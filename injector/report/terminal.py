@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..analysis.columns import RecordedProcess
 from ..analysis.outcomes import is_broken
 from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
@@ -32,8 +33,8 @@ _LONGEST = 400
 """Columns of such a sentence: an exception may be long."""
 
 
-def render(summary: Summary) -> str:
-    """``summary`` in lines for where they go (:mod:`.output`)."""
+def render(summary: Summary, details: Iterable[RecordedProcess] = ()) -> str:
+    """``summary`` in lines for where they go (:mod:`.output`); ``details``: the processes to show in full."""
     problem = [*labelled("", [summary.problem], indent=0, width=0), ""]
     lines = [
         *_missing(summary),
@@ -51,6 +52,7 @@ def render(summary: Summary) -> str:
         *values.values(summary.summary),
         *values.regions(summary.summary),
         *values.probes(summary),
+        *values.in_each_process(summary, details),
         *_unmeasured(summary),
         *values.warnings(summary),
         # A path that is cut could not be pasted.

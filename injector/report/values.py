@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..analysis.columns import RecordedProcess
 from ..analysis.profile import Statistics
 from ..analysis.recorded import Rate, Recorded, ValueSeries, number
 from ..analysis.summary import RANKS, Summary
@@ -146,6 +147,69 @@ def regions(summary: Recorded) -> list[str]:
     return limited(table("regions", ["n", "mean", "p95", "total"], rows[:LIMIT]), len(rows))
 
 
+def in_each_process(summary: Summary, found: Iterable[RecordedProcess]) -> list[str]:
+    """For ``--verbose``: what acted in each process, where its probes landed, and what they recorded there.
+
+    Nothing is cut: who wants this looks for a place, and a place that is cut is none.
+    """
+    lines: list[str] = []
+    for each in found:
+        process = summary.processes[each.index]
+        argv = " ".join(map(str, process.get("argv") or ()))
+        records = count(int(process.get("records") or 0), "record")
+        lines += [
+            clean(f"process {process.get('pid')} on {process.get('host')}: {argv}"),
+            "  " + " · ".join([*_role(process), records, f"{process.get('lost') or 0} lost"]),
+            *_acted(summary, each.index),
+            *_landed(summary, each.index),
+            *_recorded(each),
+            "",
+        ]
+    return ["in each process", *(f"  {line}".rstrip() for line in lines[:-1]), ""] if lines else []
+
+
+def _role(process: Mapping[str, Any]) -> list[str]:
+    rank, code = process.get("rank"), (process.get("exit") or {}).get("code")
+    known = ["exit not known" if code is None else f"exit {code}"]
+    return [*([] if rank is None else [f"rank {rank}"]), *known]
+
+
+def _acted(summary: Summary, index: int) -> list[str]:
+    """The shipped voirfiles that acted in a process, and what each missed in its library."""
+    lines = []
+    for each in summary.automatic or ():
+        if index in each["processes"]:
+            version = f"{each['library']} {each['version'] or ''}".strip()
+            lines.append(clean(f"    {each['name']}  for {version}"))
+            lines += [clean(f"      not found: {miss.get('what')}") for miss in each["missed"]]
+    return ["  shipped voirfiles", *lines] if lines else ["  no shipped voirfile acted"]
+
+
+def _landed(summary: Summary, index: int) -> list[str]:
+    """Each probe of the run's voirfiles, with its places in a process, or why it has none."""
+    missed = {each["selector"]: each for each in summary.misses if index in each["processes"]}
+    lines = []
+    for probe in summary.probes:
+        lines.append(clean(f"    {probe['selector']}  set at {probe['voirfile']}"))
+        places = [place for place in probe["places"] if index in place["processes"]]
+        lines += [f"      {clean(probe_place(place, whole=True))}" for place in places]
+        if not places:
+            why = missed.get(probe["selector"], {}).get("reason")
+            lines.append(f"      nowhere: {clean(why or 'the code that it names was not loaded')}")
+    return ["  probes", *lines] if lines else []
+
+
+def _recorded(found: RecordedProcess) -> list[str]:
+    """Each region, with the probe that recorded it and the line of the program that it is of."""
+    lines: dict[str, None] = {}
+    for _, site in sorted(found.sites.items()):
+        place = site.place
+        where = f"{place.file}:{place.line} ({place.function})  {place.text}" if place else ""
+        if not site.is_memory:
+            lines[clean(f"    {site.region}  {site.selector or ''}  {where}").rstrip()] = None
+    return ["  regions", *lines] if lines else []
+
+
 AUTO_MISSED = "auto-missed"
 """The kind of warning about a library that differs from what its shipped voirfile knows."""
 _ELSEWHERE = (AUTO_MISSED, RANKS, "lost")
@@ -178,9 +242,11 @@ def fired_of(probe: Mapping[str, Any]) -> str:
     return f"fired {probe['fired']}" if probe["exact"] else f"fired at least {probe['fired']}"
 
 
-def probe_place(place: dict[str, Any]) -> str:
+def probe_place(place: Mapping[str, Any], whole: bool = False) -> str:
+    """Line, function and text of a landing; ``whole``: with the path of the file."""
     where = place.get("function") or place.get("module") or ""
-    file = os.path.basename(str(place.get("file") or ""))
+    file = str(place.get("file") or "")
+    file = file if whole else os.path.basename(file)
     source = place.get("source") or place.get("kind") or ""
     at = f"{file}:{place.get('line')}" if file else str(place.get("module"))
     return f"{at} ({where})  {source}" if where else f"{at}  {source}"

@@ -289,3 +289,27 @@ def test_a_loop_that_no_library_has_is_named_and_can_be_measured_so(tmp_path):
     again = called(tmp_path, "--voirfile", "named.py", "train.py")
     assert "train: 30 steps" in again.stderr, again.stderr
     assert "save a voirfile" not in again.stderr
+
+
+def test_verbose_says_of_each_process_what_acted_and_where(tmp_path):
+    (tmp_path / "main.py").write_text(
+        "import subprocess, sys\n\n\ndef found():\n    value = 1\n    return value\n\n\n"
+        "if len(sys.argv) == 1:\n    subprocess.run([sys.executable, sys.argv[0], 'child'], check=True)\n"
+        "else:\n    found()\n"
+    )
+    (tmp_path / "x.py").write_text(
+        "def instrument_x(ov):\n    yield ov.phases.init\n"
+        "    ov.value('//found > value')\n    ov.value('//found > absent')\n"
+    )
+    plain = called(tmp_path, "--no-monitor", "--voirfile", "x.py", "main.py").stderr
+    assert "in each process" not in plain and f"{tmp_path}/main.py" not in plain
+    shown = called(tmp_path, "--verbose", "--no-monitor", "--voirfile", "x.py", "main.py").stderr
+    _, _, details = shown.partition("in each process\n")
+    parent, child = details.split("  process ")[1:3]
+    assert "main.py child" in child.splitlines()[0] and "child" not in parent
+    for process in (parent, child):
+        assert f"//found > value  set at {tmp_path}/x.py:3" in process
+        assert f"{tmp_path}/main.py:5 (found)  value = 1" in process
+        assert "//found > absent  set at" in process and "nowhere: absent in found" in process
+    both = called(tmp_path, "--verbose", "--quiet", "main.py")
+    assert both.returncode == 2 and "--quiet" in both.stderr and not both.stdout

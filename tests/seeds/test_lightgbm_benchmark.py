@@ -30,9 +30,10 @@ pytestmark = pytest.mark.xdist_group("lightgbm-benchmark")
 PARAMETERS = (
     *("objective", "metric", "boosting_type", "tree_learner", "num_trees", "num_leaves"),
     *("min_data_in_leaf", "learning_rate", "max_bin", "feature_fraction"),
-    "custom_params",
+    *("device_type", "custom_params"),
 )
-"""Of the document's learning parameters those that every training of the suite names."""
+"""Of the document's learning parameters those that every training of the suite names: all but the gains of
+labels, which only ranking has."""
 
 
 def needs(*libraries: str) -> None:
@@ -96,7 +97,10 @@ def test_every_framework_reports_the_same_metrics(framework, data, tmp_path):
     with collected(open_run(str(tmp_path / "r"))) as run:
         properties = benchmark_properties(run)
     assert properties["task"] == "train" and properties["framework"] == framework
-    assert {"framework_version", "system", "machine", "cpu_count"} <= set(properties)
+    assert {"framework_version", "system", "machine", "cpu_count", "platform"} <= set(properties)
+    assert properties["architecture"].startswith("64bit")
+    if "cpu MHz" in Path("/proc/cpuinfo").read_text():
+        assert 100 < int(properties["cpu_frequency"]) < 10_000
     assert {each.name for each in LIGHTGBM} <= {name for name, _, _ in found}, "the host's 18"
     record = read(str(tmp_path / "r"))
     assert record.values["time_training"] == found["time_training", 0, None]
@@ -256,6 +260,8 @@ def test_one_suite_has_the_reference_and_its_variants():
         assert {f"--{each}" for each in PARAMETERS} <= set(found), name
     reference, variant = words["train"], words["train-63-bins"]
     assert [(a, b) for a, b in zip(reference, variant, strict=True) if a != b] == [("255", "63")]
+    ranking = words["train-ranking"]
+    assert ranking[ranking.index("--label_gain") + 1] == "0,1,3,7"
     sockets = words["train-voting-parallel"]
     custom = json.loads(sockets[sockets.index("--custom_params") + 1].replace("@port@", "7"))
     assert custom == {"machines": "@machines@", "local_listen_port": 7, "num_threads": 1}
