@@ -177,6 +177,27 @@ def small(folder: Path, rounds: int, part: float = 1.0) -> Table:
     return table
 
 
+def boosting(folder: Path, rounds: int, part: float = 1.0) -> Table:
+    """What a round of boosting takes longer, of the CPU of the whole process while it trains.
+
+    Microseconds of a round of few rows, where hooks are the more of it; percent of one of 100 000.
+    """
+    tools = [plain(folder), ours(folder, "auto", None)]
+    few, many = (200, max(int(2000 * part), 2)), (100_000, max(int(200 * part), 2))
+    table: Table = {}
+    for library in ("lightgbm", "xgboost"):
+        for row, size in (("", few), (" slower", many)):
+
+            def run(tool: Tool, words: tuple[object, ...] = (library, *size)) -> float:
+                used: float = _written("boost_trees.py", tool, folder / "boosting.json", *words)
+                return 1e6 * used
+
+            taken = in_turns(tools, rounds, run)
+            if len(taken) == len(tools):
+                table[f"boosting {library}{row}"] = _percent(taken) if row else _over(taken)
+    return table
+
+
 def methods(folder: Path, rounds: int, part: float = 1.0) -> Table:
     """Microseconds of thread CPU that a hooked ``.to`` takes longer, milliseconds to hook a module."""
 

@@ -114,6 +114,16 @@ SMALL = Sheet(
         Row("small, processes", "a step, over that of python", "µs", None, AUTO),
     ),
 )
+BOOSTING = Sheet(
+    "boosting of 28 features on one thread, a metric in each round",
+    ("python", "auto"),
+    (
+        Row("boosting lightgbm", "LightGBM: a round of 200 rows", "µs", None, AUTO),
+        Row("boosting lightgbm slower", "  of 100 000 rows, longer by", "%", 1.0, AUTO),
+        Row("boosting xgboost", "XGBoost: a round of 200 rows", "µs", None, AUTO),
+        Row("boosting xgboost slower", "  of 100 000 rows, longer by", "%", 1.0, AUTO),
+    ),
+)
 SUITES = Sheet(
     "suites, over their commands by hand",
     ("python", "suite"),
@@ -122,4 +132,4 @@ SUITES = Sheet(
         Row("planning", "a plan of 10 000 jobs, whole", "ms", 2_000.0, ("suite",)),
     ),
 )
-SHEETS = (PROBES, STEPS, SMALL, CALLS, SUITES)
+SHEETS = (PROBES, STEPS, SMALL, CALLS, BOOSTING, SUITES)

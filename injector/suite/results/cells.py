@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from ...metrics import shown, unit_of
-from ...report.text import UNKNOWN, duration, figure
-from .points import STEP_TIME, THROUGHPUT
+from ...report.text import UNKNOWN, duration, figure, short
+from .points import STEP_TIME, THROUGHPUT, row_of
 from .points import unit_of as unit_of_figure
 from .scaling import DLBS, Family, Scaled
 from .scores import Row, Total
@@ -30,6 +30,12 @@ COLUMNS = {
 SCALING = ("step, ms", "items/s")
 SCALED_TIMES = (THROUGHPUT, STEP_TIME)
 """Targets whose tables have both."""
+TASKS = (
+    *("time_data_generation", "time_data_loading", "time_training"),
+    *("time_inferencing", "time_inferencing_per_query"),
+    *("prediction_latency_p50_usecs", "prediction_latency_p99_usecs"),
+)
+"""Figures of tasks, under the names of lightgbm-benchmark, that have a table of their own."""
 FRAMEWORKS = (
     "torch", "jax", "tensorflow", "lightning", "transformers", "accelerate", "deepspeed", "lightgbm",
     "xgboost", "scikit-learn", "numpy", "overlay-injector", "milabench",
@@ -124,6 +130,25 @@ def title(family: Family) -> str:
     first = family.columns[0].number
     base = f", compared with {first:g} {family.over}" if first > 1 else ""
     return f"{family.name}{f' ({own})' if own else ''}, {family.kind} scaling{base}"
+
+
+def tasks(suite: SuiteSummary) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows, each begun by its benchmark, of the tasks that any benchmark has figures of."""
+    known = {each.name: row_of(suite, each) for each in suite.benchmarks}
+    rows = {name: {task: row.get(task) for task in TASKS} for name, row in known.items()}
+    heads = [name for name in TASKS if any(row[name] is not None for row in rows.values())]
+    found = [
+        [benchmark, *(_duration(name, row[name]) for name in heads)]
+        for benchmark, row in rows.items()
+        if any(value is not None for value in row.values())
+    ]
+    return heads, found
+
+
+def _duration(name: str, value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    return short(value / 1e6 if unit_of_figure(name) == "us" else value)
 
 
 def units(rows: Iterable[Row]) -> list[str]:

@@ -40,7 +40,8 @@ def terminal(suite: SuiteSummary, rounding: str = EXACT) -> str:
     """``suite`` in lines for where they go (:mod:`...report.output`)."""
     counted = ["a run of which something is missing counts as failed"] if suite.missing else []
     lines = as_missing(suite.missing, counted)
-    lines += [*_head(suite), "", *_benchmarks(suite), *_total(suite), *_searches(suite)]
+    lines += [*_head(suite), "", *_benchmarks(suite), *_total(suite)]
+    lines += [*table("task", *cells.tasks(suite)), *_searches(suite)]
     lines += _scaling(suite, rounding)
     for title, severity in SEVERITIES:
         lines += _findings(suite, title, severity)
@@ -137,6 +138,8 @@ def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
     figures = [(row.benchmark, *cells.of_row(row)) for row in found]
     lines += ["", *markdown_table(("benchmark", *cells.HEADS), figures)]
     lines += [line for text in cells.units(found) for line in (escaped(text), "")]
+    heads, tasks = cells.tasks(suite)
+    lines += ["### Tasks", "", *markdown_table(("benchmark", *heads), tasks)] if tasks else []
     for title, best, heads, trials in searches.tables(suite):
         lines += [f"### {escaped(title)}", "", f"**Best** {escaped(best)}", ""]
         lines += markdown_table(heads, trials)

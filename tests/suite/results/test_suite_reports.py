@@ -58,6 +58,26 @@ def test_on_a_terminal(suite):
     assert max(map(len, lines[:-1])) <= 128
 
 
+def test_times_of_tasks_have_a_table(tmp_path):
+    made = SuiteFolder(tmp_path / "toy.2026-01-01_10-00-00.000001")
+    for name in ("trees", "forest", "other"):
+        made.benchmark(name)
+        made.process(name, SIX)
+    for name, value in (("time_training", 2.5), ("prediction_latency_p99_usecs", 1500.0)):
+        for benchmark in ("trees", "forest")[: 2 if name == "time_training" else 1]:
+            [file] = (made.path / "jobs" / f"{benchmark}.R0.D0").glob("*.data")
+            event = {"event": "data", "data": {"task": "log", name: value}, "pipe": "data"}
+            with file.open("a") as stream:
+                stream.write(json.dumps(event) + "\n")
+    found = made.read()
+    lines = render(found).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("task "))
+    assert lines[at].split() == ["task", "time_training", "prediction_latency_p99_usecs"]
+    assert lines[at + 1].split() == ["trees", "2.500", "s", "1.500", "ms"]
+    assert lines[at + 2].split() == ["forest", "2.500", "s", "–"] and not lines[at + 3]
+    assert "| forest | 2.500 s | – |" in render(found, "md")
+
+
 def test_as_data(suite):
     told = json.loads(render(suite, "json"))
     assert (told["fail"], told["n"], told["passed"]) == (1, 3, False)
