@@ -326,15 +326,18 @@ FLOPS = _of(
 STUDIES = _of(
     SPANS + ", and records of trials",
     ("study_seconds", "s", "From the begin of a study until its best trial was known.",
-     "report profile.studies.seconds"),
+     "report profile.studies.seconds, export STUDY/seconds, compare study"),
     ("study_in_trials", "s", "Time of all workers in trials, without the framework's functions that they "
      "call.",
-     "report profile.studies.in_trials"),
+     "report profile.studies.in_trials, export STUDY/in_trials"),
     ("study_in_framework", "s", "Time of all workers in the framework: setup of trials, its functions within "
-     "them, storing of results.", "report profile.studies.in_framework"),
-    ("study_idle", "s", "Time of workers that had no more trials to run.", "report profile.studies.idle"),
+     "them, storing of results.", "report profile.studies.in_framework, export STUDY/in_framework"),
+    ("study_idle", "s", "Time of workers that had no more trials to run.",
+     "report profile.studies.idle, export STUDY/idle"),
     ("study_workers", "count", "Threads that ran trials, or trials at once where one thread had several.",
-     "report profile.studies.workers"),
+     "report profile.studies.workers, export STUDY/workers"),
+    ("study_trials", "count", "Trials of a study that were completed, pruned, or have failed.",
+     "export STUDY/trials/complete, export STUDY/trials/pruned, export STUDY/trials/failed"),
     ("trial_seconds", "s", "A trial from its first line to its last; of folds, the sum.",
      "report profile.studies.trials.seconds"),
     ("trial_setup", "s", "For which a trial's worker was free before it, while the study went on.",
@@ -347,15 +350,15 @@ STUDIES = _of(
      "report profile.studies.trials.framework"),
     ("trial_other", "s", "The rest of a trial.", "report profile.studies.trials.other"),
     ("trial_value", "", "What a trial came to, in the program's unit; the mean of its folds.",
-     "report profile.studies.trials.values"),
+     "report profile.studies.trials.values, export STUDY/best/VALUE, compare best"),
     ("phase_seconds", "s", "A phase of a study: of all workers together.",
-     "report profile.studies.phases.seconds"),
+     "report profile.studies.phases.seconds, export STUDY/phases/PHASE/seconds"),
     ("phase_cpu", "s", "Processor time in a phase, as sampled; workers that do different things at the same "
-     "moment share it evenly.", "report profile.studies.phases.cpu"),
+     "moment share it evenly.", "report profile.studies.phases.cpu, export STUDY/phases/PHASE/cpu"),
     ("phase_peak_rss", "B", "What the program's processes held together at most in a phase.",
-     "report profile.studies.phases.peak_rss"),
+     "report profile.studies.phases.peak_rss, export STUDY/phases/PHASE/peak_rss"),
     ("phase_energy", "J", "Energy of the devices in a phase, divided as its processor time is.",
-     "report profile.studies.phases.energy"),
+     "report profile.studies.phases.energy, export STUDY/phases/PHASE/energy"),
 )  # fmt: skip
 
 GROUPS = {

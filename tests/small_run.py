@@ -1,4 +1,4 @@
-"""A program of ten steps, and a voirfile that records them: for tests of what reads runs."""
+"""A program of ten steps, and one that searches, with voirfiles: for tests of what reads runs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,29 @@ def instrument_all(ov):
     ov.step("//train", items=4)
     ov.region("//inner", "forward")
     ov.value("// > loss")
+"""
+# Each argument is a rate that it tries; the one nearest to 0.3 is the best, and above 1 a trial fails.
+SEARCH = """
+import sys
+
+def train(rate, api_token):
+    assert rate <= 1
+    return 1 - abs(rate - 0.3)
+
+for word in sys.argv[1:]:
+    try:
+        train(float(word), "hidden")
+    except AssertionError:
+        pass
+"""
+SEARCH_VOIRFILE = """
+def instrument_search(ov):
+    ov.trial(
+        "//train",
+        lambda rate, api_token, result: {"rate": rate, "api_token": api_token, "value": result},
+        study="grid",
+        goal="maximize",
+    )
 """
 
 

@@ -467,6 +467,12 @@ class Study:
     """The same of workers that had no more trials to run."""
     phases: tuple[StudyPhase, ...]
 
+    @property
+    def best_trial(self) -> Trial | None:
+        """The best one; None where none is known, or several are."""
+        found = [trial for trial in self.trials if trial.number in self.best]
+        return found[0] if len(found) == 1 else None
+
     def counts(self) -> dict[str, int]:
         """How many trials there are of each state."""
         states = [trial.state for trial in self.trials]

@@ -328,7 +328,8 @@ def _process(counted: Sequence[float], by: Sequence[float]) -> Process:
 # --- one value a run --------------------------------------------------------------------------------
 
 UNITS = {
-    name: unit_of(f"compare {name}") for name in ("duration", "memory", "device_memory", "energy")
+    name: unit_of(f"compare {name}")
+    for name in ("duration", "memory", "device_memory", "energy", "study")
 }
 
 

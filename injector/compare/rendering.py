@@ -376,6 +376,7 @@ def _figures(change: Change) -> dict[str, Any]:
         "ratio": change.ratio.value if change.ratio else None,
         "low": low if isfinite(high) else None,
         "high": high if isfinite(high) else None,
-        "verdict": change.verdict,
+        # Whether more of a recorded value is better is not known: it has no unit.
+        "verdict": change.verdict if change.unit else None,
         "why": change.why or None,
     }

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import Any
 
 from ..analysis.profile import Blocks, SourceLine, TrainingLoop
@@ -46,7 +47,8 @@ class RunFigures:
     """The one that took longest first."""
     totals: Mapping[str, float]
     """One value a run: ``duration`` (seconds), ``memory`` and ``device_memory`` (bytes at most),
-    ``energy`` (joules), and by its name the last of each value that a voirfile or the program recorded."""
+    ``energy`` (joules); of a hyper-parameter study ``study`` (seconds) and ``best``, the values of its best
+    trial; and by its name the last of each value that a voirfile or the program recorded."""
     work: Mapping[str, str]
     """What was run on what, in words; see :func:`.work.work_of`."""
     missing: tuple[str, ...] = ()
@@ -153,11 +155,22 @@ def _totals(run: Run, summary: Summary) -> dict[str, float]:
         "device_memory": max((d.peak_memory for d in devices if d.peak_memory), default=None),
         "energy": sum(m.energy for m in summary.machines if m.energy is not None) or None,
     }
+    studies = summary.profile.studies if summary.profile else ()
     recorded = {
         each.name: float(each.last)
         for each in summary.summary.series
-        if isinstance(each.last, (int, float)) and each.name not in known
+        if isinstance(each.last, (int, float))
+        and each.name not in known
+        # What the last trial came to says nothing of its study.
+        and not (studies and each.task == "trial")
     }
+    for at, study in enumerate(studies):
+        again = f" {at + 1}" if at else ""
+        known[f"study{again}"] = study.seconds
+        best = study.best_trial
+        for name, value in best.values.items() if best else ():
+            if isfinite(value):
+                recorded[" ".join(filter(None, (f"best{again}", name)))] = value
     return {**recorded, **{name: float(value) for name, value in known.items() if value}}
 
 

@@ -6,11 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from hashlib import sha256
 from operator import and_
 from typing import Any
 
 from ..analysis.profile import READING, Node
 from ..analysis.summary import Summary
+from ..analysis.wording import count
 from ..store.folder import Run
 
 PACKAGE = "package "
@@ -33,6 +35,7 @@ def work_of(run: Run, summary: Summary) -> dict[str, str]:
         "voirfiles": ", ".join(map(os.path.basename, summary.voirfiles)),
         "data": ", ".join(_data(summary)),
         "ranks": _ranks(summary),
+        **dict(_studies(summary)),
         "devices": _counted(d.name for m in summary.machines for d in m.devices),
         "host": info.get("host"),
         "processor": f"{cpu.get('brand')}, {cpu.get('usable')} cores" if cpu else None,
@@ -86,6 +89,19 @@ def _data(summary: Summary) -> Iterator[str]:
     loops = summary.profile.loops if summary.profile else ()
     nodes = [node for loop in loops for node in inside(loop.tree) if node.name in READING]
     yield from dict.fromkeys(node.what for node in nodes if node.what)
+
+
+def _studies(summary: Summary) -> Iterator[tuple[str, str]]:
+    """What each study searched with and through; a checksum of the combinations that it tried."""
+    for at, study in enumerate(summary.profile.studies if summary.profile else ()):
+        names = sorted({name for trial in study.trials for name in trial.params})
+        tried = sorted(repr(sorted(trial.params.items())) for trial in study.trials)
+        ended = (f"{number} {word}" for word, number in study.counts().items() if number)
+        words = (study.framework, study.sampler, study.pruner, f"of {', '.join(names)}")
+        again = f" {at + 1}" if at else ""
+        yield f"study{again}", " ".join(filter(None, words))
+        yield f"trials{again}", f"{', '.join(ended)}, {count(study.workers, 'worker')}"
+        yield f"combinations{again}", sha256("\n".join(tried).encode()).hexdigest()[:8]
 
 
 def _ranks(summary: Summary) -> str:

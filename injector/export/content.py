@@ -23,7 +23,7 @@ from ..analysis.arrays import kept_of
 from ..analysis.benchmark_metrics import NodeMetric, benchmark_metrics, benchmark_properties
 from ..analysis.columns import SECOND, Floats, Ints
 from ..analysis.loops import grouped, labels
-from ..analysis.profile import Evaluation, Latency, Node, TrainingLoop
+from ..analysis.profile import Evaluation, Latency, Node, Study, TrainingLoop
 from ..analysis.summary import Summary
 from ..analysis.traces import LoopTrace, traces_of
 from ..analysis.views import views
@@ -182,11 +182,34 @@ def params_of(summary: Summary) -> dict[str, str]:
         "cpu_count": (environment.cpu.get("count") if environment else None),
         "ranks": _ranks(summary),
     }
+    for name, study in _studies(summary):
+        found |= _params_of_study(name, study)
     devices = [each.name for seen in summary.machines for each in seen.devices]
     found["devices"] = ", ".join(devices) or None
     for name in ("torch", "jax", "keras", "lightning", "transformers", "lightgbm", "xgboost"):
         found[f"version.{name}"] = environment.packages.get(name) if environment else None
     return {key: str(value) for key, value in found.items() if value not in (None, "")}
+
+
+def _params_of_study(name: str, study: Study) -> dict[str, object]:
+    """What searched, and the hyper-parameters of the best trial."""
+    found: dict[str, object] = {
+        f"{name}.{key}": getattr(study, key) for key in ("framework", "sampler", "pruner", "metric")
+    }
+    found[f"{name}.goal"] = ", ".join(study.goals)
+    best = study.best_trial
+    if best is not None:
+        found[f"{name}.best.trial"] = best.number
+        params = {key: value for key, value in best.params.items() if not SECRET.search(key)}
+        found |= {f"{name}.best.{key}": value for key, value in params.items()}
+    return found
+
+
+def _studies(summary: Summary) -> Iterator[tuple[str, Study]]:
+    """``study``, ``study_2`` and so on, in the order in which they began."""
+    names: set[str] = set()
+    for study in summary.profile.studies if summary.profile else ():
+        yield _unused("study", names), study
 
 
 def _ranks(summary: Summary) -> int | None:
@@ -241,6 +264,8 @@ def _figures(summary: Summary) -> Iterator[tuple[str, float | None, str]]:
         for number, passes in enumerate(summary.profile.evaluations):
             name = f"evaluation{f'_{number}' if number else ''}"
             yield from _named(name, "evaluation", _of_evaluation(passes))
+        for name, study in _studies(summary):
+            yield from _of_study(name, study)
         yield from _of_regions(summary.profile.others)
         names = set()
         for latency in summary.profile.latencies:
@@ -287,6 +312,20 @@ def _of_evaluation(passes: Evaluation) -> dict[str, float | None]:
         "seconds": passes.seconds,
         "throughput": passes.throughput,
     }
+
+
+def _of_study(name: str, study: Study) -> Iterator[tuple[str, float | None, str]]:
+    """The best trial's values, how many trials ended how, and the time of the workers and of phases."""
+    whole = ("seconds", "workers", "in_trials", "in_framework", "idle")
+    yield from _named(name, "STUDY", {key: getattr(study, key) for key in whole})
+    yield from _named(f"{name}/trials", "STUDY/trials", study.counts())
+    best = study.best_trial
+    for key, value in best.values.items() if best else ():
+        yield clean(f"{name}/best/{key or 'value'}"), value, unit_of("export STUDY/best/VALUE")
+    for phase in study.phases:
+        for kind in ("seconds", "cpu", "peak_rss", "energy"):
+            title = clean(f"{name}/phases/{phase.name}/{kind}")
+            yield title, getattr(phase, kind), unit_of(f"export STUDY/phases/PHASE/{kind}")
 
 
 def _of_regions(others: Sequence[Node]) -> Iterator[tuple[str, float | None, str]]:

@@ -9,6 +9,10 @@ import time
 import urllib.request
 
 import pytest
+from small_run import SEARCH, SEARCH_VOIRFILE
+
+from injector.analysis.summary import summarise
+from injector.store.folder import open_run
 
 mlflow = pytest.importorskip("mlflow")
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -53,6 +57,36 @@ def test_a_local_store(runs, export, uri, tmp_path):
     client, run = one_run(uri, "mine")
     assert run.info.run_id in done.stdout
     check(client, run, tmp_path)
+
+
+def test_a_study_has_its_best_trial(run_inject, export, uri, tmp_path):
+    (tmp_path / "search.py").write_text(SEARCH)
+    (tmp_path / "x.py").write_text(SEARCH_VOIRFILE)
+    words = ("--voirfile", "x.py", "search.py", "0.1", "0.25", "3", "0.9")
+    done = run_inject(tmp_path, "run", *words)
+    assert done.returncode == 0, done.stderr
+    done = export(tmp_path, "LAST", "--to", "mlflow", "--uri", uri, "--project", "study")
+    assert done.returncode == 0, done.stderr
+    figures, params = (getattr(one_run(uri, "study")[1].data, of) for of in ("metrics", "params"))
+    assert figures["study/best/value"] == pytest.approx(0.95)
+    states = ("complete", "pruned", "failed")
+    assert [figures[f"study/trials/{state}"] for state in states] == [3, 0, 1]
+    of_study = {key: text for key, text in params.items() if key.startswith("study.")}
+    assert of_study == {
+        "study.framework": "grid",
+        "study.goal": "maximize",
+        "study.best.trial": "1",
+        "study.best.rate": "0.25",  # a hyper-parameter that is called like a secret is left out
+    }
+    run = next((tmp_path / ".inject" / "runs").iterdir())
+    profile = summarise(open_run(str(run))).profile
+    assert profile is not None
+    [study] = profile.studies
+    assert figures["study/seconds"] == pytest.approx(study.seconds)
+    assert study.phases
+    for phase in study.phases:
+        assert figures[f"study/phases/{phase.name}/seconds"] == pytest.approx(phase.seconds)
+    assert figures["study/workers"] == 1
 
 
 def test_a_run_that_was_killed(run_inject, export, uri, tmp_path):
