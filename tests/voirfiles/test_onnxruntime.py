@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from boosted import run
 from trained import needs
 
@@ -10,7 +9,6 @@ from injector.analysis.summary import summarise
 from injector.store.folder import open_run
 
 needs("onnxruntime", "onnx")
-pytestmark = pytest.mark.release
 
 
 def test_calls_of_a_session(tmp_path):
