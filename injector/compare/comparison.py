@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -103,7 +104,7 @@ class BenchmarkChange:
     @property
     def nothing(self) -> str:
         """Why nothing of both can be compared, if so: how long they take is no measure then."""
-        if self.loops or any(each.name not in UNITS for each in self.totals):
+        if self.loops or any(not each.unit for each in self.totals):
             return ""
         if self.only_before and self.only_after:
             return "they train in other loops"
@@ -338,14 +339,19 @@ def _totals(before: Runs, after: Runs, judge: _Judge) -> list[Change]:
     one = np.ones(1)
     names = dict.fromkeys(name for run in (*before, *after) for name in run.totals)
     found = []
-    for name in sorted(names, key=lambda name: (name not in UNITS, name)):
+    for name in sorted(names, key=lambda name: (not _unit(name), name)):
         sides = [
             [(np.array([run.totals[name]]), one) for run in side if name in run.totals]
             for side in (before, after)
         ]
         if all(sides):
-            found.append(judge.change(name, UNITS.get(name, ""), sides, "one value"))
+            found.append(judge.change(name, _unit(name), sides, "one value"))
     return found
+
+
+def _unit(name: str) -> str:
+    """Of a value of a run; empty of a recorded one. ``study 2`` is a further study of a program."""
+    return UNITS.get(re.sub(r"^study \d+$", "study", name), "")
 
 
 def _total_names(runs: Runs, shared: Sequence[Change]) -> Iterable[str]:

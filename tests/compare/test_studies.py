@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from sampled import run, side
 from small_run import SEARCH, SEARCH_VOIRFILE, inject, inject_here
+
+from injector.compare.comparison import compare
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +65,14 @@ def test_what_was_tried_differs_whatever_its_order(studies):
 def test_a_slower_study_is_a_threshold(studies):
     done = inject_here(studies, "compare", "one", "other", "--fail-on", "study>5%")
     assert done.returncode == 3 and "study" in done.stdout  # one run of each says nothing for sure
+
+
+def test_a_further_study_of_a_program_is_seconds_too():
+    one, two = (run(totals={"study": n, "study 2": 2 * n, "best 2": n}) for n in (1.0, 2.0))
+    [found] = compare(side("a", x=[one]), side("b", x=[two])).benchmarks
+    assert [(each.name, each.unit) for each in found.totals] == [
+        ("study", "s"),
+        ("study 2", "s"),
+        ("best 2", ""),
+    ]
+    assert not found.nothing  # a best value of both is something in common
