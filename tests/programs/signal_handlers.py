@@ -22,13 +22,13 @@ print(signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getitimer(signal.ITIM
 def work():
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
         os.kill(os.getpid(), number)
-    signal.setitimer(signal.ITIMER_REAL, 0.02)
-    time.sleep(0.001)
 
 
 signal.signal(signal.SIGALRM, handler)
 work()
-signal.pause() if len(seen) < 4 else None
+signal.setitimer(signal.ITIMER_REAL, 0.02)
+while len(seen) < 4:
+    time.sleep(0.01)
 print(seen)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 sys.stdout.flush()
