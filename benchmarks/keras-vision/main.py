@@ -30,6 +30,11 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=10)
     options = parser.parse_args()
 
+    if keras.backend.backend() == "jax":
+        import jax
+
+        # Else a step ends when it is handed to JAX, and up to 32 of them wait to be computed.
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
     keras.utils.set_random_seed(0)
     make = getattr(keras.applications, options.model)
     shape = (options.size, options.size, 3)
