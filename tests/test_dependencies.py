@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 STANDARD = {*sys.stdlib_module_names, "profiling"}  # which came with Python 3.15
 PACKAGES = {
+    "PIL": "pillow",
     "sklearn": "scikit-learn",
     "mlflow": "mlflow-skinny",
     "opentelemetry": "opentelemetry-sdk",

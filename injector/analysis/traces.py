@@ -219,9 +219,9 @@ def _apart(marks: Landmarks, steps: TrackSteps, explicit: ExcludedIntervals) -> 
     following = np.searchsorted(explicit.start, steps.start)
     limit = np.concatenate((explicit.start, steps.end[-1:]))[following]
     steps.end = np.minimum(steps.end, limit)
-    track = marks.track
-    whole = counts(track.start[marks.updates], steps.start, steps.end) > 0
-    return steps.take(np.flatnonzero(whole & (explicit.within(steps.start, steps.end) == 0)))
+    held = counts(marks.track.start[marks.updates], steps.start, steps.end)
+    steps.updates = np.minimum(steps.updates, held)
+    return steps.take(np.flatnonzero((held > 0) & (explicit.within(steps.start, steps.end) == 0)))
 
 
 def _of_iterations(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from layouts import EPOCH, MS, Program, check, only, report
 
@@ -135,6 +135,7 @@ def lay_out(p: Program, actions_: list[tuple[str, int]], depth: int = 0) -> None
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(actions, st.integers(0, 5)), max_size=70))
+@example([("io", 0), ("update", 0)] * 2 + [("step", 1), ("update", 0), ("update", 0)])
 def test_everything_adds_up(made: list[tuple[str, int]]) -> None:
     p = Program()
     lay_out(p, made)

@@ -307,7 +307,7 @@ def watts(at: int) -> float:
 @cache
 def joules_until(at: int) -> float:
     """What it has used until then."""
-    return joules_until(at - 1) + watts(at - 1) / 1000 if at else 0.0
+    return sum(watts(each) for each in range(at)) / 1000
 
 
 @pytest.mark.parametrize("counted", [True, False], ids=["counter", "power"])

@@ -18,7 +18,7 @@ EVERYBODY = {name: f"/peers/{name}/python" for name in ("traceml", "pyinstrument
 
 
 def test_every_part_can_be_requested():
-    assert set(command.LOOPS) == {"steps", "small", "regions", "starts", "every"}
+    assert set(command.LOOPS) == {"boosting", "steps", "small", "regions", "starts", "every"}
     assert "truth" in command.PARTS
 
 
