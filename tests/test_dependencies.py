@@ -166,16 +166,21 @@ def test_a_suite_without_the_extra_names_what_to_install(words: list[str]) -> No
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_neither_a_run_nor_its_supervisor_imports_what_checks_suites(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("import sys; print('pydantic' in sys.modules)\n")
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]], ids=["report", "quiet"])
+def test_a_run_without_training_imports_nothing_large(tmp_path: Path, quiet: list[str]) -> None:
+    """Neither what checks suites nor what computes with spans, in the program or in the supervisor."""
+    large = {"pydantic", "numpy", "yaml", "jinja2", "scipy"}
+    (tmp_path / "program.py").write_text(f"import sys; print({large} & {{*sys.modules}})\n")
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "injector", "run", "program.py"],
+        [sys.executable, "-X", "importtime", "-m", "injector", "run", *quiet, "program.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
     )
-    assert done.stdout == "False\n"
-    assert "injector" in done.stderr and "pydantic" not in done.stderr
+    assert done.stdout == "set()\n"
+    imported = set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
+    assert "injector.analysis.summary" in imported
+    assert {name.partition(".")[0] for name in imported} & large == set()
 
 
 @pytest.mark.xdist_group("groups")

@@ -238,9 +238,8 @@ class _Supervision:
         self._due.pop(self._stop_all, None)
         self.hear()
         if self.ended.stopped:
-            self.ended.code = (
-                0  # even if it had to be killed: a launcher may take longer than its grace
-            )
+            # Even if it had to be killed: a launcher may take longer than its grace.
+            self.ended.code = 0
         if self._force_all in self._due:
             return  # it was one of many that had to be killed
         if self.ended.code < 0 or self.ended.timed_out or self.ended.stopped:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..analysis.columns import RecordedProcess
 from ..analysis.outcomes import is_broken
 from ..analysis.profile import LoopRank, Profile, Verdict
 from ..analysis.recorded import number
@@ -24,6 +23,9 @@ from .text import (
     labelled,
     wrapped,
 )
+
+if TYPE_CHECKING:
+    from ..analysis.columns import RecordedProcess  # and with it numpy
 
 _LISTED = 4
 """Hosts and devices named, at most."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..analysis.columns import RecordedProcess
 from ..analysis.profile import Statistics
 from ..analysis.recorded import Rate, Recorded, ValueSeries, number
 from ..analysis.summary import RANKS, Summary
@@ -26,6 +25,9 @@ from .text import (
     table,
     wrapped,
 )
+
+if TYPE_CHECKING:
+    from ..analysis.columns import RecordedProcess  # and with it numpy
 
 
 def rates(summary: Summary) -> list[str]:

@@ -6,6 +6,8 @@ import copy
 import pickle
 from dataclasses import dataclass, field, fields, replace
 
+import pytest
+
 from injector.analysis.value_class import value_class
 
 
@@ -50,3 +52,29 @@ def test_what_dataclasses_do_with_theirs_is_done_with_it():
     assert replace(made, seconds=2.0) == Reading("a", 2.0, ("b",))
     assert [each.name for each in fields(made)] == ["name", "seconds", "parts", "inner"]
     assert copy.deepcopy(made) == made == pickle.loads(pickle.dumps(made))
+
+
+def test_each_has_its_own_of_what_a_factory_makes():
+    assert Collection().items == [] and Collection().items is not Collection().items
+    assert Collection([1]).items == [1]
+
+
+@value_class
+class Collection:
+    items: list[int] = field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "message"),
+    [
+        ((), {"name": "a"}, "has no value for 'seconds'"),
+        (("a", 1.0, (), None, 5), {}, "takes each of name, seconds, parts, inner once"),
+        (("a", 1.0), {"name": "b"}, "takes each of"),
+        (("a", 1.0), {"colour": "b"}, "takes each of"),
+    ],
+)
+def test_values_are_those_of_its_fields(values, named, message):
+    with pytest.raises(TypeError, match=message):
+        Reading(*values, **named)
+    with pytest.raises(TypeError):
+        Frozen(*values, **named)
