@@ -238,7 +238,8 @@ def _wall(wrong: Problems, ran: Ran) -> None:
     if len(ran.profile.loops) == 1 and len(ran.profile.loops[0].ranks) == 1:
         (loop,) = ran.profile.loops
         steps = loop.warmup.seconds + loop.step.mean * loop.step.n
-        wrong.near("training and warm-up", found["training"] + found["warm-up"], steps)
+        measured = found["training"] + found["inference"]
+        wrong.near("training and warm-up", measured + found["warm-up"], steps)
     if "rollout" in ran.truth:
         notes = [each.note for each in ran.profile.segments if each.name == "gap"]
         wrong.same("a gap that is a rollout", any("rollout" in note for note in notes), True)

@@ -1,4 +1,4 @@
-"""Uses torch and trains nothing: `numbers` only computes, `inference` runs a model over a loader."""
+"""Uses torch and trains nothing: `numbers` only computes, `inference` runs a model over a loader, batch by batch."""
 import sys
 import time
 from time import perf_counter
@@ -22,10 +22,13 @@ def inference():
     model = Net(forward=0.01).eval()
     began = perf_counter()
     with torch.inference_mode():
-        for x, _ in DataLoader(Rows(30), 3):  #: eval
-            print(model(x).sum().item())  #: eval
+        for x, _ in DataLoader(Rows(30), 3):  #: pace io
+            print(model(x).sum().item())  #: forward
     seconds = perf_counter() - began
-    tell(evaluation=dict(passes=1, batches=10, items=30, seconds=seconds, least=0.1), verdict="none")
+    tell(
+        dict(steps=10, items=[3] * 10, fetches=1, updates=0, seconds=seconds, naps={"forward": 0.01}, paced="loader"),
+        verdict="compute-bound",
+    )
 
 
 globals()[sys.argv[1]]()
