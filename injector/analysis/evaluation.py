@@ -13,7 +13,7 @@ from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
 from .steps import TrackSteps
-from .tracks import Landmarks
+from .tracks import Landmarks, numbers_of
 
 _USUAL = 0.5
 """A model that only predicts in so many of the steps (a teacher, a target network) is part of them."""
@@ -237,8 +237,8 @@ def _iteration_atoms(
 def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
     """For each fetch a number of its loader, and below it how often that had begun and run dry before."""
     track = marks.track
-    names = list({(site.object_id, site.place): None for site in track.sites.values()})
-    name = track.table(lambda site: names.index((site.object_id, site.place)), rows)
+    names = numbers_of((site.object_id, site.place) for site in track.sites.values())
+    name = track.table(lambda site: names[site.object_id, site.place], rows)
     moved = np.sort(np.concatenate((marks.starts, marks.ends)))
     of, moved_of = (track.table(_object, each) for each in (rows, moved))
     again = np.zeros(len(rows), np.int64)

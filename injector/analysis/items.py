@@ -8,7 +8,7 @@ from ..store.spans import unpack
 from .arrays import ExcludedIntervals, owners
 from .columns import Ints
 from .steps import TrackSteps
-from .tracks import Landmarks
+from .tracks import Landmarks, numbers_of
 
 _MOSTLY = 0.75
 """The part of the steps in which two sources that say the same do so."""
@@ -238,8 +238,8 @@ def _summed(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints, number:
     one of several optimizers works once more does not count twice.
     """
     track = marks.track
-    names = list(dict.fromkeys((site.object_id, site.place) for site in track.sites.values()))
-    model = track.table(lambda site: names.index((site.object_id, site.place)), rows)
+    names = numbers_of((site.object_id, site.place) for site in track.sites.values())
+    model = track.table(lambda site: names[site.object_id, site.place], rows)
     if not (step[1:] == step[:-1]).any():
         return _most(model, step, number, len(steps))
     backward = track.start[marks.backward]

@@ -2,7 +2,8 @@
 
 A batch is what an evaluation's loader gives: it takes from when it is there until the next one is fetched,
 so that waiting for data is no part of it, and waiting for a device is. Where nothing is fetched it is a call
-of the model, and of libraries that have one a call of ``predict``.
+of the model, and of libraries that have one a call of ``predict``. Of a run that trains nothing, the steps
+that ``--skip`` names are left out.
 
 Statistics are those of lightgbm-benchmark's ``log_inferencing_latencies``: percentiles over batches, linear
 between neighbours, of the seconds of a batch and of its seconds by its items (a *query* is an item); the mean
@@ -20,8 +21,9 @@ import numpy.typing as npt
 from ..store.call_sites import INFERENCE, SourceLine
 from ..store.folder import Run
 from ..store.spans import unpack
-from .arrays import owners
+from .arrays import NOTHING, ExcludedIntervals, owners
 from .columns import PREDICT, SECOND, TRYING, Floats, Ints, RecordedProcess, read_rows, sources
+from .loops import skipped_steps
 from .passes import PlacePasses, passes_by_place
 from .profile import Histogram, Latency, Percentiles
 from .traces import Thread, threads_of
@@ -44,18 +46,33 @@ class TimedBatches(NamedTuple):
     """None where those of some batch are not known."""
 
 
-def timed_passes(thread: Thread, found: PlacePasses) -> TimedBatches:
-    """The batches of these passes; a first one that compiles is none of them."""
-    seconds, items = _batches(thread, found.which, found.calls, found.fetches)
-    first = 1 if found.warmup else 0
-    items = None if items is None or found.items is None else items[first:]
+def timed_passes(
+    thread: Thread, found: PlacePasses, skipped: ExcludedIntervals = NOTHING
+) -> TimedBatches:
+    """The batches of these passes, but a first one that compiles and those that begin in ``skipped`` time."""
+    start, seconds, items = _batches(thread, found.which, found.calls, found.fetches)
+    kept = ~skipped.hold(start)
+    kept[: 1 if found.warmup else 0] = False
+    items = None if items is None or found.items is None else items[kept]
     what = INFERENCE if thread.source.infers else "evaluation"
-    return TimedBatches(what, found.place, found.data, seconds[first:], items)
+    return TimedBatches(what, found.place, found.data, seconds[kept], items)
+
+
+def _skipped(thread: Thread, skip: int) -> ExcludedIntervals:
+    """The time of the first ``skip`` steps of each loop of inference."""
+    if not (skip and thread.source.infers):
+        return NOTHING
+    begins = [(trace.start, trace.measured_from(skip)) for trace in thread.traces]
+    return ExcludedIntervals(
+        np.array([start[0] for start, first in begins if first], np.int64),
+        np.array([start[first] for start, first in begins if first], np.int64),
+    )
 
 
 def _batches(
     thread: Thread, which: Ints, calls: Ints, fetches: Ints
-) -> tuple[Floats, Floats | None]:
+) -> tuple[Ints, Floats, Floats | None]:
+    """When each began (unix nanoseconds), its seconds, its items."""
     track, marks = thread.track, thread.marks
     calls = marks.of_models(calls)
     items = unpack(track.payload[calls])[0].astype(np.float64)
@@ -66,7 +83,7 @@ def _batches(
         mine = (
             number == np.bincount(number, length, len(every)).argmax() if len(every) else model == 0
         )
-        return length[mine] / SECOND, _known(items[mine])
+        return track.start[calls][mine], length[mine] / SECOND, _known(items[mine])
     begin = track.end[fetches]
     bounds = (track.start[fetches], track.start[marks.ends], thread.predicted.end[which])
     every = np.sort(np.concatenate(bounds))
@@ -78,13 +95,14 @@ def _batches(
     # One of a loader that is a batch ahead, or of a second one, leads to no call by itself.
     used = np.bincount(batch[batch >= 0], minlength=len(fetches)) > 0
     items = drawn if len(drawn) and drawn.all() else most
-    return (end - begin)[used] / SECOND, _known(items[used])
+    return begin[used], (end - begin)[used] / SECOND, _known(items[used])
 
 
-def timed_predictions(thread: Thread) -> Iterator[TimedBatches]:
+def _timed_predictions(thread: Thread, skipped: ExcludedIntervals) -> Iterator[TimedBatches]:
     """The calls of ``predict`` by their lines."""
     track = thread.track
     rows = track.outermost(track.where(lambda site: site.region == PREDICT))
+    rows = rows[~skipped.hold(track.start[rows])]
     places = [track.sites[number].place for number in track.site[rows].tolist()]
     items = unpack(track.payload[rows])[0].astype(np.float64)
     seconds = (track.end[rows] - track.start[rows]) / SECOND
@@ -160,10 +178,13 @@ def _histogram(values: Floats, weights: npt.NDArray[np.float64] | None) -> Histo
     return Histogram(edges.tolist(), counts.astype(np.float64).tolist())
 
 
-def timed_batches(thread: Thread) -> list[TimedBatches]:
-    """All of one track."""
-    passes = passes_by_place(thread) if len(thread.predicted) else []
-    return [*(timed_passes(thread, each) for each in passes), *timed_predictions(thread)]
+def timed_batches(
+    thread: Thread, passes: Sequence[PlacePasses], skip: int = 0
+) -> list[TimedBatches]:
+    """All of one track with these ``passes``; of inference without the first ``skip`` steps."""
+    skipped = _skipped(thread, skip)
+    found = [timed_passes(thread, each, skipped) for each in passes]
+    return [*found, *_timed_predictions(thread, skipped)]
 
 
 def first_of(found: Iterable[tuple[RecordedProcess, Sequence[TimedBatches]]]) -> list[TimedBatches]:
@@ -176,10 +197,15 @@ def first_of(found: Iterable[tuple[RecordedProcess, Sequence[TimedBatches]]]) ->
 
 def latencies_of(run: Run) -> tuple[Latency, ...]:
     """Those of ``run``, without the rest of its profile. Raises OSError, NotARunError."""
-    found = []
+    found, skip = [], skipped_steps(run)
     for source in sources(run):
         sites = source.sites.values() if source.has_spans() else ()
         if any(s.region in (PREDICT, "evaluation") or s.phase in TRYING for s in sites):
             threads = threads_of(source, read_rows(source))
-            found.append((source, [b for thread in threads for b in timed_batches(thread)]))
+            batches = [
+                each
+                for thread in threads
+                for each in timed_batches(thread, passes_by_place(thread), skip)
+            ]
+            found.append((source, batches))
     return latencies(first_of(found))

@@ -14,7 +14,7 @@ from ..store.call_sites import CallSite
 from ..store.spans import is_loaders
 from .arrays import among, counts
 from .columns import Flags, Ints
-from .tracks import Landmarks, Track
+from .tracks import Landmarks, Track, numbers_of
 
 OPEN = np.iinfo(np.int64).max
 """The end of an iteration that nothing ended."""
@@ -135,8 +135,8 @@ def _keys(sites: dict[int, CallSite]) -> tuple[dict[int, int], list[Key]]:
     made = {number: _key(site) for number, site in sites.items()}
     if len(set(made.values())) > MANY:
         made = {number: (None, *key[1:]) for number, key in made.items()}
-    numbers = list(dict.fromkeys(made.values()))
-    return {number: numbers.index(key) for number, key in made.items()}, numbers
+    numbers = numbers_of(made.values())
+    return {number: numbers[key] for number, key in made.items()}, list(numbers)
 
 
 def _key(site: CallSite) -> Key:

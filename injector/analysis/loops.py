@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from ..store.folder import Run
 from .arrays import exceptional, statistics_of
 from .columns import Floats, Ints
 from .profile import Blocks, Exceptional, Node, Overlap, Statistics, TrainingLoop, Warmup
@@ -69,6 +70,13 @@ def labels(loops: list[list[LoopTrace]]) -> list[str | None]:
     job = _jobs([trace for traces in loops for trace in traces])
     found = [job[traces[0].source.index] for traces in loops]
     return [*found] if len(set(found)) > 1 else [None] * len(found)
+
+
+def skipped_steps(run: Run) -> int:
+    """How many steps ``--skip`` named; 0 without it."""
+    limits = run.info.get("limits")
+    skip = limits.get("skip") if isinstance(limits, dict) else None
+    return int(skip) if isinstance(skip, (int, float)) and skip > 0 else 0
 
 
 def warmup_steps(traces: list[LoopTrace], skip: int) -> int:

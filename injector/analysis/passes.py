@@ -40,6 +40,8 @@ class PlacePasses(NamedTuple):
 
 def passes_by_place(thread: Thread) -> list[PlacePasses]:
     """One for each line that passes begin at, and for each data set there, unless these are many."""
+    if not len(thread.predicted):
+        return []
     sites, passes = thread.track.sites, thread.predicted.site.tolist()
     data: dict[SourceLine | None, list[int | None]] = {}
     for number in dict.fromkeys(passes):

@@ -21,7 +21,7 @@ from .evidence import Evidence, Memory, busy_of, growth_of, host_of, windows_of
 from .latencies import first_of as first_batches
 from .latencies import latencies
 from .layers import layers_of
-from .loops import grouped, labels, loop_of, numbered, warmup_steps
+from .loops import grouped, labels, loop_of, numbered, skipped_steps, warmup_steps
 from .machines import HostUsage
 from .memory import memory_use
 from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcomes_of, own
@@ -67,9 +67,9 @@ def profile(
     having = [source for source in found if source.has_spans()]
     if not having:
         return None
-    summaries, unknown, ends = _read_all(having, recording)
+    skip = skipped_steps(run)
+    summaries, unknown, ends = _read_all(having, recording, skip)
     loops = grouped([trace for each in summaries for trace in each.traces])
-    skip = _skipped(run)
     studied = [source.studies for source in found if source.studies is not None]
     where = {id(u): at for each in summaries for u, at in zip(each.traces, each.where, strict=True)}
     texts = [at.text if (at := where[id(traces[0])]) and at.is_most else None for traces in loops]
@@ -150,14 +150,14 @@ def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:
 
 
 def _read_all(
-    found: Sequence[RecordedProcess], recording: Recording | None
+    found: Sequence[RecordedProcess], recording: Recording | None, skip: int
 ) -> tuple[list[TrackSummary], int, dict[int, LastSpan]]:
     """What all tracks show; rows that nothing explains; by its index, the last span of each process."""
     summaries: list[TrackSummary] = []
     ends: dict[int, LastSpan] = {}
     unknown = 0
     largest = max(spans.count(source.spans_path) for source in found)
-    read = partial(_read, recording=recording, studying=has_studies(found))
+    read = partial(_read, recording=recording, studying=has_studies(found), skip=skip)
     with ThreadPoolExecutor(1 if largest > _MOST_ROWS else _AT_ONCE) as pool:
         for source, (made, more, end) in zip(found, pool.map(read, found), strict=True):
             summaries += made
@@ -168,7 +168,7 @@ def _read_all(
 
 
 def _read(
-    source: RecordedProcess, recording: Recording | None, studying: bool
+    source: RecordedProcess, recording: Recording | None, studying: bool, skip: int
 ) -> tuple[list[TrackSummary], int, LastSpan | None]:
     """What the tracks of a process show; rows that nothing explains; the last span."""
     rows = read_rows(source)
@@ -183,7 +183,8 @@ def _read(
     if studying:
         source.studies = studies_in(source, threads)
     idle = not any(thread.traces for thread in threads)
-    return [track_summary(each, idle or bool(each.traces)) for each in threads], rows.unknown, last
+    made = [track_summary(each, idle or bool(each.traces), skip) for each in threads]
+    return made, rows.unknown, last
 
 
 def _last_span(source: RecordedProcess, rows: SpanColumns) -> LastSpan | None:
@@ -267,12 +268,6 @@ def _code(exit: object) -> int | None:
         return None
     signal, code = exit.get("signal"), exit.get("code")
     return -signal if isinstance(signal, int) else code if isinstance(code, int) else None
-
-
-def _skipped(run: Run) -> int:
-    limits = run.info.get("limits")
-    skip = limits.get("skip") if isinstance(limits, dict) else None
-    return int(skip) if isinstance(skip, (int, float)) and skip > 0 else 0
 
 
 def _times(run: Run, found: list[RecordedProcess], last: int) -> tuple[int, int]:

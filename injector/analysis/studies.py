@@ -519,14 +519,11 @@ def _best(
     ]
     if len(goals) == 1:
         return (whole[min(range(len(whole)), key=lambda at: points[at][0])].number,)
-    return tuple(
-        trial.number
-        for trial, point in zip(whole, points, strict=True)
-        if not any(
-            other != point and all(a <= b for a, b in zip(other, point, strict=True))
-            for other in points
-        )
-    )
+    front: set[tuple[float, ...]] = set()
+    for point in sorted(set(points)):  # what is better than a point in all goals comes before it
+        if not any(all(a <= b for a, b in zip(other, point, strict=True)) for other in front):
+            front.add(point)
+    return tuple(trial.number for trial, at in zip(whole, points, strict=True) if at in front)
 
 
 def _best_known(group: _Found, last: int, until: int | None, stop: int) -> int:

@@ -14,7 +14,7 @@ from .arrays import ExcludedIntervals, owners
 from .columns import SECOND, Flags, Ints
 from .profile import READING
 from .steps import TrackSteps
-from .tracks import STRUCTURE, Track, lookup
+from .tracks import STRUCTURE, Track, lookup, numbers_of
 
 Seconds = npt.NDArray[np.float32]
 """One a step. Ten million steps with a dozen regions have to fit into memory."""
@@ -194,8 +194,8 @@ def _without_itself(track: Track, apart: Flags) -> Flags:
     inner = np.flatnonzero(track.parent >= 0)
     if not len(inner):
         return apart
-    names = list({(site.region, site.place): None for site in track.sites.values()})
-    name = track.table(lambda site: names.index((site.region, site.place)))
+    names = numbers_of((site.region, site.place) for site in track.sites.values())
+    name = track.table(lambda site: names[site.region, site.place])
     named = track.flags(lambda site: site.region not in STRUCTURE)
     blocked = track.flags(lambda site: site.region == WAIT)
     outer = track.parent[inner]
@@ -272,13 +272,15 @@ def _paths(
 
     ``called`` has the names of sites; those of ``outlasting`` begin in others, and are not their parts.
     """
-    names = list(dict.fromkeys(called.values()))
-    code = lookup(track.sites, lambda site: names.index(called[site.number]))
+    number_of = numbers_of(called.values())
+    names = list(number_of)
+    code = lookup(track.sites, lambda site: number_of[called[site.number]])
     # What lies in nothing, which is nearly all, takes one look at its site.
     outermost = np.flatnonzero(np.bincount(track.site[part & (track.depth == 0)]))
     paths: list[Path] = [(names[each],) for each in np.unique(code[outermost]).tolist()]
     first = np.full(len(names), -1, np.int64)
-    first[[names.index(path[0]) for path in paths]] = np.arange(len(paths))
+    first[[number_of[path[0]] for path in paths]] = np.arange(len(paths))
+    made_as = numbers_of(paths)
     above = first[code][track.site]  # the path that what lies in a row is inside of
     if not part.all():
         above[~part] = -1
@@ -295,7 +297,7 @@ def _paths(
             within = paths[outer - 1] if outer else ()
             one = names[name]
             made = (*within, one) if one in outlasting else _path(within, one)
-            number[each] = paths.index(made) if made in paths else len(paths)
+            number[each] = made_as.setdefault(made, len(paths))
             if number[each] == len(paths):
                 paths.append(made)
         inside[mine] = number[key]

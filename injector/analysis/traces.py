@@ -301,22 +301,28 @@ def _keys(steps: TrackSteps, optimizers: list[frozenset[int]]) -> list[Key]:
         for p in steps.paces
     ]
     first = {i: int(at.argmax()) for i in range(len(line)) if (at := steps.pace == i).any()}
-    loops: dict[object, list[tuple[set[int | None], set[int]]]] = {}
+    number: dict[object, int] = {}
+    """How many loops a line has."""
+    loop_at: dict[object, int] = {}
+    """By line and what paces or is stepped there, the first loop with it."""
     ordinal = {}
     for i in sorted(first, key=lambda i: first[i]):
-        known = loops.setdefault(line[i], [])
-        of = steps.paces[i].object_id
-        marked = steps.paces[i].paced_by == "step"
-        same = (
-            n for n, (ofs, used) in enumerate(known) if marked or of in ofs or used & optimizers[i]
+        known = number.get(line[i], 0)
+        users = [(line[i], "of", steps.paces[i].object_id)]
+        users += [(line[i], "optimizer", each) for each in optimizers[i]]
+        marked = known > 0 and steps.paces[i].paced_by == "step"
+        found = (
+            0
+            if marked
+            else min((loop_at[each] for each in users if each in loop_at), default=known)
         )
-        ordinal[i] = next(same, len(known))
-        if ordinal[i] == len(known):
-            known.append((set(), set()))
-        known[ordinal[i]][0].add(of)
-        known[ordinal[i]][1].update(optimizers[i])
+        ordinal[i] = found
+        number[line[i]] = max(known, found + 1)
+        for each in users:
+            loop_at.setdefault(each, found)
+            loop_at[each] = min(loop_at[each], found)
     return [
-        (*at, ordinal.get(i, 0) if len(loops.get(at, ())) <= SAME_LINE else 0)
+        (*at, ordinal.get(i, 0) if number.get(at, 0) <= SAME_LINE else 0)
         for i, at in enumerate(line)
     ]
 

@@ -5,7 +5,8 @@ All of it is vectorised: a track may hold tens of millions of spans.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -149,6 +150,14 @@ class Track:
     def region(self, *names: str) -> Ints:
         """The outermost spans of regions of these names, in order."""
         return self.outermost(self.where(lambda site: site.region in names))
+
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def numbers_of(names: Iterable[Name]) -> dict[Name, int]:
+    """A number for each of ``names`` in the order of their first use: a study has thousands of call sites."""
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
 
 def lookup(sites: dict[int, CallSite], of: Callable[[CallSite], int], otherwise: int = 0) -> Ints:

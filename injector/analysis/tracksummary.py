@@ -12,7 +12,7 @@ from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .epochs import begins_of
 from .evaluation import Passes
 from .gaps import LargestGap, largest_gap
-from .latencies import TimedBatches, timed_passes, timed_predictions
+from .latencies import TimedBatches, timed_batches
 from .passes import PlacePasses, passes_by_place
 from .profile import Evaluation, Node
 from .tables import Seconds
@@ -44,10 +44,10 @@ class TrackSummary:
     outside: Outside
 
 
-def track_summary(thread: Thread, main: bool) -> TrackSummary:
-    """Of one track; ``main`` says whether its process trains in it, or nowhere."""
+def track_summary(thread: Thread, main: bool, skip: int) -> TrackSummary:
+    """Of one track; ``main`` says whether its process trains in it, or nowhere; ``skip``: the run's."""
     between, span = between_them(thread)
-    passes = passes_by_place(thread) if len(thread.predicted) else []
+    passes = passes_by_place(thread)
     return TrackSummary(
         source=thread.source,
         traces=thread.traces,
@@ -55,7 +55,7 @@ def track_summary(thread: Thread, main: bool) -> TrackSummary:
         begins=[begins_of(thread, trace) for trace in thread.traces],
         passes=thread.passes,
         evaluations=[_evaluation(thread, each) for each in passes if len(thread.passes)],
-        batches=[*(timed_passes(thread, each) for each in passes), *timed_predictions(thread)],
+        batches=timed_batches(thread, passes, skip),
         between=between,
         span=span,
         outside=_outside(thread, main),

@@ -41,7 +41,7 @@ class Segments:
     def seconds(self) -> dict[str, float]:
         """By phase."""
         length = (self.end - self.start) / SECOND
-        return {name: float(length[self.phase == at].sum()) for at, name in enumerate(PHASES)}
+        return dict(zip(PHASES, np.bincount(self.phase, length, len(PHASES)).tolist(), strict=True))
 
 
 NOTHING_KNOWN = Segments(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
@@ -336,11 +336,11 @@ def _segments(
         VALIDATE: [each.validates for each in seen],
         TRAIN: [each.trains for each in seen],
     }
-    within = {}
+    known = {}
     for name, parts in kinds.items():
         pieces = [clipped(each, start, end) for each in parts]
-        within[name] = _union([ExcludedIntervals(*each) for each in pieces]) if pieces else None
-    known = {name: each for name, each in within.items() if each is not None}
+        if some := [ExcludedIntervals(*each) for each in pieces if len(each[0])]:
+            known[name] = _union(some)
     moments = [
         np.array([start, end]),
         *(m for each in known.values() for m in (each.start, each.end)),
@@ -348,11 +348,7 @@ def _segments(
     edges = np.unique(np.concatenate(moments))
     phase = np.full(max(len(edges) - 1, 0), PHASES.index(OTHER), np.int8)
     left = edges[:-1]
-    begins = [
-        int(known[name].start[0])
-        for name in (TRAIN, VALIDATE)
-        if name in known and len(known[name])
-    ]
+    begins = [int(known[name].start[0]) for name in (TRAIN, VALIDATE) if name in known]
     if begins:
         phase[left < min(begins)] = PHASES.index(LOAD)
     for name in (TRAIN, VALIDATE, FRAMEWORK):

@@ -13,7 +13,7 @@ from ..bus.endings import error_of
 from ..measure.pace import ThreadSteps
 from ..store.call_sites import call_site
 from ..store.logs import clock_of
-from ..store.spans import ITEMS
+from ..store.spans import ITEMS, is_loaders, updates
 from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
 from .position import LoopPositions
 
@@ -72,6 +72,8 @@ class LiveProcess:
         self._kinds: dict[int, SiteKind] = {}
         self._by_thread: dict[int, ThreadSteps] = {}
         self._parts: dict[int, Parts] = {}
+        self._predicting: dict[int, tuple[ThreadSteps, Parts]] | None = {}
+        """By thread, the steps of inference; None once anything is trained: those were an evaluation's."""
         self._trained: set[object] = set()
         """Models that were called in training."""
         self._models: dict[tuple[str, object], list[int]] = {}
@@ -162,6 +164,8 @@ class LiveProcess:
         else:
             progress = self._progress(kind.task)
             progress.went_on(start, end)
+            if self._predicting is not None:
+                self._predicted(self._predicting, start, end, kind)
             if kind.region == "forward" or (kind.region == "compiled" and kind.paces):
                 self._forward(progress, kind, payload & ITEMS)
             elif payload and kind.region == "io":
@@ -171,6 +175,38 @@ class LiveProcess:
             self.positions.begin(kind.source)
         if kind.paces:
             self._paced(kind, start, end)
+
+    def _predicted(
+        self, threads: dict[int, tuple[ThreadSteps, Parts]], start: int, end: int, kind: SiteKind
+    ) -> None:
+        """Count the steps of inference, and what they are made of, until anything is trained.
+
+        They are those that ``--stop`` counts: one a fetch, or one a call of a model that no loader feeds.
+        """
+        if kind.learns or updates(kind.region, kind.site.phase):
+            self._predicting = None
+            self._marks = deque([Sums(0.0, 0, {})])
+            return
+        if kind.thread not in threads:
+            threads[kind.thread] = ThreadSteps(), Parts()
+        steps, parts = threads[kind.thread]
+        loads = is_loaders(kind.object_id, kind.site.selector)
+        if kind.region == "io.end":
+            parts.exhausted(start, kind.source)
+            if loads and steps.end(kind.source) and EVALUATION in self.tasks:
+                self._count_predicted(self.tasks[EVALUATION])
+            return
+        parts.span(start, end, kind.region, kind.source, kind.gives)
+        if kind.region == "io" and loads:
+            if steps.fetch(kind.source):
+                parts.fetched(start, kind.source)
+        elif kind.region == "forward" and kind.evaluates and steps.update(kind.source):
+            parts.updated(end)
+
+    def _count_predicted(self, progress: TaskProgress) -> None:
+        if EVALUATION not in self._explicit:
+            threads = (self._predicting or {}).values()
+            progress.steps = max((steps.steps for steps, _ in threads), default=0)
 
     def _part(self, start: int, end: int, kind: SiteKind) -> None:
         """Of which region the time of a step is."""
@@ -234,7 +270,10 @@ class LiveProcess:
             progress, kind, max(each[1] for of, each in self._models.items() if of[0] == kind.task)
         )
         if kind.task not in self._explicit and kind.evaluates:
-            progress.steps = max(progress.steps, seen[0])
+            if self._predicting is None:
+                progress.steps = max(progress.steps, seen[0])
+            else:
+                self._count_predicted(progress)
 
     def _count(self, progress: TaskProgress, kind: SiteKind, called: int) -> None:
         """Set the items of a task: those its models were ``called`` with where as many were drawn."""
@@ -321,11 +360,21 @@ class LiveProcess:
 
     @property
     def shown(self) -> dict[str, TaskProgress]:
-        """Its tasks. Where a voirfile marks the steps of some, nothing is training but what it marks."""
+        """Its tasks. Where a voirfile marks the steps of some, nothing is training but what it marks.
+
+        As long as models only predict, nothing is training either.
+        """
         marked = self._explicit - {EVALUATION}
-        if not marked or TRAIN in marked:
+        if TRAIN in marked or not (marked or self._predicts):
             return self.tasks
         return {name: progress for name, progress in self.tasks.items() if name != TRAIN}
+
+    @property
+    def _predicts(self) -> bool:
+        """Whether it makes steps of inference."""
+        return self._predicting is not None and any(
+            steps.steps for steps, _ in self._predicting.values()
+        )
 
     @property
     def main(self) -> TaskProgress:
@@ -351,11 +400,14 @@ class LiveProcess:
         moved = {name for name, progress in self.tasks.items() if progress.moved}
         for name, progress in self.tasks.items():
             progress.mark(others=bool(moved - {name}))
-        total = sum(parts.total for parts in self._parts.values())
+        mine = list(self._parts.values())
+        if self._predicts and not any(parts.total for parts in mine):
+            mine = [parts for _, parts in (self._predicting or {}).values()]
+        total = sum(parts.total for parts in mine)
         if total == self._marks[-1].total:
             return
         regions: dict[str, int] = {}
-        for parts in self._parts.values():
+        for parts in mine:
             for name, spent in parts.regions.items():
                 regions[name] = regions.get(name, 0) + spent
         now = self.latest / 1e9

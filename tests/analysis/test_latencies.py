@@ -55,6 +55,26 @@ def test_batches_of_a_loader_without_the_wait_for_data(tmp_path: Path) -> None:
     assert latencies_of(open_run(str(tmp_path / "r"))) == (found,)
 
 
+@pytest.mark.parametrize("fed", [True, False])
+def test_steps_that_skip_names_are_left_out(tmp_path: Path, fed: bool) -> None:
+    """Of eight batches the first three, as they are of the rates; of a training's evaluation none."""
+    p = Program()
+    for seconds, items in zip(SECONDS, ITEMS, strict=True):
+        if fed:
+            p.io(50, of=2, line=21)
+        p.predict(seconds * 1e3, int(items))
+    if fed:
+        p.dry(of=2, line=21)
+    [found] = report(tmp_path / "r", p, limits={"skip": 3}).latencies
+    assert (found.batches, found.queries) == (5, 9)
+    assert found.batch.p50 == pytest.approx(0.6)
+    assert latencies_of(open_run(str(tmp_path / "r"))) == (found,)
+    for _ in range(8):
+        p.turn()
+    [whole] = report(tmp_path / "trained", p, limits={"skip": 3}).latencies
+    assert whole.batches == 8
+
+
 def test_without_a_loader_a_batch_is_a_call(tmp_path: Path) -> None:
     p = Program()
     for _ in range(20):

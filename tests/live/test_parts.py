@@ -137,6 +137,45 @@ def test_live_and_afterwards_the_shares_are_the_same(
     assert whole == pytest.approx({"other": 0, **shares}, abs=0.03)
 
 
+def predicts(p: Program, models: int) -> None:
+    """Batches of a loader that models only predict."""
+    for _ in range(60):
+        p.io(5)
+        for model in range(models):
+            p.predict(3, of=model + 1)
+        p.wait(2)
+    p.dry()
+
+
+def predicts_by_hand(p: Program, models: int) -> None:
+    for _ in range(60):
+        p.predict(3)
+        p.wait(2)
+
+
+@pytest.mark.parametrize(("shape", "models"), [(predicts, 1), (predicts, 2), (predicts_by_hand, 1)])
+def test_inference_has_steps_and_shares_as_its_report(
+    shape: Callable[[Program, int], None], models: int, tmp_path: Path
+) -> None:
+    p = Program()
+    shape(p, models)
+    loop = only(report(tmp_path / "r", p))
+    found = State(str(tmp_path / "r")).tick(1_700_000_100.0)
+    assert [(each.task, each.steps) for each in found.tasks] == [("evaluation", loop.steps)]
+    whole = {**found.regions, "other": 1 - sum(found.regions.values())}
+    assert whole == pytest.approx(loop.tree.shares(), abs=0.03)
+    p.wait(100)
+    for _ in range(30):
+        loader(p, 10, comm=False)
+    shares = only(report(tmp_path / "trained", p)).tree.shares()
+    found = State(str(tmp_path / "trained")).tick(1_700_001_000.0)
+    assert [each.task for each in found.tasks] == ["train", "evaluation"]
+    whole = {**found.regions, "other": 1 - sum(found.regions.values())}
+    assert whole == pytest.approx({"other": 0, **shares}, abs=0.03), (
+        "what came before was evaluated"
+    )
+
+
 @pytest.mark.parametrize("every", [1, 3, 100])
 def test_they_are_true_from_the_first_step_on(every: int, tmp_path: Path) -> None:
     """However often somebody looks, also before and in the middle of steps."""

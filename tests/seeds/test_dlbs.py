@@ -252,10 +252,7 @@ def test_an_inference_loop_has_rates_and_ends_after_its_batches(tmp_path: Path) 
     assert loop["items_per_step"] == 16 and loop["warmup"]["steps"] == 10
     assert loop["throughput"]["items"] > 0 and not report["profile"]["evaluations"]
     [latency] = report["profile"]["latencies"]
-    assert latency["what"] == "inference" and latency["batches"] in (
-        29,
-        30,
-    )  # but for one that compiles
+    assert (latency["what"], latency["batches"]) == ("inference", 20), "without those of --skip"
     assert latency["batch"]["p50"] <= latency["batch"]["p99"]
     assert "inference" in {each["name"] for each in report["profile"]["segments"]}
     assert report["stopped"] and report["exit"]["code"] == 0 and not printed
