@@ -415,13 +415,17 @@ class Trial:
     runs: tuple[WorkerRun, ...]
 
 
+METRICS = "metric collection"
+"""The phase of a study that comes after its program has ended."""
+
+
 @value_class
 class StudyPhase:
     """A part of the life of a study. Unix seconds; what was used is None where it is not known."""
 
     name: str
     """``deploy setup load train validate other framework store``, ``result collection``, ``refit``, ``test``,
-    ``un-deploy``; ``framework`` is what its functions take inside of trials."""
+    ``un-deploy``, ``metric collection``; ``framework`` is what its functions take inside of trials."""
     began: float
     ended: float
     seconds: float

@@ -122,7 +122,7 @@ def _studies(run: Run, found: list[ProcessStudies]) -> tuple[Study, ...]:
     if not found:
         return ()
     ended = _code(run.info.get("exit"))
-    return studies_of(found, sampled_usage(monitor.read(run.content)), ended)
+    return studies_of(found, sampled_usage(monitor.read(run.content)), ended, run.info)
 
 
 def _with_epochs(

@@ -2,7 +2,7 @@
 
 The phases are those of ml_benchmark's life cycle (https://github.com/gebauerm/ml_benchmark): deploy; of each
 trial setup, load, train and validate; result collection, from the end of the last trial until the best one
-is known; test; un-deploy. docs/hpo.md has the definitions.
+is known; test; un-deploy; metric collection, by ``inject`` itself. docs/hpo.md has the definitions.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import isfinite
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..store import monitor
 from ..store.folder import Run
 from .arrays import ExcludedIntervals
 from .columns import SECOND, read_rows, sources
-from .profile import Study, StudyPhase, Trial, WorkerRun
+from .profile import METRICS, Study, StudyPhase, Trial, WorkerRun
 from .traces import threads_of
 from .trials import (
     FRAMEWORK,
@@ -69,9 +70,15 @@ class _Found:
 
 
 def studies_of(
-    found: Sequence[ProcessStudies], usage: Usage | None = None, exit_code: int | None = None
+    found: Sequence[ProcessStudies],
+    usage: Usage | None = None,
+    exit_code: int | None = None,
+    info: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Study, ...]:
-    """The studies of a run in the order in which they began; ``usage`` is what its processes used, when."""
+    """The studies of a run in the order in which they began; ``usage`` is what its processes used, when.
+
+    ``info`` is its run.json, whose metrics are collected once all of them are over: a phase of the last one.
+    """
     attribute(found)
     groups = _grouped(found)
     groups.sort(key=lambda group: group.start)
@@ -83,6 +90,8 @@ def studies_of(
         begins = groups[at - 1].last if at else 0
         until = ends[at] if at < len(ends) else None
         made.append(_study(group, began, (begins, until), evaluated, usage, bool(exit_code)))
+    if made and len(groups) <= MOST and (collection := _metric_collection(info)) is not None:
+        made[-1] = replace(made[-1], phases=(*made[-1].phases, collection))
     return tuple(made)
 
 
@@ -93,7 +102,7 @@ def studies_in_run(run: Run) -> tuple[Study, ...]:
         return ()
     found = [studies_in(source, threads_of(source, read_rows(source))) for source in having]
     code = (run.info.get("exit") or {}).get("code")
-    return studies_of(found, sampled_usage(monitor.read(run.content)), code)
+    return studies_of(found, sampled_usage(monitor.read(run.content)), code, run.info)
 
 
 # --- which trials belong together -----------------------------------------------------------------
@@ -548,6 +557,14 @@ def _tests(
         mine = (each.start >= begin) & (each.start < end) & ~refits.hold(each.start)
         found += zip(each.start[mine].tolist(), each.end[mine].tolist(), strict=True)
     return found
+
+
+def _metric_collection(info: Mapping[str, Any]) -> StudyPhase | None:
+    """From the end of the program until its record was collected, as far as run.json says."""
+    ended, collected = info.get("ended"), info.get("collected_at")
+    if not (isinstance(ended, float) and isinstance(collected, float) and ended <= collected):
+        return None
+    return StudyPhase(METRICS, ended, collected, collected - ended, 1, None, None, None)
 
 
 # --- phases, and what they used -------------------------------------------------------------------

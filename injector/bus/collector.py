@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -126,6 +127,7 @@ def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, 
     _summarise(info, tally, _endings(merged, tally, run.exits))
     if run.collected:
         info["files"] = seal(folder)
+        info["collected_at"] = time.time()
     _attempt(info, os.path.join(out, "run.json"), lambda: write_info(out, info))
     return info
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ..analysis.profile import Study, StudyPhase, Trial, WorkerRun
+from ..analysis.profile import METRICS, Study, StudyPhase, Trial, WorkerRun
 from ..metrics import shown_at
 from .output import room
 from .segments import ENERGY, JOULES, size
@@ -146,13 +146,13 @@ def phase_cells(study: Study) -> tuple[list[str], list[list[str | float]]]:
     """Heads, and a row for each phase; columns of what is not known are left out."""
     phases = study.phases
     unit = TimeUnit(max((each.seconds for each in phases), default=0.0))
-    total = sum(each.seconds for each in phases)
+    total = sum(each.seconds for each in phases if each.name != METRICS)  # that is after the run
     rows: list[list[str | float]] = [
         [
             each.name,
             str(each.calls),
             unit(each.seconds),
-            each.seconds / total if total else 0.0,
+            "" if each.name == METRICS else each.seconds / total if total else 0.0,
             "" if each.cpu is None else figure(each.cpu * CPU_FACTOR),
             "" if each.peak_rss is None else size(each.peak_rss),
             "" if each.energy is None else figure(each.energy * ENERGY),

@@ -114,7 +114,11 @@ def test_the_best_model_is_tested_at_last(optuna):
 def test_metrics_are_collected_outside_of_the_framework(optuna):
     """Steps, losses and resources of the run stand beside the study, and take none of its time."""
     assert optuna.summary.profile.loops and optuna.summary.machines
-    assert optuna.summary.ended >= max(phase.ended for phase in optuna.study.phases)
+    collection = optuna.phases["metric collection"]
+    others = [phase for phase in optuna.study.phases if phase is not collection]
+    assert others and collection.began == optuna.summary.ended
+    assert collection.began >= max(phase.ended for phase in others)
+    assert collection.seconds == collection.ended - collection.began > 0
 
 
 def test_every_phase_is_a_span_with_begin_end_and_duration(optuna):
