@@ -167,6 +167,10 @@ def read_log(path: str) -> BenchmarkLog:
         if match is None:
             continue
         key, text = match[1].strip(), match[2].strip()
+        if not (key + text).isascii() and _is_broken(key + text):
+            readable = key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            log.problems.append(f"{path}:{number}: {readable} is no UTF-8")
+            continue
         try:
             value = json.loads(text) if text else None
         except (ValueError, RecursionError):
@@ -191,6 +195,11 @@ def read_log(path: str) -> BenchmarkLog:
     return log
 
 
+def _is_broken(text: str) -> bool:
+    """Whether it has bytes that are no UTF-8. Other lines may: they are the program's own."""
+    return any("\udc80" <= letter <= "\udcff" for letter in text)
+
+
 def _lines(log: BenchmarkLog) -> Iterator[tuple[int, str, bool]]:
     """Number, text and whether it was ended, of each line; the end of a damaged archive is a problem."""
     opened = gzip.open if log.path.endswith(".gz") else open
@@ -198,7 +207,11 @@ def _lines(log: BenchmarkLog) -> Iterator[tuple[int, str, bool]]:
     with opened(log.path, "rb") as file:
         try:
             for number, line in enumerate(file, 1):
-                yield number, line.decode("utf-8", "replace").rstrip("\r\n"), line.endswith(b"\n")
+                yield (
+                    number,
+                    line.decode("utf-8", "surrogateescape").rstrip("\r\n"),
+                    line.endswith(b"\n"),
+                )
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             log.problems.append(f"{log.path}: the archive is cut off after line {number}: {error}")
 

@@ -266,6 +266,53 @@ def test_another_accelerator_or_framework_plugs_in_a_clock() -> None:
     assert timer.statistics("x", device=True).total < 0.01 <= timer.statistics("x").total
 
 
+CLOCK = """
+class Ticks:
+    name = "npu:0"
+    now = 0.0
+
+    def record(self):
+        Ticks.now += 1.0
+        return Ticks.now
+
+    def elapsed(self, begin, end):
+        return end - begin
+
+
+def instrument_loop(ov):
+    ov.loader("//main > loader", device=Ticks())
+"""
+BATCHES = """
+def main():
+    loader = [[step] * 4 for step in range(12)]
+    print(sum(sum(batch) for batch in [each for each in loader]))
+    for batch in loader:
+        print(sum(batch))
+
+
+main()
+"""
+
+
+def test_a_loader_of_an_unmodified_program_by_a_plugged_in_clock(tmp_path: Path) -> None:
+    """Each fetch is two moments of a clock that counts its readings, each step at least as many."""
+    pytest.importorskip("numpy")
+    (tmp_path / "x.py").write_text(CLOCK)
+    (tmp_path / "train.py").write_text(BATCHES)
+    done = inject(tmp_path, "run", "--into", "r", "--voirfile", "x.py", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["264", *(str(step * 4) for step in range(12))]
+    profile = summarise(open_run(str(tmp_path / "r"))).profile
+    assert profile is not None
+    loop = max(profile.loops, key=lambda loop: loop.steps)
+    fetches = next(node for node in loop.tree.children if node.name == "io")
+    assert loop.steps == 12 and fetches.device is not None and loop.tree.device is not None
+    assert fetches.device.min == fetches.device.max == 1.0
+    assert loop.tree.device.min >= 1.0 > loop.tree.host.max, (
+        "ticks, which are no seconds of the host"
+    )
+
+
 # --- distributed training -------------------------------------------------------------------------
 
 

@@ -173,6 +173,19 @@ def test_an_archive_that_is_cut_off(tmp_path: Path) -> None:
     assert "bad.log.gz: the archive is cut off after line" in err
 
 
+@pytest.mark.parametrize(("line", "key"), [(b'__exp.node_title__= "n\xff1"', "exp.node_title"),
+                                           (b'__exp.n\xff__= 1', "exp.n\ufffd")])  # fmt: skip
+def test_a_parameter_that_is_no_text_is_named(tmp_path: Path, line: bytes, key: str) -> None:
+    """Among lines of the program's own that are none either, and a value in another alphabet."""
+    whole = log_of("mxnet", "0", 913.44).encode()
+    text = b"caf\xe9\n" + line + b"\n" + '__exp.place__= "Zürich"\n'.encode() + whole
+    (tmp_path / "bad.log").write_bytes(text)
+    out, err = call("ingest", tmp_path, "--into", tmp_path / "runs", code=1)
+    assert f"bad.log:2: {key} is no UTF-8" in err and err.count("bad.log:") == 1
+    report = json.loads(call("suite", "report", out.strip(), "--format", "json")[0])
+    assert [each["fail"] for each in report["benchmarks"]] == [1], "it is in doubt"
+
+
 @pytest.mark.parametrize("what", ["missing", "empty", "nothing", "there"])
 def test_what_cannot_be_read_writes_nothing(tmp_path: Path, what: str) -> None:
     place = tmp_path / what
