@@ -9,6 +9,7 @@ from importlib import import_module
 
 from injector.bus.inbox import Inbox
 from injector.cli.sidecars import Sidecars
+from injector.cli.step_tasks import StepTask, step_task
 from injector.errors import UserError
 from injector.launch import environment, supervisor
 from injector.launch.command import FLAGS, VALUED, Command, split
@@ -60,11 +61,12 @@ def main(words: list[str]) -> int:
             _check_command(command.target)
             path, argv = _program(command)
             os.execv(path, argv)  # python says best what it makes of that
-        place = _place(command)
+        task = step_task(command, os.environ) if "SLURM_STEP_NUM_TASKS" in os.environ else None
+        place = _place(command) if task is None else task.place(lambda: _place(command))
     except UserError as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2
-    return _Run(command, voirfiles, place, problems).code()
+    return _Run(command, voirfiles, place, problems, task).code()
 
 
 def _check_flops(command: Command) -> None:
@@ -131,9 +133,15 @@ class _Run:
     """One run: its folder, its program, its record."""
 
     def __init__(
-        self, command: Command, voirfiles: list[str], place: Place, problems: list[str]
+        self,
+        command: Command,
+        voirfiles: list[str],
+        place: Place,
+        problems: list[str],
+        task: StepTask | None = None,
     ) -> None:
         self.command = command
+        self.task = task
         self.voirfiles = voirfiles
         self.place = place
         self.folder = place.path
@@ -154,12 +162,16 @@ class _Run:
             ended = self.run(path, argv, self.folder)
         except OSError as error:
             print(f"inject: {argv[0]}: {error.strerror}", file=sys.stderr)
-            self.place.discard()
+            self.discard()
             missing = isinstance(error, FileNotFoundError)
             return supervisor.NOT_FOUND if missing else supervisor.CANNOT_EXECUTE
         if self.folder and os.path.isdir(environment.refusal(self.folder, ended.pid)):
-            self.place.discard()
+            self.discard()
             wrong = False
+        elif self.folder and self.task is not None and self.task.follows:
+            self.task.ended(self.folder, ended.code, self.problems)
+            self.say(*self.problems)
+            wrong = bool(self.problems)
         else:
             wrong = self.record(self.folder, ended)
             self.say(*(self.sidecars.tracked() if self.sidecars else ()))
@@ -169,9 +181,19 @@ class _Run:
             return supervisor.TIMED_OUT
         return supervisor.die(-ended.code) if ended.code < 0 else ended.code
 
+    def discard(self) -> None:
+        """There was no program: the folder goes, but for one that tasks of a step share."""
+        if self.folder and self.task is not None and self.task.follows:
+            self.task.ended(self.folder, supervisor.CANNOT_EXECUTE)
+            return
+        if self.folder and self.task is not None and self.task.rank == 0:
+            self.task.others(self.folder)
+        self.place.discard()
+
     def run(self, path: str, argv: list[str], folder: str | None) -> supervisor.Ended:
         """The program, from its start until nothing is left of it."""
-        sidecars = self.sidecars = Sidecars(self.command, folder, self.problems)
+        follows = self.task is not None and self.task.follows
+        sidecars = self.sidecars = Sidecars(self.command, folder, self.problems, follows)
         # Not at once: the program, which is starting, may have few cores.
         later = ((SOON, self.prepare), (LATER, self.prepare_analysis), *sidecars.later())
         inbox = _inbox(folder)
@@ -263,13 +285,17 @@ class _Run:
         from injector.bus.tally import HARMLESS
 
         kinds = {"module": "module", "function": "module", "command": "command"}
-        command = self.command
+        command, code = self.command, ended.code
+        if self.task is not None and self.task.rank == 0:
+            codes, about = self.task.others(folder)
+            self.problems += about
+            code = code or next(filter(None, codes.values()), 0)
         run = FinishedRun(
             command=["inject", "run", *sys.argv[2:]],
             name=command.name,
             started=ended.started,
             ended=ended.ended,
-            exit=ended.code,
+            exit=code,
             program={kinds.get(command.kind, "script"): command.target},
             voirfiles=self.voirfiles,
             problems=self.problems,

@@ -26,8 +26,12 @@ is over by then; where `--interval` is given, it starts at once."""
 class Sidecars:
     """Starts with the program and ends with it; whatever fails is one of ``problems``, no more."""
 
-    def __init__(self, command: Command, folder: str | None, problems: list[str]) -> None:
+    def __init__(
+        self, command: Command, folder: str | None, problems: list[str], follows: bool = False
+    ) -> None:
+        """``follows``: what is wanted once a run is left to the process that collects it."""
         self._command = command
+        self._follows = follows
         self._folder = folder
         self._problems = problems
         self._pid = 0
@@ -63,9 +67,12 @@ class Sidecars:
         self._pid = pid
         if self._folder is None:
             return
-        self._guarded(self._start_git)
+        if not self._follows:
+            self._guarded(self._start_git)
         if self._monitored() and "--interval" in self._command.limits:
             self._guarded(self._start_monitor)
+        if self._follows:
+            return
         if self._command.tracks:
             self._guarded(self._start_trackers)
         if self._shown():

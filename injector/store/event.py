@@ -62,8 +62,7 @@ def process_line(meta: dict[str, Any]) -> bytes:
         "pid": os.getpid(),
         "ppid": os.getppid(),
         "host": os.uname().nodename,
-        "rank": _launcher_number("RANK"),
-        "world": _launcher_number("WORLD_SIZE"),
+        **_rank(),
         "attempt": _launcher_number("TORCHELASTIC_RESTART_COUNT"),
         "argv": list(getattr(sys, "orig_argv", sys.argv)),
         "time": time.time(),
@@ -95,6 +94,15 @@ def _name(name: str) -> bytes:
         if len(_names) < 1_000:
             _names[name] = known
     return known
+
+
+def _rank() -> dict[str, int | None]:
+    """This process among ranks, as a launcher numbered it; of Slurm's tasks where no other launcher did."""
+    rank, world = _launcher_number("RANK"), _launcher_number("WORLD_SIZE")
+    tasks = _launcher_number("SLURM_STEP_NUM_TASKS")
+    if rank is None and world is None and tasks is not None and tasks > 1:
+        rank, world = _launcher_number("SLURM_PROCID"), tasks
+    return {"rank": rank, "world": world}
 
 
 def _launcher_number(variable: str) -> int | None:

@@ -1,0 +1,170 @@
+"""``srun inject run …``: each task of a Slurm step has an ``inject run`` of its own, all share a run folder.
+
+Task 0 makes the folder and leaves its path in a file beside it, which is named after job and step; the other
+tasks wait for that file, so that they need a shared file system and no network. When its program has ended,
+a task leaves its exit code in the folder. Task 0 waits for those, collects all records and reports.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from injector.errors import UserError
+from injector.store.place import RUNS_VARIABLE, Place, default_runs, replace_file
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from injector.launch.command import Command
+
+TOGETHER = 30.0
+"""Seconds within which the tasks of a step have started. A task that waited longer for task 0 records a
+run of its own; task 0 does not wait longer for the start of a task that never calls ``inject run``."""
+AFTER = 60.0
+"""Seconds that task 0 waits for the others once its own program has ended."""
+RUNS: list[str] = []
+PERIOD = 0.05
+"""Seconds between two looks at the shared folder."""
+
+
+class StepTask:
+    """This process as one of several tasks of a Slurm step."""
+
+    def __init__(self, rank: int, world: int, key: str, beside: str) -> None:
+        self.rank = rank
+        self.world = world
+        self._began = time.monotonic()
+        self._meeting = os.path.join(beside, f".step.{key}")
+        """The file in which task 0 names the run folder."""
+
+    def place(self, create: Callable[[], Place]) -> Place:
+        """The run folder of the step: made by task 0, joined by the others.
+
+        Raises what ``create`` raises, which makes a folder for this task alone if there is none to join.
+        """
+        if self.rank == 0:
+            place = create()
+            if place.path is not None:
+                self._attempt(self._meeting, place.path)
+            return place
+        folder = self._join()
+        if folder is not None:
+            return Place(folder, (), new=False)
+        place = create()
+        problem = f"task {self.rank} found no run folder of task 0 within {TOGETHER:g} s, and recorded alone"
+        self.rank = -1
+        return Place(place.path, (*place.problems, problem), place.new)
+
+    @property
+    def follows(self) -> bool:
+        """Whether task 0 collects what this task records."""
+        return self.rank > 0
+
+    def _join(self) -> str | None:
+        while time.monotonic() - self._began < TOGETHER:
+            try:
+                with open(self._meeting, encoding="utf-8", errors="surrogateescape") as file:
+                    folder = file.read()
+                with open(_started(folder, self.rank), "x"):
+                    return folder  # one that this task joined before belongs to an earlier run
+            except OSError:
+                time.sleep(PERIOD)
+        return None
+
+    def ended(self, folder: str, code: int, problems: Iterable[str] = ()) -> None:
+        """The program of this task ended: leave its exit code and its record's problems to task 0."""
+        lines = [str(code), *(" ".join(problem.split()) for problem in problems)]
+        self._attempt(_ended(folder, self.rank), "\n".join(lines))
+
+    def others(self, folder: str) -> tuple[dict[int, int], list[str]]:
+        """Of the other tasks the exit codes, and sentences about those without one.
+
+        Waits until all have ended, for at most :data:`AFTER` seconds, then lets the folder's name go.
+        """
+        until = time.monotonic() + AFTER
+        while True:
+            states = {rank: _state(folder, rank) for rank in range(1, self.world)}
+            late = time.monotonic() - self._began > TOGETHER
+            waiting = [s for s in states.values() if s == RUNS or (s is None and not late)]
+            if not waiting or time.monotonic() > until:
+                break
+            time.sleep(PERIOD)
+        try:
+            os.unlink(self._meeting)
+        except OSError:
+            pass
+        codes: dict[int, int] = {}
+        problems: list[str] = []
+        for rank, state in states.items():
+            task = f"task {rank} of {self.world}"
+            if state is None:
+                problems.append(f"{task} recorded nothing: it ran without inject, or elsewhere")
+            elif state == RUNS:
+                problems.append(
+                    f"{task} was killed, or still running {AFTER:g} s after task 0 had ended: what it "
+                    "recorded later is not in the report"
+                )
+            else:
+                code, *wrong = state
+                codes[rank] = int(code)
+                problems += [f"{task}: {each}" for each in wrong]
+                if codes[rank]:
+                    how = f"exit code {code}" if codes[rank] > 0 else f"signal {-codes[rank]}"
+                    problems.append(f"{task} ended with {how}")
+        return codes, problems
+
+    def _attempt(self, path: str, text: str) -> None:
+        try:
+            replace_file(path, [os.fsencode(text)])
+        except OSError as error:
+            print(f"inject: {path}: {error.strerror}", file=sys.stderr)
+
+
+def step_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
+    """The task of a Slurm step that this process is; None outside, and where a step has one task.
+
+    A program that is itself a task may call ``inject run``: that is a run of its own, as it is when a script
+    between the two is more than one process away from the task. Raises UserError for ``--flops``.
+    """
+    numbers = [
+        environ.get(name, "")
+        for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_TASK_PID", "SLURM_STEP_ID")
+    ]
+    if not all(number.isdecimal() for number in numbers):
+        return None
+    rank, world, pid = map(int, numbers[:3])
+    if world < 2 or pid not in (os.getpid(), os.getppid()):
+        return None
+    if "--flops" in command.flags:
+        raise UserError(
+            "--flops runs the program once more, which one task of a Slurm step cannot do without the "
+            "others: leave it out, or run one task"
+        )
+    job = environ.get("SLURM_JOB_ID", "")
+    key = f"{job}.{numbers[3]}.{environ.get('SLURM_RESTART_COUNT', '0')}"
+    if command.into is not None:
+        beside = os.path.dirname(os.path.abspath(command.into))
+        key += f".{os.path.basename(os.path.abspath(command.into))}"
+    else:
+        beside = default_runs(command.runs, {RUNS_VARIABLE: environ.get(RUNS_VARIABLE, "")})
+    return StepTask(rank, world, key, beside)
+
+
+def _started(folder: str, rank: int) -> str:
+    return os.path.join(folder, "raw", f"task.{rank}.started")
+
+
+def _ended(folder: str, rank: int) -> str:
+    return os.path.join(folder, "raw", f"task.{rank}.ended")
+
+
+def _state(folder: str, rank: int) -> list[str] | None:
+    """The lines that a task left at its end, :data:`RUNS` before that, None before its start."""
+    try:
+        with open(_ended(folder, rank), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().split("\n")
+    except OSError:
+        return RUNS if os.path.exists(_started(folder, rank)) else None

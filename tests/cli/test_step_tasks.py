@@ -1,0 +1,232 @@
+"""Tasks of a Slurm step share a run folder: as Slurm describes them to a process, and under Slurm itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from injector.cli.step_tasks import step_task
+from injector.errors import UserError
+from injector.launch.command import split
+
+PROGRAM = """\
+import os, sys
+
+def train(steps):
+    loss = float(os.environ["SLURM_PROCID"])
+    for _ in range(steps):
+        loss += 1
+    return loss
+
+train(3)
+print("task", os.environ["SLURM_PROCID"], flush=True)
+sys.exit(3 if os.environ["SLURM_PROCID"] in sys.argv[1:] else 0)
+"""
+VOIRFILE = """\
+def instrument_it(ov):
+    ov.value("//train > loss")
+"""
+DAEMONS = ("munged", "slurmctld", "slurmd")
+CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CryptoType=crypto/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+ReturnToService=2
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} State=UNKNOWN
+PartitionName=main Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def sources(folder):
+    (folder / "train.py").write_text(PROGRAM)
+    (folder / "x.py").write_text(VOIRFILE)
+    return ["run", "--no-monitor", "--runs", "runs", "--voirfile", "x.py", "train.py"]
+
+
+def record(folder):
+    [path] = folder.glob("runs/*/run.json")
+    assert not list(folder.glob("runs/.step.*"))
+    return json.loads(path.read_text())
+
+
+def described(rank, tasks=2, **others):
+    """What Slurm says to a task that this process is, or has started."""
+    names = {"PROCID": rank, "STEP_NUM_TASKS": tasks, "TASK_PID": os.getpid()}
+    names |= {"JOB_ID": 17, "STEP_ID": 0, **others}
+    return {f"SLURM_{name}": str(text) for name, text in names.items()}
+
+
+@pytest.mark.parametrize("failing", ["", "1"])
+def test_tasks_share_a_run_folder(tmp_path, inject, environ, failing):
+    words = [*inject, *sources(tmp_path), failing]
+    tasks = [
+        subprocess.Popen(
+            words,
+            cwd=tmp_path,
+            env=environ | described(rank),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    (out, report), (other, nothing) = [task.communicate(timeout=300) for task in tasks]
+    assert (out, other, nothing) == ("task 0\n", "task 1\n", "")
+    code = 3 if failing else 0
+    assert [task.returncode for task in tasks] == [0, code]
+    assert "2 processes" in report
+    info = record(tmp_path)
+    assert sorted((each["rank"], each["world"]) for each in info["processes"]) == [(0, 2), (1, 2)]
+    assert info["exit"]["code"] == code
+    assert info["problems"] == (["task 1 of 2 ended with exit code 3"] if failing else [])
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        described(0, tasks=1),
+        described(0, STEP_ID=""),
+        described(1, TASK_PID=1 << 30),
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"},
+    ],
+    ids=["no Slurm", "one task", "a batch script", "below a task", "an allocation"],
+)
+def test_these_record_alone(environment):
+    assert step_task(split(["train.py"], lambda command: {}), environment) is None
+
+
+def test_flops_need_a_program_that_can_run_alone():
+    with pytest.raises(UserError, match="--flops runs the program once more"):
+        step_task(split(["--flops", "train.py"], lambda command: {}), described(0))
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    """The environment of a cluster of two nodes, both on this machine."""
+    paths = {name: shutil.which(name, path="/usr/sbin:/sbin:/usr/bin") for name in DAEMONS}
+    missing = [name for name, path in paths.items() if path is None]
+    if missing or os.geteuid() != 0:
+        why = f"{', '.join(missing)} not installed" if missing else "its daemons are root's"
+        pytest.skip(f"needs Slurm: {why} (apt-get install slurmd slurmctld slurm-client munge)")
+    folder = tmp_path_factory.mktemp("slurm")
+    for name in ("state", "spool.n1", "spool.n2"):
+        (folder / name).mkdir()
+    (folder / "munge.key").write_bytes(os.urandom(64))
+    (folder / "munge.key").chmod(0o600)
+    text = CONFIGURATION.format(
+        host=socket.gethostname().partition(".")[0], folder=folder, ports=free_ports(3)
+    )
+    (folder / "slurm.conf").write_text(text)
+    files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed"}
+    munge = [f"--{option}={folder}/munge.{suffix}" for option, suffix in files.items()]
+    environment = {"SLURM_CONF": str(folder / "slurm.conf")}
+    started = []
+
+    def start(*words):
+        with open(folder / "daemons.log", "a") as log:
+            started.append(
+                subprocess.Popen(
+                    words,
+                    env=os.environ | environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
+            )
+
+    def until(ready):
+        deadline = time.monotonic() + 120
+        while not ready():
+            assert time.monotonic() < deadline, (folder / "daemons.log").read_text()
+            time.sleep(0.2)
+
+    def idle():
+        done = subprocess.run(
+            ["sinfo", "--noheader", "--Node", "--format", "%t"],
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.split() == ["idle", "idle"]
+
+    try:
+        start(paths["munged"], "--foreground", "--force", *munge)
+        until((folder / "munge.socket").exists)
+        start(paths["slurmctld"], "-D")
+        for node in ("n1", "n2"):
+            start(paths["slurmd"], "-D", "-N", node)
+        until(idle)
+        yield environment
+    finally:
+        for daemon in reversed(started):
+            daemon.terminate()
+        for daemon in reversed(started):
+            daemon.wait(60)
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("inside", [False, True], ids=["srun inject run", "inject run srun"])
+def test_a_step_over_two_nodes(tmp_path, slurm, inject, environ, inside):
+    words = sources(tmp_path)
+    srun = ["srun", "--nodes=2", "--ntasks=2"]
+    under = [*inject, *words[:-1], *srun, inject[0], "train.py"]
+    command = under if inside else [*srun, *inject, *words]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environ | slurm, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["task 0", "task 1"]
+    info = record(tmp_path)
+    ranks = sorted(
+        (each["rank"], each["world"]) for each in info["processes"] if each["rank"] is not None
+    )
+    assert ranks == [(0, 2), (1, 2)] and info["problems"] == []
+
+
+@pytest.mark.release
+def test_two_programs_of_one_step_are_two_runs(tmp_path, slurm, inject, environ):
+    line = " ".join([*inject, *sources(tmp_path)])
+    done = subprocess.run(
+        ["srun", "--nodes=2", "--ntasks=2", "sh", "-c", f"{line}; {line}"],
+        cwd=tmp_path,
+        env=environ | slurm,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(path.read_text()) for path in tmp_path.glob("runs/*/run.json")]
+    assert [sorted(each["rank"] for each in info["processes"]) for info in records] == [[0, 1]] * 2
