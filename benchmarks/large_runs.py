@@ -1,12 +1,15 @@
 """``python -m benchmarks.large_runs``: what reading a run of many steps costs, by form.
 
 Each form is read in a process of its own, several times in turn; the table has the least wall and CPU time
-of each, seconds, and the most memory, MB. The run is written once, as eight ranks of a training loop.
+of each, seconds, and the most memory, MB. The run is written once, as eight ranks of a training loop. With
+``--logs N`` it is ``inject ingest`` of so many logs as the Deep Learning Benchmarking Suite writes them.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import os
 import subprocess
 import sys
@@ -32,6 +35,36 @@ def measured(words: Sequence[str]) -> tuple[float, float, float]:
     return took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000
 
 
+def write_logs(folder: Path, number: int) -> None:
+    """Logs of 400 lines and 100 batch times (milliseconds), of three frameworks on 1, 2 and 4 devices."""
+    sweep = list(itertools.product(("mxnet", "tensorflow", "caffe2"), (1, 2, 4)))
+    for made in range(number):
+        repeat, (framework, devices) = made // len(sweep), sweep[made % len(sweep)]
+        times = [900.0 + (37 * at + repeat) % 50 for at in range(100)]
+        parameters = {
+            "exp.framework": framework, "exp.model": "resnet50", "exp.phase": "training",
+            "exp.gpus": ",".join(map(str, range(devices))), "exp.num_gpus": devices,
+            "exp.replica_batch": 16, "exp.effective_batch": 16 * devices, "exp.num_batches": 100,
+            "exp.id": f"{framework}{devices}.{repeat}", "exp.status": "ok",
+            "results.time": sum(times) / len(times), "results.time_data": times,
+        }  # fmt: skip
+        lines = [f"INFO iteration {at} speed 17.3 images/sec loss 6.9" for at in range(400)]
+        lines += [f"__{key}__= {json.dumps(value)}" for key, value in parameters.items()]
+        path = folder / str(repeat) / framework / f"resnet50_{devices}_{16 * devices}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")
+
+
+def ingested(number: int, repeats: int) -> str:
+    """A row of what reading so many logs costs."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_logs(Path(folder, "logs"), number)
+        words = [sys.executable, "-m", "injector", "ingest", f"{folder}/logs", "--into"]
+        rows = [measured([*words, f"{folder}/runs{turn}"]) for turn in range(repeats)]
+    wall, cpu, memory = map(min, zip(*rows, strict=True))
+    return f"{number} logs: {wall:.2f} s, CPU {cpu:.2f} s, {memory:.0f} MB"
+
+
 def main() -> None:
     """Print the table of docs/benchmarks.md."""
     from large_run import write_large_run
@@ -40,7 +73,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100_000, help="of all ranks together")
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--logs", type=int, help="ingest so many logs instead")
     options = parser.parse_args()
+    if options.logs:
+        print(ingested(options.logs, options.repeats))
+        return
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")
         write_large_run(run, options.steps // options.ranks, options.ranks)
