@@ -101,6 +101,13 @@ def watch_jax(ov: Any) -> None:
     )
     watch_evaluation(ov, "jax", "JAXTrainer")
     step = watch_steps(ov, "jax", "JAXTrainer", "JAXEpochIterator")
+    for kind in ("test", "predict"):
+        ov.value(f"{CALLBACKS}/on_{kind}_batch_begin", "begins", get=lambda result: step.begin())
+        ov.value(
+            f"{CALLBACKS}/on_{kind}_batch_end",
+            "ends",
+            get=lambda self, kind=kind: step.end_evaluation(self, kind),
+        )
     iterator = "/keras.src.backend.jax.trainer/JAXEpochIterator/_get_iterator"
 
     def builds(self: Any) -> Any:
@@ -138,7 +145,7 @@ def watch_evaluation(ov: Any, backend: str, trainer: str) -> None:
 
 
 class Step:
-    """The step of ``fit`` that goes on, between two calls of its callbacks."""
+    """The step of ``fit``, or batch of an evaluation, that goes on, between two calls of its callbacks."""
 
     epoch = 0
     """When the epoch began."""
@@ -171,13 +178,21 @@ class Step:
             self.begun, self.is_new = now, False
 
     def end(self, callbacks: Any) -> None:
+        self._ended("compiled", callbacks, "train", "train")
+
+    def end_evaluation(self, callbacks: Any, kind: str) -> None:
+        self._ended("forward", callbacks, kind, "eval")
+
+    def _ended(self, region: str, callbacks: Any, kind: str, phase: str) -> None:
         model = getattr(callbacks, "_model", None)
         begun, self.begun = self.begun, 0
         self._covered.clear()
         if begun and not getattr(model, "run_eagerly", False):
-            what = f"{type(model).__name__}.train_step"
-            about = {"phase": "train", "items": self.items, "what": what}
-            self._ov.span("compiled", begun, perf_counter_ns(), **about)
+            what = f"{type(model).__name__}.{kind}_step"
+            of = model if region == "forward" else None
+            self._ov.span(
+                region, begun, perf_counter_ns(), of=of, phase=phase, items=self.items, what=what
+            )
 
 
 class Fetches:

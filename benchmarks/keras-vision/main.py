@@ -1,4 +1,4 @@
-"""Trains a model of Keras Applications with random weights by `fit`, on made-up pictures, on any backend.
+"""Trains a model of Keras Applications with random weights by `fit`, or has it `predict`, on any backend.
 
 KERAS_BACKEND names the backend. The pictures have stripes, whose direction is what is learnt.
 """
@@ -22,7 +22,10 @@ def pictures(number: int, size: int, classes: int) -> tuple[np.ndarray, np.ndarr
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="ResNet50", help="a name of keras.applications")
+    parser.add_argument(
+        "--model", default="ResNet50", help="one of keras.applications; mobilenet_v2 is MobileNetV2"
+    )
+    parser.add_argument("--phase", choices=("training", "inference"), default="training")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--size", type=int, default=64, help="pixels of a side")
     parser.add_argument("--number", type=int, default=1280, help="pictures of an epoch")
@@ -36,11 +39,19 @@ def main() -> None:
         # Else a step ends when it is handed to JAX, and up to 32 of them wait to be computed.
         jax.config.update("jax_cpu_enable_async_dispatch", False)
     keras.utils.set_random_seed(0)
-    make = getattr(keras.applications, options.model)
+    known = {name.lower(): name for name in dir(keras.applications) if name[0].isupper()}
+    name = options.model.replace("_", "").lower()
+    if name not in known:
+        parser.error(f"--model {options.model}: keras.applications has {', '.join(known.values())}")
+    make = getattr(keras.applications, known[name])
     shape = (options.size, options.size, 3)
     model = make(weights=None, input_shape=shape, classes=options.classes)
-    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
     x, y = pictures(options.number, options.size, options.classes)
+    if options.phase == "inference":
+        for _ in range(options.epochs):
+            model.predict(x, batch_size=options.batch_size, verbose=2)
+        return
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
     model.fit(x, y, batch_size=options.batch_size, epochs=options.epochs, verbose=2)
 
 

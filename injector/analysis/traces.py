@@ -242,7 +242,7 @@ def _traces_of(
     thread: Thread, devices: list[Track], excluded: ExcludedIntervals, device: str | None
 ) -> list[LoopTrace]:
     steps = thread.steps
-    keys = _keys(steps, _optimizers(thread.marks, steps))
+    keys = _keys(steps, _worked_on(thread))
     traces = []
     for key in dict.fromkeys(keys):
         mine = np.flatnonzero(among(steps.pace, [i for i, k in enumerate(keys) if k == key]))
@@ -289,12 +289,12 @@ def _of(steps: TrackSteps, mine: Ints) -> TrackSteps:
     return steps.take(mine) if len(mine) < len(steps) else steps
 
 
-def _keys(steps: TrackSteps, optimizers: list[frozenset[int]]) -> list[Key]:
+def _keys(steps: TrackSteps, worked_on: list[frozenset[int]]) -> list[Key]:
     """The loop that each pace belongs to, named alike on every rank.
 
-    At one line, what is paced by different objects is one loop where the same optimizers are stepped:
-    a loader made anew for each epoch is no new loop, a second stage of training is. What a voirfile
-    marks at one line is one loop, whatever it iterates over.
+    At one line, what is paced by different objects is one loop where the same optimizers are stepped, or
+    the same models predict: a loader made anew for each epoch is no new loop, a second stage of training
+    is. What a voirfile marks at one line is one loop, whatever it iterates over.
     """
     line: list[tuple[str, str, str | None, int]] = [
         (p.task, p.paced_by, p.place.file if p.place else None, p.place.line if p.place else 0)
@@ -309,7 +309,7 @@ def _keys(steps: TrackSteps, optimizers: list[frozenset[int]]) -> list[Key]:
     for i in sorted(first, key=lambda i: first[i]):
         known = number.get(line[i], 0)
         users = [(line[i], "of", steps.paces[i].object_id)]
-        users += [(line[i], "optimizer", each) for each in optimizers[i]]
+        users += [(line[i], "worked on", each) for each in worked_on[i]]
         marked = known > 0 and steps.paces[i].paced_by == "step"
         found = (
             0
@@ -327,17 +327,19 @@ def _keys(steps: TrackSteps, optimizers: list[frozenset[int]]) -> list[Key]:
     ]
 
 
-def _optimizers(marks: Landmarks, steps: TrackSteps) -> list[frozenset[int]]:
-    """For each pace which optimizers are stepped in its steps."""
-    track, rows = marks.track, marks.updates
+def _worked_on(thread: Thread) -> list[frozenset[int]]:
+    """For each pace which optimizers are stepped in its steps, or which models predict; -1 is any other."""
+    track, marks, steps = thread.track, thread.marks, thread.steps
+    infers = thread.source.infers
+    rows = marks.learnt if infers else marks.updates
     step = owners(steps.start, steps.end, track.start[rows])
     rows, pace = rows[step >= 0], steps.pace[step[step >= 0]]
     width = 1 + max(track.sites, default=0)
     found: list[set[int]] = [set() for _ in steps.paces]
     for both in np.flatnonzero(np.bincount(pace * width + track.site[rows])).tolist():
         of = track.sites[both % width].object_id
-        if of is not None:
-            found[both // width].add(of)
+        if of is not None or infers:
+            found[both // width].add(-1 if of is None else of)
     return [frozenset(each) for each in found]
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from trained import needs, run
 
+from injector.analysis.summary import summarise
+from injector.store.folder import open_run
+
 PROGRAM = "trainers/keras_fit.py"
 
 needs("keras")
@@ -113,3 +116,16 @@ def test_batches_by_hand(tmp_path, name):
     ran, process, _ = backend(tmp_path, name, "by_hand")
     assert [span.items for span in process.of("compiled", "train")] == [4] * 10
     assert ran.steps() == [[10]]
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("name", ["tensorflow", "jax"])
+def test_predictions_are_steps_of_inference(tmp_path, name):
+    needs(name)
+    ran = run(tmp_path, BACKENDS, name, "predict")
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (ran.exit, ran.told) == (0, {0: {"rows": [42, 42]}}), ran.err
+    found = summarise(open_run(str(folder))).profile
+    [loop] = found.loops
+    assert (loop.task, loop.steps) == ("inference", 22)
+    assert loop.throughput.items and not found.evaluations

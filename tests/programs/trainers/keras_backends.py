@@ -27,9 +27,14 @@ def main():
     model = Own([keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)])
     steps = 2 if how == "several" else 1
     eager = how == "eager"
-    model.compile("adam", "mse", metrics=["mae"], run_eagerly=eager, steps_per_execution=steps)
+    if how == "predict":
+        model.build((None, 8))
+    else:
+        model.compile("adam", "mse", metrics=["mae"], run_eagerly=eager, steps_per_execution=steps)
     x, y = arrays(42)
-    if how == "by_hand":
+    if how == "predict":
+        told = {"rows": [len(model.predict(x, batch_size=4, verbose=0)) for _ in range(2)]}
+    elif how == "by_hand":
         losses = [model.train_on_batch(x[:4], y[:4])[0] for _ in range(10)]
         told = {"losses": [float(loss) for loss in losses]}
     else:
