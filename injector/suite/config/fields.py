@@ -273,6 +273,8 @@ def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding
         elif sort == "missing":
             known = _fields(model, path)[str(path[-1])]
             yield path[:-1], f"{path[-1]} is missing: {known.description}"
+        elif sort == "too_short":
+            yield path, "the list is empty"
         elif sort == "literal_error":
             words = re.findall(r"'([^']+)'", context["expected"])
             text = should(f"one of {', '.join(words)}", each["input"])

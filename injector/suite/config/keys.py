@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Tag, ValidationError, create_model
+from pydantic import BaseModel, Field, Tag, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from .fields import (
@@ -40,13 +40,21 @@ from .fields import (
 )
 from .rules import RULES
 
+_Devices = Annotated[
+    Annotated[Count, Tag(ONE)] | Annotated[list[Whole], Field(min_length=1), Tag(LIST)],
+    either("a number of devices or a list of their numbers"),
+]
+
 
 class PlanKeys(Map):
     """``plan``."""
 
     method: Templated[Literal["per_gpu", "njobs", "per-gpu"]] = key("per_gpu or njobs", "per_gpu")
     n: Count = key("njobs: how many jobs", 1)
-    devices: Count = key("how many of the machine's devices", "{gpu_count}")
+    devices: Templated[_Devices] = key(
+        "how many of the machine's devices, or the numbers of particular ones: [0, 2]",
+        "{gpu_count}",
+    )
     launcher: Templated[Literal["torchrun", "accelerate", "deepspeed", "tune", "none"]] = key(
         "njobs: what starts the ranks", "torchrun"
     )

@@ -136,7 +136,7 @@ class _Planner:
         if machines > 1:
             return f"needs {machines} machines; this is one"
         wanted, there = benchmark.plan.get("devices") or 1, len(self.machine.devices)
-        if wanted > there:
+        if not isinstance(wanted, list) and wanted > there:
             return f"needs {wanted} devices; there {'is' if there == 1 else 'are'} {there}"
         keys = [key for key in ("requires_capabilities", "when") if benchmark.settings.get(key)]
         unmet = benchmark.unmet(self.facts) if keys else ()
@@ -182,7 +182,7 @@ class _JobPlanner:
     def _groups(self) -> list[tuple[PlanDevice, ...]]:
         """The devices of each process. Raises SuiteError for an unknown method."""
         plan_suite = self.benchmark.plan
-        devices = self.machine.devices[: plan_suite.get("devices")]
+        devices = self._devices(plan_suite.get("devices"))
         method = str(plan_suite["method"]).replace("-", "_")
         if method == "per_gpu":
             return [(device,) for device in devices]
@@ -190,6 +190,24 @@ class _JobPlanner:
             return [devices] * self._count(plan_suite.get("n", 1))
         text = f"no plan is called {plan_suite['method']!r}{meant(method, ('per_gpu', 'njobs'))}"
         raise SuiteError([Problem(self.benchmark.at("plan", "method"), text)])
+
+    def _devices(self, wanted: int | list[int] | None) -> tuple[PlanDevice, ...]:
+        """The first so many devices, or those with these numbers, in this order.
+
+        Raises SuiteError for a number that the machine lacks or that stands twice.
+        """
+        if not isinstance(wanted, list):
+            return self.machine.devices[:wanted]
+        there = {device.number: device for device in self.machine.devices}
+        twice = [n for n in dict.fromkeys(wanted) if wanted.count(n) > 1]
+        texts = [f"device {n} stands {wanted.count(n)} times" for n in twice]
+        if lost := [str(n) for n in dict.fromkeys(wanted) if n not in there]:
+            named = ", ".join(device.key for device in self.machine.devices)
+            texts.append(f"there is no device {', '.join(lost)}; there is {named}")
+        if texts:
+            at = self.benchmark.at("plan", "devices")
+            raise SuiteError([Problem(at, text) for text in texts])
+        return tuple(there[n] for n in wanted)
 
     def _count(self, given: object) -> int:
         if isinstance(given, int) and given >= 1 and given is not True:

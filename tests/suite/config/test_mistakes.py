@@ -24,7 +24,7 @@ wrong:
   max_duration: 0
   tags: vision
   env: [A]
-  plan: {method: per_gpus, n: 0, lancher: 3}
+  plan: {method: per_gpus, n: 0, devices: [0, -1], lancher: 3}
   argv: {--a: false, --b: {c: d}, --c: "{gpu_cnt", --d: {gpu_count}}
   voir: {stop: 3}
   validation: {usge: {load: 0.5}, usage: {load: 5}}
@@ -44,6 +44,7 @@ suite.yaml:11: wrong.env: should be a map, not a list
 suite.yaml:12: wrong.plan.method: should be one of per_gpu, njobs, per-gpu, not the text 'per_gpus'; \
 did you mean per_gpu?
 suite.yaml:12: wrong.plan.n: should be a number greater than or equal to 1, not the number 0
+suite.yaml:12: wrong.plan.devices.1: should be a number greater than or equal to 0, not the number -1
 suite.yaml:12: wrong.plan.lancher: unknown key lancher; did you mean launcher?
 suite.yaml:13: wrong.argv.--a: false is no argument: null drops it, 'false' in quotes is the word
 suite.yaml:13: wrong.argv.--b: should be one value or a list, not a map

@@ -146,6 +146,45 @@ def test_several_jobs_over_all_devices():
     assert {each.devices for each in job.processes} == {("cpu:0", "cpu:1")}
 
 
+# --- particular devices -----------------------------------------------------------------------------
+
+FOUR = Machine(
+    tuple(PlanDevice("cuda", n, str(n + 4)) for n in range(4)), tuple(range(8)), 8, 1 << 30, "there"
+)
+
+
+def test_per_gpu_on_particular_devices():
+    first, second = processes(planned(FOUR, a={"plan": {"devices": [0, 2]}}))
+    assert (first.devices, second.devices) == (("cuda:0",), ("cuda:2",))
+    assert [each.environment["CUDA_VISIBLE_DEVICES"] for each in (first, second)] == ["4", "6"]
+
+
+def test_a_job_over_particular_devices_has_them_in_their_order():
+    plan = {"method": "njobs", "n": 2, "devices": [3, 1]}
+    argv = {"--n": "{device_count}"}
+    for process in processes(planned(FOUR, a={"plan": plan, "argv": argv})):
+        assert process.devices == ("cuda:3", "cuda:1")
+        assert process.environment["CUDA_VISIBLE_DEVICES"] == "7,5"
+        assert program(process)[-2:] == ["--n", "2"]
+        assert "--nproc-per-node 2" in " ".join(program(process))
+
+
+def test_a_device_has_the_number_that_the_option_gives_it():
+    machine = Machine(FOUR.devices[2:], FOUR.cores, 8, 1 << 30, "there")  # --devices cuda:2,3
+    [process] = processes(planned(machine, a={"plan": {"devices": [3]}}))
+    assert process.devices == ("cuda:3",)
+
+
+def test_particular_devices_that_the_machine_lacks_or_that_stand_twice():
+    with pytest.raises(SuiteError) as raised:
+        planned(CUDA, a={"plan": {"devices": [1, 5, 1, 7]}}, b={"plan": {"devices": [2]}})
+    assert [(each.where.key, each.text) for each in raised.value.problems] == [
+        ("a", "device 1 stands 2 times"),
+        ("a", "there is no device 5, 7; there is cuda:0, cuda:1"),
+        ("b", "there is no device 2; there is cuda:0, cuda:1"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("machine", "launcher", "words"),
     [
@@ -568,6 +607,19 @@ def test_nothing_else_that_a_benchmark_names_may_be_missing(suites, told, messag
     suite = suites.write({"b": {"run": suites.program("a.py", ""), **told}})
     done = suites.call("plan", suite)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+def test_a_device_that_the_machine_lacks_is_reported_with_file_line_and_key(suites, verb):
+    suites.program("a.py", "")
+    suite = suites.folder / "suite.yaml"
+    suite.write_text("fine: {run: a.py}\nb:\n  run: a.py\n  plan:\n    devices: [1, 4]\n")
+    done = suites.call(verb, suite, devices="cpu:2")
+    assert done.returncode == 2
+    assert (
+        "suite.yaml:5: b.plan.devices: there is no device 4; there is cpu:0, cpu:1" in done.stderr
+    )
+    assert not suites.runs()
 
 
 def test_a_script_that_is_still_to_be_fetched_or_made_may_be_missing(suites):
