@@ -9,7 +9,7 @@ from importlib import import_module
 
 from injector.bus.inbox import Inbox
 from injector.cli.sidecars import Sidecars
-from injector.cli.step_tasks import StepTask, step_task
+from injector.cli.step_tasks import SIGN, StepTask, step_task
 from injector.errors import UserError
 from injector.launch import environment, supervisor
 from injector.launch.command import FLAGS, VALUED, Command, split
@@ -195,7 +195,9 @@ class _Run:
         follows = self.task is not None and self.task.follows
         sidecars = self.sidecars = Sidecars(self.command, folder, self.problems, follows)
         # Not at once: the program, which is starting, may have few cores.
-        later = ((SOON, self.prepare), (LATER, self.prepare_analysis), *sidecars.later())
+        later = [(SOON, self.prepare), (LATER, self.prepare_analysis), *sidecars.later()]
+        if folder and (task := self.task) is not None and follows:
+            later.append((SIGN, lambda: task.sign(folder)))
         inbox = _inbox(folder)
         environ, limits = self.environ(folder, inbox), self.limits()
         try:
@@ -287,7 +289,7 @@ class _Run:
         kinds = {"module": "module", "function": "module", "command": "command"}
         command, code = self.command, ended.code
         if self.task is not None and self.task.rank == 0:
-            codes, about = self.task.others(folder)
+            codes, about = self.task.others(folder, ended.interrupted is not None)
             self.problems += about
             code = code or next(filter(None, codes.values()), 0)
         run = FinishedRun(

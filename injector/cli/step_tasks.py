@@ -1,17 +1,20 @@
 """``srun inject run …``: each task of a Slurm step has an ``inject run`` of its own, all share a run folder.
 
 Task 0 makes the folder and leaves its path in a file beside it, which is named after job and step; the other
-tasks wait for that file, so that they need a shared file system and no network. When its program has ended,
-a task leaves its exit code in the folder. Task 0 waits for those, collects all records and reports.
+tasks wait for that file, so that they need a shared file system and no network. While its program runs, a
+task touches a file of the folder now and then, and leaves its exit code there at the end. Task 0 waits for
+the exit codes as long as the files are touched, collects all records and reports.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal imports enum
 import os
 import sys
 import time
 
 from injector.errors import UserError
+from injector.launch.supervisor import ENDING
 from injector.store.place import RUNS_VARIABLE, Place, default_runs, replace_file
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -23,11 +26,16 @@ if TYPE_CHECKING:
 TOGETHER = 30.0
 """Seconds within which the tasks of a step have started. A task that waited longer for task 0 records a
 run of its own; task 0 does not wait longer for the start of a task that never calls ``inject run``."""
-AFTER = 60.0
-"""Seconds that task 0 waits for the others once its own program has ended."""
+SIGN = 5.0
+"""Seconds after which a task whose program runs touches its file again."""
+AFTER = 30.0
+"""Seconds without such a sign after which task 0, once its own program has ended, gives a task up.
+Where Slurm ends a step some time after a task was killed (``srun --wait``), the report should come first."""
+HURRY = 20.0
+"""Seconds that task 0 waits at most once the step was sent a signal to end: 30 s after it, Slurm kills."""
 RUNS: list[str] = []
-PERIOD = 0.05
-"""Seconds between two looks at the shared folder."""
+PERIOD, SELDOM = 0.05, 1.0
+"""Seconds between two looks at the shared folder: at first, and at most when waiting takes longer."""
 
 
 class StepTask:
@@ -79,19 +87,28 @@ class StepTask:
         lines = [str(code), *(" ".join(problem.split()) for problem in problems)]
         self._attempt(_ended(folder, self.rank), "\n".join(lines))
 
-    def others(self, folder: str) -> tuple[dict[int, int], list[str]]:
+    def sign(self, folder: str) -> bool:
+        """Show task 0 that this task is alive; True, as it is to be done again."""
+        try:
+            os.utime(_started(folder, self.rank))
+        except OSError:
+            pass  # a file system that is back later takes the next one
+        return True
+
+    def others(self, folder: str, interrupted: bool = False) -> tuple[dict[int, int], list[str]]:
         """Of the other tasks the exit codes, and sentences about those without one.
 
-        Waits until all have ended, for at most :data:`AFTER` seconds, then lets the folder's name go.
+        Waits until each has ended or shown no sign of life for :data:`AFTER` seconds, then lets the folder's
+        name go. ``interrupted``: the program was sent a signal to end, as the others probably were.
         """
-        until = time.monotonic() + AFTER
-        while True:
-            states = {rank: _state(folder, rank) for rank in range(1, self.world)}
-            late = time.monotonic() - self._began > TOGETHER
-            waiting = [s for s in states.values() if s == RUNS or (s is None and not late)]
-            if not waiting or time.monotonic() > until:
-                break
-            time.sleep(PERIOD)
+        watched = {number for number in ENDING if _signal.getsignal(number) != _signal.SIG_IGN}
+        before = _signal.pthread_sigmask(_signal.SIG_BLOCK, watched)
+        try:
+            states = self._wait(folder, watched, HURRY if interrupted else None)
+        finally:
+            while _signal.sigtimedwait(watched, 0) is not None:
+                pass  # what cut the waiting short is not to end the report, too
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
         try:
             os.unlink(self._meeting)
         except OSError:
@@ -104,8 +121,8 @@ class StepTask:
                 problems.append(f"{task} recorded nothing: it ran without inject, or elsewhere")
             elif state == RUNS:
                 problems.append(
-                    f"{task} was killed, or still running {AFTER:g} s after task 0 had ended: what it "
-                    "recorded later is not in the report"
+                    f"{task} was killed, or still running when task 0 stopped waiting: what it recorded "
+                    "later is not in the report"
                 )
             else:
                 code, *wrong = state
@@ -115,6 +132,38 @@ class StepTask:
                     how = f"exit code {code}" if codes[rank] > 0 else f"signal {-codes[rank]}"
                     problems.append(f"{task} ended with {how}")
         return codes, problems
+
+    def _wait(
+        self, folder: str, watched: set[int], left: float | None
+    ) -> dict[int, list[str] | None]:
+        """What is known of each other task when all have ended, or ``left`` seconds are over.
+
+        Pauses are counted, not the clock: a job that was suspended goes on to wait for as long as before.
+        """
+        states: dict[int, list[str] | None] = dict.fromkeys(range(1, self.world))
+        signs: dict[int, int] = {}
+        silent = dict.fromkeys(states, 0.0)
+        awaited = set(states)
+        pause = PERIOD
+        while True:
+            late = time.monotonic() - self._began > TOGETHER
+            for rank in tuple(awaited):
+                sign = _sign(folder, rank)
+                state = states[rank] = _state(folder, rank)
+                if sign is not None and sign != signs.get(rank):
+                    signs[rank], silent[rank] = sign, 0.0
+                given_up = late if state is None else silent[rank] >= AFTER
+                if given_up or (state is not None and state != RUNS):
+                    awaited.discard(rank)
+            if not awaited or (left is not None and left <= 0):
+                return states
+            if _interrupted(watched, pause):
+                left = HURRY if left is None else 0.0  # the second one has us stop at once
+            elif left is not None:
+                left -= pause
+            for rank in awaited:
+                silent[rank] += pause
+            pause = min(pause * 1.1, SELDOM)
 
     def _attempt(self, path: str, text: str) -> None:
         try:
@@ -159,6 +208,20 @@ def _started(folder: str, rank: int) -> str:
 
 def _ended(folder: str, rank: int) -> str:
     return os.path.join(folder, "raw", f"task.{rank}.ended")
+
+
+def _interrupted(watched: set[int], seconds: float) -> bool:
+    """Whether one of these signals came within so many seconds."""
+    return _signal.sigtimedwait(watched, seconds) is not None
+
+
+def _sign(folder: str, rank: int) -> int | None:
+    """When a task last showed that it is alive, by the clock of the file's server."""
+    try:
+        with open(_started(folder, rank), "rb") as file:  # NFS answers stat alone from its cache
+            return os.fstat(file.fileno()).st_mtime_ns
+    except OSError:
+        return None
 
 
 def _state(folder: str, rank: int) -> list[str] | None:

@@ -11,9 +11,11 @@ import time
 
 import pytest
 
-from injector.cli.step_tasks import step_task
+from injector.cli import step_tasks
+from injector.cli.step_tasks import AFTER, HURRY, SIGN, step_task
 from injector.errors import UserError
 from injector.launch.command import split
+from injector.store.place import Place
 
 PROGRAM = """\
 import os, sys
@@ -123,6 +125,66 @@ def test_flops_need_a_program_that_can_run_alone():
         step_task(split(["--flops", "train.py"], lambda command: {}), described(0))
 
 
+def waits(tmp_path, monkeypatch, lasts, signals=(), interrupted=False):
+    """What task 0 finds of a task 1 that lasts so many seconds, and how long that took.
+
+    None: it shows no sign of life and has no end. Task 0 is sent a signal in the pauses of these numbers.
+    """
+    folder = tmp_path / "run"
+    (folder / "raw").mkdir(parents=True)
+
+    def place():
+        return Place(str(folder), (), new=True)
+
+    first, second = [
+        step_task(split(["--runs", str(tmp_path), "train.py"], lambda command: {}), described(rank))
+        for rank in (0, 1)
+    ]
+    first.place(place)
+    second.place(place)
+    started = folder / "raw" / "task.1.started"
+    passed, signed, pauses = 0.0, 0.0, 0
+
+    def pause(watched, seconds):
+        nonlocal passed, signed, pauses
+        passed, pauses = passed + seconds, pauses + 1
+        if lasts is not None and passed >= lasts:
+            second.ended(str(folder), 0)
+        elif lasts is not None and passed - signed >= SIGN:
+            before, signed = started.stat().st_mtime_ns, passed
+            while started.stat().st_mtime_ns == before:  # of a coarse clock
+                assert second.sign(str(folder)) is True
+        return pauses in signals
+
+    monkeypatch.setattr(step_tasks, "_interrupted", pause)
+    codes, problems = first.others(str(folder), interrupted)
+    assert not list(tmp_path.glob(".step.*"))
+    return codes, problems, passed
+
+
+@pytest.mark.parametrize("lasts", [0.2, 20 * AFTER])
+def test_a_task_that_runs_is_waited_for(tmp_path, monkeypatch, lasts):
+    codes, problems, passed = waits(tmp_path, monkeypatch, lasts)
+    assert (codes, problems) == ({1: 0}, []) and passed >= lasts
+
+
+def test_a_task_without_a_sign_of_life_is_given_up(tmp_path, monkeypatch):
+    codes, [problem], passed = waits(tmp_path, monkeypatch, None)
+    assert codes == {} and problem.startswith("task 1 of 2 was killed, or still running")
+    assert AFTER <= passed < AFTER + 2 * step_tasks.SELDOM
+
+
+@pytest.mark.parametrize(
+    ("signals", "interrupted", "most"),
+    [((), True, HURRY), ((3,), False, HURRY + 1), ((3, 5), False, 1), ((3,), True, 1)],
+    ids=["before", "while waiting", "two while waiting", "before and while waiting"],
+)
+def test_a_signal_to_end_cuts_the_waiting_short(tmp_path, monkeypatch, signals, interrupted, most):
+    codes, [problem], passed = waits(tmp_path, monkeypatch, 20 * AFTER, signals, interrupted)
+    assert codes == {} and "when task 0 stopped waiting" in problem
+    assert passed < most + 2 * step_tasks.SELDOM
+
+
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
     """The environment of a cluster of two nodes, both on this machine."""
@@ -230,3 +292,42 @@ def test_two_programs_of_one_step_are_two_runs(tmp_path, slurm, inject, environ)
     assert done.returncode == 0, done.stderr
     records = [json.loads(path.read_text()) for path in tmp_path.glob("runs/*/run.json")]
     assert [sorted(each["rank"] for each in info["processes"]) for info in records] == [[0, 1]] * 2
+
+
+@pytest.mark.release
+def test_the_report_of_a_step_of_which_one_inject_was_killed(tmp_path, slurm, inject, environ):
+    words = sources(tmp_path)
+    killed = "os.environ['SLURM_PROCID'] == '1' and os.kill(os.getppid(), 9)"
+    (tmp_path / "train.py").write_text(f"import os\n{killed}\n{PROGRAM}")
+    done = subprocess.run(
+        ["srun", "--nodes=2", "--ntasks=2", *inject, *words],
+        cwd=tmp_path,
+        env=environ | slurm,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode != 0 and "task 1 of 2 was killed" in done.stderr
+    [problem] = record(tmp_path)["problems"]
+    assert problem.startswith("task 1 of 2 was killed")
+
+
+@pytest.mark.release
+def test_the_records_of_a_task_that_runs_longer_than_task_0(tmp_path, slurm, inject, environ):
+    words = sources(tmp_path)
+    program = (
+        f"import os, time\nif os.environ['SLURM_PROCID'] == '1':\n    time.sleep({AFTER + 10})\n"
+    )
+    (tmp_path / "train.py").write_text(program + PROGRAM)
+    done = subprocess.run(
+        ["srun", "--nodes=2", "--ntasks=2", *inject, *words],
+        cwd=tmp_path,
+        env=environ | slurm,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    info = record(tmp_path)
+    assert info["problems"] == [] and all(each["ended"] for each in info["processes"])
+    assert [each["fired"] for each in info["probes"]] == [8]
