@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..analysis.arrays import kept_of
+from ..analysis.arrays import kept_of, owners
 from ..analysis.benchmark_metrics import NodeMetric, benchmark_metrics, benchmark_properties
-from ..analysis.columns import SECOND, Floats, Ints
+from ..analysis.columns import SECOND, Floats, Ints, RecordedProcess, read_rows, sources
 from ..analysis.loops import grouped, labels
 from ..analysis.profile import Evaluation, Latency, Node, Study, TrainingLoop
 from ..analysis.summary import Summary
-from ..analysis.traces import LoopTrace, traces_of
+from ..analysis.traces import LoopTrace, Thread, threads_of
 from ..analysis.views import views
 from ..metrics import unit_of
 from ..store.folder import Run
@@ -37,6 +37,8 @@ EARLY = 2e-6
 """Seconds after the begin of a step in which a value still is of the step before: unix time as a float is as
 exact as a quarter of a microsecond, and what a step made may be known between it and the next.
 """
+MARKED = "injector.region"
+"""The selector of what the program itself marks."""
 NEGATIVE = re.compile(r"-\.?\d")
 SECRET = re.compile(r"(?i)(passw|secret|token|api.?key|credential)")
 
@@ -63,7 +65,7 @@ class Series:
     total: int
     """Points before it was thinned."""
     axis: str = "step"
-    """What ``steps`` count: ``step``, ``sample`` or ``node``."""
+    """What ``steps`` count: ``step``, ``call``, ``sample`` or ``node``."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,22 @@ class Content:
     @cached_property
     def series(self) -> tuple[Series, ...]:
         """All that has a value at many steps, thinned. Raises OSError."""
-        traces = traces_of(self.run)
+        traces: list[LoopTrace] = []
+        marked: list[MarkedCalls] = []
+        for source in sources(self.run):
+            for thread in threads_of(source, read_rows(source)) if source.has_spans() else ():
+                traces += thread.traces
+                marked += _marked(thread)
         nodes = nodes_of(benchmark_metrics(self.run), self.summary.ended or 0.0)
-        found = chain(_loops(traces), values_of(self.run, traces), samples_of(self.run), nodes)
+        values, samples = values_of(self.run, traces), samples_of(self.run)
+        found = chain(_loops(traces), _calls(marked), values, samples, nodes)
         return tuple(_thinned(one, self.points) for one in found)
+
+    def regions(self) -> list[Series]:
+        """Those series that have the seconds of regions, which nothing sends while the run goes on. Raises
+        OSError.
+        """
+        return [one for one in self.series if "regions" in one.name.split("/")[:2]]
 
 
 def thinning(content: Content) -> str:
@@ -295,7 +309,10 @@ def _named(
 
 
 def _of_loop(loop: TrainingLoop) -> dict[str, float | None]:
+    epochs = [each.seconds for each in loop.epochs]
     return {
+        "epochs": len(epochs) or None,
+        "epoch_time/mean": sum(epochs) / len(epochs) if epochs else None,
         "steps": loop.steps,
         "step_time/median": loop.step.median,
         "step_time/mean": loop.step.mean,
@@ -408,6 +425,48 @@ def _together(name: str, group: Sequence[LoopTrace]) -> Iterator[Series]:
         rates += trace.items[:count] / np.where(seconds > 0, seconds, np.nan)
     ends = np.max([trace.end[:count] for trace in group], axis=0) / SECOND
     yield _series(f"{name}/rate", unit_of("export LOOP/rate"), np.arange(count), ends, rates)
+
+
+@dataclass(frozen=True)
+class MarkedCalls:
+    """Regions of one name that the program itself marks, in a thread and outside of its steps."""
+
+    name: str
+    source: RecordedProcess
+    start: Ints
+    end: Ints
+
+
+def _marked(thread: Thread) -> Iterator[MarkedCalls]:
+    """Of ``injector.Timer`` and ``injector.region``; in steps they are :func:`_loops`'."""
+    track, steps = thread.track, thread.steps
+    own = track.flags(lambda site: site.selector == MARKED and site.region != "step")
+    rows = np.flatnonzero(own)
+    rows = rows[owners(steps.start, steps.end, track.start[rows]) < 0]
+    rows = rows[~thread.passes.excluded().hold(track.start[rows])]
+    names = {site: track.sites[site].region for site in np.unique(track.site[rows]).tolist()}
+    for name in dict.fromkeys(names.values()):
+        mine = rows[np.isin(track.site[rows], [site for site in names if names[site] == name])]
+        yield MarkedCalls(name, thread.source, track.start[mine], track.end[mine])
+
+
+def _calls(marked: Sequence[MarkedCalls]) -> Iterator[Series]:
+    """The seconds of each call, with all that lies in it: of an epoch those of its steps as well."""
+    for name in dict.fromkeys(each.name for each in marked):
+        mine = [each for each in marked if each.name == name]
+        processes = {each.source.index: each.source for each in mine}
+        for number, index in enumerate(sorted(processes)):
+            start, end = (
+                np.concatenate([getattr(each, of) for each in mine if each.source.index == index])
+                for of in ("start", "end")
+            )
+            order = np.argsort(end, kind="stable")
+            seconds, times = ((end - start)[order] / SECOND, end[order] / SECOND)
+            rank = processes[index].rank
+            whose = f"/rank_{number if rank is None else rank}" if len(processes) > 1 else ""
+            title = f"regions/{clean(name)}/time{whose}"
+            unit = unit_of("export regions/REGION/time")
+            yield replace(_series(title, unit, np.arange(len(order)), times, seconds), axis="call")
 
 
 def values_of(run: Run, traces: Sequence[LoopTrace]) -> Iterator[Series]:

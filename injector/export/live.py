@@ -68,6 +68,7 @@ def follow(
                 del unsent[0]
             if ended:
                 with final() as content:
+                    tracked.log(content.regions())
                     say(f"{tool}: {tracked.end(content)}")
         except (UserError, OSError) as error:
             if not failed:

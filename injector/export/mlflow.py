@@ -121,6 +121,8 @@ class MlflowRun:
 
     def __init__(self, store: MlflowStore, run: str, name: str) -> None:
         self._store, self._run, self._name = store, run, name
+        self._last: dict[str, int] = {}
+        """By series, the last step sent: MLflow shows the point of the largest one as the run's."""
 
     def log(self, series: Iterable[Series]) -> None:
         """Add points."""
@@ -143,7 +145,10 @@ class MlflowRun:
                 client.log_batch(run, tags=some)
             for some in _parts(params, PARAMS):
                 client.log_batch(run, params=some)
-        self._log(store.metric(name, one.value, ended, 0) for name, one in content.figures.items())
+        self._log(
+            store.metric(name, one.value, ended, self._last.get(name, -1) + 1)
+            for name, one in content.figures.items()
+        )
         with store.refusing():
             for name, made in content.pages.items():
                 client.log_text(run, made(), name)
@@ -154,6 +159,8 @@ class MlflowRun:
 
     def _points(self, series: Iterable[Series]) -> Iterator[Any]:
         for one in series:
+            if len(one.steps):
+                self._last[one.name] = max(self._last.get(one.name, 0), int(one.steps.max()))
             columns = (one.values.tolist(), (one.times * 1000).tolist(), one.steps.tolist())
             for value, time, step in zip(*columns, strict=True):
                 yield self._store.metric(one.name, value, round(time), step)

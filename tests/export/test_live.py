@@ -114,7 +114,7 @@ def test_a_tracked_run_in_mlflow(tracked, uri, tmp_path):
 
 
 def test_a_tracked_run_in_wandb(tracked):
-    from test_wandb import ReadRun
+    from wandb_file import ReadRun
 
     [run] = (tracked[0] / "w" / "wandb").glob("offline-run-*")
     read = ReadRun(run)

@@ -1,7 +1,6 @@
 """What the document on Deep500's timers in MAELSTROM says of them, sentence by sentence.
 
-Logging to MLflow and W&B is in ``tests/export`` (``test_mlflow.py`` and ``test_wandb.py``, a key of a Timer
-in either), training loops behind a ``fit`` in ``tests/voirfiles``.
+Training loops behind a ``fit`` are in ``tests/voirfiles``.
 """
 
 from __future__ import annotations
@@ -10,13 +9,14 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from small_run import inject
+from small_run import inject, inject_here
+from wandb_file import ReadRun
 
 import injector
 from injector.analysis.profile import TrainingLoop
@@ -381,3 +381,84 @@ def test_keys_are_metrics_of_trackers(torch_loop: Ran, sklearn_loop: Ran) -> Non
     figures = Content(sklearn_loop.run, sklearn_loop.summary).figures
     assert figures["train/share/Other"].value > 0 and figures["train/steps"].value == 20
     assert figures["regions/epoch/calls"].value == 2
+
+
+KEYS = {
+    "IO": "train/regions/io",
+    "Forward": "train/regions/forward",
+    "Backward": "train/regions/backward",
+    "Other": "train/regions/Other",
+    "Epoch": "regions/epoch/time",
+    "Save": "regions/Save/time",
+}
+"""Of the program, and the series that a tracker has of each."""
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[float]]]:
+    """The folder of a run that is tracked as it goes on and exported afterwards, and what its program says
+    of each key: how many there were, the least, the largest and the sum.
+    """
+    for name in ("mlflow", "wandb"):
+        pytest.importorskip(name)
+    folder = tmp_path_factory.mktemp("tracked")
+    words = ("-q", "--no-monitor", "--into", "r", str(PROGRAMS / "plain_loop.py"))
+    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_EXPERIMENT_NAME": "tracked"}
+    trackers = ("--track", f"mlflow=sqlite:///{folder}/s.db", "--track", f"wandb={folder}/tracked")
+    done = inject(folder, "run", *trackers, *words, **quiet)
+    assert done.returncode == 0, done.stderr
+    for more in (
+        ("mlflow", "--uri", f"sqlite:///{folder}/s.db", "--project", "exported"),
+        ("wandb", "-o", "exported"),
+    ):
+        sent = inject_here(folder, "export", "r", "--to", *more)
+        assert sent.returncode == 0, sent.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return folder, {key: [*map(float, figures)] for key, *figures in rows}
+
+
+def check_keys(
+    printed: dict[str, list[float]], series: Callable[[str], list[float]], figures: dict[str, float]
+) -> None:
+    """A tracker has each duration that the program's Timer has."""
+    assert [printed[key][0] for key in ("Batch", *KEYS)] == [24, 24, 24, 24, 24, 3, 2]
+    for key, name in KEYS.items():
+        found = series(name)
+        sums = [len(found), min(found), max(found), sum(found)]
+        assert sums == pytest.approx(printed[key], rel=1e-4, abs=1e-7), key
+    losses = series("loss")
+    assert len(losses) == 24 and losses[0] > losses[-1] > 0
+    assert (figures["train/steps"], figures["train/epochs"]) == (24, 3)
+    assert figures["train/epoch_time/mean"] <= 1.01 * printed["Epoch"][3] / 3
+    assert figures["regions/Save/seconds"] == pytest.approx(printed["Save"][3], rel=1e-4)
+    assert sum(value for name, value in figures.items() if "/share/" in name) == pytest.approx(1)
+
+
+@pytest.mark.xdist_group("trackers of timers")
+@pytest.mark.parametrize("how", ["tracked", "exported"])
+def test_recorded_times_reach_mlflow(
+    tracked: tuple[Path, dict[str, list[float]]], how: str
+) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{tracked[0]}/s.db")
+    [experiment] = client.search_experiments(filter_string=f"name = '{how}'")
+    [run] = client.search_runs([experiment.experiment_id])
+
+    def series(name: str) -> list[float]:
+        points = client.get_metric_history(run.info.run_id, name)
+        assert [each.step for each in points] == [*range(len(points))], name
+        return [each.value for each in points]
+
+    check_keys(tracked[1], series, run.data.metrics)
+
+
+@pytest.mark.xdist_group("trackers of timers")
+@pytest.mark.parametrize("how", ["tracked", "exported"])
+def test_recorded_times_reach_weights_and_biases(
+    tracked: tuple[Path, dict[str, list[float]]], how: str
+) -> None:
+    [folder] = (tracked[0] / how / "wandb").glob("offline-run-*")
+    run = ReadRun(folder)
+    assert run.axes["regions/Save/time"] == "call" and run.exit == 0
+    check_keys(tracked[1], lambda name: [value for _, value in run.points(name)], run.summary)
