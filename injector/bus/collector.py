@@ -61,6 +61,12 @@ class FinishedRun(NamedTuple):
     """Bytes that the largest of its processes held; 0 if that is not known."""
     exits: Mapping[int, int] = MappingProxyType({})
     """How processes of this host ended, by their numbers."""
+    gone: Iterable[Gone] = ()
+    """How processes of any host ended, where that was found out before."""
+    machine: Mapping[str, Any] | None = None
+    """What it ran on, in the words of milabench's ``meta`` event; None: on this host."""
+    packages: Mapping[str, str] | None = None
+    """What it could import; None: what its first process can on this host."""
     interrupted: tuple[int, float] | None = None
     """The first signal that was to end it, and when."""
     collected: bool = True
@@ -116,7 +122,7 @@ def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, 
     """
     merged, info = Merged(folder), run.info()
     tally = Tally(merged.logs)
-    events = _stream(merged, tally, info, os.path.basename(folder), run.exit)
+    events = _stream(merged, tally, info, os.path.basename(folder), run.exit, run.machine)
     out = out or folder
     path = os.path.join(out, f"{clean_name(run.name)}.D0.data")
     _attempt(info, path, lambda: replace_file(path, (line_of(event) for event in events)))
@@ -124,7 +130,7 @@ def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, 
         pass  # if it could not be written, what it says is still wanted
     if run.profiled:
         info["problems"] += tally.about_profiles(run.profiled)
-    _summarise(info, tally, _endings(merged, tally, run.exits))
+    _summarise(info, tally, _endings(merged, tally, run), run)
     if run.collected:
         info["files"] = seal(folder)
         info["collected_at"] = time.time()
@@ -151,17 +157,17 @@ def _attempt(info: dict[str, Any], path: str, write: Any) -> None:
             info["warnings"] = warnings(info)
 
 
-def _endings(merged: Merged, tally: Tally, exits: Mapping[int, int]) -> Endings:
+def _endings(merged: Merged, tally: Tally, run: FinishedRun) -> Endings:
     """What is known of the ends of processes; who waited for one knows best."""
     host = os.uname().nodename
     clocks = {log.host: log.clock for log in merged.logs}
-    waited = [Gone(host, pid, None, code) for pid, code in exits.items()]
-    return Endings([*waited, *tally.exited, *seen(merged.folder)], clocks)
+    waited = [Gone(host, pid, None, code) for pid, code in run.exits.items()]
+    return Endings([*waited, *run.gone, *tally.exited, *seen(merged.folder)], clocks)
 
 
-def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
+def _summarise(info: dict[str, Any], tally: Tally, endings: Endings, run: FinishedRun) -> None:
     main: dict[str, Any] = tally.logs[0].process if tally.logs else {}
-    machine = surroundings.machine()
+    machine = run.machine or surroundings.machine()
     system = machine["os"]
     asker = tally.stopped_by()
     if asker is not None:
@@ -175,7 +181,7 @@ def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
         python=main.get("python") or sys.version.split()[0],
         platform=" ".join(system[key] for key in ("sysname", "release", "machine")),
         cpu=machine["cpu"],
-        packages=surroundings.packages(main.get("path")),
+        packages=run.packages or surroundings.packages(main.get("path")),
         processes=tally.processes(endings),
         probes=tally.probes(),
         misses=tally.misses(),
@@ -189,7 +195,12 @@ def _summarise(info: dict[str, Any], tally: Tally, endings: Endings) -> None:
 
 
 def _stream(
-    merged: Merged, tally: Tally, info: dict[str, Any], run_name: str, exit: int | None
+    merged: Merged,
+    tally: Tally,
+    info: dict[str, Any],
+    run_name: str,
+    exit: int | None,
+    machine: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The events of the run in milabench's form and order."""
     name, command = info["name"], info["command"]
@@ -206,7 +217,7 @@ def _stream(
             "device": None,
         },
     )
-    yield _event("meta", {**surroundings.machine(), "date": info["started"]})
+    yield _event("meta", {**(machine or surroundings.machine()), "date": info["started"]})
     yield _event("start", {"command": command, "time": info["started"]})
     several = len(merged.logs) > 1
     folder = merged.folder

@@ -67,7 +67,7 @@ def _values(log: Log, path: str, index: int) -> Iterator[Record]:
 def _steps(log: Log, index: int) -> Iterator[Record]:
     """Its steps as records; all its spans are counted."""
     path = log.stem + spans.SUFFIX
-    if not os.path.exists(path):
+    if not os.path.exists(path) and not spans.is_packed(path):
         return
     found = Steps(path, log.path)
     log.count += found.rows

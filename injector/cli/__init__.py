@@ -17,6 +17,7 @@ VERBS = {
     "metrics": "list every metric with its unit and its definition",
     "ingest": "read logs of the Deep Learning Benchmarking Suite as runs",
     "export": "put a run into MLflow, TensorBoard, Perfetto and others",
+    "merge": "make one run of runs that the nodes of one job recorded apart",
     "pack": "turn a finished run's spans into Parquet",
     "watch": "watch a run while it is running",
     "new": "write a benchmark of a program, with a voirfile that finds its loop",

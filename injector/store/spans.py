@@ -149,10 +149,13 @@ def rows(content: bytes) -> Iterator[Row]:
 
 
 def blocks(path: str, at_once: int = AT_ONCE, until: int | None = None) -> Iterator[bytes]:
-    """The rows of a file that is not packed, ``at_once`` bytes of whole ones at a time.
+    """The rows of the file ``path``, ``at_once`` bytes of whole ones at a time; packed ones as they come.
 
-    ``until`` is where to end; what was torn off a last row is left out. Raises OSError.
+    ``until`` is where to end; what was torn off a last row is left out. Raises as :func:`arrays`.
     """
+    if not os.path.exists(path) and is_packed(path):
+        yield from (block.tobytes() for block in arrays(path))
+        return
     with open(path, "rb") as file:
         left = os.fstat(file.fileno()).st_size if until is None else until
         left -= file.seek(HEADER)
@@ -162,7 +165,7 @@ def blocks(path: str, at_once: int = AT_ONCE, until: int | None = None) -> Itera
 
 
 def read(path: str) -> Iterator[Row]:
-    """The rows that were written into a file that is not packed, in that order. Raises OSError."""
+    """The rows that were written, in that order. Raises as :func:`arrays`."""
     for content in blocks(path, LARGEST):
         yield from (row for row in rows(content) if row[3])
 

@@ -90,7 +90,9 @@ def test_a_folder_of_runs_that_is_none(
 def test_an_option_that_no_one_knows(
     folder: Path, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
-    needed = ["--x", "devices", "--y", "perf"] if verb == "plot" else RUN_VERBS.get(verb, [])[:1]
+    needed = {"plot": ["--x", "devices", "--y", "perf"], "merge": ["-o", "new"]}.get(
+        verb, RUN_VERBS.get(verb, [])[:1]
+    )
     code, error = told(folder, capsys, verb, "--nonsense", "fine.py", *needed)
     assert code == 2 and "--nonsense" in error and "Traceback" not in error
 

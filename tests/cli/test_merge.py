@@ -1,0 +1,146 @@
+"""``inject merge`` of runs that two ``inject run`` recorded of one job."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+
+from injector.cli import main
+
+PROGRAM = """
+import os, sys, time
+
+def train(at):
+    return at
+
+rank = int(os.environ["RANK"])
+open(f"here.{rank}", "w").close()
+while not os.path.exists(f"here.{1 - rank}"):  # so that both are there at the same time
+    time.sleep(0.01)
+for at in range(10):
+    loss = 10.0 - train(at)
+sys.exit(rank * 3)
+"""
+VOIRFILE = """
+def instrument_all(ov):
+    ov.step("//train", items=4)
+    ov.value("// > loss")
+"""
+DDP = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = torch.utils.data.TensorDataset(torch.randn(96, 8), torch.randn(96, 1))
+sampler = torch.utils.data.DistributedSampler(data)
+dist.barrier()
+for x, y in torch.utils.data.DataLoader(data, 4, sampler=sampler):
+    optimizer.zero_grad()
+    (model(x) - y).pow(2).mean().backward()
+    optimizer.step()
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def both(folder, environ, commands):
+    """The ends of two commands that run at the same time."""
+    started = [
+        subprocess.Popen(
+            words, cwd=folder, env=environ | more, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for words, more in commands
+    ]
+    try:
+        said = [process.communicate(timeout=300)[1] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [process.returncode for process in started], said
+
+
+def merged(folder, inject, environ):
+    return subprocess.run(
+        [*inject, "merge", "b", "a", "-o", "whole"],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory, inject, environ):
+    """A folder with the runs ``a``, of rank 0, and ``b``."""
+    folder = tmp_path_factory.mktemp("parts")
+    (folder / "train.py").write_text(PROGRAM)
+    (folder / "v.py").write_text(VOIRFILE)
+    words = ["--quiet", "--no-monitor", "--voirfile", "v.py", "train.py"]
+    commands = [
+        ([*inject, "run", "--into", name, *words], {"RANK": str(rank), "WORLD_SIZE": "2"})
+        for rank, name in enumerate("ab")
+    ]
+    codes, said = both(folder, environ, commands)
+    assert codes == [0, 3], said
+    return folder
+
+
+def test_two_ranks_that_were_recorded_apart(parts, inject, environ):
+    done = merged(parts, inject, environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    info = json.loads((parts / "whole" / "run.json").read_text())
+    ranks = {each["rank"]: each["exit"]["code"] for each in info["processes"]}
+    assert ranks == {0: 0, 1: 3} and info["exit"]["code"] == 3
+    assert [loop["ranks"] for loop in info["training"]] == [2]
+    assert "2 ranks" in done.stdout and "10 steps on each of 2 ranks" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("a", "a"), "rank 0 is in"),
+        (("a",), "name two or more that are to be merged"),
+        (("a", "nope"), "nope: this folder does not exist"),
+        (("a", "b", "-o", "b"), "b exists already"),
+        (("a", "b", "-o", "nope/x"), "there is no folder"),
+    ],
+)
+def test_what_cannot_be_merged(parts, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(parts)
+    before = sorted(os.walk(parts))
+    assert main(["merge", "-o", "new", *words]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err and not printed.out
+    assert sorted(os.walk(parts)) == before
+
+
+@pytest.mark.release
+def test_two_nodes_of_torchrun(tmp_path, inject, environ):
+    pytest.importorskip("torch")
+    (tmp_path / "ddp.py").write_text(DDP)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launcher = ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
+    launcher += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
+    commands = [
+        ([*inject, "run", "--into", name, *launcher, "--node-rank", str(node), "ddp.py"], {})
+        for node, name in enumerate("ab")
+    ]
+    codes, said = both(tmp_path, environ, commands)
+    assert codes == [0, 0], said
+    done = merged(tmp_path, inject, environ)
+    assert done.returncode == 0, done.stderr
+    info = json.loads((tmp_path / "whole" / "run.json").read_text())
+    ranks = sorted(each["rank"] for each in info["processes"] if each["rank"] is not None)
+    assert ranks == [0, 1, 2, 3] and not info["problems"]
+    [loop] = info["training"]
+    assert (loop["ranks"], loop["steps"]) == (4, 6)
