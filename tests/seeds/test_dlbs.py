@@ -379,3 +379,27 @@ def test_help_by_name_and_by_text() -> None:
     assert kinds == {"option", "key", "placeholder", "variable", "metric"}
     for word, text in (("x(", "is no regular expression"), ("so-named", "no parameter matches")):
         assert text in call("help", "--params", word, code=2)[1]
+
+
+def test_a_framework_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    """By the suite, as its run goes, and by its report; the entry beside it succeeds."""
+    (tmp_path / "there.py").write_text("print('trained')\n")
+    (tmp_path / "away.py").write_text("import no_such_framework\n")
+    plan = "plan: {method: njobs, launcher: none}, validation: {rate: false}"
+    text = f"_all: {{{plan}, voir: {{options: {{no_monitor: true}}}}}}\n"
+    for name in ("there", "away"):
+        text += f"{name}: {{inherits: _all, run: {name}.py}}\n"
+    (tmp_path / "s.yaml").write_text(text)
+    command = [sys.executable, "-m", "injector", "suite", "run", "s.yaml", "--use-current-env"]
+    ran = subprocess.run(
+        [*command, "--devices", "cpu:1", "--base", "base"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 1, ran.stderr
+    words = ("s.yaml", "--base", tmp_path / "base")
+    shown, _ = call("suite", "report", *words)
+    assert "No module named 'no_such_framework'" in ran.stdout + ran.stderr
+    assert "No module named 'no_such_framework'" in shown
+    report = json.loads(call("suite", "report", *words, "--format", "json")[0])
+    failed = {each["benchmark"]: each["fail"] for each in report["benchmarks"]}
+    assert failed == {"there": 0, "away": 1}
