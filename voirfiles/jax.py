@@ -62,6 +62,19 @@ def instrument_waiting(ov: Any) -> None:
     )
 
 
+def instrument_end(ov: Any) -> None:
+    ov.after_import("jax", lambda jax: ov.synchronize(lambda: wait_for_all(ov, jax)))
+
+
+def wait_for_all(ov: Any, jax: Any) -> None:
+    """Wait for all that was handed to devices."""
+    begun = perf_counter_ns()
+    for array in jax.live_arrays():
+        if not array.is_deleted():
+            array.block_until_ready()
+    ov.span("wait", begun, perf_counter_ns(), what="all steps that were handed to JAX")
+
+
 def instrument_updates(ov: Any) -> None:
     for where in ("/optax._src.update/apply_updates", "/equinox._update/apply_updates"):
         ov.region(where, "optimizer", when=lambda updates: Calls.updates(updates), outermost=True)

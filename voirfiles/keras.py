@@ -217,9 +217,8 @@ class Fetches:
         except StopIteration:
             self._span("io.end", begun, perf_counter_ns(), **about)
             raise
-        now = perf_counter_ns()
-        self._step.fetched(now)
-        self._span("io", begun, now, items=leading(batch), **about)
+        self._span("io", begun, perf_counter_ns(), items=leading(batch), **about)
+        self._step.fetched(perf_counter_ns())
         return batch
 
 

@@ -29,6 +29,9 @@ ENOUGH = 2 * IN_WINDOW
 """Measured steps without which nothing is sure: what is seen once may be chance."""
 AGREE = 0.75
 """The part of the windows that has to say the same."""
+QUEUED, FEW = 0.5, 0.1
+"""Of the time of all steps, the waits of a few beyond which the others say nothing of what they take; the
+median wait by the mean one, up to which it is few that wait."""
 DWARFS = 0.2
 """Of the run, what beside training is worth a word where it is longer than that."""
 FITTING = ("fit", "grow", "candidate")
@@ -218,6 +221,9 @@ def verdict_of(evidence: Evidence) -> Verdict:
     if not loop.tree.children:
         return _undivided(loop, dwarfs)
     shares = loop.tree.shares()
+    waited = _waited_in_few(loop, shares)
+    if waited > QUEUED:
+        return _queued(loop, waited, dwarfs)
     saved = savings(evidence, shares)
     order = sorted(saved, key=lambda name: -saved[name])
     found = bottleneck(evidence, shares, order[0])
@@ -269,6 +275,33 @@ def _undivided(loop: TrainingLoop, dwarfs: tuple[tuple[str, ...], tuple[str, ...
     return Verdict(
         "none", "info", sentence, (fact,), "", advice.UNDIVIDED, "", (*dwarfs[0], *dwarfs[1])
     )
+
+
+def _waited_in_few(loop: TrainingLoop, shares: Shares) -> float:
+    """The part of the time of all steps in which a few are blocked, where they call what is compiled."""
+    if "compiled" not in shares:
+        return 0.0
+    one = loop.exceptional
+    if one is not None and one.mostly == "wait":
+        return one.part
+    waits = [node.host for node in loop.tree.children if node.name == "wait"]
+    few = sum(each.median for each in waits) < FEW * sum(each.mean for each in waits)
+    return shares.get("wait", 0.0) if few else 0.0
+
+
+def _queued(
+    loop: TrainingLoop, waited: float, dwarfs: tuple[tuple[str, ...], tuple[str, ...]]
+) -> Verdict:
+    """Steps that may only have handed work to a device, which a few of them wait for."""
+    sentence = (
+        f"none: few of the steps wait, for {_percent(waited)} of the time of all of them; where the others "
+        "hand work to a device and do not wait for it, what one step takes is not known, but what all take"
+    )
+    node = heaviest(loop, "wait")
+    where = f", {node.what}" if node and node.what else ""
+    facts = [f"wait at {line_of(node.place if node else None, 'an unknown line')}{where}"]
+    facts.append(f"over {loop.step.n} measured steps")
+    return Verdict("none", "info", sentence, tuple(facts), "", (), "", dwarfs[1])
 
 
 def nothing_trained(others: Sequence[Node] = ()) -> Verdict:

@@ -1,7 +1,10 @@
 """Stops the program after enough steps: tells :class:`Pace` of the spans that are recorded.
 
-Pace hears of a span when it ends, after it was stored. So the fetch that closes the last step is in the
-record too, and its reader finds as many steps as were counted here.
+Pace hears of a span when it ends. It is stored even if it was the last: so the fetch that closes the last
+step is in the record too, and its reader finds as many steps as were counted here.
+
+Where a library hands steps to a device and does not wait, what was handed over before ``--skip`` has passed
+is waited for there, and what has been since, at the end: else a run would measure how fast work is queued.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 from _thread import start_new_thread
+from time import perf_counter_ns
 
 from ..probe import StopProgram
 from ..store.call_sites import INFERENCE
@@ -64,7 +68,9 @@ class Pacing:
             infers = _always
         elif declared:
             infers = None
+        self._skip = limits["skip"]
         self._pace = Pace(limits["skip"], limits["stop"], limits["until"], infers=infers)
+        self._synchronizes: list[Callable[[], None]] = []
         self._agree: SharedStep | None = None
         self._rank = -1
         self._began = time.monotonic()
@@ -80,8 +86,7 @@ class Pacing:
 
         None is stored once a rank wants to stop: what the others wait for it then is not the program's.
         """
-        if self._agree is None or self._agree.asker is None:
-            self._add(start, end, payload, site)
+        stored = self._agree is None or self._agree.asker is None
         tell = self._tells.get(site)
         if tell is None:
             tell = self._tells[site] = self._tell(self._spans.sites.data(site))
@@ -90,14 +95,38 @@ class Pacing:
             about = self._spans.sites.data(site)
             if about["clock"] == "host":
                 profile.saw(start, end, about["region"])
-        if tell(start):
-            pace = self._pace
+        pace = self._pace
+        if self._synchronizes:
+            before = pace.steps
+            enough = tell(start)
+            if enough or before < self._skip <= pace.steps:
+                start, end = self._synchronized(start, end, site)
+        else:
+            enough = tell(start)
+        if stored:
+            self._add(start, end, payload, site)
+        if enough:
             task = "train" if pace.trains else INFERENCE
             stop: dict[str, Any] = {"task": task, "steps": pace.steps, "why": pace.why}
             if pace.why == "rank" and self._agree is not None and self._agree.asker is not None:
                 stop["rank"], stop["step"] = self._agree.asker
                 stop["steps"] = stop["step"] - 1
             raise EnoughSteps(stop)
+
+    def _synchronized(self, start: int, end: int, site: int) -> tuple[int, int]:
+        """The times of a span that ends a step, once devices are done: the step lasts until then.
+
+        The fetch that follows a step begins when it has ended.
+        """
+        for synchronize in self._synchronizes:
+            synchronize()
+        now = perf_counter_ns()
+        follows = self._spans.sites.data(site)["region"] in (FETCH, EXHAUSTED)
+        return (now - (end - start), now) if follows else (start, now)
+
+    def synchronize(self, function: Callable[[], None]) -> None:
+        """Have ``function`` wait for a device where measuring begins, and where it ends."""
+        self._synchronizes.append(function)
 
     def on_step(self, call: Callable[[int], None]) -> None:
         """Call ``call`` at the end of each step with the number of steps of its thread."""

@@ -329,6 +329,15 @@ class Overseer:
         about = {"items": items, "phase": phase, "what": what, "of": of}
         self._measures.span(name, start_ns, end_ns, nbytes, **about)
 
+    def synchronize(self, function: Callable[[], object]) -> None:
+        """Have ``function`` wait until a device is done, where a library hands it steps and does not wait.
+
+        It is called in a run that ends after some steps (``--stop``, ``--max-duration``): after those of
+        ``--skip`` and after the last one, which then last until it returns.
+        """
+        if self._pacing is not None:
+            self._pacing.synchronize(lambda: self._guarded("ov.synchronize", function))
+
     def begin(
         self, name: str, *, nbytes: int | None = None, what: str | None = None
     ) -> Callable[[], None]:

@@ -56,6 +56,30 @@ def test_batches_that_come_in_bursts(tmp_path: Path) -> None:
     assert verdict.kind == "input-bound" and "53 %" in verdict.sentence
 
 
+@pytest.mark.parametrize("often", [40, 10], ids=["once", "now and then"])
+@pytest.mark.parametrize("region", ["compiled", "forward"])
+def test_steps_that_hand_work_over_say_nothing_of_what_they_take(
+    tmp_path: Path, region: str, often: int
+) -> None:
+    """Of compiled functions it is not known whether they return before their work is done."""
+    p = Program()
+    for step in range(1, 61):
+        p.io(0.2)
+        p.span(region, 0.3, 8, of=1, phase="train", what="Model.train_step")
+        if region == "forward":
+            p.update(0.1)
+        if step % often == 0:
+            p.span("wait", 200, what="all steps")
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 60
+    if region == "forward":
+        assert found.verdict.kind != "none"
+    else:
+        assert found.verdict.kind == "none" and not found.verdict.advice
+        assert "what one step takes is not known" in found.verdict.sentence
+        assert "all steps" in found.verdict.evidence[0]
+
+
 def test_one_slow_step_makes_no_verdict(tmp_path: Path) -> None:
     p = Program()
     p.turn(io=3000, other=3000)

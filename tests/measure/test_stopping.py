@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from injector.analysis.profiling import profile
+from injector.analysis.traces import traces_of
 from injector.store import spans
 from injector.store.folder import open_run
 
@@ -114,6 +115,35 @@ def run(tmp_path):
         return Run(done, folder)
 
     return go
+
+
+WAITS = """
+import time
+def instrument_device(ov):
+    ov.synchronize(lambda: (time.sleep(0.05), print("waited")))
+    ov.synchronize(lambda: 1 / 0)
+"""
+
+
+@pytest.mark.parametrize("limits", [("--skip", "3", "--stop", "5"), ("--stop", "8")], ids=" ".join)
+@pytest.mark.parametrize("loop", ["for batch in Loader(): o.step()", "while True: o.step()"])
+def test_what_was_handed_to_a_device_is_waited_for_where_measuring_begins_and_ends(
+    run, loop, limits
+):
+    ran = run(f"o = Optimizer()\n{loop}", *limits, voirfile=VOIRFILE + WAITS)
+    assert (ran.exit, ran.stops) == (0, [(8, "stop")]), ran.err
+    ends = [3, 8] if "--skip" in limits else [8]
+    assert ran.out.count("waited") == len(ends)
+    [steps] = traces_of(open_run(str(ran.folder)))
+    seconds = (steps.end - steps.start) / 1e9
+    assert len(seconds) == 8
+    assert all(seconds[number - 1] >= 0.05 for number in ends)
+    assert "division by zero" in json.dumps(ran.record["failures"])
+
+
+def test_no_device_is_waited_for_where_nothing_ends_the_run(run):
+    ran = run("o = Optimizer()\nfor batch in Loader(9): o.step()", voirfile=VOIRFILE + WAITS)
+    assert (ran.exit, ran.out, ran.analysed()) == (0, "atexit\n", 9)
 
 
 LOOPS = {
