@@ -18,7 +18,7 @@ from ..rewrite.batches import block_of, body_of
 from ..store.call_sites import CallSite, SourceLine
 from ..store.event import LOG
 from ..store.folder import Run
-from ..store.stacks import SUFFIX, Frame, Stack, stacks
+from ..store.stacks import SUFFIX, UNNAMED, Frame, Stack, stacks
 from .columns import RecordedProcess, sources
 from .profile import (
     LoopSamples,
@@ -121,7 +121,7 @@ def _loop_samples(
                 continue
             region, inside = found
             line = next((frame for frame in reversed(inside) if _is_programs(frame)), inside[0])
-            regions.setdefault(region, Counter())[line, inside[-1]] += stack.samples
+            regions.setdefault(region, Counter())[line, _innermost(inside)] += stack.samples
             path = (region, *map(_box, inside))
             flame[path] += stack.samples
     total = sum(flame.values())
@@ -194,7 +194,7 @@ class _StackPlacer:
         )
         if depth is None:
             return None
-        site = self._site(frames)
+        site = self._site([frame for frame in frames if not frame.compiled])
         if site is not None and site.phase in TRYING:
             return None
         return (OTHER if site is None else site.region), frames[depth:]
@@ -234,21 +234,34 @@ _OURS = (
 )
 
 
+def _innermost(frames: Sequence[Frame]) -> Frame:
+    """The function that ran; if it has no name, the named one that led to it, of its library if possible."""
+    last = frames[-1]
+    if last.function != UNNAMED:
+        return last
+    named = [frame for frame in reversed(frames) if frame.function != UNNAMED]
+    return next((frame for frame in named if frame.file == last.file), named[0] if named else last)
+
+
 def _is_programs(frame: Frame) -> bool:
-    if frame.file[:1] == "<" or frame.file.startswith(_OURS):
+    if frame.compiled or frame.file[:1] == "<" or frame.file.startswith(_OURS):
         return False
     return origin(frame.file) == PROGRAM
 
 
 def _box(frame: Frame) -> str:
-    return f"{frame.function} ({os.path.basename(frame.file)}:{frame.line})"
+    line = f":{frame.line}" if frame.line or not frame.compiled else ""
+    return f"{frame.function} ({os.path.basename(frame.file)}{line})"
 
 
 def _lines(counts: Counter[tuple[Frame, Frame]], files: ProgramFiles) -> tuple[SampledLine, ...]:
-    # One line may be of several functions: a generator expression is one.
-    by_line: dict[tuple[str, int], Counter[tuple[Frame, Frame]]] = {}
+    # One line may be of several functions: a generator expression is one. What it runs of compiled code is
+    # the program's only line there, so each of those functions counts by itself.
+    by_line: dict[tuple[str, int, str], Counter[tuple[Frame, Frame]]] = {}
     for (line, innermost), samples in counts.items():
-        by_line.setdefault((line.file, line.line), Counter())[line, innermost] += samples
+        function = innermost.function if innermost.compiled else ""
+        key = (line.file, line.line, function)
+        by_line.setdefault(key, Counter())[line, innermost] += samples
     ordered = sorted(by_line.values(), key=lambda each: -each.total())[:LINES]
     return tuple(_sampled_line(inner, files) for inner in ordered)
 

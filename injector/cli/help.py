@@ -74,6 +74,11 @@ def own_parser() -> argparse.ArgumentParser:
     add("--no-monitor", action="store_true", help="sample neither host nor devices")
     add("--sample", action="store_true", help="sample stacks of the program, from outside")
     add(
+        "--sample-native",
+        action="store_true",
+        help="with the functions of compiled code in them, too",
+    )
+    add(
         "--torch-profile",
         metavar="FIRST:LAST",
         help="record training steps FIRST (from 0) to before LAST with torch.profiler",

@@ -55,7 +55,7 @@ def main(words: list[str]) -> int:
         if "--sample" in command.flags:
             from injector.monitor.sampler import check as check_sampler
 
-            check_sampler()
+            check_sampler(native="--sample-native" in command.flags)
         voirfiles, problems = _usable(command)
         if command.kind == "script" and not os.path.exists(command.target):
             _check_command(command.target)

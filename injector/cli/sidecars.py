@@ -46,7 +46,8 @@ class Sidecars:
     def _new_sampler(self) -> Sampler | None:
         from injector.monitor.sampler import Sampler
 
-        return None if self._folder is None else Sampler(self._folder, self.apart)
+        native = "--sample-native" in self._command.flags
+        return None if self._folder is None else Sampler(self._folder, self.apart, native=native)
 
     def later(self) -> list[tuple[float, Callable[[], object]]]:
         """What is to be done while the program runs, after so many seconds."""

@@ -42,7 +42,7 @@ VALUED = (
 )
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
-    *("--live", "--no-live", "--flops", "--memory", "--verbose", "--help"),
+    *("--live", "--no-live", "--flops", "--memory", "--verbose", "--help", "--sample-native"),
 )
 SHORT = {"-h": "--help", "-q": "--quiet"}
 UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help")
@@ -198,6 +198,8 @@ def split(words: list[str], declared: Declared) -> Command:
         _take_voirfiles(command)
     if "--gpu-poll" in command.limits:  # milabench's word; its interval is not one between samples
         command.limits["--interval"] = command.limits.pop("--gpu-poll")
+    if "--sample-native" in command.flags:
+        command.flags.add("--sample")
     if "--no-voirfile" in command.flags and command.voirfiles:
         raise UserError("--voirfile names a voirfile, --no-voirfile wants none: not both")
     return command

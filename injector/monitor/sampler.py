@@ -1,14 +1,17 @@
 """``inject run --sample``: stacks of the processes that train are read from outside of them.
 
-By Python's own sampler where they run on 3.15 or newer, else by py-spy.
+By Python's own sampler where they run on 3.15 or newer, else by py-spy; with the functions of compiled code
+(``--sample-native``) always by py-spy, since the other has none.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -36,12 +39,31 @@ _PYTHON = re.compile(r"/python[\d.]*[td]*\Z")
 INSTALL = "pip install 'overlay-injector[sample]'"
 
 
-def check() -> None:
-    """Raise UserError where nothing can sample a program of this Python."""
+def check(native: bool = False) -> None:
+    """Raise UserError where nothing can sample a program of this Python; with ``native``, compiled code."""
+    if native:
+        _check_native()
+        return
     # Some builds of Python have the package, but not what it reads memory with.
     own = sys.version_info >= OWN_SINCE and find_spec("_remote_debugging") is not None
     if not own and _py_spy() is None:
         raise UserError(f"--sample needs py-spy before Python 3.15: {INSTALL}")
+
+
+def _check_native() -> None:
+    command = _py_spy()
+    if command is None:
+        raise UserError(f"--sample-native needs py-spy: {INSTALL}")
+    # Each build of py-spy has the option only where it can unwind the stacks of its platform.
+    shown = subprocess.run(
+        [command, "record", "--help"], capture_output=True, text=True, errors="replace", check=False
+    )
+    if "--native" not in shown.stdout:
+        kind = f"{platform.system()} on {platform.machine()}"
+        raise UserError(
+            f"--sample-native: {command} has no option --native, with which it reads compiled code "
+            f"(not every build of py-spy for {kind} has); --sample reads functions of Python"
+        )
 
 
 def _py_spy() -> str | None:
@@ -58,9 +80,10 @@ class Sampler:
 
     rate, period = RATE, PERIOD
 
-    def __init__(self, folder: str, apart: set[int]) -> None:
+    def __init__(self, folder: str, apart: set[int], *, native: bool = False) -> None:
         self._raw = os.path.join(folder, "raw")
         self._apart = apart
+        self._native = native
         host = re.escape(os.uname().nodename.replace("/", "_") or "localhost")
         self._stem = re.compile(rf"({host}\.(\d+)(?:\.\d+)?)\.spans")
         self._running: dict[str, int] = {}
@@ -108,14 +131,15 @@ class Sampler:
         except OSError:
             executable = ""
         # A program that has Python built in would take the words for its own.
-        if self._version(stem) >= OWN_SINCE and _PYTHON.search(executable):
+        own = not self._native and self._version(stem) >= OWN_SINCE
+        if own and _PYTHON.search(executable):
             words = [executable, "-I", "-S", own_sampler.__file__, str(pid), str(RATE), output]
             yield OWN, words
         command = _py_spy()
         if command is not None:
             words = [command, "record", "--pid", str(pid), "--rate", str(RATE), "--threads"]
             words += ["--idle", "--full-filenames", "--format", "raw", "--output", output]
-            yield "py-spy", words
+            yield "py-spy", [*words, "--native"] if self._native else words
 
     def _version(self, stem: str) -> tuple[int, ...]:
         """The Python of a process: it has recorded which."""

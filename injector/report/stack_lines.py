@@ -65,7 +65,9 @@ def rows_of(loop: LoopSamples) -> Iterator[SampleRow]:
             part = line.samples / region.samples
             if part >= LEAST or not number:
                 inner = f"   in {clean(line.inner)}" if line.inner else ""
-                text = f"{code_line(line.place)}{inner}"
+                # Functions of compiled code have rows of their own; their line is written out in the first.
+                same = any(before.place == line.place for before in region.lines[:number])
+                text = f"{line_of(line.place) if same else code_line(line.place)}{inner}"
                 yield (
                     SampleRow("", "", part, text) if number else SampleRow(name, share, part, text)
                 )

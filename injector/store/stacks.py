@@ -5,11 +5,17 @@ stack that was met, outermost frame first, and how often it was::
 
     thread (140): MainThread;<module> (/home/me/train.py:40);train (/home/me/train.py:31) 112
 
+Functions of compiled code stand between them with their library, or with the line of their source where the
+library has it; those without a name are addresses::
+
+    …;train (/home/me/train.py:31);LightGBM::GBDT::TrainOneIter (/lib/lightgbm.so);0x7fc6 (/lib/libgomp.so) 3
+
 The rate is in ``run.json`` (``sampling``). There is one version of this form.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,6 +23,12 @@ from typing import NamedTuple
 SUFFIX = ".stacks"
 LONGEST = 1 << 20
 """Characters of a line; a longer one is no stack."""
+UNNAMED = "[unnamed]"
+"""What a function of compiled code is called whose name its library does not have."""
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+_SOURCE = re.compile(
+    r"\.(?:[ch](?:c|h|pp|xx|\+\+)?|inl|tcc|cuh?|rs|s|f\d*|p(?:yx|xd|xi))", re.IGNORECASE
+)
 _FRAME = re.compile(r"(?P<function>.+) \((?P<file>.*?)(?::(?P<line>\d+))?\)")
 
 
@@ -28,6 +40,14 @@ class Frame(NamedTuple):
     file: str
     line: int
     """0 where it is not known."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether it is a function of compiled code, not of Python."""
+        if self.file.endswith(".py") or self.file[:1] in ("<", "~"):
+            return False
+        source = _SOURCE.fullmatch(os.path.splitext(self.file)[1])
+        return not self.line or source is not None or "::" in self.function
 
 
 class Stack(NamedTuple):
@@ -49,7 +69,15 @@ def stacks(path: str) -> Iterator[Stack]:
 
 def _frames(text: str) -> Iterator[Frame]:
     """The frames of a line; what comes before the first of them says which thread it is."""
+    before = None
     for part in text.split(";"):
         found = _FRAME.fullmatch(part)
-        if found is not None and not part.startswith("thread ("):
-            yield Frame(found["function"], found["file"], int(found["line"] or 0))
+        if found is None or part.startswith("thread ("):
+            continue
+        frame = Frame(found["function"], found["file"], int(found["line"] or 0))
+        if _ADDRESS.fullmatch(frame.function):  # it differs from process to process
+            frame = Frame(UNNAMED, frame.file, 0)
+            if frame == before:
+                continue
+        before = frame
+        yield frame

@@ -17,9 +17,11 @@ import pytest
 
 from injector.analysis.summary import summarise
 from injector.cli import main
+from injector.errors import UserError
 from injector.monitor import own_sampler, sampler
 from injector.report.terminal import render
 from injector.store.folder import open_run
+from injector.store.stacks import UNNAMED as NAMELESS
 from injector.store.stacks import Frame, Stack, stacks
 
 ROOT = Path(__file__).parents[2]
@@ -80,9 +82,27 @@ for turn in range(100):
 """
 
 
-def start(folder: Path, *words: str, path: str = "", program: str = PROGRAM):
+BOOSTING = """
+import time
+import lightgbm, numpy
+
+def until(env):
+    if time.monotonic() > end:
+        raise lightgbm.callback.EarlyStopException(env.iteration, [])
+
+x = numpy.random.default_rng(0).normal(size=(10_000, 30))
+data = lightgbm.Dataset(x, x[:, 0] * x[:, 1])
+end = time.monotonic() + 5
+settings = {"objective": "regression", "num_threads": 1, "verbose": -1}
+lightgbm.train(settings, data, 1_000_000, callbacks=[until])  # train
+"""
+
+
+def start(
+    folder: Path, *words: str, path: str = "", program: str = PROGRAM, option: str = "--sample"
+):
     (folder / "train.py").write_text(program)
-    command = [sys.executable, "-m", "injector", "run", "--sample", "--runs", str(folder / "runs")]
+    command = [sys.executable, "-m", "injector", "run", option, "--runs", str(folder / "runs")]
     done = subprocess.run(
         [*command, "train.py", *words],
         cwd=folder,
@@ -209,6 +229,79 @@ def test_without_a_sampler_nothing_is_run(monkeypatch, tmp_path, capsys):
         in capsys.readouterr().err
     )
     assert not (tmp_path / ".inject").exists()
+
+
+def reads_compiled_code() -> bool:
+    try:
+        sampler.check(native=True)
+    except UserError:
+        return False
+    return not OWN  # which py-spy cannot read yet
+
+
+@pytest.mark.skipif(not reads_compiled_code(), reason="py-spy of this platform has no --native")
+def test_functions_of_compiled_code_are_below_the_line_that_runs_them(tmp_path):
+    pytest.importorskip("lightgbm")
+    done, folder = start(tmp_path, program=BOOSTING, option="--sample-native")
+    assert done.returncode == 0, done.stderr
+    summary = summarise(open_run(str(folder)))
+    [loop] = summary.sampled
+    [boost] = [each for each in loop.regions if each.region == "boost"]
+    assert {line.place.line for line in boost.lines} == {number_of("train", BOOSTING)}
+    inner = [line.inner for line in boost.lines]
+    assert len(set(inner)) == len(inner) > 1  # each function counts by itself
+    assert any("LightGBM::" in each and "(lib_lightgbm.so)" in each for each in inner)
+    updates = boxes(loop.tree, "Booster.update (basic.py:")
+    for name in ("LGBM_BoosterUpdateOneIter", "LightGBM::GBDT::TrainOneIter"):
+        assert any(boxes(each, f"{name} (lib_lightgbm.so)") for each in updates)
+    assert not boxes(loop.tree, "0x")
+    assert main(["report", str(folder), "-o", str(tmp_path / "x.html")]) == 0
+    assert "LightGBM::GBDT::TrainOneIter" in (tmp_path / "x.html").read_text()
+
+
+def boxes(node, name: str) -> list:
+    """Those of a flame graph whose names begin so, none of them within another one."""
+    if node.name.startswith(name):
+        return [node]
+    return [found for child in node.children for found in boxes(child, name)]
+
+
+def test_where_no_compiled_code_can_be_read_nothing_is_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("open('ran', 'w')")
+    folder = failing_py_spy(tmp_path)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    assert main(["run", "--sample-native", "train.py"]) == 2
+    says = capsys.readouterr().err
+    assert f"--sample-native: {folder}/py-spy has no option --native" in says
+    assert os.uname().machine in says
+    monkeypatch.setattr(sampler.shutil, "which", lambda *_, **__: None)
+    assert main(["run", "--sample-native", "train.py"]) == 2
+    assert (
+        "--sample-native needs py-spy: pip install 'overlay-injector[sample]'"
+        in capsys.readouterr().err
+    )
+    assert not (tmp_path / ".inject").exists() and not (tmp_path / "ran").exists()
+
+
+def test_stacks_of_compiled_code_are_read_as_py_spy_writes_them(tmp_path):
+    """Those without a name are one function of their library: addresses differ between processes."""
+    file = tmp_path / "x.stacks"
+    file.write_text(
+        "thread (1): Main;0x7fc6 (/lib/libc.so.6);<module> (/p/a.py:4);call (/b/_ctypes/call.c:943);"
+        "f<void (int)>::g (/lib/x.so);0x1 (/lib/omp.so);0x2 (/lib/omp.so);0x3 (/lib/x.so) 12\n"
+    )
+    [stack] = stacks(str(file))
+    module, call = Frame("<module>", "/p/a.py", 4), Frame("call", "/b/_ctypes/call.c", 943)
+    named, unnamed = Frame("f<void (int)>::g", "/lib/x.so", 0), Frame(NAMELESS, "/lib/x.so", 0)
+    libc, omp = Frame(NAMELESS, "/lib/libc.so.6", 0), Frame(NAMELESS, "/lib/omp.so", 0)
+    assert stack == Stack((libc, module, call, named, omp, unnamed), 12)
+    assert [frame.compiled for frame in stack.frames] == [True, False, True, True, True, True]
+    script = Frame("main", "/bin/torchrun", 8)  # a file of Python without a suffix
+    of_python = (script, Frame("h", "<string>", 0), Frame("old", "~", 0), Frame("f", "/p/a.py", 0))
+    assert not any(frame.compiled for frame in of_python)
+    headers = (Frame("std::sort", "/usr/include/c++/12/algorithm", 9), Frame("k", "/p/k.pyx", 3))
+    assert all(frame.compiled for frame in headers)
 
 
 def test_stacks_of_pythons_own_sampler_are_read_as_those_of_py_spy(tmp_path):
