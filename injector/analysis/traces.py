@@ -319,8 +319,7 @@ def _keys(steps: TrackSteps, worked_on: list[frozenset[int]]) -> list[Key]:
         ordinal[i] = found
         number[line[i]] = max(known, found + 1)
         for each in users:
-            loop_at.setdefault(each, found)
-            loop_at[each] = min(loop_at[each], found)
+            loop_at[each] = min(loop_at.get(each, found), found)
     return [
         (*at, ordinal.get(i, 0) if number.get(at, 0) <= SAME_LINE else 0)
         for i, at in enumerate(line)

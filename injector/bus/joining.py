@@ -281,8 +281,8 @@ def _copy_raw(path: str, target: str, part: _Part) -> None:
         shutil.copyfileobj(source, file, 1 << 20)
 
 
-def _finish(parts: Sequence[_Part], draft: str) -> None:
-    """Collect the whole run in the folder ``draft``. Raises UserError where that cannot be written."""
+def _whole(parts: Sequence[_Part]) -> FinishedRun:
+    """How the whole run went."""
     first = next((part for part in parts if part.info.get("collected") is not False), parts[0])
     infos = [part.info for part in parts]
     codes = [part.code for part in parts]
@@ -290,7 +290,7 @@ def _finish(parts: Sequence[_Part], draft: str) -> None:
     meta: Any = next((data for _, event, data in events if event == "meta"), None)
     started = min(part.info["started"] + part.tie.shift for part in parts)
     ended = max(part.info["ended"] + part.tie.shift for part in parts)
-    run = FinishedRun(
+    return FinishedRun(
         command=first.info["command"],
         name=first.info["name"],
         started=started,
@@ -327,7 +327,12 @@ def _finish(parts: Sequence[_Part], draft: str) -> None:
         machine=meta,
         packages=first.info.get("packages"),
     )
-    info = collect(draft, run)
+
+
+def _finish(parts: Sequence[_Part], draft: str) -> None:
+    """Collect the whole run in the folder ``draft``. Raises UserError where that cannot be written."""
+    infos = [part.info for part in parts]
+    info = collect(draft, _whole(parts))
     there = os.listdir(draft)
     if "run.json" not in there or not any(name.endswith(".data") for name in there):
         raise UserError("; ".join(info["problems"]))

@@ -76,7 +76,7 @@ def own_parser() -> argparse.ArgumentParser:
     add(
         "--sample-native",
         action="store_true",
-        help="with the functions of compiled code in them, too",
+        help="sample them with the functions of compiled code, too",
     )
     add(
         "--torch-profile",

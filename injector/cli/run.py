@@ -9,7 +9,6 @@ from importlib import import_module
 
 from injector.bus.inbox import Inbox
 from injector.cli.sidecars import Sidecars
-from injector.cli.step_tasks import SIGN, StepTask, step_task
 from injector.errors import UserError
 from injector.launch import environment, supervisor
 from injector.launch.command import FLAGS, VALUED, Command, split
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from injector.analysis.columns import RecordedProcess
+    from injector.cli.step_tasks import StepTask
     from injector.overseer.options import Options
 
 SOON, LATER = 0.1, 1.0
@@ -61,12 +61,21 @@ def main(words: list[str]) -> int:
             _check_command(command.target)
             path, argv = _program(command)
             os.execv(path, argv)  # python says best what it makes of that
-        task = step_task(command, os.environ) if "SLURM_STEP_NUM_TASKS" in os.environ else None
+        task = _task(command)
         place = _place(command) if task is None else task.place(lambda: _place(command))
     except UserError as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2
     return _Run(command, voirfiles, place, problems, task).code()
+
+
+def _task(command: Command) -> StepTask | None:
+    """The task of a Slurm step that this process is, if it is one. Raises UserError."""
+    if "SLURM_STEP_NUM_TASKS" not in os.environ:
+        return None
+    from injector.cli.step_tasks import step_task
+
+    return step_task(command, os.environ)
 
 
 def _check_flops(command: Command) -> None:
@@ -197,7 +206,7 @@ class _Run:
         # Not at once: the program, which is starting, may have few cores.
         later = [(SOON, self.prepare), (LATER, self.prepare_analysis), *sidecars.later()]
         if folder and (task := self.task) is not None and follows:
-            later.append((SIGN, lambda: task.sign(folder)))
+            later.append((task.period, lambda: task.sign(folder)))
         inbox = _inbox(folder)
         environ, limits = self.environ(folder, inbox), self.limits()
         try:

@@ -41,6 +41,8 @@ PERIOD, SELDOM = 0.05, 1.0
 class StepTask:
     """This process as one of several tasks of a Slurm step."""
 
+    period = SIGN
+
     def __init__(self, rank: int, world: int, key: str, beside: str) -> None:
         self.rank = rank
         self.world = world

@@ -278,17 +278,18 @@ def test_a_step_over_two_nodes(tmp_path, slurm, inject, environ, inside):
     assert ranks == [(0, 2), (1, 2)] and info["problems"] == []
 
 
+def on_two_nodes(words, folder, environ):
+    """A step of two tasks, one on each node."""
+    command = ["srun", "--nodes=2", "--ntasks=2", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300
+    )
+
+
 @pytest.mark.release
 def test_two_programs_of_one_step_are_two_runs(tmp_path, slurm, inject, environ):
     line = " ".join([*inject, *sources(tmp_path)])
-    done = subprocess.run(
-        ["srun", "--nodes=2", "--ntasks=2", "sh", "-c", f"{line}; {line}"],
-        cwd=tmp_path,
-        env=environ | slurm,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = on_two_nodes(["sh", "-c", f"{line}; {line}"], tmp_path, environ | slurm)
     assert done.returncode == 0, done.stderr
     records = [json.loads(path.read_text()) for path in tmp_path.glob("runs/*/run.json")]
     assert [sorted(each["rank"] for each in info["processes"]) for info in records] == [[0, 1]] * 2
@@ -299,14 +300,7 @@ def test_the_report_of_a_step_of_which_one_inject_was_killed(tmp_path, slurm, in
     words = sources(tmp_path)
     killed = "os.environ['SLURM_PROCID'] == '1' and os.kill(os.getppid(), 9)"
     (tmp_path / "train.py").write_text(f"import os\n{killed}\n{PROGRAM}")
-    done = subprocess.run(
-        ["srun", "--nodes=2", "--ntasks=2", *inject, *words],
-        cwd=tmp_path,
-        env=environ | slurm,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = on_two_nodes([*inject, *words], tmp_path, environ | slurm)
     assert done.returncode != 0 and "task 1 of 2 was killed" in done.stderr
     [problem] = record(tmp_path)["problems"]
     assert problem.startswith("task 1 of 2 was killed")
@@ -319,14 +313,7 @@ def test_the_records_of_a_task_that_runs_longer_than_task_0(tmp_path, slurm, inj
         f"import os, time\nif os.environ['SLURM_PROCID'] == '1':\n    time.sleep({AFTER + 10})\n"
     )
     (tmp_path / "train.py").write_text(program + PROGRAM)
-    done = subprocess.run(
-        ["srun", "--nodes=2", "--ntasks=2", *inject, *words],
-        cwd=tmp_path,
-        env=environ | slurm,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = on_two_nodes([*inject, *words], tmp_path, environ | slurm)
     assert done.returncode == 0, done.stderr
     info = record(tmp_path)
     assert info["problems"] == [] and all(each["ended"] for each in info["processes"])
