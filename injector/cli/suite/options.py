@@ -109,9 +109,7 @@ def add_options(made: argparse.ArgumentParser) -> None:
     )
     add("--repeat", type=int, metavar="N", help="run every benchmark so many times (default 1)")
     add("--name", metavar="NAME", help="what the run is called (default: the suite's name)")
-    add(
-        "--max-parallel", type=int, default=1, metavar="N", help="jobs at the same time (default 1)"
-    )
+    add("--max-parallel", type=int, metavar="N", help="jobs at the same time (default 1)")
     add(
         "--pin", action="store_true", help="bind processes that run side by side to their own cores"
     )
@@ -170,9 +168,9 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     return suite, planner.plan_suite(suite, found, str(base), below, options)
 
 
-def check_parallel(jobs: int) -> None:
+def check_parallel(jobs: int | None) -> None:
     """Raise UserError for a ``--max-parallel`` that is none."""
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise UserError(f"--max-parallel is at least 1, not {jobs}")
 
 

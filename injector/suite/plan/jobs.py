@@ -181,8 +181,8 @@ LONGEST = 120
 """Characters of a variable's value that are shown."""
 
 
-def plan_lines(plan: Plan, parallel: int = 1) -> Iterator[str]:
-    """The plan, a line at a time; ``parallel``: how many jobs run at the same time."""
+def plan_lines(plan: Plan, parallel: int | None = None) -> Iterator[str]:
+    """The plan, a line at a time; ``parallel``: how many jobs run at the same time (one)."""
     machine = plan.machine
     devices = ", ".join(_device(each) for each in machine["devices"])
     yield f"suite {plan.suite['name']}  ({plan.suite['file']})"
@@ -195,6 +195,7 @@ def plan_lines(plan: Plan, parallel: int = 1) -> Iterator[str]:
         yield f"{each.benchmark} is left out: {each.reason}"
     processes = sum(len(job.processes) for job in plan.jobs)
     expected = [job.expected for job in plan.jobs]
+    parallel = parallel or 1
     took = time_of(max([sum(expected) / parallel, *expected]))
     how = "one after the other" if parallel == 1 else f"with {parallel} jobs at the same time"
     yield f"{len(plan.jobs)} jobs, {processes} processes, about {took} {how}"

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 
 from ... import reaper
-from ..plan.jobs import Job, PlannedProcess
+from ..plan.jobs import PlannedProcess
 from ..plan.planner import MARK
 from . import processes
+from .engine import QueuedJob, RunningJob
 from .processes import ProcessEnd, end_from_record, end_from_status
 
 BOOT = "/proc/sys/kernel/random/boot_id"
@@ -86,32 +87,18 @@ LOOK, GUARD = 0.2, 5.0
 """Seconds between two looks at processes that are not our children, and at who watches over them."""
 
 
-class ActiveJob:
-    """One job from its start until nothing is left of it.
+class ActiveJob(RunningJob):
+    """One job on this machine, from its start until nothing is left of it."""
 
-    ``attempt`` counts from 1. ``folder`` is the suite's. ``adopted``: it was running when we came.
-    """
-
-    def __init__(
-        self, job: Job, attempt: int, folder: str, adopted: bool, started: float | None = None
-    ) -> None:
-        self.job = job
-        self.attempt = attempt
-        self.adopted = adopted
-        self.folder = folder
-        self.started = time.time() if started is None else started
-        """Unix seconds."""
-        self.results: dict[str, ProcessEnd] = {}
-        self.interrupted = False
-        """Whether it was ended before it had finished."""
-        self.problems: list[str] = []
-        """What went wrong besides how its processes ended, as sentences."""
+    def __init__(self, queued: QueuedJob, folder: str) -> None:
+        super().__init__(queued, folder)
+        job = self.job
         self._left = {each.key: each for each in job.processes}
         self._pids: dict[int, str] = {}
         self._due: dict[Callable[[], None], float] = {}
         limit = max(each.timeout for each in job.processes) + BACKSTOP
         self._in(limit - (time.time() - self.started), self._hangs)
-        if adopted:
+        if self.adopted:
             self._in(0.0, self._look)
             self._in(GUARD, self._guard)
 
@@ -123,13 +110,6 @@ class ActiveJob:
     def over(self) -> bool:
         """Whether all its processes have ended."""
         return not self._left
-
-    @property
-    def seconds(self) -> float:
-        """How long it has been running, or took."""
-        ends = [each.ended for each in self.results.values() if each.ended is not None]
-        known = self.adopted and self.over and ends
-        return max(0.0, (max(ends) if known else time.time()) - self.started)
 
     # --- waiting -----------------------------------------------------------------------------------
 

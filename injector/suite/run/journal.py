@@ -21,7 +21,7 @@ FILE = "journal.jsonl"
 LARGEST = 1 << 26
 """Bytes of a journal that are read: no suite writes as many."""
 
-STARTED, FINISHED = "started", "finished"
+QUEUED, STARTED, FINISHED = "queued", "started", "finished"
 NOT_STARTED, INTERRUPTED = "failed-to-start", "interrupted"
 NEVER = "never"
 """The state of a job that has no line in the journal."""
@@ -42,6 +42,8 @@ class JobRecord:
     processes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     boot: str = ""
     """The boot of the machine in which it started."""
+    handle: str = ""
+    """What the engine calls it: the number of a Slurm job."""
 
     @property
     def over(self) -> bool:
@@ -137,6 +139,7 @@ def jobs_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, JobRecord]:
             float(record.get("seconds") or 0),
             record.get("processes") or {},
             str(record.get("boot") or (before.boot if before else "")),
+            str(record.get("handle") or ""),
         )
     return found
 

@@ -24,7 +24,8 @@ from .progress import print_through
 class RunPolicy:
     """How jobs are run."""
 
-    max_parallel: int = 1
+    max_parallel: int | None = None
+    """Jobs at the same time; None: what the engine is made for."""
     patience: float = 60.0
     """Seconds to wait for devices that other processes use."""
     allow_busy: bool = False

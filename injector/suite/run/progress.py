@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol, TextIO
 
 from ..plan.jobs import Job, time_of
-from .active_job import ActiveJob
+from . import journal
+from .engine import RunningJob
 
 TICK = 1.0
 """Seconds between two states of the line on a terminal."""
@@ -33,27 +34,29 @@ class Progress:
         self._tick = 0.0
         self._took: dict[str, float] = {}  # by benchmark, what its last job of this call took
         self._note = ""
-        self._active: Sequence[ActiveJob] = ()
+        self._active: Sequence[RunningJob] = ()
         self._waiting: Sequence[_HasJob] = ()
 
-    def watch(self, active: Sequence[ActiveJob], waiting: Sequence[_HasJob]) -> None:
+    def watch(self, active: Sequence[RunningJob], waiting: Sequence[_HasJob]) -> None:
         """The lists of the jobs that run and that are still to run, as they are at any time."""
         self._active, self._waiting = active, waiting
 
     # --- events ------------------------------------------------------------------------------------
 
-    def started(self, active: ActiveJob) -> None:
+    def started(self, active: RunningJob) -> None:
         """A job runs."""
         self._note = ""
         if self._live:
             return
+        if active.state == journal.QUEUED:
+            self._say(f"{active.job.key} is queued as {active.handle}")
+            return
         how = "goes on" if active.adopted else "begins"
-        devices = ", ".join(active.job.devices)
         expected = time_of(self.expected(active.job))
         left = f"; {time_of(self.left())} left of the suite" if self._waiting else ""
-        self._say(f"{active.job.key} {how} on {devices}, about {expected}{left}")
+        self._say(f"{active.job.key} {how} on {active.where}, about {expected}{left}")
 
-    def finished(self, active: ActiveJob, ok: bool, reason: str) -> None:
+    def finished(self, active: RunningJob, ok: bool, reason: str) -> None:
         """A job has ended."""
         if ok:
             self._took[active.job.benchmark] = active.seconds

@@ -8,24 +8,21 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from ..._version import __version__
-from ..plan.jobs import Job, Plan, PlannedProcess
+from ..plan.jobs import Job, Plan
 from . import active_job, journal, suite_folder
-from .active_job import end_leftovers
+from .engine import JobEngine, QueuedJob
+from .job_loop import JobLoop, LoopOutcome
 from .journal import JobRecord, Journal
-from .local_engine import EngineOutcome, LocalEngine, QueuedJob
+from .local_engine import LocalEngine
 from .policy import RunPolicy
-from .processes import end_from_record
 from .progress import Progress, print_through
 
 RERUNS = ("never", "onfail", "always")
-PATIENCE = 10.0
-"""Seconds in which a process that lives must turn out to be looked after by its ``inject run``."""
 
 
 @dataclass
@@ -39,10 +36,15 @@ class RemainingWork:
     """those that are not run again although they did not, with the reason."""
 
 
+def engine_of(plan: Plan, folder: str) -> JobEngine:
+    """The engine that ``plan`` was made for. ``folder`` is the suite's."""
+    return LocalEngine(plan, folder)
+
+
 def remaining_work(
-    plan: Plan, folder: str, rerun: str = "never", dry: bool = False
+    engine: JobEngine, plan: Plan, folder: str, rerun: str = "never", dry: bool = False
 ) -> RemainingWork:
-    """What is to be done of ``plan``, which was run in ``folder``.
+    """What is to be done of ``plan``, which ``engine`` ran in ``folder``.
 
     ``rerun``: which jobs that have finished run once more, one of :data:`RERUNS`. Jobs that run still
     come first; what was lost when the suite or the machine died runs again in a new attempt. What is
@@ -51,14 +53,16 @@ def remaining_work(
     found = RemainingWork()
     records = journal.read(folder)
     for job in plan.jobs:
-        _classify(found, job, records.get(job.key, JobRecord()), folder, rerun, dry)
+        before = records.get(job.key, JobRecord())
+        if before.state in (journal.STARTED, journal.QUEUED):
+            found.queued.append(_lost_or_running(engine, job, before, folder, dry))
+        else:
+            _classify(found, job, before, folder, rerun)
     found.queued.sort(key=lambda queued: queued.adopted is None)
     return found
 
 
-def _classify(
-    found: RemainingWork, job: Job, before: JobRecord, folder: str, rerun: str, dry: bool
-) -> None:
+def _classify(found: RemainingWork, job: Job, before: JobRecord, folder: str, rerun: str) -> None:
     if before.state == journal.NEVER:
         found.queued.append(QueuedJob(job, 1))
     elif before.state == journal.FINISHED:
@@ -68,8 +72,6 @@ def _classify(
             found.passed.append(job.key)
         else:
             found.failed[job.key] = before.reason
-    elif before.state == journal.STARTED:
-        found.queued.append(_lost_or_running(job, before, folder, dry))
     else:
         found.queued.append(_queued_again(job, _next_attempt(job, before.attempt, folder), folder))
 
@@ -84,31 +86,14 @@ def _next_attempt(job: Job, attempt: int, folder: str) -> int:
     return attempt + any(active_job.has_begun(folder, each) for each in tried.processes)
 
 
-def _lost_or_running(job: Job, before: JobRecord, folder: str, dry: bool) -> QueuedJob:
+def _lost_or_running(
+    engine: JobEngine, job: Job, before: JobRecord, folder: str, dry: bool
+) -> QueuedJob:
     """A job whose end was not recorded: it runs, has ended, or was lost."""
     tried = job.attempt(before.attempt, folder)
-    looked_after = [_is_supervised(folder, each) for each in tried.processes]
-    if all(looked_after):
-        return QueuedJob(tried, before.attempt, before.time)
-    left = [
-        each for process in tried.processes for each in active_job.marked_processes(folder, process)
-    ]
-    if not dry:
-        end_leftovers(left, lambda: None)
+    if engine.goes_on(tried, before, dry):
+        return QueuedJob(tried, before.attempt, before.time, before.handle)
     return _queued_again(job, _next_attempt(job, before.attempt, folder), folder)
-
-
-def _is_supervised(folder: str, process: PlannedProcess) -> bool:
-    """Whether a process runs under its ``inject run``, or has left the record of its end."""
-    end = time.monotonic() + PATIENCE
-    while active_job.is_living(folder, process):
-        # One that waited at the gate when we died ends; one that has just passed it is seen in a moment.
-        if active_job.supervisors(folder, process):
-            return True
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return end_from_record(folder, process.run) is not None
 
 
 PASSED, FAILED, INTERRUPTED = 0, 1, 130
@@ -124,7 +109,8 @@ def run(plan: Plan, folder: str, policy: RunPolicy, stream: TextIO | None = None
     held = suite_folder.FolderLock(folder)
     try:
         remaining = RemainingWork([QueuedJob(job, 1) for job in plan.jobs])
-        return _execute(plan, folder, remaining, policy, "begin", stream or sys.stderr)
+        engine = engine_of(plan, folder)
+        return _execute(engine, plan, folder, remaining, policy, "begin", stream or sys.stderr)
     finally:
         held.release()
 
@@ -146,11 +132,12 @@ def resume(
     """
     held = suite_folder.FolderLock(folder)
     try:
-        remaining = remaining_work(plan, folder, rerun, dry)
+        engine = engine_of(plan, folder)
+        remaining = remaining_work(engine, plan, folder, rerun, dry)
         if dry:
             print("\n".join(_dry_lines(remaining)))
             return PASSED
-        return _execute(plan, folder, remaining, policy, "resume", stream or sys.stderr)
+        return _execute(engine, plan, folder, remaining, policy, "resume", stream or sys.stderr)
     finally:
         held.release()
 
@@ -164,15 +151,22 @@ def _dry_lines(remaining: RemainingWork) -> Iterator[str]:
 
 
 def _execute(
-    plan: Plan, folder: str, remaining: RemainingWork, policy: RunPolicy, event: str, stream: TextIO
+    engine: JobEngine,
+    plan: Plan,
+    folder: str,
+    remaining: RemainingWork,
+    policy: RunPolicy,
+    event: str,
+    stream: TextIO,
 ) -> int:
     journal = Journal(folder)
     journal.write(event, pid=os.getpid(), host=socket.gethostname(), version=__version__)
     done = len(plan.jobs) - len(remaining.queued)
-    progress = Progress(stream, len(plan.jobs), done, policy.max_parallel)
+    progress = Progress(stream, len(plan.jobs), done, policy.max_parallel or engine.at_once)
     try:
         with policy.around():
-            outcome = LocalEngine(plan, folder, remaining.queued, journal, progress, policy).run()
+            loop = JobLoop(engine, plan, folder, remaining.queued, journal, progress, policy)
+            outcome = loop.run()
         failed = {**remaining.failed, **outcome.failed}
         code = _exit_code(plan, failed, outcome)
         if outcome.interrupted:
@@ -187,7 +181,7 @@ def _execute(
     return code
 
 
-def _exit_code(plan: Plan, failed: dict[str, str], outcome: EngineOutcome) -> int:
+def _exit_code(plan: Plan, failed: dict[str, str], outcome: LoopOutcome) -> int:
     if outcome.interrupted:
         return INTERRUPTED
     wrong = failed or outcome.problem or any(each.failure for each in plan.left_out)
@@ -195,7 +189,7 @@ def _exit_code(plan: Plan, failed: dict[str, str], outcome: EngineOutcome) -> in
 
 
 def _print_summary(
-    plan: Plan, folder: str, remaining: RemainingWork, outcome: EngineOutcome, stream: TextIO
+    plan: Plan, folder: str, remaining: RemainingWork, outcome: LoopOutcome, stream: TextIO
 ) -> None:
     """The last lines: what became of it, and where it lies."""
     failed = {**remaining.failed, **outcome.failed}

@@ -9,7 +9,7 @@ import pytest
 
 from injector.suite.plan.jobs import Job, PlannedProcess
 from injector.suite.run.active_job import ActiveJob
-from injector.suite.run.local_engine import QueuedJob
+from injector.suite.run.engine import QueuedJob
 from injector.suite.run.progress import Progress, time_of
 
 
@@ -26,7 +26,9 @@ class Terminal(io.StringIO):
 
 
 def running(name, expected, since):
-    return ActiveJob(job(name, expected), 1, "/nowhere", False, time.time() - since)
+    active = ActiveJob(QueuedJob(job(name, expected), 1), "/nowhere")
+    active.started = time.time() - since
+    return active
 
 
 @pytest.mark.parametrize(
