@@ -13,7 +13,7 @@ from ..store import spans
 from ..store.call_sites import EVALUATING, INFERENCE, CallSite, call_site, integer, text
 from ..store.event import LOG
 from ..store.folder import Run
-from ..store.logs import Log, logs_of
+from ..store.logs import Log, logs_of, ranks_by_task
 from .profile import Layer, MemoryUse, Model
 
 Ints = npt.NDArray[np.int64]
@@ -122,6 +122,9 @@ def sources(run: Run) -> list[RecordedProcess]:
     """The processes of ``run`` in the order of run.json. Raises OSError, NotARunError."""
     logs = logs_of(run.content, run.info.get("processes") or ())
     found = [_read_log(index, log) for index, log in enumerate(logs)]
+    ranked = {each.index for each in found if each.rank is not None}
+    for index, (rank, world) in ranks_by_task(logs, ranked).items():
+        found[index].rank, found[index].world = rank, world
     declared = (run.info.get("limits") or {}).get("phase") == INFERENCE
     if only_infers((site for each in found for site in each.sites.values()), declared):
         for each in found:

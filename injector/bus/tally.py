@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..store.logs import Log
+from ..store.logs import Log, ranks_by_task
 from .endings import Endings, Gone, error_of, exit_of
 from .merge import Record
 
@@ -153,12 +153,13 @@ class Tally:
 
     def processes(self, endings: Endings) -> list[dict[str, Any]]:
         """One entry a process, in the order in which they began."""
-        kept = ("pid", "ppid", "host", "rank", "world", "attempt", "argv", "python", "time")
+        kept = ("attempt", "argv", "python", "time", "monotonic_ns")
         return [
             {
                 "log": os.path.basename(log.path),
-                **{key: log.process.get(key) for key in (*kept, "monotonic_ns")},
-                **self._learned(index),
+                **{key: log.process.get(key) for key in ("pid", "ppid", "host")},
+                **dict(zip(("rank", "world"), rank, strict=True)),
+                **{key: log.process.get(key) for key in kept},
                 "ended": index in self.ended,
                 **self._ending(index, endings),
                 "records": log.count,
@@ -166,7 +167,7 @@ class Tally:
                 "why": log.why,
                 "torn": log.damage.torn,
             }
-            for index, log in enumerate(self.logs)
+            for index, (log, rank) in enumerate(zip(self.logs, self._ranks(), strict=True))
         ]
 
     def stopped_by(self) -> dict[str, int | None] | None:
@@ -177,21 +178,23 @@ class Tally:
         for data in self.stops.values():
             if isinstance(data.get("rank"), int):
                 return {"rank": data["rank"], "step": data.get("step")}
-        ranks = {index: self._rank_of(index) for index in range(len(self.logs))}
-        known = {rank for rank in ranks.values() if rank is not None}
+        ranks = [rank if isinstance(rank, int) else None for rank, _ in self._ranks()]
+        known = {rank for rank in ranks if rank is not None}
         own = [ranks[index] for index, data in self.stops.items() if data.get("why") is None]
         if len(known) > 1 and len(own) == 1 and own[0] is not None:
             return {"rank": own[0], "step": None}
         return None
 
-    def _rank_of(self, index: int) -> int | None:
-        rank = {**self.logs[index].process, **self._learned(index)}.get("rank")
-        return rank if isinstance(rank, int) else None
-
-    def _learned(self, index: int) -> dict[str, Any]:
-        """The rank that a process learned after its start."""
-        rank = self.ranks.get(index, {}).get("rank")
-        return {"rank": rank} if isinstance(rank, int) else {}
+    def _ranks(self) -> list[tuple[Any, Any]]:
+        """Rank and number of ranks of each process, as learned after its start, else as started."""
+        ranks = []
+        for index, log in enumerate(self.logs):
+            learned = self.ranks.get(index, {}).get("rank")
+            rank = learned if isinstance(learned, int) else log.process.get("rank")
+            ranks.append((rank, log.process.get("world")))
+        ranked = {index for index, (rank, _) in enumerate(ranks) if isinstance(rank, int)}
+        by_task = ranks_by_task(self.logs, ranked)
+        return [by_task.get(index, each) for index, each in enumerate(ranks)]
 
     def _ending(self, index: int, endings: Endings) -> dict[str, Any]:
         """How and when a process ended, as far as anybody knows."""

@@ -105,7 +105,9 @@ class LiveProcess:
             return
         if event == "process":
             self.facts = data
-            self.rank, self.world = data.get("rank"), data.get("world")
+            by_task = data.get("rank") is None  # what is no rank makes no steps, and is not shown
+            rank, world = ("task", "tasks") if by_task else ("rank", "world")
+            self.rank, self.world = data.get(rank), data.get(world)
         elif event == "rank":
             self.rank, self.world = data.get("rank"), data.get("world")
         elif event == "site":

@@ -97,12 +97,15 @@ def _name(name: str) -> bytes:
 
 
 def _rank() -> dict[str, int | None]:
-    """This process among ranks, as a launcher numbered it; of Slurm's tasks where no other launcher did."""
-    rank, world = _launcher_number("RANK"), _launcher_number("WORLD_SIZE")
+    """This process among ranks, as a launcher numbered it, and of which task of a Slurm step it is.
+
+    Whether the task's number is its rank depends on the other processes of the task (:mod:`.logs`).
+    """
+    found = {"rank": _launcher_number("RANK"), "world": _launcher_number("WORLD_SIZE")}
     tasks = _launcher_number("SLURM_STEP_NUM_TASKS")
-    if rank is None and world is None and tasks is not None and tasks > 1:
-        rank, world = _launcher_number("SLURM_PROCID"), tasks
-    return {"rank": rank, "world": world}
+    if tasks is not None and tasks > 1:
+        found |= {"task": _launcher_number("SLURM_PROCID"), "tasks": tasks}
+    return found
 
 
 def _launcher_number(variable: str) -> int | None:

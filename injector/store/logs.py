@@ -18,7 +18,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from . import series
@@ -174,6 +174,12 @@ class Log:
         """Whose monotonic clock its moments are of."""
         return self.process.get("host")
 
+    @property
+    def task(self) -> tuple[int, int] | None:
+        """Of which task of a Slurm step it is, and of how many."""
+        task, tasks = self.process.get("task"), self.process.get("tasks")
+        return (task, tasks) if isinstance(task, int) and isinstance(tasks, int) else None
+
     def records(self) -> Iterator[dict[str, Any]]:
         """Its records without those that only the file itself needs, ``process`` and ``lost``."""
         for record in read_records(self.path, self.damage):
@@ -214,6 +220,20 @@ def files(folder: str, suffix: str = LOG) -> list[str]:
         ]
     except OSError:
         return []
+
+
+def ranks_by_task(logs: Sequence[Log], ranked: Container[int]) -> dict[int, tuple[int, int]]:
+    """Rank and number of ranks of the logs, by index, whose Slurm task is their rank.
+
+    That is so where no process of the task has a rank of its own, as those in ``ranked`` have: there the
+    others are the launcher (``torchrun``, a program that spawns its ranks) and its helpers.
+    """
+    launched = {log.task for index, log in enumerate(logs) if index in ranked}
+    return {
+        index: log.task
+        for index, log in enumerate(logs)
+        if log.task is not None and log.task not in launched
+    }
 
 
 def logs_of(folder: str, known: Sequence[Mapping[str, Any]] = ()) -> list[Log]:

@@ -316,6 +316,7 @@ _SHAPES: dict[str, Check] = {
             "interval": _number,
             "ppid": _integer,
             **dict.fromkeys(("rank", "world", "attempt"), _or_none(_integer)),
+            **dict.fromkeys(("task", "tasks"), _or_none(_integer)),
         },
     ),
     "lost": _shape({"records": _integer, "why": _text}),

@@ -11,10 +11,12 @@ import time
 
 import pytest
 
+from injector.analysis.columns import sources as sources_of
 from injector.cli import step_tasks
 from injector.cli.step_tasks import AFTER, HURRY, SIGN, step_task
 from injector.errors import UserError
 from injector.launch.command import split
+from injector.store.folder import open_run
 from injector.store.place import Place
 
 PROGRAM = """\
@@ -61,8 +63,20 @@ PartitionName=main Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 """
 
 
+LAUNCHER = """\
+import os, subprocess, sys
+
+task = int(os.environ["SLURM_PROCID"])
+ranks = [2 * task, 2 * task + 1]
+environs = [os.environ | {"RANK": str(rank), "WORLD_SIZE": "4"} for rank in ranks]
+children = [subprocess.Popen([sys.executable, "train.py"], env=environ) for environ in environs]
+sys.exit(sum(child.wait() for child in children))
+"""
+
+
 def sources(folder):
     (folder / "train.py").write_text(PROGRAM)
+    (folder / "launch.py").write_text(LAUNCHER)
     (folder / "x.py").write_text(VOIRFILE)
     return ["run", "--no-monitor", "--runs", "runs", "--voirfile", "x.py", "train.py"]
 
@@ -103,6 +117,22 @@ def test_tasks_share_a_run_folder(tmp_path, inject, environ, failing):
     assert sorted((each["rank"], each["world"]) for each in info["processes"]) == [(0, 2), (1, 2)]
     assert info["exit"]["code"] == code
     assert info["problems"] == (["task 1 of 2 ended with exit code 3"] if failing else [])
+
+
+def test_a_launcher_is_no_rank_beside_those_that_it_starts(tmp_path, inject, environ):
+    words = [*inject, *sources(tmp_path)[:-1], "launch.py"]
+    tasks = [
+        subprocess.Popen(words, cwd=tmp_path, env=environ | described(rank), text=True)
+        for rank in (0, 1)
+    ]
+    assert [task.wait(300) for task in tasks] == [0, 0]
+    processes = record(tmp_path)["processes"]
+    found = sorted((each["argv"][1], each["rank"], each["world"]) for each in processes)
+    assert found[:2] == [("launch.py", None, None)] * 2
+    assert found[2:] == [("train.py", rank, 4) for rank in range(4)]
+    run = open_run(str(next(tmp_path.glob("runs/*/run.json")).parent))
+    recorded = sources_of(run)
+    assert [each.rank for each in recorded] == [each["rank"] for each in processes]
 
 
 @pytest.mark.parametrize(
@@ -284,6 +314,18 @@ def on_two_nodes(words, folder, environ):
     return subprocess.run(
         command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300
     )
+
+
+@pytest.mark.release
+def test_torchrun_in_each_task(tmp_path, slurm, inject, environ):
+    words = sources(tmp_path)
+    port = free_ports(1)[0]
+    torchrun = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=2"]
+    torchrun += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}"]
+    done = on_two_nodes([*inject, *words[:-1], *torchrun, "train.py"], tmp_path, environ | slurm)
+    assert done.returncode == 0, done.stderr
+    ranks = [each["rank"] for each in record(tmp_path)["processes"]]
+    assert sorted(ranks, key=str) == [0, 1, 2, 3, None, None]
 
 
 @pytest.mark.release
