@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from typing import Any
 
+KEYED_STOPS = (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU)
+"""Stops that belong to the terminal. A process of ours that is to leave its group starts with them blocked:
+a child that a Ctrl-Z stops before it has become another program keeps its parent waiting in the kernel."""
+
 _SET_CHILD_SUBREAPER = 36  # of prctl(2)
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from ..reaper import KEYED_STOPS
 from ..store.place import UNCOMMITTED
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms, before the program starts
@@ -128,7 +129,7 @@ class WorkTree:
             environ,
             file_actions=quiet,
             setpgroup=0,
-            setsigmask=(),  # the supervisor has blocked what it waits for
+            setsigmask=KEYED_STOPS,  # the supervisor has blocked what it waits for
             setsigdef=(_signal.SIGXFSZ, _signal.SIGPIPE),
         )
 

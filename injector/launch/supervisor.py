@@ -26,8 +26,6 @@ FORWARDED = (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGUSR1, _signal.SIGUSR2)
 INTERRUPTS = (_signal.SIGINT, _signal.SIGQUIT)
 ENDING = (_signal.SIGTERM, _signal.SIGHUP, *INTERRUPTS)
 JOB_CONTROL = (_signal.SIGTSTP, _signal.SIGCONT)
-KEYED_STOPS = (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU)
-"""Stops that belong to the terminal: a shell that waits for us shall see us stopped as well."""
 GRACE = 5.0
 """Seconds between asking for an end and forcing it; and those which what outlives it is given."""
 AGAIN = 0.1
@@ -225,8 +223,9 @@ class _Supervision:
     def _note(self, status: int) -> None:
         """Something became of the program itself."""
         if os.WIFSTOPPED(status):
-            if os.WSTOPSIG(status) in KEYED_STOPS:
-                os.kill(os.getpid(), _signal.SIGSTOP)  # until the shell has us go on
+            if os.WSTOPSIG(status) in reaper.KEYED_STOPS:
+                # A shell that waits for us shall see us stopped as well: until it has us go on.
+                os.kill(os.getpid(), _signal.SIGSTOP)
             return
         self._alive = False
         self.ended.code = os.waitstatus_to_exitcode(status)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from ..errors import UserError
+from ..reaper import KEYED_STOPS
 from ..store.event import LOG
 from ..store.logs import parse
 from ..store.stacks import SUFFIX
@@ -162,7 +163,7 @@ class Sampler:
             dict(os.environ),
             file_actions=[*quiet, messages],
             setpgroup=0,
-            setsigmask=(),
+            setsigmask=KEYED_STOPS,
         )
         self._apart.add(started)
         return started

@@ -7,6 +7,8 @@ import signal
 import sys
 import time
 
+from ..reaper import KEYED_STOPS
+
 PATIENCE = 5.0
 """Seconds that the monitor is given for its last sample."""
 
@@ -39,7 +41,7 @@ def spawn(
         dict(os.environ),
         file_actions=files,
         setpgroup=0,
-        setsigmask=blocked,  # the supervisor has blocked what it waits for
+        setsigmask=(*blocked, *KEYED_STOPS),  # the supervisor has blocked what it waits for
     )
 
 

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from .supervised import PATIENCE, WAIT, alive, state, until
+from .supervised import PATIENCE, WAIT, alive, belong, state, until
 
 STOPPED = ("T",)
 
@@ -45,6 +45,17 @@ def test_stopping_the_group_stops_both(start):
     process.terminate()
     assert process.wait(PATIENCE) == 7
     assert process.stdout.read() == "got SIGTERM\n"
+
+
+def test_a_stop_catches_no_process_of_ours_on_its_way_out_of_the_group(start):
+    """Stopped there, it would keep the supervisor waiting in the kernel: nothing would answer Ctrl-Z."""
+    process = start(WAIT)
+    [monitor] = until(
+        lambda: [pid for pid in belong(process.mark) if os.getpgid(pid) != process.pid]
+    )
+    with open(f"/proc/{monitor}/status") as file:
+        blocked = next(line for line in file if line.startswith("SigBlk")).split()[1]
+    assert int(blocked, 16) >> (signal.SIGTSTP - 1) & 1
 
 
 def test_a_handler_of_the_program_decides_whether_to_stop(start):
