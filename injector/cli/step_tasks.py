@@ -14,6 +14,7 @@ import sys
 import time
 
 from injector.errors import UserError
+from injector.launch.signals import take
 from injector.launch.supervisor import ENDING
 from injector.store.place import RUNS_VARIABLE, Place, default_runs, replace_file
 
@@ -108,7 +109,7 @@ class StepTask:
         try:
             states = self._wait(folder, watched, HURRY if interrupted else None)
         finally:
-            while _signal.sigtimedwait(watched, 0) is not None:
+            while take(watched) is not None:
                 pass  # what cut the waiting short is not to end the report, too
             _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
         try:
@@ -214,7 +215,7 @@ def _ended(folder: str, rank: int) -> str:
 
 def _interrupted(watched: set[int], seconds: float) -> bool:
     """Whether one of these signals came within so many seconds."""
-    return _signal.sigtimedwait(watched, seconds) is not None
+    return take(watched, seconds) is not None
 
 
 def _sign(folder: str, rank: int) -> int | None:

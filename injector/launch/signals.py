@@ -20,7 +20,7 @@ from injector import reaper
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from typing import Any
 
 PATIENCE = 0.25
@@ -36,7 +36,7 @@ _PROGRAM = """
 import _signal, fcntl, posix, sys
 numbers, seen = set(map(int, sys.argv[1:])), set()
 def note(found):
-    if found is not None and found.si_signo != _signal.SIGIO:
+    if found is not None and found.si_signo in numbers:
         seen.add(b"%d %d %d\\n" % (found.si_signo, found.si_code, found.si_pid))
     return found
 fcntl.fcntl(0, fcntl.F_SETOWN, posix.getpid())
@@ -63,6 +63,15 @@ Key = tuple[int, int, int]
 def key(signal: Any) -> Key:
     """What tells a signal (of ``sigwaitinfo``) from another one."""
     return signal.si_signo, signal.si_code, signal.si_pid
+
+
+def take(numbers: Collection[int], seconds: float = 0.0) -> Any:
+    """The next of these signals, which are blocked; None if none came within so many seconds.
+
+    CPython returns what was never written if the time is over when a process that was stopped goes on.
+    """
+    signal = _signal.sigtimedwait(numbers, seconds)
+    return signal if signal is not None and signal.si_signo in numbers else None
 
 
 class Relay:
@@ -121,7 +130,7 @@ class Relay:
             seen = self.sentinel.seen()
             self._held = [held for held in self._held if held[1] not in seen]
             settle()
-            new = _taken(number)
+            new = list(iter(lambda: take({number}), None))
             if not new:
                 self.sentinel.forget(number)
                 return
@@ -132,14 +141,6 @@ def _send(pid: int, number: int) -> None:
         os.kill(pid, number)
     except OSError:  # another user's (``sudo``): its sender could not have reached it either
         pass
-
-
-def _taken(number: int) -> list[Any]:
-    """Further signals of that number which wait for us."""
-    found = []
-    while (signal := _signal.sigtimedwait({number}, 0)) is not None:
-        found.append(signal)
-    return found
 
 
 def _is_stopped(pid: int) -> bool:

@@ -13,7 +13,7 @@ import time
 
 from injector import reaper
 from injector.bus.inbox import SIGNAL
-from injector.launch.signals import Relay
+from injector.launch.signals import Relay, take
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def run(
             watch.hear(close=True)
         return watch.ended
     finally:
-        while _signal.sigtimedwait(watched, 0) is not None:
+        while take(watched) is not None:
             pass  # the Ctrl-C that ended the program is not to end us too
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
@@ -179,7 +179,7 @@ class _Supervision:
         """The next signal, or None when something is due before."""
         if not self._due:
             return _signal.sigwaitinfo(watched)
-        return _signal.sigtimedwait(watched, max(0.0, min(self._due.values()) - time.monotonic()))
+        return take(watched, max(0.0, min(self._due.values()) - time.monotonic()))
 
     def when_it_runs(self, seconds: float, action: Callable[[], object]) -> None:
         """Do this if the program is still alive after so many seconds; again while it returns True."""

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,26 @@ sentinel.end()
 def test_a_sentinel_remembers_until_it_may_forget():
     done = subprocess.run([sys.executable, "-c", REMEMBERS], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_stop_is_not_taken_for_a_signal():
+    """Python itself returns memory that nothing has written."""
+    text = (
+        "import os, signal\n"
+        "from injector.launch.signals import take\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {10})\n"
+        "os.kill(os.getpid(), 10)\n"
+        "assert take({10}).si_signo == 10\n"
+        "print('ready', flush=True)\n"
+        "assert take({10}, 0.3) is None\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        until(lambda: state(process.pid) == "S")  # it waits
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.4)
+        process.send_signal(signal.SIGCONT)
+    assert process.returncode == 0
 
 
 # --- terminals -------------------------------------------------------------------------------------
