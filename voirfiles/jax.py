@@ -1,9 +1,8 @@
-"""JAX: tracing, compiling, copies to the device, and where the program waits for it.
+"""JAX: calls of what it compiled, tracing, compiling, copies to the device, where the program waits for it.
 
-A call of a function of `jax.jit` runs no Python, and nothing can be put in its place without being seen by
-the program: it is not recorded. One of `flax.nnx.jit` or `equinox.filter_jit` is: `compiled`, an update of
-the training where parameters were updated while it was traced. Steps are known there, and where optax updates
-parameters outside of jit; otherwise `ov.step` of a voirfile names the function that makes one.
+A call of a function that the program gave to `jax.jit`, `flax.nnx.jit` or `equinox.filter_jit` is `compiled`.
+It is an update of the training where that is sure (injector/voirfiles/_jitted.py); steps are known there, and
+where optax updates parameters outside of jit. A call that only predicts is `forward`.
 
 A call returns before the device is done, on a CPU as well: what it takes shows as `wait`, where the program
 reads a value. `x.block_until_ready()` is written in C and not recorded, `jax.block_until_ready(x)` is.
@@ -11,6 +10,7 @@ reads a value. `x.block_until_ready()` is written in C and not recorded, `jax.bl
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -76,103 +76,80 @@ def wait_for_all(ov: Any, jax: Any) -> None:
 
 
 def instrument_updates(ov: Any) -> None:
+    from injector.voirfiles._jitted import GRADIENTS, UPDATE, enter_loop, leave_loop, note
+
     for where in ("/optax._src.update/apply_updates", "/equinox._update/apply_updates"):
-        ov.region(where, "optimizer", when=lambda updates: Calls.updates(updates), outermost=True)
+        ov.region(where, "optimizer", when=lambda: note(UPDATE), outermost=True)
+    for where in ("/jax._src.api/vjp", "/jax._src.api/value_and_grad/value_and_grad_f"):
+        ov.region(where, "backward", when=lambda: note(GRADIENTS) and False)
+    loops = "/jax._src.lax.control_flow.loops"
+    for where, first in (("scan", "f"), ("while_loop", "cond_fun")):
+        ov.override(f"{loops}/{where} > {first}", enter_loop)
+        ov.override(f"{loops}/{where} > #exit", leave_loop)
 
 
 def instrument_compiled(ov: Any) -> None:
-    from jax._src import core
+    from injector.voirfiles._jitted import begin, end, items, known
 
-    Calls.is_outermost = getattr(core, "trace_state_clean", Calls.is_outermost)
+    attach = ov.calls(
+        "calls of jax.jit",
+        "compiled",
+        began=lambda thing, args: begin(thing, args, ov.learn),
+        ended=lambda thing, result: end(thing, result, ov.learn),
+        of=lambda self: known(self),
+        what=lambda self: known(self).name,
+        items=lambda self, args: items(known(self), args),
+    )
+
+    def made(compiled: Any) -> Any:
+        function = getattr(compiled, "__wrapped__", None)
+        if function is not None and is_programs(function) and attach(compiled):
+            known(compiled, function)
+        return compiled
+
+    ov.override("/jax._src.pjit/_cpp_pjit > #value", made)
+
+
+def instrument_libraries(ov: Any) -> None:
+    """What `flax.nnx.jit` and `equinox.filter_jit` make is in Python."""
+    from injector.voirfiles._jitted import begin, end, items, known
+
+    nnx = "flax.nnx.transforms.compilation"
     for name in ("JitWrapped", "SimpleJitWrapped", "SimpleJitPartialWrapped"):
-        ov.after_import(
-            "flax.nnx.transforms.compilation",
-            lambda module, name=name: watch(ov, getattr(module, name, None)),
-        )
+
+        def loaded(module: Any, name: str = name) -> None:
+            if hasattr(module, name):
+                ov.region(
+                    f"/{nnx}/{name}/__call__",
+                    "compiled",
+                    when=lambda self, args: begin(self, args, ov.learn),
+                    of=lambda self, result: end(self, result, ov.learn),
+                    what=lambda self: known(self).name,
+                    items=lambda self, args: items(known(self), args),
+                    outermost=True,
+                )
+
+        ov.after_import(nnx, loaded)
     ov.region(
         "/equinox._jit/_call",
         "compiled",
-        when=lambda jit_wrapper, is_lower: not is_lower and Calls.begin(jit_wrapper),
-        phase=lambda jit_wrapper, result: Calls.end(jit_wrapper),
-        what=lambda jit_wrapper: name_of(jit_wrapper),
-        items=lambda args: items_of(args),
+        when=lambda jit_wrapper, is_lower, args: (
+            not is_lower and begin(jit_wrapper, args, ov.learn)
+        ),
+        of=lambda jit_wrapper, result: end(jit_wrapper, result, ov.learn),
+        what=lambda jit_wrapper: known(jit_wrapper).name,
+        items=lambda jit_wrapper, args: items(known(jit_wrapper), args),
         outermost=True,
     )
 
 
-def watch(ov: Any, jitted: Any) -> None:
-    """Record the calls of what `flax.nnx.jit` makes."""
-    if jitted is not None:
-        ov.region(
-            jitted.__call__,
-            "compiled",
-            when=lambda self: Calls.begin(self),
-            phase=lambda self, result: Calls.end(self),
-            what=lambda self: name_of(self),
-            items=lambda args: items_of(args),
-            outermost=True,
-        )
-
-
-class Calls:
-    """Which of the functions that are called train: parameters are updated while they are traced."""
-
-    is_outermost: Any = staticmethod(lambda: True)
-    """Whether nothing is traced."""
-    current: Any = None
-    train: dict[int, Any] = {}  # noqa: RUF012
-    """By their identity, the functions that do; they are kept, so that it stays theirs."""
-
-    @classmethod
-    def begin(cls, function: Any) -> bool:
-        if not cls.is_outermost():
-            return False  # it is traced as a part of another
-        cls.current = function
-        return True
-
-    @classmethod
-    def end(cls, function: Any) -> str | None:
-        cls.current = None
-        return "train" if id(function) in cls.train else None
-
-    @classmethod
-    def updates(cls, tree: Any) -> bool:
-        """Whether parameters are updated now; otherwise the function that is traced will do it each time."""
-        if not is_traced(tree):
-            return True
-        if cls.current is not None:
-            cls.train[id(cls.current)] = cls.current
-        return False
-
-
-def name_of(jitted: Any) -> str | None:
-    return getattr(jitted, "__name__", None)
-
-
-def items_of(args: Any) -> int:
-    """The first dimension that the arrays of a batch have in common; 0 where no argument is one.
-
-    A batch is an array beside others, or a tuple, list or map of nothing but arrays.
-    """
-    arrays = [each for each in args if is_array(each)]
-    batches = [each for each in (plain(each) for each in args) if each]
-    for batch in [arrays, *batches] if arrays else batches:
-        sizes = {int(each.shape[0]) for each in batch}
-        if len(sizes) == 1:
-            return sizes.pop()
-    return 0
-
-
-def plain(value: Any) -> list[Any]:
-    """The arrays of a plain tuple, list or map of such; nothing of anything else."""
-    parts = list(value.values()) if type(value) is dict else value
-    return list(parts) if type(parts) in (tuple, list) and all(map(is_array, parts)) else []
-
-
-def is_array(value: Any) -> bool:
-    return (
-        bool(getattr(value, "shape", ())) and hasattr(value, "dtype") and hasattr(value, "nbytes")
-    )
+def is_programs(function: Any) -> bool:
+    """Whether a library has not made ``function`` for itself: JAX, or one whose calls are known otherwise."""
+    while isinstance(function, partial):
+        function = function.func
+    module = getattr(function, "__module__", None) or type(function).__module__
+    made = getattr(function, "__globals__", {}).get("__name__") or type(function).__module__
+    return module.partition(".")[0] != "jax" and not made.startswith(("equinox.", "flax.nnx."))
 
 
 def host_bytes(tree: Any) -> int:
@@ -181,10 +158,3 @@ def host_bytes(tree: Any) -> int:
 
     leaves = jax.tree_util.tree_leaves(tree)
     return sum(getattr(leaf, "nbytes", 0) for leaf in leaves if not isinstance(leaf, jax.Array))
-
-
-def is_traced(tree: Any) -> bool:
-    """Whether this is a part of a function that is being compiled: it happens once, not each step."""
-    import jax
-
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(tree))

@@ -93,6 +93,16 @@ class Measures:
             raise UserError(f"region {name!r} of {where!r}: {error}") from None
         self._ask(where, calls=RegionHooks(region, self.spans))
 
+    def calls(
+        self, selector: str, name: str, began: Any, ended: Any, **options: Any
+    ) -> Callable[[Any], bool]:
+        """What has the calls of an object recorded as spans of the region ``name``; ``selector`` says whose.
+
+        Raises UserError when a function asks for what there is not.
+        """
+        region = RegionHooks(Region(name, outermost=True, **options), self.spans)
+        return region.of_objects(selector, began, ended)
+
     def step(self, where: Any, task: str, **options: Any) -> None:
         """Each call of ``where`` is a step, of ``items`` items where that is given."""
         self.region(where, "step", task=task, **options)

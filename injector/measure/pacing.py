@@ -36,6 +36,8 @@ STEP, FORWARD, PREDICT, COMPILED = "step", "forward", "predict", "compiled"
 TRAINING = ("backward", "fit", COMPILED, "boost", "grow")
 """Regions after which something is trained, or may be: inside of what is compiled nothing is seen."""
 TRYING = ("eval", "predict")
+MANY = 16
+"""Calls of what is compiled that are kept in mind until it is known what they do."""
 PATIENCE, USUAL = 10.0, 5
 """Seconds, and steps of the usual length, after which a rank that wants to stop, and in which no other
 step has ended, will not get to where all ranks do."""
@@ -62,6 +64,9 @@ class Pacing:
         self._spans = spans
         self._folder = folder
         self._tells: dict[int, Tell] = {}
+        self._unsure: dict[int, list[int]] = {}
+        """By site, when each call of what is compiled began, as long as nothing says whether it trains."""
+        spans.sites.on_site.append(self._learn)
         declared = limits.get("phase")
         self._declared = declared == INFERENCE
         if self._declared:
@@ -112,6 +117,14 @@ class Pacing:
                 stop["rank"], stop["step"] = self._agree.asker
                 stop["steps"] = stop["step"] - 1
             raise EnoughSteps(stop)
+
+    def _learn(self, site: Mapping[str, Any]) -> None:
+        """A site is new, or more is known of it: count what came before."""
+        number = site["site"]
+        if self._tells.pop(number, None) is not None:
+            tell = self._tells[number] = self._tell(site)
+            for start in self._unsure.pop(number, ()):
+                tell(start)
 
     def _synchronized(self, start: int, end: int, site: int) -> tuple[int, int]:
         """The times of a span that ends a step, once devices are done: the step lasts until then.
@@ -185,6 +198,7 @@ class Pacing:
     def renew(self) -> None:
         """In the child of a fork."""
         self._tells.clear()
+        self._unsure.clear()
         if self._profile is not None:
             self._profile.renew()
         self._pace.renew()
@@ -206,6 +220,8 @@ class Pacing:
             return _never
         if updates(region, phase):
             return lambda start: pace.update(of, place)
+        if region == COMPILED and site["of"] is not None:
+            return self._wonder(site["site"])
         if region in TRAINING or (region == FORWARD and phase == "train"):
             return lambda start: pace.train()
         if region in (FETCH, EXHAUSTED) and not is_loaders(site["of"], site["selector"]):
@@ -217,6 +233,17 @@ class Pacing:
         if region == STEP:
             return lambda start: pace.step(start, (of, place), task)
         return _never
+
+    def _wonder(self, site: int) -> Tell:
+        """Of an object that more will be known of: its calls are counted then."""
+        begun = self._unsure.setdefault(site, [])
+
+        def tell(start: int) -> bool:
+            if len(begun) < MANY:
+                begun.append(start)
+            return False
+
+        return tell
 
 
 def _never(start: int) -> bool:

@@ -11,6 +11,7 @@ from ..probe import (
     Room,
     compiled,
     method_hooks,
+    object_calls,
     publish_calls,
     publish_method,
 )
@@ -383,3 +384,20 @@ class RegionHooks(CallHooks):
         early, late = bool(region.captures), bool(region.late_captures)
         hooks = method_hooks(self._spans.calls, point, call, early, late, region.keeps)
         publish_method(method, published, point, hooks)
+
+    def of_objects(
+        self, selector: str, began: Callable[[Any, Any], bool], ended: Callable[[Any, Any], None]
+    ) -> Callable[[Any], bool]:
+        """What has the calls of an object that is written in C recorded, and says whether it can.
+
+        ``began`` and ``ended``: see :func:`injector.probe.object_calls.object_calls`. Raises UserError where
+        the region's functions ask for more than ``self`` and ``args``.
+        """
+        region, point = self.region, Point(f"injector:{selector}")
+        others = {*region.captures, *region.late_captures} - {"self", "args"}
+        if others or len(self.variables) > 2:
+            raise UserError(
+                f"{self.what} of {selector}: of a call of an object there are self and args"
+            )
+        hooks = self._spans.calls.hooks(point, region.call(self._spans, selector, ""))
+        return object_calls(point, hooks, region.captures, began, ended)

@@ -66,7 +66,7 @@ class Sites:
         self.called = self._finder.called
         self.is_program = self._finder.is_program
         self.on_site: list[Callable[[dict[str, Any]], None]] = []
-        """Called, each, with the data of each site before its first span."""
+        """Called, each, with the data of each site before its first span, and once more was learnt of it."""
         self.on_thread: Callable[[], None] = lambda: None
         """Called when another thread has its first site."""
         self.age = 0
@@ -79,6 +79,8 @@ class Sites:
         self._sites: list[dict[str, Any]] = []
         self._threads: dict[int, int] = {}
         self.objects = Objects(self._on_death)
+        self._learnt: dict[int, dict[str, str]] = {}
+        """By the number of an object, what was found out about it late."""
 
     def renew(self) -> None:
         """In the child of a fork: its files are its own. Once a process."""
@@ -110,7 +112,21 @@ class Sites:
     def number(self, *, place: dict[str, Any] | None, of: int | None, **what: Any) -> int:
         """The number of a site by its data."""
         data = {"thread": self.thread(), "place": place, "of": of, **_DEFAULTS, **what}
+        if of in self._learnt:
+            data.update(self._learnt[of])
         return self._number(data)
+
+    def learn(self, of: Any, **changes: str) -> None:
+        """From now on, and of the spans so far as well, sites of the object ``of`` are as ``changes`` say."""
+        number = self.objects.number(of)
+        if number is None:
+            return
+        self._learnt.setdefault(number, {}).update(changes)
+        for data in self._sites:
+            if data["of"] == number:
+                data.update(changes)
+                self._numbers[_key(data)] = data["site"]
+                self._tell(data)
 
     def data(self, site: int) -> dict[str, Any]:
         """The data of the site of a number."""
@@ -128,11 +144,14 @@ class Sites:
                 return self._number({**data, "of": None})
             data["site"] = number = len(self._sites) + 1
             self._sites.append(data)
-            self._emit("site", data)
             self._numbers[key] = number
-            for hear in self.on_site:
-                hear(data)
+            self._tell(data)
         return number
+
+    def _tell(self, data: dict[str, Any]) -> None:
+        self._emit("site", data)
+        for hear in self.on_site:
+            hear(data)
 
 
 _DEFAULTS = {

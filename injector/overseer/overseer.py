@@ -272,6 +272,39 @@ class Overseer:
             depends=depends,
         )
 
+    def calls(
+        self,
+        selector: str,
+        name: str,
+        *,
+        began: Callable[[Any, Any], bool],
+        ended: Callable[[Any, Any], None],
+        items: Any = None,
+        of: Any = None,
+        what: Any = None,
+    ) -> Callable[[Any], bool]:
+        """Record calls of objects that are written in C, such as what ``jax.jit`` makes, as spans.
+
+        What is returned is called with such an object, and says whether its calls can be recorded: then they
+        are, wherever it is called; to the program it is the object that it was. ``began(thing, args)`` says
+        whether a call counts, ``args`` being its arguments without their names; ``ended(thing, result)``
+        hears of the end of each, with MISSING where it raised. ``items``, ``of`` and ``what`` are as in
+        :meth:`region`, with the variables ``self`` and ``args``; ``selector`` says in the record whose calls
+        they are. Calls inside of another call of the region are left out.
+
+        Raises:
+            UserError: a function names any other variable.
+        """
+        return self._measures.calls(selector, name, began, ended, items=items, of=of, what=what)
+
+    def learn(self, of: Any, *, region: str | None = None, phase: str | None = None) -> None:
+        """Say of all spans of the object ``of``, those so far included, which region or phase they are of.
+
+        For what is only known once an object was called a few times.
+        """
+        known = {"region": region, "phase": phase}
+        self._measures.spans.sites.learn(of, **{k: v for k, v in known.items() if v is not None})
+
     def step(
         self,
         where: Any,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .calls import Call, Calls
 from .methods import MethodHooks, method_hooks, publish_method
+from .object_calls import object_calls
 from .points import (
     MISSING,
     Point,
@@ -36,6 +37,7 @@ __all__ = [
     "define_stored",
     "defined",
     "method_hooks",
+    "object_calls",
     "publish_calls",
     "publish_method",
     "request_stop",

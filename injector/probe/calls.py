@@ -19,7 +19,7 @@ from time import perf_counter_ns
 
 from . import compiled, points
 from .compiled import Stacks
-from .frames import hooked, is_generator, is_ours
+from .frames import hooked, is_generator, is_in_between
 from .points import MISSING, Point, failed
 from .room import OPEN
 
@@ -224,7 +224,7 @@ class SpanHooks(compiled.Hooks):
     ) -> None:
         """Begin a call of which the site is to be found."""
         function, caller = hooked(here)
-        if is_ours(here):
+        if is_in_between(here):
             self._walks = True
             self.forget()
         if not self._fired:

@@ -7,7 +7,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _GENERATOR = 0x20 | 0x80 | 0x200  # flags of generators, coroutines, asynchronous generators
-_STAND_IN = "injector.rewrite.wrapping"
+_OBJECT_CALLS = "injector.probe.object_calls"
+_STAND_INS = ("injector.rewrite.wrapping", _OBJECT_CALLS)
 
 
 def is_ours(frame: FrameType) -> bool:
@@ -16,15 +17,20 @@ def is_ours(frame: FrameType) -> bool:
     return isinstance(name, str) and name.startswith("injector.")
 
 
+def is_in_between(frame: FrameType) -> bool:
+    """Whether ``frame`` is one of ours that hooks have to search their way through."""
+    return is_ours(frame) and frame.f_globals.get("__name__") != _OBJECT_CALLS
+
+
 def hooked(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
     """The function's frame and its caller's, for a hook that was called from ``frame``.
 
-    A stand-in for what is written in C calls its hooks itself: there is no function's frame then.
+    What stands in for code written in C calls its hooks itself: there is no function's frame then.
     """
     last = None
     while frame is not None and is_ours(frame):
         last, frame = frame, frame.f_back
-    if last is not None and last.f_globals.get("__name__") == _STAND_IN:
+    if last is not None and last.f_globals.get("__name__") in _STAND_INS:
         return None, frame
     return frame, None if frame is None else frame.f_back
 

@@ -466,6 +466,11 @@ def Nearest(judge: Callable[[FrameType], bool], most: int) -> Function:
     return nearest
 
 
+def hear_calls(thing: object, begin: object, end: object) -> bool:
+    """Hear of the calls of an object that is written in C: that cannot be done in Python."""
+    return False
+
+
 def time_calls(function: object, kind: int) -> bool:
     """Measure the calls of a C function, from wherever: that cannot be done in Python."""
     return False

@@ -4,7 +4,7 @@ int hooks_ready(void);
 int stored_ready(void);
 int turns_ready(void);
 int tensors_ready(void);
-extern PyMethodDef waits_methods[], tensors_methods[];
+extern PyMethodDef objects_methods[], waits_methods[], tensors_methods[];
 
 /* Runs once for each module object that is made of the definition below: again where a program takes
    the module out of sys.modules and imports it anew. The types and the strings are the same then. */
@@ -29,7 +29,8 @@ execute(PyObject *module)
             return -1;
         }
     }
-    if (PyModule_AddFunctions(module, waits_methods) < 0) {
+    if (PyModule_AddFunctions(module, objects_methods) < 0
+        || PyModule_AddFunctions(module, waits_methods) < 0) {
         return -1;
     }
     return PyModule_AddFunctions(module, tensors_methods);

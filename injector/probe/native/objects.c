@@ -1,0 +1,135 @@
+/* Calls of objects that are written in C, such as what jax.jit makes: what hears of them stands in between.
+
+   Such an object carries the address of what runs when it is called (PEP 590), each its own. This exchanges
+   it. No object of Python is changed or put in its place: not its identity, its type, how it is pickled. */
+
+#include "native.h"
+
+#define KINDS 16
+
+static struct {
+    PyTypeObject *type;
+    vectorcallfunc was;
+    PyObject *begin, *end; /* NULL: nobody hears of them */
+} kinds[KINDS];
+static int count;
+
+/* Where `object` has that address; NULL where it has none, or Python calls it without a look at it. */
+static vectorcallfunc *
+address_in(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    if (!PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL) || type->tp_vectorcall_offset <= 0
+        || PyFunction_Check(object) || PyCFunction_Check(object) || PyMethod_Check(object)
+        || PyType_Check(object) || !Py_TYPE(object)->tp_call) {
+        return NULL;
+    }
+    return (vectorcallfunc *)((char *)object + type->tp_vectorcall_offset);
+}
+
+static int
+kind_of(PyTypeObject *type)
+{
+    int each = 0;
+    while (each < count && kinds[each].type != type) {
+        each++;
+    }
+    return each;
+}
+
+/* Tell `end` of a call, which gave `result`, or raised where that is NULL: a new reference to `result`, or
+   NULL with the exception that the program shall see. */
+static PyObject *
+ended(PyObject *end, PyObject *object, PyObject *token, PyObject *result)
+{
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    if (result == NULL) {
+        PyErr_Fetch(&type, &value, &trace);
+    }
+    PyObject *args[] = {object, token, result};
+    PyObject *done = PyObject_Vectorcall(end, args, result == NULL ? 2 : 3, NULL);
+    if (done == NULL) { /* a stop, or what a signal's handler raised */
+        Py_CLEAR(result);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+        return NULL;
+    }
+    Py_DECREF(done);
+    if (result == NULL) {
+        PyErr_Restore(type, value, trace);
+    }
+    return result;
+}
+
+/* What runs instead. The arguments are not kept while the call lasts: it may delete what they hold. */
+static PyObject *
+heard(PyObject *object, PyObject *const *args, size_t flags, PyObject *names)
+{
+    int kind = kind_of(Py_TYPE(object));
+    vectorcallfunc was = kinds[kind].was;
+    PyObject *begin = kinds[kind].begin, *end = kinds[kind].end;
+    if (begin == NULL) {
+        return was(object, args, flags, names);
+    }
+    Py_ssize_t size = PyVectorcall_NARGS(flags) + (names == NULL ? 0 : PyTuple_GET_SIZE(names));
+    PyObject *values = PyTuple_New(size);
+    if (values == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t each = 0; each < size; each++) {
+        PyTuple_SET_ITEM(values, each, Py_NewRef(args[each]));
+    }
+    Py_INCREF(begin); /* it may be replaced meanwhile */
+    Py_INCREF(end);
+    PyObject *given[] = {object, values};
+    PyObject *token = PyObject_Vectorcall(begin, given, 2, NULL);
+    Py_DECREF(values);
+    PyObject *result = token == NULL ? NULL : was(object, args, flags, names);
+    if (token != NULL && token != Py_None) {
+        result = ended(end, object, token, result);
+    }
+    Py_XDECREF(token);
+    Py_DECREF(begin);
+    Py_DECREF(end);
+    return result;
+}
+
+static PyObject *
+hear_calls(PyObject *module, PyObject *args)
+{
+    PyObject *object, *begin, *end;
+    if (!PyArg_ParseTuple(args, "OOO:hear_calls", &object, &begin, &end)) {
+        return NULL;
+    }
+    PyTypeObject *type = Py_TYPE(object);
+    vectorcallfunc *address = address_in(object);
+    int kind = kind_of(type);
+    if (address == NULL || *address == NULL || kind == KINDS) {
+        Py_RETURN_FALSE;
+    }
+    if (kind == count) {
+        kinds[count].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
+        kinds[count++].was = *address;
+    }
+    if (*address != kinds[kind].was && *address != heard) {
+        Py_RETURN_FALSE;
+    }
+    PyObject *before[] = {kinds[kind].begin, kinds[kind].end};
+    kinds[kind].begin = kept(begin);
+    kinds[kind].end = kept(end);
+    Py_XDECREF(before[0]);
+    Py_XDECREF(before[1]);
+    *address = heard;
+    Py_RETURN_TRUE;
+}
+
+PyMethodDef objects_methods[] = {
+    {"hear_calls", hear_calls, METH_VARARGS,
+     "hear_calls(object, begin, end): hear of the calls of an object that is written in C, in place of who\n"
+     "heard of those of its type; whether that can be done. begin(object, values), values being its\n"
+     "arguments without their names, gives None where the end is of no interest; what else it gives is the\n"
+     "token of end(object, token, result), which has no result where the call raised. What these raise\n"
+     "the program sees. With None for both, nobody hears of the calls any more."},
+    {NULL},
+};

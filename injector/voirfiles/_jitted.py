@@ -1,0 +1,232 @@
+"""What the functions do that JAX compiles: learnt while they are traced, and from what they are called with.
+
+One trains where an optimizer's update was traced in it, outside of a loop of the compiled code; or where
+gradients were, it is called with what it gave before, and beside that with new data each time. Nothing else
+is sure: a simulation follows gradients, too. One predicts where it has no gradients and is called with the
+same weights and new data, and with nothing that it gave before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from threading import local
+from typing import Any
+from weakref import ref
+
+import jax
+import numpy
+from jax._src.array import ArrayImpl
+from jax._src.core import trace_state_clean as is_untraced
+
+Learn = Callable[..., None]
+"""``learn(jitted, region=…, phase=…)``: what all calls of a function are."""
+GRADIENTS, UPDATE, LOOPED = 1, 2, 4
+"""What a function does: it derives gradients, makes an update, makes any number of updates in a loop."""
+TRIES = 6
+"""Calls of one function, after the first, in which that is looked for."""
+
+
+class Jitted:
+    """What is known of one function."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.does = 0
+        self.phase: str | None = None
+        self.tries = TRIES
+        self.data: tuple[int, ...] | None = None
+        """Which arguments are no results of the call before; None where none is one."""
+        self.batch: tuple[int, Any] | None = None
+        """Which argument, or item of one, says how many items there are, once that is known."""
+        self._given: dict[int, Any] = {}
+        self._before: dict[int, Any] | None = None
+        """Arrays of the last result, and of the last arguments, by their identity: watched, not kept."""
+
+    def remember(self, result: Any) -> dict[str, str]:
+        """A call has ended; what is learnt of all of them."""
+        self._given = _watched(_arrays(result))
+        if self.phase is None and self.does & UPDATE:
+            self.phase = "train"
+            return {"phase": self.phase}
+        return {}
+
+    def compare(self, args: tuple[Any, ...]) -> dict[str, str]:
+        """A call begins: compare it with the one before; what is learnt of all of them."""
+        parts = [_arrays(each) for each in args]
+        before, self._before = self._before, _watched([leaf for part in parts for leaf in part])
+        if before is None:
+            return {}
+        self.tries -= 1
+        fed = [any(_is_in(self._given, leaf) for leaf in part) for part in parts]
+        if any(fed):
+            self.data = tuple(at for at, is_fed in enumerate(fed) if not is_fed)
+        others = [
+            leaf for part, is_fed in zip(parts, fed, strict=True) if not is_fed for leaf in part
+        ]
+        if self.phase is not None:
+            self.tries = 0
+        elif self.does & LOOPED or all(_is_in(before, leaf) for leaf in others if _is_data(leaf)):
+            return {}
+        elif self.does & GRADIENTS and any(fed):
+            self.phase = "train"
+        elif (
+            not self.does and not any(fed) and any(map(partial(_are_weights, before), args, parts))
+        ):
+            self.phase = "predict"
+            return {"region": "forward", "phase": self.phase}
+        return {} if self.phase is None else {"phase": self.phase}
+
+
+class _Calls(local):
+    """The calls that a thread is in, outermost first, each with the loops around it; the loops now."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Jitted, int]] = []
+        self.loops = 0
+
+
+_open = _Calls()
+_known: dict[int, tuple[Any, Jitted]] = {}
+
+
+def known(thing: Any, function: Any = None) -> Jitted:
+    """What is known of ``thing``, or of the ``function`` that it was compiled from: one is traced once."""
+    found = _known.get(id(thing))
+    if found is None:
+        jitted = Jitted(name_of(thing)) if function is None else known(function)
+        key = id(thing)
+        found = _known[key] = _watch(thing, lambda _: _known.pop(key, None)), jitted
+    return found[1]
+
+
+def name_of(thing: Any) -> str:
+    return str(getattr(thing, "__name__", None) or type(thing).__name__)
+
+
+def begin(thing: Any, args: tuple[Any, ...], learn: Learn) -> bool:
+    """A call begins; whether it is one, and not a part of what is being traced."""
+    jitted, calls, counts = known(thing), _open.calls, bool(is_untraced())
+    if counts:  # an error may have left calls and loops
+        calls.clear()
+        _open.loops = 0
+    calls.append((jitted, _open.loops))
+    if counts and jitted.tries:
+        learnt = jitted.compare(args)
+        if learnt:
+            learn(jitted, **learnt)
+    return counts
+
+
+def end(thing: Any, result: Any, learn: Learn) -> Jitted:
+    """Such a call has ended; what is known of ``thing``. ``result`` is anything where it raised."""
+    jitted, calls = known(thing), _open.calls
+    if not calls or calls[-1][0] is not jitted:
+        return jitted
+    calls.pop()
+    if calls:
+        if jitted.does:
+            outer, loops = calls[-1]
+            outer.does |= jitted.does if _open.loops == loops else LOOPED
+    elif jitted.tries:
+        learnt = jitted.remember(result)
+        if learnt:
+            learn(jitted, **learnt)
+    return jitted
+
+
+def note(what: int) -> bool:
+    """Whether ``what`` is done now; else it will be each time by the functions that are traced."""
+    if is_untraced():
+        return True
+    for jitted, loops in _open.calls:
+        jitted.does |= what if _open.loops == loops else LOOPED
+    return False
+
+
+def enter_loop(value: Any) -> Any:
+    """The body of a loop of compiled code is about to be traced."""
+    _open.loops += 1
+    return value
+
+
+def leave_loop(value: Any) -> Any:
+    _open.loops -= 1
+    return value
+
+
+def items(jitted: Jitted, args: Any) -> int:
+    """The first dimension of the batch that a function is called with; 0 where no argument is one."""
+    if jitted.tries:
+        return _batch(jitted, args)[2]
+    if jitted.batch is None:
+        jitted.batch = _batch(jitted, args)[:2]
+    at, key = jitted.batch
+    try:
+        return _leading(args[at] if key is None else args[at][key])
+    except (IndexError, KeyError, TypeError):  # it is called otherwise
+        return 0
+
+
+def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
+    """Which argument is the batch, or which item of it an array, and the first dimension of all of these.
+
+    A batch is an array beside others, or a tuple, list or map of nothing but arrays, and no earlier result.
+    """
+    every = range(len(args))
+    places = every if jitted.data is None else [at for at in jitted.data if at in every]
+    batches: list[tuple[Any, int | None]] = [
+        ({at: args[at] for at in places if _leading(args[at])}, None)
+    ]
+    for at in places:
+        if type(args[at]) in (tuple, list):
+            batches.append((dict(enumerate(args[at])), at))
+        elif type(args[at]) is dict:
+            batches.append((args[at], at))
+    for arrays, outer in batches:
+        sizes = {_leading(each) for each in arrays.values()}
+        if len(sizes) == 1 and 0 not in sizes:
+            first = next(iter(arrays))
+            return (first, None, sizes.pop()) if outer is None else (outer, first, sizes.pop())
+    return len(args), None, 0
+
+
+def _leading(value: Any) -> int:
+    """The first dimension of an array; 0 of anything else."""
+    shape = value.shape if type(value) in (ArrayImpl, numpy.ndarray) else ()
+    return int(shape[0]) if shape else 0
+
+
+def _arrays(tree: Any) -> list[Any]:
+    leaves = jax.tree_util.tree_leaves(tree)
+    return [leaf for leaf in leaves if isinstance(leaf, (jax.Array, numpy.ndarray))]
+
+
+def _is_data(array: Any) -> bool:
+    """Whether it may be data: no number, no key of random numbers."""
+    if array.ndim == 0 or jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return False
+    return not (array.dtype == numpy.uint32 and array.shape[-1] in (2, 4))
+
+
+def _watched(arrays: list[Any]) -> dict[int, Any]:
+    return {id(array): ref(array) for array in arrays}
+
+
+def _is_in(watched: dict[int, Any], array: Any) -> bool:
+    found = watched.get(id(array))
+    return found is not None and found() is array
+
+
+def _are_weights(before: dict[int, Any], tree: Any, arrays: list[Any]) -> bool:
+    """Whether ``tree`` is none but of arrays that were there in the call before."""
+    return (
+        len(arrays) > 0 and arrays[0] is not tree and all(_is_in(before, each) for each in arrays)
+    )
+
+
+def _watch(thing: Any, died: Callable[[Any], object]) -> Any:
+    try:
+        return ref(thing, died)
+    except TypeError:
+        return thing  # it is kept, so that its identity stays its own

@@ -1,0 +1,139 @@
+"""JAX: every way to compile a step that is named as an argument, in each kind of loop, by each kind of update."""
+
+import functools
+import sys
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import injector
+
+ROWS, SIZE, STEPS = 40, 8, 10
+optimizer = optax.sgd(0.01)
+
+
+def data():
+    rng = np.random.default_rng(0)
+    for _ in range(0, STEPS * SIZE, SIZE):
+        x = rng.normal(size=(SIZE, 4)).astype(np.float32)
+        yield x, x.sum(1)
+
+
+def loss(params, x, y):
+    return jnp.mean((x @ params["w"] + params["b"] - y) ** 2)
+
+
+def by_hand(state, x, y):
+    params, opt = state
+    gradients = jax.grad(loss)(params, x, y)
+    return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, params, gradients), opt
+
+
+def by_optax(state, x, y):
+    params, opt = state
+    gradients = jax.grad(loss)(params, x, y)
+    updates, opt = optimizer.update(gradients, opt, params)
+    return optax.apply_updates(params, updates), opt
+
+
+def by_nested_jit(state, x, y):
+    """The gradients are compiled apart, and were traced before the step was."""
+    params, opt = state
+    gradients = GRADIENTS(params, x, y)
+    return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, params, gradients), opt
+
+
+GRADIENTS = jax.jit(jax.grad(loss))
+
+
+class Trainer:
+    def __init__(self, update):
+        self.update = update
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, state, x, y):
+        return self.update(state, x, y)
+
+
+def fresh(update):
+    """A function that was not compiled before."""
+    return lambda state, x, y: update(state, x, y)
+
+
+def factory(update):
+    @jax.jit
+    def step(state, x, y):
+        return update(state, x, y)
+
+    return step
+
+
+def keywords(update):
+    step = jax.jit(fresh(update))
+    return lambda state, x, y: step(state, y=y, x=x)
+
+
+def ahead(update):
+    """What is compiled anew of a function is not traced anew."""
+    function = fresh(update)
+    return lambda state, x, y: jax.jit(function)(state, x, y)
+
+
+WAYS = {
+    "jit": lambda update: jax.jit(fresh(update)),
+    "donated": lambda update: jax.jit(fresh(update), donate_argnums=(0,)),
+    "method": lambda update: Trainer(update).step,
+    "factory": factory,
+    "keywords": keywords,
+    "anew": ahead,
+}
+UPDATES = {"hand": by_hand, "optax": by_optax, "nested": by_nested_jit}
+
+
+def plain(step, state):
+    for x, y in data():
+        state = step(state, x, y)
+
+
+def epochs(step, state):
+    batches = list(data())
+    for epoch in range(2):
+        for at in range(STEPS // 2):
+            state = step(state, *batches[epoch * (STEPS // 2) + at])
+
+
+def drawn(step, state):
+    batches, done = data(), 0
+    while done < STEPS:
+        state = step(state, *next(batches))
+        done += 1
+
+
+def held(step, state):
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.state = state
+    for x, y in data():
+        holder.state = step(holder.state, x, y)
+        float(holder.state[0]["b"])
+
+
+LOOPS = {"plain": plain, "epochs": epochs, "drawn": drawn, "held": held}
+
+
+def start():
+    params = {"w": jnp.zeros(4), "b": jnp.zeros(())}
+    return params, optimizer.init(params)
+
+
+GRADIENTS(start()[0], *next(data()))
+chosen = [sys.argv[1].split(","), sys.argv[2].split(","), sys.argv[3].split(",")]
+for way, update, loop in product(*chosen):
+    made = WAYS[way](UPDATES[update])
+    with injector.region(f"part/{way}-{update}-{loop}"):
+        LOOPS[loop](made, start())

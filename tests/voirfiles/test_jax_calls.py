@@ -1,0 +1,56 @@
+"""JAX: calls of what `jax.jit` made: which train, and of which nobody can be sure."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from boosted import run
+from trained import needs
+
+from injector.probe.compiled import NATIVE
+
+needs("jax")
+needs("optax")
+pytestmark = pytest.mark.skipif(
+    not NATIVE, reason="calls of what is in C are seen by what is compiled"
+)
+
+STEPS = 10
+WAYS = ("jit", "donated", "method", "factory", "keywords", "anew")
+UPDATES = ("hand", "optax", "nested")
+LOOPS = ("plain", "epochs", "drawn", "held")
+
+
+def check_loops(tmp_path, ways, updates, loops):
+    found = run(tmp_path, "jax_loops.py", ",".join(ways), ",".join(updates), ",".join(loops))
+    for names in product(ways, updates, loops):
+        calls = found.part("-".join(names)).of("compiled")
+        assert [(span.site["phase"], span.items) for span in calls[2:]] == [("train", 8)] * 8, names
+        assert {span.site["phase"] for span in calls} == {"train"}, (
+            names
+        )  # learnt of the first as well
+        assert len(calls) == STEPS, names
+
+
+def test_loops_that_train(tmp_path):
+    check_loops(tmp_path, WAYS[:2], UPDATES, LOOPS[:1])
+
+
+@pytest.mark.release
+def test_all_loops_that_train(tmp_path):
+    check_loops(tmp_path, WAYS, UPDATES, LOOPS)
+
+
+UNSURE = ("simulation", "sampling", "attack", "decoding", "saliency", "looped", "scaled", "failing")
+
+
+def test_what_is_not_sure(tmp_path):
+    found = run(tmp_path, "jax_unsure.py", *UNSURE, "predicting", "recurrent")
+    for name in UNSURE:
+        part = found.part(name)
+        assert [span.site["phase"] for span in part.of("compiled")] == [None] * 8, name
+        assert part.of("forward") == part.of("optimizer") == part.of("backward") == [], name
+    predicted = found.part("predicting").of("forward")
+    assert [(span.site["phase"], span.items) for span in predicted] == [("predict", 3)] * 8
+    assert {span.site["phase"] for span in found.part("recurrent").of("compiled")} == {"train"}
