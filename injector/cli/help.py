@@ -45,6 +45,18 @@ def own_parser() -> argparse.ArgumentParser:
         metavar="TRACKER[=PLACE]",
         help=f"send it there while it goes on: {', '.join(TRACKERS)} (repeats)",
     )
+    add("--container", metavar="IMAGE", help="run the whole command in a container of this image")
+    add(
+        "--container-engine",
+        metavar="E",
+        help="docker, podman, apptainer or none (the first found)",
+    )
+    add(
+        "--container-mount",
+        metavar="DIR[:TARGET][:ro]",
+        help="a further folder that the container is to see (repeats)",
+    )
+    add("--container-pull", action="store_true", help="pull the newest image of that name first")
     add("--layers", metavar="DEPTH", help="time the layers of models, so many levels deep")
     add(
         "--flops",

@@ -36,6 +36,13 @@ STRICT = 70
 def main(words: list[str]) -> int:
     """Run a program; returns its exit code, or dies by the signal it died by."""
     try:
+        if any(word.startswith("--container") for word in words):
+            from injector.cli import contained
+
+            given = contained.taken(words)
+            if given.wanted:
+                return contained.run(given)
+            words = given.bare
         command = split(words, _declared)
         if "--help" in command.flags:
             from injector.cli.help import run_help

@@ -35,17 +35,21 @@ if TYPE_CHECKING:
     Declared = Callable[["Command"], Mapping[str, object]]
 
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
+CONTAINER = ("--container", "--container-engine", "--container-mount", "--container-pull")
+"""What says in which container the whole command runs: taken away before the rest is read."""
 VALUED = (
     *("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--track", "--price"),
     *("--layers", "--peak-flops", "--torch-profile", "--phase"),
+    *CONTAINER[:-1],
     *LIMITS,
 )
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
     *("--live", "--no-live", "--flops", "--memory", "--verbose", "--help", "--sample-native"),
+    "--container-pull",
 )
 SHORT = {"-h": "--help", "-q": "--quiet"}
-UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help")
+UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help", *CONTAINER)
 """What says which voirfiles there are and how they are set: no voirfile can declare these."""
 
 DEFAULT = "voirfile.py"
@@ -182,7 +186,7 @@ getattr(import_module("{1}"), "{2}")()
 
 
 def split(words: list[str], declared: Declared) -> Command:
-    """Take a command line apart.
+    """Take a command line apart, of which what is about a container has been taken away.
 
     ``declared(command)`` says which options the voirfiles of a command declare, as a mapping from
     option to ``nargs``; it is only called for a word that could be one.
@@ -278,6 +282,8 @@ def _own_value(option: str, rest: list[str]) -> str | None:
 
 
 def _set(command: Command, option: str, value: str | None) -> None:
+    if option in CONTAINER:
+        raise UserError(f"{option} is to stand before the options of voirfiles")
     if value is None:
         command.flags.add(option)
     elif option == "--voirfile":
