@@ -1,12 +1,19 @@
-"""What lightgbm-benchmark's scripts log, for those whose work is done in a process without Python."""
+"""What lightgbm-benchmark's scripts log of work that no Python does: their metrics and properties."""
 
 PARTS = 20
 """Rates that the queries of a run make: as many of them after each other as are in each part."""
+SIZES = ("inference_data_length", "inference_data_width")
+"""Properties there, and metrics of data here."""
 
 
 def instrument_metrics(ov):
-    where = "/common.metrics/MLFlowMetricsLogger/log_metric"
-    ov.value(where, task="logged", get=lambda key, value: {key: float(value)})
+    def kept(kwargs):
+        sizes = {name: float(kwargs[name]) for name in SIZES if name in kwargs}
+        ov.log({"task": "logged", "properties": kwargs, **sizes})
+
+    logger = "/common.metrics/MetricsLogger"
+    ov.value(f"{logger}/log_metric", task="logged", get=lambda key, value: {key: float(value)})
+    ov.value(f"{logger}/set_properties", get=lambda kwargs: kept(kwargs))
 
 
 def instrument_rates(ov):

@@ -3,6 +3,7 @@
 It is the one place that maps what is recorded to these names, which are those of its ``MetricsLogger``,
 ``LightGBMCallbackHandler`` and ``PerfReportPlotter``. Each is of a *node*: a rank of the job, or, of what a
 host did, a host. As there, the time of loading is no part of a training, and a time is one of the wall.
+What a program logs under these names itself (task ``logged``) counts where it was not measured.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ TIMES = {
     INFERENCING: "time_inferencing",
 }
 BOOSTING = "boost"
+LOGGED = "logged"
+"""The task of what a program logs of itself; its ``properties`` are a mapping."""
 MICROSECOND = 1e6
 
 
@@ -56,11 +59,24 @@ class NodeMetric(NamedTuple):
         return METRICS[self.name].unit if self.name in METRICS else ""
 
 
+class _Value(NamedTuple):
+    """A number that was recorded, or the properties that were."""
+
+    process: int
+    time: float | None
+    task: str
+    name: str
+    value: float | Mapping[str, object]
+
+
 def benchmark_metrics(run: Run) -> list[NodeMetric]:
     """All of them. Raises OSError, NotARunError."""
-    known = sorted(_processes(sources(run)), key=lambda each: each[0])  # ranks start in any order
+    values = list(_values(run))
+    known = sorted(
+        _processes(sources(run), values), key=lambda each: each[0]
+    )  # they start in any order
     found = [each for node, source in known for each in _of_process(node, source)]
-    found += _recorded(run, {source.index: (node, source) for node, source in known})
+    found += _recorded(values, {source.index: (node, source) for node, source in known}, found)
     for node, seen in enumerate(read_monitor(run.content)):
         found += [
             NodeMetric(name, node, None, value) for name, value in hosts.metrics(seen).items()
@@ -68,19 +84,46 @@ def benchmark_metrics(run: Run) -> list[NodeMetric]:
     return found
 
 
-def _processes(found: Iterable[RecordedProcess]) -> Iterator[tuple[int, RecordedProcess]]:
-    """Those that did any of the tasks, by their nodes."""
-    having = [each for each in found if each.has_spans() and _does(each.sites.values())]
+def _values(run: Run) -> Iterator[_Value]:
+    """Shapes of data, evaluations, and what programs log of themselves."""
+    for _, event, data in read_events(run, Damage()):
+        if event != "data" or not isinstance(data, dict):
+            continue
+        process, time = data.get("process", 0), number(data.get("time"))
+        task, _, above = str(data.get("task")).partition(
+            "/"
+        )  # of a name with slashes all but its last part
+        if not isinstance(process, int) or task not in ("data", "eval", LOGGED):
+            continue
+        for name, given in data.items():
+            value = None if name in CONTEXT else number(given)
+            if value is not None:
+                yield _Value(process, time, task, f"{above}/{name}" if above else name, value)
+        properties = data.get("properties")
+        if task == LOGGED and isinstance(properties, dict):
+            yield _Value(process, time, task, "properties", properties)
+
+
+def _processes(
+    found: Iterable[RecordedProcess], values: Iterable[_Value]
+) -> Iterator[tuple[int, RecordedProcess]]:
+    """Those that did any of the tasks, or tell of one, by their nodes."""
+    logging = {each.process for each in values if each.task == LOGGED}
+    having = [each for each in found if each.index in logging or _does(each)]
     for number_, source in enumerate(having):
         yield (number_ if source.rank is None else source.rank), source
 
 
-def _does(sites: Iterable[CallSite]) -> bool:
-    return any(site.region in TIMES or site.region == BOOSTING for site in sites)
+def _does(source: RecordedProcess) -> bool:
+    return source.has_spans() and any(
+        site.region in TIMES or site.region == BOOSTING for site in source.sites.values()
+    )
 
 
 def _of_process(node: int, source: RecordedProcess) -> Iterator[NodeMetric]:
     """Times of its tasks in seconds, and the latencies of its predictions in microseconds."""
+    if not source.has_spans():
+        return
     tracks = split(read_rows(source), source.sites, "host").values()
     for region, name in TIMES.items():
         parts = [_lengths(track, track.region(region)) for track in tracks]
@@ -129,26 +172,30 @@ def _latencies(node: int, seconds: Floats, items: Ints) -> Iterator[NodeMetric]:
             yield NodeMetric(name, node, None, float(value))
 
 
-def _recorded(run: Run, nodes: Mapping[int, tuple[int, RecordedProcess]]) -> Iterator[NodeMetric]:
-    """Shapes of data, and the metrics of each iteration (``node_0/valid_0.rmse``), of these processes."""
+def _recorded(
+    values: Iterable[_Value],
+    nodes: Mapping[int, tuple[int, RecordedProcess]],
+    measured: Iterable[NodeMetric],
+) -> Iterator[NodeMetric]:
+    """Shapes of data, and the metrics of each iteration (``node_0/valid_0.rmse``), of these processes; of
+    what they log, whatever is not ``measured``.
+    """
     iterations: dict[str, int] = {}
-    for _, event, data in read_events(run, Damage()):
-        process = data.get("process", 0) if isinstance(data, dict) else None
-        if event != "data" or not isinstance(process, int) or process not in nodes:
+    known = {(each.name, each.node) for each in measured}
+    for process, time, task, name, value in values:
+        if process not in nodes or isinstance(value, Mapping):
             continue
         node, source = nodes[process]
-        task, time = data.get("task"), number(data.get("time"))
-        for name, given in data.items():
-            value = None if name in CONTEXT else number(given)
-            if value is None:
-                continue
-            if task == "data":
-                yield NodeMetric(_of_data(name, source), node, None, value, time)
-            elif task == "eval" and "-" in name:
-                of, _, metric = name.rpartition("-")
-                key = f"node_{node}/{of}.{metric}"
-                step = iterations[key] = iterations.get(key, -1) + 1
-                yield NodeMetric(key, node, step, value, time)
+        if task == "data":
+            yield NodeMetric(_of_data(name, source), node, None, value, time)
+        elif task == LOGGED and "/" not in name:
+            if (name, node) not in known:
+                yield NodeMetric(name, node, None, value, time)
+        elif task == LOGGED or "-" in name:
+            of, _, metric = name.rpartition("-")
+            key = name if task == LOGGED else f"node_{node}/{of}.{metric}"
+            step = iterations[key] = iterations.get(key, -1) + 1
+            yield NodeMetric(key, node, step, value, time)
 
 
 def _of_data(name: str, source: RecordedProcess) -> str:
@@ -181,12 +228,20 @@ def benchmark_properties(run: Run) -> dict[str, str]:
 
     Raises OSError, NotARunError.
     """
-    sites = [site for _, source in _processes(sources(run)) for site in source.sites.values()]
+    values = list(_values(run))
+    known = list(_processes(sources(run), values))
+    logged = {
+        name: value
+        for each in values
+        if isinstance(each.value, Mapping)
+        for name, value in each.value.items()
+    }
+    sites = [site for _, source in known for site in source.sites.values()]
     first = [site for region in TASKS for site in sites if site.region == region]
-    if not first:
+    if not first and not logged:
         return {}
     info = run.info
-    framework = _library(first[0])
+    framework = _library(first[0]) if first else None
     versions = {each.get("library"): each.get("version") for each in info.get("automatic") or ()}
     system, *rest = str(info.get("platform") or "").split(" ")
     cpu: Mapping[str, Any] = info.get("cpu") or {}
@@ -196,8 +251,8 @@ def benchmark_properties(run: Run) -> dict[str, str]:
         for sample in seen.hosts[:1]
         if "memory" in sample.data
     ]
-    known = {
-        "task": TASKS[first[0].region],
+    found = {
+        "task": TASKS[first[0].region] if first else None,
         "framework": framework,
         "framework_version": versions.get(framework),
         "system": system,
@@ -210,7 +265,8 @@ def benchmark_properties(run: Run) -> dict[str, str]:
         "cpu_frequency": cpu.get("frequency"),
         "system_memory": round(memory[0] / (1 << 30)) if memory else None,
     }
-    return {name: str(value) for name, value in known.items() if value not in (None, "")}
+    seen = {name: value for name, value in found.items() if value not in (None, "")}
+    return {name: str(value) for name, value in {**logged, **seen}.items()}
 
 
 def _library(site: CallSite) -> str | None:

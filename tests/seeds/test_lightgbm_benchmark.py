@@ -182,6 +182,49 @@ def test_the_c_api_predicts_the_same_row_by_row(two, tmp_path):
         assert done.returncode == 2 and "bad.txt:1: " in done.stderr and why in done.stderr
 
 
+LOGGER = """
+class MetricsLogger:
+    def log_metric(self, key, value, step=None):
+        pass
+
+    def set_properties(self, **kwargs):
+        pass
+
+    def log_inferencing_latencies(self, time_per_batch, batch_length=1, factor_to_usecs=1000000.0):
+        self.log_metric("prediction_queries", len(time_per_batch) * batch_length)
+"""
+SCORE = """
+from common.metrics import MetricsLogger
+
+logger = MetricsLogger()
+logger.set_properties(task="score", framework="lightgbm", framework_version="C_API.4")
+logger.set_properties(inference_data_length="40")
+logger.log_metric("time_inferencing", 0.5)
+for value in (3, 2):
+    logger.log_metric("node_0/valid_0.rmse", value)
+logger.log_inferencing_latencies([5.0] * 40, factor_to_usecs=1.0)
+"""
+
+
+def test_what_a_script_logs_of_a_process_without_python_has_the_same_names(tmp_path):
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "metrics.py").write_text(LOGGER)
+    (tmp_path / "score.py").write_text(SCORE)
+    options = ("--strict", "--into", "r", "--no-monitor", "--voirfile", FOLDER / "logged.py")
+    done = inject(tmp_path, "run", *options, "score.py")
+    assert done.returncode == 0, done.stderr
+    assert named(tmp_path / "r") == {
+        ("inference_data_length", 0, None): 40,
+        ("time_inferencing", 0, None): 0.5,
+        ("node_0/valid_0.rmse", 0, 0): 3,
+        ("node_0/valid_0.rmse", 0, 1): 2,
+        ("prediction_queries", 0, None): 40,
+    }
+    record = read(str(tmp_path / "r"))
+    assert record.tags["task"] == "score" and record.tags["framework_version"] == "C_API.4"
+    assert np.mean(record.rates) == pytest.approx(1e6 / 5)
+
+
 def module(name: str):
     """A program of the definition, as a module."""
     spec = importlib.util.spec_from_file_location(
@@ -316,3 +359,9 @@ def test_the_scripts_of_the_repository_agree_with_what_is_measured(tmp_path):
         assert found[name, 0, step] == pytest.approx(own[name, step])
     for name in ("time_data_loading", "time_training"):
         assert 0 < found[name, 0, None] <= own[name, 0]
+    found = named(folder / "jobs" / "score-c-api.R0.D0")
+    times = {name for name, _, _ in found if name.startswith("time_")}
+    assert times == {"time_data_loading", "time_inferencing", "time_inferencing_per_query"}
+    total, each = (found[f"time_inferencing{end}", 0, None] for end in ("", "_per_query"))
+    assert total == pytest.approx(each * 500, rel=0.01)
+    assert found["inference_data_length", 0, None] == found["prediction_queries", 0, None] == 500
