@@ -20,7 +20,7 @@ from .wording import short
 
 LEAST = 0.01
 """Of a step or of the run: what would save less has no bound."""
-RUNS = {name: f"without {name}" for name in ("evaluation", "checkpoint", "logging")}
+RUNS = {name: f"without {name}" for name in ("evaluation", "checkpoint", "logging", "callback")}
 """Time segments of a run that could be left out, or be done by another process."""
 _Matrix = npt.NDArray[np.float64]
 """A column for each step; a row for each rank, where there are rows."""

@@ -18,6 +18,8 @@ from .wording import line_of
 
 NAMED = ("checkpoint", "logging")
 """Regions that are time segments of their own where they lie between steps."""
+CALLBACK = "callback"
+"""A region that is one, without those in it."""
 GAPS = 5
 """Kinds of gaps that are kept apart; what is left is one more."""
 
@@ -108,7 +110,8 @@ def _named(thread: Thread, covered: ExcludedIntervals) -> tuple[list[Sum], Exclu
     What comes before the first step or evaluation is start-up.
     """
     track = thread.track
-    rows = track.region(*NAMED)
+    callbacks = track.region(CALLBACK)
+    rows = np.sort(np.concatenate((track.region(*NAMED), callbacks)))
     rows = rows[(track.start[rows] >= covered.start[0]) & ~covered.hold(track.start[rows])]
     if not len(rows):
         return [], covered
@@ -116,13 +119,15 @@ def _named(thread: Thread, covered: ExcludedIntervals) -> tuple[list[Sum], Exclu
     end = np.minimum(
         end, np.append(covered.start, end.max())[np.searchsorted(covered.start, start)]
     )
+    length = end - start
+    outer = np.isin(rows, callbacks)
+    inner = ExcludedIntervals(start[~outer], end[~outer])
+    length[outer] -= inner.within(start[outer], end[outer])
     found: dict[tuple[str, SourceLine | None], Sum] = {}
-    for row, begin, length in zip(
-        rows.tolist(), start.tolist(), (end - start).tolist(), strict=True
-    ):
+    for row, begin, ns in zip(rows.tolist(), start.tolist(), length.tolist(), strict=True):
         site = track.sites[int(track.site[row])]
         each = found.setdefault((site.region, site.place), Sum(site.region, "", site.place, begin))
-        each.ns += length
+        each.ns += ns
         each.times += 1
     for each in found.values():
         each.note = f"{each.times} {'call' if each.times == 1 else 'calls'}"

@@ -42,6 +42,24 @@ def test_they_have_their_lines(tmp_path: Path, where: str, region: str) -> None:
     assert one is not None and one.of == ("run" if calls else "step")
 
 
+def test_a_callback_has_its_line_and_not_the_logging_in_it(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(10):
+        for _ in range(5):
+            p.io()
+            p.train()
+        p.dry()
+        with p.around("callback", line=40):
+            p.span("logging", 3, line=50)
+            p.wait(2)
+            p.span("logging", 4, line=51)
+    found = report(tmp_path / "r", p)
+    assert stretch(found, "logging") == 70
+    assert stretch(found, "gap") == 1  # the fetches that found nothing more
+    [mine] = [each for each in found.segments if each.name == "callback"]
+    assert mine.seconds * 1e3 == pytest.approx(20) and mine.place and mine.place.line == 40
+
+
 def test_before_the_first_step_it_is_start_up(tmp_path: Path) -> None:
     p = Program()
     p.span("checkpoint", 20, line=40)
