@@ -96,15 +96,23 @@ def _name(name: str) -> bytes:
     return known
 
 
+TASKS = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+"""Number of a task and how many there are: of ``mpirun`` (Open MPI, MPICH), which may be a Slurm step, and of one."""
+
+
 def _rank() -> dict[str, int | None]:
-    """This process among ranks, as a launcher numbered it, and of which task of a Slurm step it is.
+    """This process among ranks, as a launcher numbered it, and of which task of ``mpirun`` or Slurm it is.
 
     Whether the task's number is its rank depends on the other processes of the task (:mod:`.logs`).
     """
     found = {"rank": _launcher_number("RANK"), "world": _launcher_number("WORLD_SIZE")}
-    tasks = _launcher_number("SLURM_STEP_NUM_TASKS")
-    if tasks is not None and tasks > 1:
-        found |= {"task": _launcher_number("SLURM_PROCID"), "tasks": tasks}
+    for task, tasks in TASKS:
+        if (_launcher_number(tasks) or 0) > 1:
+            return {**found, "task": _launcher_number(task), "tasks": _launcher_number(tasks)}
     return found
 
 

@@ -176,7 +176,7 @@ class Log:
 
     @property
     def task(self) -> tuple[int, int] | None:
-        """Of which task of a Slurm step it is, and of how many."""
+        """Of which task of ``mpirun`` or a Slurm step it is, and of how many."""
         task, tasks = self.process.get("task"), self.process.get("tasks")
         return (task, tasks) if isinstance(task, int) and isinstance(tasks, int) else None
 
@@ -223,7 +223,7 @@ def files(folder: str, suffix: str = LOG) -> list[str]:
 
 
 def ranks_by_task(logs: Sequence[Log], ranked: Container[int]) -> dict[int, tuple[int, int]]:
-    """Rank and number of ranks of the logs, by index, whose Slurm task is their rank.
+    """Rank and number of ranks of the logs, by index, whose task is their rank.
 
     That is so where no process of the task has a rank of its own, as those in ``ranked`` have: there the
     others are the launcher (``torchrun``, a program that spawns its ranks) and its helpers.

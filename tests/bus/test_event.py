@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.store.event import line, lost_line, plain, value_line
+from injector.store.event import line, lost_line, plain, process_line, value_line
 
 
 def read(record: bytes) -> Any:
@@ -168,3 +168,20 @@ def test_the_count_of_losses_can_be_rewritten_in_place() -> None:
     }
     assert len(lengths) == 1
     assert read(lost_line(12, "ENOSPC", 3))["data"]["records"] == 12
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, (1, 2)),
+        ({"PMI_RANK": "0", "PMI_SIZE": "3"}, (0, 3)),
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}, (None, None)),
+    ],
+)
+def test_the_task_that_mpirun_gave(
+    variables: dict[str, str], found: tuple[int | None, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    data = read(process_line({}))["data"]
+    assert (data.get("task"), data.get("tasks")) == found
