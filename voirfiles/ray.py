@@ -6,6 +6,7 @@ What trains inside of it is recorded as anywhere else. Ray's own processes recor
 
 from __future__ import annotations
 
+import os
 import sys
 from time import perf_counter
 from typing import Any
@@ -75,6 +76,15 @@ def instrument_parts(ov: Any) -> None:
     ov.value(run, "ended", get=lambda self, result: ended(self, result))
     ov.value(f"{trainable}/stop", "stopped", get=lambda self: stopped())
     ov.value(f"{trainable}/train", "iterated", get=lambda self, result: iterated(self, result))
+
+
+def instrument_workers(ov: Any) -> None:
+    """Once the function of a Ray Train worker has returned, Ray ends its process with an exit code of 1."""
+    ov.value(
+        "/ray.train.v2._internal.execution.worker_group.thread_runner/ThreadRunner/_monitor_target",
+        "returned",
+        get=lambda exc, result: ov.exited(os.getpid(), 0) if exc is None else None,
+    )
 
 
 def instrument_study(ov: Any) -> None:

@@ -25,7 +25,7 @@ from .loops import grouped, labels, loop_of, numbered, skipped_steps, warmup_ste
 from .machines import HostUsage
 from .memory import memory_use
 from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcomes_of, own
-from .profile import Node, Profile, RankOutcome, Study, TimeSegment, TrainingLoop
+from .profile import BOOSTING, Node, Profile, RankOutcome, Study, TimeSegment, TrainingLoop
 from .recorded import TimedLoss, ValueSeries
 from .studies import studies_of
 from .timeline import among_attempts, segments_of
@@ -417,8 +417,11 @@ def _missing_ranks(
     for loop in loops[:1]:
         unmeasured += _uneven(loop)
         if len({t.rank for t in loop.ranks} - {None}) > 1 and not _has(loop.tree, "comm"):
+            inside = next(
+                (name for name in ("backward", *BOOSTING) if _has(loop.tree, name)), "a step"
+            )
             unmeasured.append(
-                "collectives: none were recorded; waiting for other ranks is part of backward"
+                f"collectives: none were recorded; waiting for other ranks is part of {inside}"
             )
     return unmeasured
 

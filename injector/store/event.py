@@ -101,7 +101,7 @@ TASKS = (
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
-"""Number of a task and how many there are: of ``mpirun`` (Open MPI, MPICH), which may be a Slurm step, and of one."""
+"""Number of a task and of how many: of ``mpirun`` (Open MPI, MPICH), else of a Slurm step."""
 
 
 def _rank() -> dict[str, int | None]:
