@@ -2,7 +2,8 @@
 
 lightgbm-benchmark compares frameworks and has scripts for LightGBM alone. This one reads the data of its
 generator (text between commas, the label first), trains on DATA/train, evaluates on DATA/test after each
-round, and predicts DATA/inference in batches of --batch rows; 0: all at once.
+round, and predicts DATA/inference in batches of --batch rows; 0: all at once. With the --model that LightGBM
+has written it only predicts.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ class LightGBM:
         data = self.library.Dataset(x, y)
         valid = self.library.Dataset(*held, reference=data)
         self.model = self.library.train(self.params, data, self.rounds, valid_sets=[valid])
+
+    def load(self, path: Path) -> None:
+        self.model = self.library.Booster(model_file=path)
 
     def predict(self, x: Any) -> Any:
         return self.model.predict(x, num_threads=self.params["num_threads"])
@@ -118,6 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--framework", choices=FRAMEWORKS, required=True)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--model", type=Path)
     parser.add_argument("--objective", choices=("regression", "binary"), default="regression")
     parser.add_argument("--num_trees", type=int, default=100)
     parser.add_argument("--num_leaves", type=int, default=31)
@@ -127,18 +132,24 @@ def main() -> None:
     parser.add_argument("--num_threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=0)
     args = parser.parse_args()
+    if args.model and (args.framework != "lightgbm" or not args.model.is_file()):
+        parser.error(f"--model {args.model}: a file, and --framework lightgbm")
     try:
         model = FRAMEWORKS[args.framework](args)
-        x, y = load(args.data / "train")
-        held = load(args.data / "test", x.shape[1])
-        queries, truth = load(args.data / "inference", x.shape[1])
+        queries, truth = load(args.data / "inference")
+        parts = () if args.model else ("train", "test")
+        loaded = [load(args.data / part, queries.shape[1]) for part in parts]
     except ImportError as error:
         print(f"--framework {args.framework}: {error}; it is not installed here", file=sys.stderr)
         sys.exit(2)
     except WrongData as error:
         print(error, file=sys.stderr)
         sys.exit(2)
-    model.fit(x, y, held)
+    if args.model:
+        model.load(args.model)
+    else:
+        (x, y), held = loaded
+        model.fit(x, y, held)
     size = args.batch or len(queries)
     found = [model.predict(queries[at : at + size]) for at in range(0, len(queries), size)]
     print(f"rmse {np.sqrt(np.mean((np.concatenate(found) - truth) ** 2)):.4f}")
