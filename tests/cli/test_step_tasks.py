@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import socket
 import subprocess
-import time
 
 import pytest
+from slurm_cluster import free_ports
 
 from injector.analysis.columns import sources as sources_of
 from injector.cli import step_tasks
@@ -35,31 +33,6 @@ sys.exit(3 if os.environ["SLURM_PROCID"] in sys.argv[1:] else 0)
 VOIRFILE = """\
 def instrument_it(ov):
     ov.value("//train > loss")
-"""
-DAEMONS = ("munged", "slurmctld", "slurmd")
-CONFIGURATION = """\
-ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmUser=root
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
-CryptoType=crypto/munge
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool.%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.%n.pid
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-MpiDefault=none
-ReturnToService=2
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} State=UNKNOWN
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} State=UNKNOWN
-PartitionName=main Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 """
 
 
@@ -215,81 +188,8 @@ def test_a_signal_to_end_cuts_the_waiting_short(tmp_path, monkeypatch, signals, 
     assert passed < most + 2 * step_tasks.SELDOM
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
-    """The environment of a cluster of two nodes, both on this machine."""
-    paths = {name: shutil.which(name, path="/usr/sbin:/sbin:/usr/bin") for name in DAEMONS}
-    missing = [name for name, path in paths.items() if path is None]
-    if missing or os.geteuid() != 0:
-        why = f"{', '.join(missing)} not installed" if missing else "its daemons are root's"
-        pytest.skip(f"needs Slurm: {why} (apt-get install slurmd slurmctld slurm-client munge)")
-    folder = tmp_path_factory.mktemp("slurm")
-    for name in ("state", "spool.n1", "spool.n2"):
-        (folder / name).mkdir()
-    (folder / "munge.key").write_bytes(os.urandom(64))
-    (folder / "munge.key").chmod(0o600)
-    text = CONFIGURATION.format(
-        host=socket.gethostname().partition(".")[0], folder=folder, ports=free_ports(3)
-    )
-    (folder / "slurm.conf").write_text(text)
-    files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed"}
-    munge = [f"--{option}={folder}/munge.{suffix}" for option, suffix in files.items()]
-    environment = {"SLURM_CONF": str(folder / "slurm.conf")}
-    started = []
-
-    def start(*words):
-        with open(folder / "daemons.log", "a") as log:
-            started.append(
-                subprocess.Popen(
-                    words,
-                    env=os.environ | environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                )
-            )
-
-    def until(ready):
-        deadline = time.monotonic() + 120
-        while not ready():
-            assert time.monotonic() < deadline, (folder / "daemons.log").read_text()
-            time.sleep(0.2)
-
-    def idle():
-        done = subprocess.run(
-            ["sinfo", "--noheader", "--Node", "--format", "%t"],
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-        )
-        return done.stdout.split() == ["idle", "idle"]
-
-    try:
-        start(paths["munged"], "--foreground", "--force", *munge)
-        until((folder / "munge.socket").exists)
-        start(paths["slurmctld"], "-D")
-        for node in ("n1", "n2"):
-            start(paths["slurmd"], "-D", "-N", node)
-        until(idle)
-        yield environment
-    finally:
-        for daemon in reversed(started):
-            daemon.terminate()
-        for daemon in reversed(started):
-            daemon.wait(60)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 @pytest.mark.release
+@pytest.mark.xdist_group("slurm")
 @pytest.mark.parametrize("inside", [False, True], ids=["srun inject run", "inject run srun"])
 def test_a_step_over_two_nodes(tmp_path, slurm, inject, environ, inside):
     words = sources(tmp_path)
@@ -317,6 +217,7 @@ def on_two_nodes(words, folder, environ):
 
 
 @pytest.mark.release
+@pytest.mark.xdist_group("slurm")
 def test_torchrun_in_each_task(tmp_path, slurm, inject, environ):
     words = sources(tmp_path)
     port = free_ports(1)[0]
@@ -329,6 +230,7 @@ def test_torchrun_in_each_task(tmp_path, slurm, inject, environ):
 
 
 @pytest.mark.release
+@pytest.mark.xdist_group("slurm")
 def test_two_programs_of_one_step_are_two_runs(tmp_path, slurm, inject, environ):
     line = " ".join([*inject, *sources(tmp_path)])
     done = on_two_nodes(["sh", "-c", f"{line}; {line}"], tmp_path, environ | slurm)
@@ -338,6 +240,7 @@ def test_two_programs_of_one_step_are_two_runs(tmp_path, slurm, inject, environ)
 
 
 @pytest.mark.release
+@pytest.mark.xdist_group("slurm")
 def test_the_report_of_a_step_of_which_one_inject_was_killed(tmp_path, slurm, inject, environ):
     words = sources(tmp_path)
     killed = "os.environ['SLURM_PROCID'] == '1' and os.kill(os.getppid(), 9)"
@@ -349,6 +252,7 @@ def test_the_report_of_a_step_of_which_one_inject_was_killed(tmp_path, slurm, in
 
 
 @pytest.mark.release
+@pytest.mark.xdist_group("slurm")
 def test_the_records_of_a_task_that_runs_longer_than_task_0(tmp_path, slurm, inject, environ):
     words = sources(tmp_path)
     program = (

@@ -93,12 +93,14 @@ def suite_of(given: argparse.Namespace, facts: Mapping[str, object] | None = Non
 
 RECORDED = (
     *("select", "exclude", "override", "parameters", "variables"),
-    *("devices", "repeat", "batch"),
+    *("devices", "repeat", "batch", "engine"),
 )
 
 
 def add_options(made: argparse.ArgumentParser) -> None:
     """The options of everything that plans."""
+    from ...suite.run import engines
+
     add_ground(made)
     add_sizing(made)
     add = made.add_argument
@@ -106,6 +108,12 @@ def add_options(made: argparse.ArgumentParser) -> None:
         "--batch",
         metavar="HOW",
         help="auto (the largest that fits), fastest (that fits), or a size for all",
+    )
+    add(
+        "--engine",
+        choices=engines.NAMES,
+        default=engines.LOCAL,
+        help="what runs the jobs (default local: this machine); its options are in the suite's system",
     )
     add("--repeat", type=int, metavar="N", help="run every benchmark so many times (default 1)")
     add("--name", metavar="NAME", help="what the run is called (default: the suite's name)")
@@ -142,14 +150,16 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     ``folder``: the run folder; one that does not exist unless given. Raises UserError.
     """
     from ...suite.environments.setup import resources_below
-    from ...suite.plan import machine, planner
+    from ...suite.plan import planner
+    from ...suite.run import engines
     from ...suite.run.suite_folder import past_durations
 
     if given.repeat is not None and given.repeat < 1:
         raise UserError(f"--repeat is a number of times, at least 1, not {given.repeat}")
     check_parallel(given.max_parallel)
     base = base_of(given.base)
-    found = machine.find_machine(given.devices)
+    system = {} if given.engine == engines.LOCAL else suite_of(given).system
+    found = engines.machine_of(given.engine, system, given.devices)
     suite = suite_of(given, found.facts())
     below = resources_below(Path(base), given.use_current_env)
     if given.batch:
@@ -165,7 +175,9 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
             "use_current_env": given.use_current_env,
         },
     )
-    return suite, planner.plan_suite(suite, found, str(base), below, options)
+    plan = planner.plan_suite(suite, found, str(base), below, options)
+    engines.check(plan)
+    return suite, plan
 
 
 def check_parallel(jobs: int | None) -> None:

@@ -84,10 +84,28 @@ def _beside(benchmark: Benchmark, name: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
+class Ranks(NamedTuple):
+    """Over what a launcher starts ranks."""
+
+    devices: int
+    """Of each machine."""
+    machines: int
+    arch: str
+
+    def words(self) -> list[str]:
+        """As torchrun takes it. Several machines meet where ``PET_RDZV_ENDPOINT`` says, which it reads."""
+        each = ["--nproc-per-node", str(self.devices)]
+        if self.machines == 1:  # standalone: it takes a free port, so that two suites never meet
+            return ["--standalone", *each]
+        return ["--nnodes", str(self.machines), *each, "--rdzv-backend", "c10d"]
+
+
 def launcher_argv(
-    benchmark: Benchmark, program_of: ProgramCommand, python: str, devices: int, arch: str
+    benchmark: Benchmark, program_of: ProgramCommand, python: str, ranks: Ranks
 ) -> list[str]:
     """``program`` as one job over so many devices, started as ``plan.launcher`` says.
+
+    On each of several machines the same words are run.
 
     That is one of ``torchrun`` (the usual one), ``accelerate``, ``deepspeed``, ``tune``; ``none``, where
     the program starts its ranks itself; or a command of the environment that the program is added to.
@@ -99,7 +117,7 @@ def launcher_argv(
     if words == ["none"]:
         return program_of.words()
     if len(words) == 1 and (launcher := LAUNCHERS.get(words[0])):
-        return launcher(program_of, devices, arch)
+        return launcher(program_of, ranks)
     known = (*LAUNCHERS, "none")
     if len(words) == 1 and nearest(words[0], known):
         text = f"no launcher is called {words[0]!r}{meant(words[0], known)}"
@@ -115,37 +133,40 @@ def _default_launcher(benchmark: Benchmark) -> str:
     return "none" if milabench and not own else "torchrun"
 
 
-def _torchrun(program_of: ProgramCommand, devices: int, arch: str) -> list[str]:
-    # Standalone: it takes a free port, so that two suites never meet.
-    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(devices)]
+def _torchrun(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
     how = {"module": ["-m"], "command": ["--no-python"]}.get(program_of.kind, [])
-    return [*words, *how, program_of.target, *program_of.arguments]
+    words = ["-m", "torch.distributed.run", *ranks.words(), *how]
+    return [*words, program_of.target, *program_of.arguments]
 
 
-def _accelerate(program_of: ProgramCommand, devices: int, arch: str) -> list[str]:
-    if arch == "cpu":  # there it starts no more than one process of its own; it reads torchrun's
-        return _torchrun(program_of, devices, arch)
+def _accelerate(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
+    # It reads torchrun's variables; on the cores it starts no more than one process of its own.
+    if ranks.arch == "cpu" or ranks.machines > 1:
+        return _torchrun(program_of, ranks)
     words = ["-m", "accelerate.commands.launch", "--num_machines", "1"]
-    words += ["--num_processes", str(devices), "--mixed_precision", "no", "--dynamo_backend", "no"]
-    words += ["--multi_gpu", "--main_process_port", "0"] if devices > 1 else []
+    words += ["--num_processes", str(ranks.devices)]
+    words += ["--mixed_precision", "no", "--dynamo_backend", "no"]
+    words += ["--multi_gpu", "--main_process_port", "0"] if ranks.devices > 1 else []
     how = {"module": ["-m"], "command": ["--no_python"]}.get(program_of.kind, [])
     return [*words, *how, program_of.target, *program_of.arguments]
 
 
-def _deepspeed(program_of: ProgramCommand, devices: int, arch: str) -> list[str]:
-    words = ["-m", "deepspeed.launcher.runner", "--num_gpus", str(devices)]
+def _deepspeed(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
+    if ranks.machines > 1:  # its own launcher would start the others by ssh, past the engine
+        return _torchrun(program_of, ranks)
+    words = ["-m", "deepspeed.launcher.runner", "--num_gpus", str(ranks.devices)]
     how = {"module": ["--module"], "command": ["--no_python"]}.get(program_of.kind, [])
     return [*words, *how, program_of.target, *program_of.arguments]
 
 
-def _tune(program_of: ProgramCommand, devices: int, arch: str) -> list[str]:
+def _tune(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
     """torchtune's ``tune run`` is the program, takes torchrun's options, and the recipe after them."""
     words = program_of.words()
     at = words.index("run") + 1 if "run" in words else len(words)
-    return [*words[:at], "--standalone", "--nproc-per-node", str(devices), *words[at:]]
+    return [*words[:at], *ranks.words(), *words[at:]]
 
 
-LAUNCHERS: dict[str, Callable[[ProgramCommand, int, str], list[str]]] = {
+LAUNCHERS: dict[str, Callable[[ProgramCommand, Ranks], list[str]]] = {
     "torchrun": _torchrun,
     "accelerate": _accelerate,
     "deepspeed": _deepspeed,

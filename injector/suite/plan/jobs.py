@@ -44,6 +44,8 @@ class PlannedProcess:
     """Seconds that it will probably take."""
     cores: tuple[int, ...] = ()
     """The cores that it is bound to; none: to all."""
+    machines: tuple[int, ...] = (0,)
+    """The machines of its job that it runs on, counted from 0: on several, as one program over all."""
 
     def attempt(self, number: int, folder: str) -> PlannedProcess:
         """The same once more, with a run folder of its own; ``folder`` is the suite's."""
@@ -78,6 +80,11 @@ class Job:
     def devices(self) -> tuple[str, ...]:
         """All that its processes use."""
         return tuple(dict.fromkeys(key for each in self.processes for key in each.devices))
+
+    @property
+    def machines(self) -> int:
+        """How many it needs."""
+        return 1 + max(number for each in self.processes for number in each.machines)
 
     @property
     def expected(self) -> float:
@@ -138,13 +145,13 @@ class Plan:
 
 def _job_of(content: Mapping[str, Any]) -> Job:
     processes = (
-        PlannedProcess(**{**each, **{key: tuple(each[key]) for key in _TUPLES}})
+        PlannedProcess(**{**each, **{key: tuple(each[key]) for key in _TUPLES if key in each}})
         for each in content["processes"]
     )
     return Job(**{**content, "processes": tuple(processes)})
 
 
-_TUPLES = ("devices", "command", "cores")
+_TUPLES = ("devices", "command", "cores", "machines")
 
 
 def is_suite_run(folder: str) -> bool:
@@ -186,7 +193,8 @@ def plan_lines(plan: Plan, parallel: int | None = None) -> Iterator[str]:
     machine = plan.machine
     devices = ", ".join(_device(each) for each in machine["devices"])
     yield f"suite {plan.suite['name']}  ({plan.suite['file']})"
-    yield f"on {machine['host']}: {machine['cpu_count']} cores; {devices}"
+    several = f"{machine['count']} machines, each " if machine.get("count", 1) > 1 else ""
+    yield f"on {machine['host']}: {several}{machine['cpu_count']} cores; {devices}"
     for job in plan.jobs:
         yield ""
         yield from _job_lines(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import UserError
@@ -36,6 +36,10 @@ class PlanDevice:
         """``cuda:0``."""
         return f"{self.kind}:{self.number}"
 
+    def key_on(self, machine: int) -> str:
+        """``cuda:0`` of a job's first machine, ``cuda:0@1`` of its second."""
+        return f"{self.key}@{machine}" if machine else self.key
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -49,6 +53,10 @@ class Machine:
     memory: int | None = None
     """Bytes that may be used."""
     host: str = ""
+    count: int = 1
+    """Machines like this one that a job may have."""
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    """What reaches them, where they are not this one: ``name``, and what that engine needs to know."""
 
     @property
     def arch(self) -> str:
@@ -97,6 +105,8 @@ class Machine:
             "cores": list(self.cores),
             "cpu_count": self.cpu_count,
             "memory": self.memory,
+            "count": self.count,
+            "engine": dict(self.engine),
             "devices": [
                 {"key": d.key, "name": d.name, "uuid": d.uuid, "memory": d.memory}
                 for d in self.devices

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...store.place import clean_name
 from ..config.model import Benchmark, Suite
@@ -133,11 +133,12 @@ class _Planner:
         if not benchmark.enabled:
             return "not enabled"
         machines = int(benchmark.settings.get("num_machines") or 1)
-        if machines > 1:
-            return f"needs {machines} machines; this is one"
-        wanted, there = benchmark.plan.get("devices") or 1, len(self.machine.devices)
-        if not isinstance(wanted, list) and wanted > there:
-            return f"needs {wanted} devices; there {'is' if there == 1 else 'are'} {there}"
+        if machines > self.machine.count:
+            there = f"there are {self.machine.count}" if self.machine.count > 1 else "this is one"
+            return f"needs {machines} machines; {there}"
+        wanted, devices = benchmark.plan.get("devices") or 1, len(self.machine.devices)
+        if not isinstance(wanted, list) and wanted > devices:
+            return f"needs {wanted} devices; there {'is' if devices == 1 else 'are'} {devices}"
         keys = [key for key in ("requires_capabilities", "when") if benchmark.settings.get(key)]
         unmet = benchmark.unmet(self.facts) if keys else ()
         return f"needs {' and '.join(unmet)}" if unmet else None
@@ -149,6 +150,17 @@ class _Planner:
             number += 1
         self._names.add(found)
         return found
+
+
+class _Place(NamedTuple):
+    """Where one process runs."""
+
+    machines: tuple[int, ...]
+    devices: tuple[PlanDevice, ...]
+    """Of each machine."""
+    number: int
+    """Among the processes of a machine, of which there are"""
+    sides: int
 
 
 class _JobPlanner:
@@ -175,19 +187,23 @@ class _JobPlanner:
     def job(self, turn: int) -> Job:
         """The job of one repeat, counted from 0."""
         key = f"{self.stem}.R{turn}"
-        groups = self._groups()
-        processes = [self._process(f"{key}.D{n}", n, groups) for n in range(len(groups))]
+        places = self._places()
+        processes = [self._process(f"{key}.D{n}", place) for n, place in enumerate(places)]
         return Job(key, self.benchmark.name, turn, tuple(processes))
 
-    def _groups(self) -> list[tuple[PlanDevice, ...]]:
-        """The devices of each process. Raises SuiteError for an unknown method."""
+    def _places(self) -> list[_Place]:
+        """Where each process runs. Raises SuiteError for an unknown method."""
         plan_suite = self.benchmark.plan
         devices = self._devices(plan_suite.get("devices"))
+        machines = tuple(range(int(self.benchmark.settings.get("num_machines") or 1)))
         method = str(plan_suite["method"]).replace("-", "_")
         if method == "per_gpu":
-            return [(device,) for device in devices]
+            one_each = [(device,) for device in devices]
+            sides = len(devices)
+            return [_Place((m,), d, n, sides) for m in machines for n, d in enumerate(one_each)]
         if method == "njobs":
-            return [devices] * self._count(plan_suite.get("n", 1))
+            sides = self._count(plan_suite.get("n", 1))
+            return [_Place(machines, devices, n, sides) for n in range(sides)]
         text = f"no plan is called {plan_suite['method']!r}{meant(method, ('per_gpu', 'njobs'))}"
         raise SuiteError([Problem(self.benchmark.at("plan", "method"), text)])
 
@@ -215,19 +231,18 @@ class _JobPlanner:
         text = f"n is a number of jobs, at least 1, not {given!r}"
         raise SuiteError([Problem(self.benchmark.at("plan", "n"), text)])
 
-    def _process(
-        self, key: str, number: int, groups: Sequence[tuple[PlanDevice, ...]]
-    ) -> PlannedProcess:
-        devices, run = groups[number], f"{JOBS}/{key}"
+    def _process(self, key: str, place: _Place) -> PlannedProcess:
+        devices, run = place.devices, f"{JOBS}/{key}"
+        keys = tuple(device.key_on(each) for each in place.machines for device in devices)
         # One of four devices leaves the others' cores alone, though nothing else runs there.
-        shares = max(len(groups), len(self.machine.devices) // len(devices))
-        cores = self.machine.share(number, shares)
+        shares = max(place.sides, len(self.machine.devices) // len(devices))
+        cores = self.machine.share(place.number, shares)
         record = os.path.join(self.options.folder, run)
         out = os.path.join(record, "out")
         context = {
             **self.context,
-            "device_count": len(devices),
-            "devices": [device.key for device in devices],
+            "device_count": len(keys),
+            "devices": list(keys),
             "out": out,
         }
         settings = self.benchmark.filled(context)
@@ -238,11 +253,11 @@ class _JobPlanner:
         )
         folder = str(settings.get("folder") or self.resources.folder or out)
         self._check(filled, program, folder)
-        words = self._words(filled, program, len(devices))
+        words = self._words(filled, program, place)
         limit = filled.max_duration
         return PlannedProcess(
             key,
-            tuple(device.key for device in devices),
+            keys,
             tuple(command_lines.inject_argv(filled, self.resources.python, record, words)),
             self._environment(filled, devices, record, len(cores)),
             folder,
@@ -250,6 +265,7 @@ class _JobPlanner:
             limit,
             min(self.options.history.get(self.benchmark.name, limit), limit),
             cores if self.options.pin or filled.plan.get("pin") else (),
+            place.machines,
         )
 
     def _check(self, filled: Benchmark, program: command_lines.ProgramCommand, folder: str) -> None:
@@ -287,12 +303,12 @@ class _JobPlanner:
         return f"{text}: not in {', nor in '.join(places)}"
 
     def _words(
-        self, filled: Benchmark, program: command_lines.ProgramCommand, devices: int
+        self, filled: Benchmark, program: command_lines.ProgramCommand, place: _Place
     ) -> list[str]:
         if filled.plan["method"] == "per_gpu":
             return program.words()
-        python, arch = self.resources.python, self.machine.arch
-        return command_lines.launcher_argv(filled, program, python, devices, arch)
+        ranks = command_lines.Ranks(len(place.devices), len(place.machines), self.machine.arch)
+        return command_lines.launcher_argv(filled, program, self.resources.python, ranks)
 
     def _environment(
         self, filled: Benchmark, devices: Sequence[PlanDevice], record: str, cores: int

@@ -163,14 +163,14 @@ def _state(jobs: Sequence[JobSummary]) -> str:
         return FAILED
     if journal.INTERRUPTED in states:
         return INTERRUPTED
-    return QUEUED if journal.NEVER in states else ENDED
+    return QUEUED if states & set(journal.WAITING) else ENDED
 
 
 def _process_row(process: ProcessSummary) -> ProcessRow:
     row = ProcessRow(process.key, process.devices)
     if process.live is not None:
         return _live_row(row, process.live)
-    if process.state == journal.NEVER:
+    if process.state in journal.WAITING:
         return row
     if process.state == journal.INTERRUPTED:
         return replace(row, state=INTERRUPTED)
@@ -247,7 +247,7 @@ def _left(jobs: Sequence[JobSummary], now: float) -> float:
     running, waiting = [], 0.0
     for each in jobs:
         expected = took.get(each.job.benchmark, each.job.expected)
-        if each.record.state == journal.NEVER:
+        if each.record.state in journal.WAITING:
             waiting += expected
         elif each.record.state == journal.STARTED:
             running_now = (process.live for process in each.processes if process.live)

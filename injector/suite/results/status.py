@@ -67,12 +67,14 @@ class SuiteStatus:
         """Key, benchmark, record and latest run folder of every process that the journal names."""
         for job in self.plan.jobs:
             record = self.record(job)
-            for process in job.processes if record is not NO_RECORD else ():
+            for process in job.processes if record.state not in journal.WAITING else ():
                 folder = os.path.join(self.folder, record.run_of(process))
                 yield process.key, job.benchmark, record, folder
 
     def why_unfinished(self, record: JobRecord) -> str:
         """Why a job with ``record`` did not run, or did not finish."""
+        if record.state == journal.QUEUED:
+            return "it was queued and has not begun"
         if record is not NO_RECORD:
             begun = record.state in (journal.STARTED, journal.INTERRUPTED)
             return record.reason or ("it was begun and has not finished" if begun else "")
@@ -161,6 +163,9 @@ def _listed(path: str) -> Listed:
     jobs = [status.record(job) for job in plan.jobs]
     failed, over = sum(job.failed for job in jobs), sum(job.over for job in jobs)
     verdict = f"suite {state}: {over - failed} of {count(len(jobs), 'job')} passed"
+    states = [job.state for job in jobs] if state == RUNNING else []
+    runs = states.count(journal.STARTED)
+    waits = sum(states.count(each) for each in journal.WAITING)
     began = next((each["time"] for each in records if each["event"] == "begin"), None)
     code = records[-1].get("code") if records else None
     return unknown._replace(
@@ -171,5 +176,7 @@ def _listed(path: str) -> Listed:
         processes=sum(len(job.processes) for job in plan.jobs),
         host=str(plan.machine.get("host")),
         command=f"inject suite run {plan.suite.get('file')}",
-        verdict=verdict + (f", {failed} failed" if failed else ""),
+        verdict=verdict
+        + (f", {failed} failed" if failed else "")
+        + (f", {runs} running, {waits} queued" if states else ""),
     )

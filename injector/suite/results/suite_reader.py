@@ -158,7 +158,7 @@ class SuiteReader:
         folder = os.path.join(self.folder, run)
         found = (
             run_record.read(folder, _option(settings, "skip") or 0)
-            if record.state != journal.NEVER
+            if record.state not in journal.WAITING
             else None
         )
         made = replace(_summary(job, process, record), folder=folder, record=found)

@@ -95,7 +95,6 @@ class ActiveJob(RunningJob):
         job = self.job
         self._left = {each.key: each for each in job.processes}
         self._pids: dict[int, str] = {}
-        self._due: dict[Callable[[], None], float] = {}
         limit = max(each.timeout for each in job.processes) + BACKSTOP
         self._in(limit - (time.time() - self.started), self._hangs)
         if self.adopted:
@@ -124,20 +123,6 @@ class ActiveJob(RunningJob):
         if process is not None and process.key not in self.results:
             self.results[process.key] = end_from_status(self.folder, process.run, code)
         return key is not None
-
-    def until(self) -> float:
-        """The monotonic time at which :meth:`act` has something to do."""
-        return min(self._due.values())
-
-    def act(self) -> None:
-        """Do what is due."""
-        now = time.monotonic()
-        for action in [each for each, moment in self._due.items() if moment <= now]:
-            if self._due.pop(action, None) is not None and not self.over:
-                action()
-
-    def _in(self, seconds: float, action: Callable[[], None]) -> None:
-        self._due[action] = time.monotonic() + seconds
 
     def _look(self) -> None:
         """See which of the processes that are not our children have ended."""

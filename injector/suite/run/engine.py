@@ -47,6 +47,7 @@ class RunningJob(ABC):
         """Whether it was ended before it had finished."""
         self.problems: list[str] = []
         """What went wrong besides how its processes ended, as sentences."""
+        self._due: dict[Callable[[], None], float] = {}
 
     @property
     @abstractmethod
@@ -70,13 +71,19 @@ class RunningJob(ABC):
         known = self.adopted and self.over and ends
         return max(0.0, (max(ends) if known else time.time()) - self.started)
 
-    @abstractmethod
     def until(self) -> float:
         """The monotonic time at which :meth:`act` has something to do."""
+        return min(self._due.values())
 
-    @abstractmethod
     def act(self) -> None:
         """Do what is due."""
+        now = time.monotonic()
+        for action in [each for each, moment in self._due.items() if moment <= now]:
+            if self._due.pop(action, None) is not None and not self.over:
+                action()
+
+    def _in(self, seconds: float, action: Callable[[], None]) -> None:
+        self._due[action] = time.monotonic() + seconds
 
     @abstractmethod
     def end(self) -> None:

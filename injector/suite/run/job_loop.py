@@ -163,7 +163,7 @@ class JobLoop:
 
     def _begin_some(self) -> None:
         """Start as many jobs as may run side by side."""
-        while self._waiting and len(self._active) < self._at_once:
+        while self._waiting and len(self._active) < self._at_once and not self._alarm.stops:
             queued = self._waiting[0]
             blocker = None if queued.adopted is not None else self._blocker(queued)
             if blocker == WAIT:
@@ -265,6 +265,8 @@ class JobLoop:
 
     def _linked(self, job: Job) -> list[str]:
         """What went wrong with the links to its data."""
+        if not self.policy.links:
+            return []
         try:
             suite_folder.link_data(self.folder, job, self._repeats)
         except OSError as error:

@@ -25,6 +25,8 @@ QUEUED, STARTED, FINISHED = "queued", "started", "finished"
 NOT_STARTED, INTERRUPTED = "failed-to-start", "interrupted"
 NEVER = "never"
 """The state of a job that has no line in the journal."""
+WAITING = (NEVER, QUEUED)
+"""States of a job that has not begun."""
 
 
 @dataclass(frozen=True)

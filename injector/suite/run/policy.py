@@ -30,6 +30,8 @@ class RunPolicy:
     """Seconds to wait for devices that other processes use."""
     allow_busy: bool = False
     """Whether a job may begin on devices that other processes use."""
+    links: bool = True
+    """Whether links to the events of its jobs are put into the suite's folder."""
     ready: Callable[[str], str | None] = lambda benchmark: None
     """Why a benchmark cannot be started (not installed, not prepared), if it cannot."""
     around: Callable[[], AbstractContextManager[object]] = nullcontext

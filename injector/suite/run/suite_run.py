@@ -16,9 +16,9 @@ from ..._version import __version__
 from ..plan.jobs import Job, Plan
 from . import active_job, journal, suite_folder
 from .engine import JobEngine, QueuedJob
+from .engines import engine_of
 from .job_loop import JobLoop, LoopOutcome
 from .journal import JobRecord, Journal
-from .local_engine import LocalEngine
 from .policy import RunPolicy
 from .progress import Progress, print_through
 
@@ -34,11 +34,6 @@ class RemainingWork:
     """Keys of the jobs that are not run again, since they went well; and"""
     failed: dict[str, str] = field(default_factory=dict)
     """those that are not run again although they did not, with the reason."""
-
-
-def engine_of(plan: Plan, folder: str) -> JobEngine:
-    """The engine that ``plan`` was made for. ``folder`` is the suite's."""
-    return LocalEngine(plan, folder)
 
 
 def remaining_work(

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,32 @@ def test_several_jobs_over_all_devices():
     [job] = planned(a={"plan": {"method": "njobs", "n": 3}}).jobs
     assert [each.key for each in job.processes] == ["a.R0.D0", "a.R0.D1", "a.R0.D2"]
     assert {each.devices for each in job.processes} == {("cpu:0", "cpu:1")}
+
+
+# --- several machines -------------------------------------------------------------------------------
+
+PAIR = replace(CUDA, count=2)
+
+
+def test_per_gpu_on_several_machines_is_a_process_for_each_device_of_each():
+    [job] = planned(PAIR, a={"num_machines": 2}).jobs
+    assert job.machines == 2
+    assert job.devices == ("cuda:0", "cuda:1", "cuda:0@1", "cuda:1@1")
+    assert [each.machines for each in job.processes] == [(0,), (0,), (1,), (1,)]
+
+
+def test_torchrun_on_each_of_several_machines():
+    settings = {"num_machines": 2, "plan": {"method": "njobs"}, "argv": ["{device_count}"]}
+    [process] = processes(planned(PAIR, a=settings))
+    assert process.machines == (0, 1) and len(process.devices) == 4
+    torchrun = "-m torch.distributed.run --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d"
+    assert program(process) == [*torchrun.split(), "/x/train.py", "4"]
+
+
+@pytest.mark.parametrize(("there", "say"), [(CUDA, "this is one"), (PAIR, "there are 2")])
+def test_more_machines_than_there_are(there, say):
+    [left_out] = planned(there, a={"num_machines": 3}).left_out
+    assert left_out.reason == f"needs 3 machines; {say}"
 
 
 # --- particular devices -----------------------------------------------------------------------------
@@ -644,7 +671,7 @@ def test_torchtune_takes_the_ranks_and_then_the_recipe():
     program = command_lines.ProgramCommand(
         "module", "torchtune._cli.tune", ("run", "recipe.py", "--config", "c")
     )
-    assert command_lines.LAUNCHERS["tune"](program, 4, "cuda") == [
+    assert command_lines.LAUNCHERS["tune"](program, command_lines.Ranks(4, 1, "cuda")) == [
         "-m", "torchtune._cli.tune", "run", "--standalone", "--nproc-per-node", "4",
         "recipe.py", "--config", "c",
     ]  # fmt: skip

@@ -99,6 +99,16 @@ def held(made):
         yield
 
 
+def test_a_job_that_waits_for_its_machines_is_queued(made, held):
+    made.process("submitted", state="queued", collected=False)
+    made.write()
+    shown = watched(str(made.path), NOW)
+    assert {row.name: row.state for row in shown.benchmarks}["submitted"] == "queued"
+    [row] = status.listed(str(made.path.parent))
+    assert row.verdict == "suite running: 1 of 6 jobs passed, 1 failed, 1 running, 3 queued"
+    assert status.damage_of(str(made.path)) == []
+
+
 def test_each_benchmark_and_process_has_its_state_and_rates_add_up(made, held):
     shown = watched(str(made.path), NOW)
     rows = {row.name: row for row in shown.benchmarks}
@@ -285,7 +295,7 @@ def test_a_list_of_runs_has_suites(made, tmp_path, monkeypatch, held):
     for words in (["--base", "base"], ["--runs", "base/runs"]):
         [row] = _found(parser().parse_args(words))
         assert (row.run, row.name, row.exit, row.processes) == (made.path.name, "toy", None, 6)
-        assert row.verdict == "suite running: 1 of 5 jobs passed, 1 failed"
+        assert row.verdict == "suite running: 1 of 5 jobs passed, 1 failed, 1 running, 2 queued"
     inside = _found(parser().parse_args(["--runs", f"base/runs/{made.path.name}"]))
     assert {"ended.R0.D0", "broken.R0.D0"} <= {row.run for row in inside}
 

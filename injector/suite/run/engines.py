@@ -1,0 +1,53 @@
+"""The engines by their names: what each makes of ``--engine`` and of a suite's ``system``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import UserError
+from ..plan.jobs import Plan
+from ..plan.machine import Machine, find_machine
+from . import slurm_engine
+from .engine import JobEngine
+from .local_engine import LocalEngine
+from .slurm_engine import SlurmEngine
+
+LOCAL = "local"
+NAMES = (LOCAL, slurm_engine.NAME)
+
+
+def machine_of(name: str, system: Mapping[str, Any], devices: str | None) -> Machine:
+    """A machine of those that the engine ``name`` reaches.
+
+    ``system``: of the suite; ``devices``: of ``--devices``. Raises UserError where there is none.
+    """
+    if name == slurm_engine.NAME:
+        return slurm_engine.machine_of(_options(system, name), devices)
+    return find_machine(devices)
+
+
+def _options(system: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    options = system.get(name)
+    if options is None:
+        return {}
+    if not isinstance(options, dict):
+        raise UserError(f"system.{name} is a map of options, not {options!r}")
+    return options
+
+
+def check(plan: Plan) -> None:
+    """Raise UserError for a job of ``plan`` that its engine could never run."""
+    if _name(plan) == slurm_engine.NAME:
+        slurm_engine.check(plan)
+
+
+def engine_of(plan: Plan, folder: str) -> JobEngine:
+    """The engine that ``plan`` was made for. ``folder`` is the suite's."""
+    if _name(plan) == slurm_engine.NAME:
+        return SlurmEngine(plan, folder)
+    return LocalEngine(plan, folder)
+
+
+def _name(plan: Plan) -> str:
+    return str((plan.machine.get("engine") or {}).get("name") or LOCAL)

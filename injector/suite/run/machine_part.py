@@ -1,0 +1,214 @@
+"""What an engine starts on each machine of a job: it runs the machine's part as the local engine does.
+
+``python -m injector.suite.run.machine_part FOLDER JOB ATTEMPT MACHINE HANDLE``. What becomes of the part
+stands in a journal of the machine's own, ``machines/JOB.ATTEMPT.mMACHINE/journal.jsonl`` below FOLDER, which
+the suite's own run follows. It needs ``plan.json`` in FOLDER and nothing of the suite's files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ...errors import UserError
+from ...store.place import replace_file
+from ..plan.jobs import Job, PlannedProcess, read_plan
+from ..plan.machine import PlanDevice, find_machine
+from ..plan.planner import MARK, visible_devices
+from . import journal
+from .engine import QueuedJob
+from .job_loop import JobLoop
+from .journal import JobRecord, Journal
+from .local_engine import LocalEngine
+from .policy import RunPolicy
+from .processes import ProcessEnd, failures_by_exit_code
+from .progress import Progress
+
+MACHINES = "machines"
+MEETING = "meeting.json"
+"""In the folder of machine 0: by process, the address where the ranks of all machines meet."""
+TOGETHER = 120.0
+"""Seconds to wait for what another machine writes."""
+
+
+def folder_of(folder: str, job: str, attempt: int, machine: int) -> str:
+    """Where a machine keeps its journal. ``folder`` is the suite's."""
+    return os.path.join(folder, MACHINES, f"{job}.{attempt}.m{machine}")
+
+
+def run(folder: str, key: str, attempt: int, machine: int, handle: str) -> int:
+    """Run the part that ``machine`` has of a job; 0 where all of it went well.
+
+    It begins when the suite's journal has the job's ``handle``: one that was lost before that runs again, and
+    must not run twice. Raises UserError where that never happens, and where the machine is not as the plan
+    needs it.
+    """
+    _await(
+        lambda: journal.read(folder).get(key, JobRecord()).handle == handle,
+        f"job {handle} in {folder}",
+    )
+    plan = read_plan(folder)
+    job = next(each for each in plan.jobs if each.key == key).attempt(attempt, folder)
+    own = folder_of(folder, key, attempt, machine)
+    os.makedirs(own, exist_ok=True)
+    notes = Journal(own)
+    notes.write("begin", pid=os.getpid(), host=_host())
+    try:
+        part = _part(job, folder, attempt, machine)
+        policy = RunPolicy(max_parallel=1, allow_busy=True, links=False, judge=_judge)
+        progress = Progress(sys.stderr, 1)
+        queued = [QueuedJob(part, attempt)]
+        outcome = JobLoop(
+            LocalEngine(plan, folder), plan, folder, queued, notes, progress, policy
+        ).run()
+        return 1 if outcome.failed or outcome.interrupted else 0
+    except (UserError, OSError) as error:
+        notes.job(key, journal.NOT_STARTED, attempt, reason=str(error), ok=False)
+        raise
+    finally:
+        notes.close()
+
+
+def _host() -> str:
+    """This machine's name, as its scheduler knows it."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def _judge(folder: str, job: Job, ended: Mapping[str, ProcessEnd]) -> list[str]:
+    """What was wrong, where the record of a process that runs on several machines is that of machine 0."""
+    known = {
+        key: replace(end, recorded=end.recorded or end.run.startswith(MACHINES))
+        for key, end in ended.items()
+    }
+    return failures_by_exit_code(folder, job, known)
+
+
+def _part(job: Job, folder: str, attempt: int, machine: int) -> Job:
+    """The part of ``job`` that this machine, its number ``machine``, has, with the devices of here."""
+    mine = [each for each in job.processes if machine in each.machines]
+    kind = mine[0].devices[0].partition(":")[0]
+    here: Mapping[int, PlanDevice] = {}
+    if kind != "cpu":
+        here = {each.number: each for each in find_machine(kind).devices}
+    shared = [each for each in mine if len(each.machines) > 1]
+    places = _meet(shared, job.key, folder, attempt, machine) if shared else {}
+    processes = [_as_here(each, machine, here, places.get(each.key)) for each in mine]
+    if machine:
+        own = os.path.relpath(folder_of(folder, job.key, attempt, machine), folder)
+        several = [len(each.machines) > 1 for each in processes]
+        processes = [
+            _beside(each, folder, own) if shares else each
+            for each, shares in zip(processes, several, strict=True)
+        ]
+    return replace(job, processes=tuple(processes))
+
+
+def _as_here(
+    process: PlannedProcess, machine: int, here: Mapping[int, PlanDevice], place: str | None
+) -> PlannedProcess:
+    cores = sorted(os.sched_getaffinity(0))
+    environment = {**process.environment, **_meeting_variables(place)}
+    if len(process.machines) == 1:  # its tasks of a Slurm step have nothing to do with each other
+        environment |= {"SLURM_STEP_NUM_TASKS": None}
+    if here:
+        keys = [key.partition("@") for key in process.devices]
+        numbers = [int(key.rpartition(":")[2]) for key, _, on in keys if int(on or 0) == machine]
+        if lost := [str(n) for n in numbers if n not in here]:
+            raise UserError(
+                f"{_host()} has no device {', '.join(lost)} for the job: it has {len(here)}"
+            )
+        environment |= visible_devices([here[n] for n in numbers])
+    return replace(
+        process,
+        environment=environment,
+        cores=tuple(sorted({cores[each % len(cores)] for each in process.cores})),
+    )
+
+
+def _beside(process: PlannedProcess, folder: str, own: str) -> PlannedProcess:
+    """``process``, whose record is that of machine 0, with output and lock of its own."""
+    run = f"{own}/{process.key.rpartition('.')[2]}"
+    if process.folder.startswith(os.path.join(folder, process.run)):
+        os.makedirs(process.folder, exist_ok=True)
+    mark = {MARK: os.path.join(folder, run)}
+    return replace(process, run=run, environment={**process.environment, **mark})
+
+
+# --- ranks of several machines -----------------------------------------------------------------------
+
+
+def _meet(
+    shared: Sequence[PlannedProcess], key: str, folder: str, attempt: int, machine: int
+) -> Mapping[str, str]:
+    """By process, where its ranks meet: ports of machine 0, which it writes down for the others."""
+    path = os.path.join(folder_of(folder, key, attempt, 0), MEETING)
+    if machine == 0:
+        ports = free_ports(len(shared))
+        host = socket.gethostname()
+        found = {each.key: f"{host}:{port}" for each, port in zip(shared, ports, strict=True)}
+        replace_file(path, [json.dumps(found).encode()])
+        return found
+    _await(lambda: os.path.exists(path), f"machine 0 of the job in {path}")
+    with open(path, encoding="utf-8") as file:
+        return dict(json.load(file))
+
+
+def _await(there: Callable[[], bool], what: str) -> None:
+    """Return when something is there, which another machine writes. Raises UserError."""
+    end = time.monotonic() + TOGETHER
+    while not there():
+        if time.monotonic() > end:
+            raise UserError(f"there was no {what} within {TOGETHER:g} s")
+        time.sleep(0.1)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that are free now."""
+    sockets = [socket.create_server(("", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _meeting_variables(place: str | None) -> dict[str, str]:
+    """The variables of torchrun, and of programs that do without it."""
+    if place is None:
+        return {}
+    host, _, port = place.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, int(port)))  # sends nothing: it chooses the interface that leads there
+        own = probe.getsockname()[0]
+    return {
+        "PET_RDZV_ENDPOINT": place,
+        "PET_RDZV_ID": f"inject.{port}",
+        "PET_LOCAL_ADDR": own,
+        "MASTER_ADDR": host,
+        "MASTER_PORT": port,
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the part of a job that a command line names."""
+    parser = argparse.ArgumentParser(prog="python -m injector.suite.run.machine_part")
+    parser.add_argument("folder")
+    parser.add_argument("job")
+    parser.add_argument("attempt", type=int)
+    parser.add_argument("machine", type=int)
+    parser.add_argument("handle")
+    given = parser.parse_args(argv)
+    try:
+        return run(given.folder, given.job, given.attempt, given.machine, given.handle)
+    except UserError as error:
+        print(f"inject suite: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+"""The engine of a cluster with Slurm: a job of the suite is one of ``sbatch``, and Slurm says when it runs.
+
+No arrays: the tasks of one share a script, a time limit and a number of nodes, which jobs of a suite do not;
+submitting a job costs some hundredths of a second.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...errors import UserError
+from ..plan.jobs import Job, Plan
+from ..plan.machine import Machine, PlanDevice, find_machine
+from . import journal, slurm
+from .active_job import BACKSTOP
+from .engine import JobEngine, Opened, QueuedJob, RunningJob
+from .journal import QUEUED, JobRecord
+from .machine_part import MACHINES
+from .processes import CannotStartError
+from .remote_job import RemoteJob, parts_are_over
+
+NAME = "slurm"
+BEFORE = 60
+"""Seconds before Slurm's time limit at which parts are asked to end and write their records."""
+LOOK = 2.0
+"""Seconds between two questions to Slurm's controller, at least;"""
+EACH = 0.005
+"""longer by this for each job."""
+RESTARTS = 5
+"""Times that a job is requeued, after which it has failed."""
+WAITS = (
+    "PENDING",
+    "REQUEUED",
+    "REQUEUE_HOLD",
+    "SPECIAL_EXIT",
+    "CONFIGURING",
+    "SUSPENDED",
+    "STOPPED",
+)
+RUNS = ("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT", "RESIZING")
+WHY = {
+    "NODE_FAIL": "a node failed",
+    "BOOT_FAIL": "a node did not start",
+    "TIMEOUT": "it was ended by its time limit of Slurm",
+    "DEADLINE": "it was ended by its deadline of Slurm",
+    "OUT_OF_MEMORY": "it was out of memory",
+    "PREEMPTED": "it was preempted",
+    "CANCELLED": "it was cancelled in Slurm",
+}
+
+
+def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
+    """A node of the partition that ``options`` (``system.slurm``) name, with the devices of ``--devices``.
+
+    Raises UserError.
+    """
+    slurm.option_words(options)
+    there = slurm.nodes(options.get("partition"))
+    kind, _, rest = (devices or "").partition(":")
+    if kind == "cpu" or (kind in ("", "all") and not there.gpus):
+        found = find_machine(devices if kind == "cpu" else "cpu:1").devices
+    else:
+        found = _gpus("cuda" if kind in ("", "all", "gpu") else kind, rest, there, devices)
+    return Machine(
+        found,
+        tuple(range(there.cpus)),
+        there.cpus,
+        there.memory,
+        f"Slurm partition {options.get('partition') or 'by default'}",
+        there.number,
+        {"name": NAME, "options": dict(options), "limit": there.limit},
+    )
+
+
+def _gpus(kind: str, rest: str, there: slurm.Nodes, option: str | None) -> tuple[PlanDevice, ...]:
+    if kind not in ("cuda", "rocm"):
+        raise UserError(
+            f"--devices {option}: not understood; on Slurm it is all, cpu:4, cuda:0,1 or rocm:0"
+        )
+    numbers = list(range(there.gpus))
+    if rest:
+        words = [word.rpartition(":")[2] for word in rest.split(",")]
+        numbers = [int(word) for word in words if word.isdecimal()]
+        if len(numbers) < len(words) or max(numbers) >= there.gpus:
+            text = f"a node of the partition has {there.gpus} GPUs"
+            raise UserError(f"--devices {option}: {text}" + (", from 0" if there.gpus else ""))
+    if not numbers:
+        raise UserError(f"--devices {option}: no node of the partition has a GPU in its Gres")
+    return tuple(PlanDevice(kind, number, str(number), there.gpu_type) for number in numbers)
+
+
+def resources_of(job: Job, described: Mapping[str, Any]) -> slurm.Resources:
+    """What ``job`` asks Slurm for; ``described``: the machine of its plan."""
+    first = [key.partition("@") for key in job.devices]
+    keys = [key for key, _, machine in first if not machine]
+    # Numbers of devices count those that Slurm gives: cuda:2 needs three.
+    most = 1 + max(int(key.rpartition(":")[2]) for key in keys)
+    share = len(keys) / len(described["devices"])
+    seconds = max(each.timeout for each in job.processes) + BACKSTOP + BEFORE
+    limit = described["engine"].get("limit")
+    return slurm.Resources(
+        job.machines,
+        0 if keys[0].startswith("cpu") else most,
+        max(1, math.floor(described["cpu_count"] * min(share, 1.0))),
+        min(seconds, limit) if limit else seconds,
+    )
+
+
+def check(plan: Plan) -> None:
+    """Raise UserError for a job that no node could ever run: asked of Slurm, once for all of a kind."""
+    options = plan.machine["engine"]["options"]
+    for each in dict.fromkeys(resources_of(job, plan.machine) for job in plan.jobs):
+        slurm.check(each, options)
+
+
+class SlurmJob(RemoteJob):
+    """One job of the suite as one of Slurm, by its number ``handle``."""
+
+    def __init__(self, queued: QueuedJob, folder: str, number: str, first: QueuedJob) -> None:
+        self.number = number
+        self._first = first.job
+        """Of the plan, as its first attempt is."""
+        self._offset = first.attempt
+        """The attempt that it was submitted for."""
+        self._unseen = 0
+        super().__init__(queued, folder)
+
+    @property
+    def handle(self) -> str:
+        return self.number
+
+    def update(self, seen: slurm.JobState | None) -> None:
+        """Take note of what Slurm says of it; None: it does not know it any more."""
+        if self.over:
+            return
+        if seen is not None and seen.restarts > self.attempt - self._offset:
+            self._requeued(seen)
+        if seen is not None and seen.state in (*WAITS, *RUNS):
+            self._unseen = 0
+            return
+        self._unseen += 1
+        if self._unseen > 1:  # what its machines have written last may come late over the network
+            state = seen.state if seen else "forgotten"
+            nodes = f", nodes {seen.nodes}" if seen and seen.nodes else ""
+            self.read_parts()
+            told = "it was told to end, as before a time limit" if self.was_told_to_end else ""
+            why = WHY.get(state) or told or "it ended and left no word of it"
+            if not self.over:
+                self.lost(f"{why} (Slurm job {self.number}: {state}{nodes})")
+
+    def ended_elsewhere(self) -> None:
+        """Slurm says why: it may be queued again."""
+
+    def _requeued(self, seen: slurm.JobState) -> None:
+        attempt = self._offset + seen.restarts
+        if seen.restarts > RESTARTS:
+            self.problems.append(f"Slurm requeued it {seen.restarts} times")
+            self.kill()
+            return
+        self.began_anew(QueuedJob(self._first.attempt(attempt, self.folder), attempt))
+
+    def terminate(self) -> None:
+        slurm.cancel([self.number], "--state=PENDING")
+        slurm.cancel([self.number], "--signal=TERM")
+
+    def kill(self) -> None:
+        slurm.cancel([self.number])
+
+
+class SlurmEngine(JobEngine):
+    """Runs jobs of ``plan``, whose run folder ``folder`` is on a file system that all nodes share."""
+
+    def __init__(self, plan: Plan, folder: str) -> None:
+        self.folder = folder
+        self.machine = plan.machine
+        self.options = plan.machine["engine"]["options"]
+        self.at_once = max(1, len(plan.jobs))  # how many really run is Slurm's to say
+        self._first = {job.key: job for job in plan.jobs}
+        self._look_at = 0.0
+
+    def open(self) -> None:
+        slurm.states()
+        os.makedirs(os.path.join(self.folder, MACHINES), exist_ok=True)
+
+    def start(self, queued: QueuedJob, opened: Opened) -> SlurmJob:
+        key = queued.job.key
+        words = resources_of(queued.job, self.machine).words()
+        words += [f"--job-name={key}", f"--chdir={self.folder}", "--requeue", "--open-mode=append"]
+        words += [f"--output={MACHINES}/{key}.%j.out", f"--signal=TERM@{BEFORE}"]
+        try:
+            number = slurm.submit([*words, *slurm.option_words(self.options)], self._script(queued))
+        except UserError as error:
+            raise CannotStartError(str(error)) from None
+        opened(QUEUED, handle=number)
+        return SlurmJob(queued, self.folder, number, QueuedJob(self._first[key], queued.attempt))
+
+    def _script(self, queued: QueuedJob) -> str:
+        """One task on each node, which is told apart by its number."""
+        words = [
+            sys.executable,
+            "-m",
+            "injector.suite.run.machine_part",
+            self.folder,
+            queued.job.key,
+        ]
+        attempt = f"$(({queued.attempt} + ${{SLURM_RESTART_COUNT:-0}}))"
+        cpus = resources_of(queued.job, self.machine).cpus
+        step = f"srun --cpus-per-task={cpus} --kill-on-bad-exit=0 --wait=0 sh -c"
+        inner = f'exec {shlex.join(words)} "$1" "$SLURM_PROCID" "$SLURM_JOB_ID"'
+        return f"#!/bin/sh\nexec {step} {shlex.quote(inner)} sh {attempt}\n"
+
+    def adopt(self, queued: QueuedJob) -> SlurmJob:
+        of_it = (r for r in journal.records(self.folder) if r.get("handle") == queued.handle)
+        submitted = QueuedJob(self._first[queued.job.key], next(of_it)["attempt"])
+        return SlurmJob(queued, self.folder, queued.handle, submitted)
+
+    def look(self, active: Sequence[RunningJob]) -> None:
+        now = time.monotonic()
+        if now < self._look_at or not active:
+            return
+        self._look_at = now + LOOK + EACH * len(active)
+        try:
+            seen = slurm.states()
+        except UserError:
+            return  # a controller that is back later knows its jobs still
+        for each in active:
+            if isinstance(each, SlurmJob):
+                each.update(seen.get(each.number))
+
+    def goes_on(self, job: Job, before: JobRecord, dry: bool) -> bool:
+        seen = slurm.states().get(before.handle)
+        if seen is not None and seen.state in (*WAITS, *RUNS):
+            return True
+        return parts_are_over(self.folder, job.key, before.attempt, job.machines)
