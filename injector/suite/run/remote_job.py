@@ -18,7 +18,7 @@ from .processes import ProcessEnd, end_from_record
 LOOK = 0.5
 """Seconds between two looks at the journals of a job that runs."""
 GRACE = 40.0
-"""Seconds in which parts that are asked to end have ended: theirs for programs, and time to write records."""
+"""Seconds in which parts end after a signal to do so: theirs for programs, and time to write records."""
 TOGETHER = 20.0
 """Seconds that the other machines of a job go on after one of them failed."""
 STUBBORN = 60.0
@@ -71,7 +71,7 @@ class RemoteJob(RunningJob):
             self.started = min(each.time - each.seconds for each in self._parts.values())
             self.state = journal.STARTED
         over = [each for each in self._parts.values() if _is_over(each)]
-        if self.was_told_to_end and not self.interrupted:
+        if self.got_a_signal and not self.interrupted:
             self.ended_elsewhere()
         elif len(over) == self.job.machines:
             self._finished()
@@ -79,14 +79,14 @@ class RemoteJob(RunningJob):
             self._in(TOGETHER, self._end_others)
 
     @property
-    def was_told_to_end(self) -> bool:
+    def got_a_signal(self) -> bool:
         """Whether a part was sent a signal to end."""
         return any(each.state == journal.INTERRUPTED for each in self._parts.values())
 
     def ended_elsewhere(self) -> None:
-        """Somebody beside us had it end. Where the engine will say why, it is waited for."""
+        """Something other than this suite ended it. Where the engine will say why, it is waited for."""
         if all(_is_over(self._parts.get(number)) for number in range(self.job.machines)):
-            self.lost("it was told to end, and not by this suite")
+            self.lost("it got a signal to end, which this suite did not send")
 
     def _read_part(self, machine: int) -> None:
         records = journal.records(folder_of(self.folder, self.job.key, self.attempt, machine))

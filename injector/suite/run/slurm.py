@@ -34,8 +34,8 @@ def call(words: Sequence[str], script: str | None = None) -> str:
         raise UserError(f"{words[0]}: Slurm's controller did not answer in {ANSWER:g} s") from None
     if done.returncode:
         lines = done.stderr.replace(f"{words[0]}: ", "").splitlines()
-        said = [line.partition("error: ")[2] or line for line in lines]
-        raise UserError(f"{words[0]}: {'; '.join(filter(None, said)) or 'it failed'}")
+        texts = [line.partition("error: ")[2] or line for line in lines]
+        raise UserError(f"{words[0]}: {'; '.join(filter(None, texts)) or 'it failed'}")
     return done.stdout if words[0] != "sbatch" else done.stdout or done.stderr
 
 
@@ -131,7 +131,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
     return words
 
 
-class Resources(NamedTuple):
+class JobRequest(NamedTuple):
     """What a job asks for."""
 
     machines: int
@@ -148,13 +148,13 @@ class Resources(NamedTuple):
         return words + ([f"--gres=gpu:{self.gpus}"] if self.gpus else [])
 
 
-def check(resources: Resources, options: Mapping[str, Any]) -> None:
+def check(resources: JobRequest, options: Mapping[str, Any]) -> None:
     """Raise UserError, with Slurm's reason, where no node could ever run such a job."""
     words = [*resources.words(), *option_words(options)]
     try:
         call(["sbatch", "--test-only", *words], "#!/bin/sh\n")
     except UserError as error:
-        raise UserError(f"{error} (asked for: {' '.join(words)})") from None
+        raise UserError(f"{error} (options: {' '.join(words)})") from None
 
 
 def submit(words: Sequence[str], script: str) -> str:
@@ -187,4 +187,4 @@ def cancel(numbers: Iterable[str], *options: str) -> None:
     try:
         call(["scancel", "--quiet", *options, *numbers])
     except UserError:
-        pass  # it is asked again, and what lives then is named
+        pass  # a caller that has to know tries once more

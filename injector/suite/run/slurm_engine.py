@@ -27,7 +27,7 @@ from .remote_job import RemoteJob, parts_are_over
 
 NAME = "slurm"
 BEFORE = 60
-"""Seconds before Slurm's time limit at which parts are asked to end and write their records."""
+"""Seconds before Slurm's time limit at which parts get a signal to end and write their records."""
 LOOK = 2.0
 """Seconds between two questions to Slurm's controller, at least;"""
 EACH = 0.005
@@ -95,7 +95,7 @@ def _gpus(kind: str, rest: str, there: slurm.Nodes, option: str | None) -> tuple
     return tuple(PlanDevice(kind, number, str(number), there.gpu_type) for number in numbers)
 
 
-def resources_of(job: Job, described: Mapping[str, Any]) -> slurm.Resources:
+def resources_of(job: Job, described: Mapping[str, Any]) -> slurm.JobRequest:
     """What ``job`` asks Slurm for; ``described``: the machine of its plan."""
     first = [key.partition("@") for key in job.devices]
     keys = [key for key, _, machine in first if not machine]
@@ -104,7 +104,7 @@ def resources_of(job: Job, described: Mapping[str, Any]) -> slurm.Resources:
     share = len(keys) / len(described["devices"])
     seconds = max(each.timeout for each in job.processes) + BACKSTOP + BEFORE
     limit = described["engine"].get("limit")
-    return slurm.Resources(
+    return slurm.JobRequest(
         job.machines,
         0 if keys[0].startswith("cpu") else most,
         max(1, math.floor(described["cpu_count"] * min(share, 1.0))),
@@ -113,7 +113,7 @@ def resources_of(job: Job, described: Mapping[str, Any]) -> slurm.Resources:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError for a job that no node could ever run: asked of Slurm, once for all of a kind."""
+    """Raise UserError for a job that no node could ever run, as Slurm says; once for all of a kind."""
     options = plan.machine["engine"]["options"]
     for each in dict.fromkeys(resources_of(job, plan.machine) for job in plan.jobs):
         slurm.check(each, options)
@@ -149,8 +149,10 @@ class SlurmJob(RemoteJob):
             state = seen.state if seen else "forgotten"
             nodes = f", nodes {seen.nodes}" if seen and seen.nodes else ""
             self.read_parts()
-            told = "it was told to end, as before a time limit" if self.was_told_to_end else ""
-            why = WHY.get(state) or told or "it ended and left no word of it"
+            signalled = (
+                "it got a signal to end, as before a time limit" if self.got_a_signal else ""
+            )
+            why = WHY.get(state) or signalled or "it ended and left no word of it"
             if not self.over:
                 self.lost(f"{why} (Slurm job {self.number}: {state}{nodes})")
 
@@ -201,7 +203,7 @@ class SlurmEngine(JobEngine):
         return SlurmJob(queued, self.folder, number, QueuedJob(self._first[key], queued.attempt))
 
     def _script(self, queued: QueuedJob) -> str:
-        """One task on each node, which is told apart by its number."""
+        """One task on each node, whose number is the machine's."""
         words = [
             sys.executable,
             "-m",

@@ -153,7 +153,7 @@ def test_a_time_limit_of_slurm_leaves_time_for_the_record(cluster):
     suite = cluster.write(cluster.counted("a", seconds=600))
     done = cluster.call("run", suite, "--engine", "slurm", "-P", "system.slurm.partition=short")
     assert done.returncode == 1
-    assert "it was told to end, as before a time limit" in done.stderr, done.stderr
+    assert "it got a signal to end, as before a time limit" in done.stderr, done.stderr
     assert (cluster.run() / "jobs/a.R0.D0/run.json").exists()
 
 
