@@ -16,7 +16,7 @@ from ..store.spans import gives
 from .arrays import exceptional, median_of
 from .gaps import LargestGap
 from .machines import HostUsage
-from .profile import READING, Node, SourceLine, TimeSegment, TrainingLoop, UpperBound
+from .profile import BOOSTING, READING, Node, SourceLine, TimeSegment, TrainingLoop, UpperBound
 from .traces import LoopTrace, works
 
 WINDOWS, IN_WINDOW = 16, 8
@@ -246,6 +246,12 @@ def moving(loop: TrainingLoop) -> tuple[str, ...]:
 
 def computing(loop: TrainingLoop, part: str) -> tuple[str, ...]:
     """For what is computed, most of it in the region ``part``."""
+    if part in BOOSTING:
+        return ("fewer bins, leaves or rounds, more threads, a device, where the library has them",)
+    if part == "predict":
+        return (
+            "more rows a call, a smaller model, more threads, a device, where the library has them",
+        )
     if is_compiled(loop):
         return (f"{part} is the largest part: lower precision, a faster device",)
     return (f"{part} is the largest part: lower precision, a compiled model, a faster device",)
@@ -283,7 +289,6 @@ KEPT = (
     "lists of outputs, caches",
 )
 UNNAMED = ("name the loop: ov.step or ov.loader in a voirfile, or injector.region in the program",)
-BOOSTING = ("fewer bins, leaves or rounds, more threads, a device, where the library has them",)
 UNDIVIDED = (
     "name its parts: ov.region in a voirfile, or injector.region in the program; the inside "
     "of one call of compiled code (a round of boosting, a tree) is not recorded",

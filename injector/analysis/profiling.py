@@ -80,7 +80,7 @@ def profile(
     segments = _segments(_main(summaries, loops), loops, skip, times)
     wall = (times[1] - times[0]) / SECOND
     others = others_of(summaries, wall)
-    verdict = nothing_trained(others)
+    verdict = nothing_trained(others, wall)
     if training:
         traces, warmup = loops[0], warmup_steps(loops[0], skip)
         verdict = verdict_of(

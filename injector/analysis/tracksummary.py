@@ -126,12 +126,14 @@ def _outside(thread: Thread, main: bool) -> Outside:
 
 
 def others_of(summaries: list[TrackSummary], wall: float) -> tuple[Node, ...]:
-    """Regions in no step and no evaluation, by name and line, over the whole run."""
+    """Regions in no step and no evaluation, by name and line; a share is what one rank spends of the run."""
     keys = list(dict.fromkeys(key for each in summaries for key in each.outside))
     nodes = []
     for key in keys:
-        seconds = np.concatenate([each.outside[key] for each in summaries if key in each.outside])
-        share = float(seconds.sum(dtype=np.float64)) / wall if wall else 0.0
+        having = [each for each in summaries if key in each.outside]
+        seconds = np.concatenate([each.outside[key] for each in having])
+        ranks = len({each.source.rank for each in having} - {None}) or 1
+        share = float(seconds.sum(dtype=np.float64)) / ranks / wall if wall else 0.0
         name, place, what = key
         nodes.append(
             Node(name, place, statistics_of(seconds), share, float(len(seconds)), what=what)

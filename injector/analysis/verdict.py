@@ -161,6 +161,11 @@ def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
     if largest in BOOSTING:
         does = f"{largest}: the inside of compiled code is not recorded"
         share = shares[largest]
+    elif largest == "predict":
+        node = heaviest(evidence.loop, largest)
+        where = line_of(node.place if node else None, "an unknown line")
+        does = f"predict at {where}: its inside is not recorded"
+        share = shares[largest]
     elif largest == "compiled":
         does = "compiled functions, forward, backward and optimizer"
     text = f"{_percent(share)} of a step is {does}"
@@ -170,8 +175,7 @@ def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
         facts.append(f"the device works in {_percent(evidence.busy)} of a step")
         if evidence.busy >= FULL and share < evidence.busy:
             text = f"the device works in {_percent(evidence.busy)} of a step"
-    boosted = largest in BOOSTING
-    tries = advice.BOOSTING if boosted else advice.computing(evidence.loop, largest)
+    tries = advice.computing(evidence.loop, largest)
     return Bottleneck("compute-bound", share, text, tuple(facts), tries)
 
 
@@ -304,15 +308,15 @@ def _queued(
     return Verdict("none", "info", sentence, tuple(facts), "", (), "", dwarfs[1])
 
 
-def nothing_trained(others: Sequence[Node] = ()) -> Verdict:
-    """Where there are no steps: what the run spent most time in."""
+def nothing_trained(others: Sequence[Node] = (), wall: float = 0.0) -> Verdict:
+    """Where there are no steps: what the run, of ``wall`` seconds, spent most time in."""
     found = [node for node in others if node.share >= 0.01]
     if all(node.name in READING for node in found):
         return Verdict("none", "info", NOTHING_TRAINED, (), "", advice.UNNAMED)
     whole, *parts = FITTING
     if found[0].name in parts:
         found.sort(key=lambda node: node.name != whole)
-    first, *rest = (_spent(node) for node in found[:4])
+    first, *rest = (_spent(node, wall) for node in found[:4])
     if found[0].name == whole and not any(node.name in parts for node in others):
         rest.append(UNSEEN)
     if found[0].name == "compiled":
@@ -320,11 +324,11 @@ def nothing_trained(others: Sequence[Node] = ()) -> Verdict:
     return Verdict("none", "info", first, tuple(rest), "", ())
 
 
-def _spent(node: Node) -> str:
+def _spent(node: Node, wall: float) -> str:
     """``8.1 s, 44 %: fit of RandomForestClassifier, lgb.py:10``."""
     what = node.name + (f" of {node.what}" if node.what else "")
     where = f", {line_of(node.place)}" if node.place else ""
-    return f"{_time(node.host.mean * node.host.n)}, {_percent(node.share)}: {what}{where}"
+    return f"{_time(node.share * wall)}, {_percent(node.share)}: {what}{where}"
 
 
 def with_losses(verdict: Verdict, series: Sequence[ValueSeries]) -> Verdict:
@@ -420,7 +424,9 @@ def _segments(evidence: Evidence) -> list[str]:
         sums.pop(other, None)
     outside = [node for node in evidence.others if node.name not in READING][:1]
     if outside and wall and outside[0].share > max(steps / wall, DWARFS):
-        return [f"outside of steps {_spent(outside[0])}; {name} takes {_percent(steps / wall)}"]
+        return [
+            f"outside of steps {_spent(outside[0], wall)}; {name} takes {_percent(steps / wall)}"
+        ]
     return [
         f"{other} takes {_time(seconds)}, {_percent(seconds / wall)} of the run; "
         f"{name} takes {_percent(steps / wall)}"

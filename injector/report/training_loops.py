@@ -122,7 +122,9 @@ def _heading(loop: TrainingLoop) -> list[str]:
     task = crop(name(loop), 60)
     if loop.attempt is not None:
         task += f", attempt {loop.attempt}"
-    text = f"{task}: {count(loop.steps, 'step')}{each}, {paced(loop)}"
+    fewest = min((rank.steps for rank in loop.ranks), default=loop.steps)
+    least = f"{fewest} to " if fewest < loop.steps else ""
+    text = f"{task}: {least}{count(loop.steps, 'step')}{each}, {paced(loop)}"
     if loop.place is None:
         return wrapped(text)
     found, code = wrapped(f"{text} at {line_of(loop.place)}"), clean(loop.place.text).strip()

@@ -192,8 +192,15 @@ def test_trees_in_threads_are_a_part_of_the_fit(tmp_path: Path) -> None:
     assert [each.split(": ")[1] for each in verdict.evidence] == ["grow, train.py:11"]
 
 
-@pytest.mark.parametrize("name", ["boost", "grow"])
-def test_compiled_boosting_is_computed(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("boost", "boost: the inside of compiled code is not recorded"),
+        ("grow", "grow: the inside of compiled code is not recorded"),
+        ("predict", "predict at train.py:12: its inside is not recorded"),
+    ],
+)
+def test_what_libraries_compute_is_computed(tmp_path: Path, name: str, words: str) -> None:
     p = Program()
     for _ in range(40):
         with p.around("step", items=8, task="train", how="items"):
@@ -201,7 +208,7 @@ def test_compiled_boosting_is_computed(tmp_path: Path, name: str) -> None:
             p.wait(1)
     verdict = report(tmp_path / "r", p).verdict
     assert verdict.kind == "compute-bound" and verdict.severity == "info"
-    assert f"is {name}: the inside of compiled code is not recorded" in verdict.sentence
+    assert f"is {words}" in verdict.sentence
     assert "compiled model" not in " ".join(verdict.advice)
 
 
@@ -214,6 +221,18 @@ def test_outside_of_steps_holds_only_what_is_outside(tmp_path: Path) -> None:
         p.wait(20)
     [fit] = report(tmp_path / "r", p).others
     assert (fit.name, fit.host.mean) == ("fit", ms(0.05))
+
+
+def test_outside_of_steps_a_share_is_of_one_rank(tmp_path: Path) -> None:
+    ranks = [Program(pid=rank + 1, rank=rank) for rank in range(2)]
+    for p in ranks:
+        p.span("connect", 600, line=9)
+        for _ in range(20):
+            p.turn()
+    found = report(tmp_path / "r", *ranks, start=1240)
+    [connect] = found.others
+    assert (connect.host.n, connect.share) == (2, ms(0.3, abs=0.01))
+    assert found.verdict.besides[0].startswith("outside of steps 600 ms, 30 %: connect, train.py:9;")
 
 
 def test_a_slow_first_step_of_a_few(tmp_path: Path) -> None:

@@ -182,6 +182,20 @@ def test_the_c_api_predicts_the_same_row_by_row(two, tmp_path):
         assert done.returncode == 2 and "bad.txt:1: " in done.stderr and why in done.stderr
 
 
+def test_single_rows_and_batches_only_predict(two, data, tmp_path):
+    words = ("--framework", "lightgbm", "--data", data, "--model", two / "model.txt", "--batch", 30)
+    options = ("--strict", "--into", "r", "--no-monitor", "--voirfile", FOLDER / "frameworks.py")
+    done = inject(tmp_path, "run", *options, FOLDER / "main.py", *words)
+    assert done.returncode == 0, done.stderr
+    found = {name: value for (name, _, _), value in named(tmp_path / "r").items()}
+    assert found["prediction_batches"] == 4 and found["time_data_loading"] > 0
+    assert "time_training" not in found
+    record = read(str(tmp_path / "r"))
+    assert len(record.rates) > 1 and record.tags["task"] == "score", (
+        "its rate is one of inferencing"
+    )
+
+
 LOGGER = """
 class MetricsLogger:
     def log_metric(self, key, value, step=None):
