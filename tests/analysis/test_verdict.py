@@ -232,7 +232,9 @@ def test_outside_of_steps_a_share_is_of_one_rank(tmp_path: Path) -> None:
     found = report(tmp_path / "r", *ranks, start=1240)
     [connect] = found.others
     assert (connect.host.n, connect.share) == (2, ms(0.3, abs=0.01))
-    assert found.verdict.besides[0].startswith("outside of steps 600 ms, 30 %: connect, train.py:9;")
+    assert found.verdict.besides[0].startswith(
+        "outside of steps 600 ms, 30 %: connect, train.py:9;"
+    )
 
 
 def test_a_slow_first_step_of_a_few(tmp_path: Path) -> None:
