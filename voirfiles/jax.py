@@ -24,6 +24,8 @@ TIMED = {
     "/jax/core/compile/backend_compile_duration": "compile",
 }
 """What JAX itself measures, and what it is called here."""
+OPTIMIZERS = "adagrad adam adamax momentum nesterov rmsprop rmsprop_momentum sgd sm3"
+"""Those of `jax.example_libraries`."""
 
 
 def instrument_compile(ov: Any) -> None:
@@ -78,13 +80,19 @@ def wait_for_all(ov: Any, jax: Any) -> None:
 def instrument_updates(ov: Any) -> None:
     from injector.voirfiles._jitted import GRADIENTS, UPDATE, enter_loop, leave_loop, note
 
-    for where in ("/optax._src.update/apply_updates", "/equinox._update/apply_updates"):
+    own = [f"/jax.example_libraries.optimizers/{name}/update" for name in OPTIMIZERS.split()]
+    for where in ("/optax._src.update/apply_updates", "/equinox._update/apply_updates", *own):
         ov.region(where, "optimizer", when=lambda: note(UPDATE), outermost=True)
-    for where in ("/jax._src.api/vjp", "/jax._src.api/value_and_grad/value_and_grad_f"):
-        ov.region(where, "backward", when=lambda: note(GRADIENTS) and False)
+    ov.region("/jax._src.api/vjp", "gradients", when=lambda: note(GRADIENTS) and False)
+    ov.region(  # outside of compiled code, which calls a model in it
+        "/jax._src.api/value_and_grad/value_and_grad_f",
+        "gradients",
+        when=lambda: note(GRADIENTS),
+        outermost=True,
+    )
     loops = "/jax._src.lax.control_flow.loops"
-    for where, first in (("scan", "f"), ("while_loop", "cond_fun")):
-        ov.override(f"{loops}/{where} > {first}", enter_loop)
+    for where in ("scan", "while_loop"):
+        ov.override(f"{loops}/{where} > #enter", enter_loop)
         ov.override(f"{loops}/{where} > #exit", leave_loop)
 
 
@@ -122,7 +130,7 @@ def instrument_libraries(ov: Any) -> None:
                 ov.region(
                     f"/{nnx}/{name}/__call__",
                     "compiled",
-                    when=lambda self, args: begin(self, args, ov.learn),
+                    when=lambda self, args: begin(self, args, ov.learn, changes=True),
                     of=lambda self, result: end(self, result, ov.learn),
                     what=lambda self: known(self).name,
                     items=lambda self, args: items(known(self), args),

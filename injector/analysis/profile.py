@@ -16,7 +16,8 @@ READING = ("io", "io.start")
 BOOSTING = ("boost", "grow", "leaves")
 """What LightGBM, XGBoost and scikit-learn compute in compiled code."""
 COMPUTING = (
-    "forward", "backward", "optimizer", "zero_grad", "clip_grad", "unscale", "compiled", *BOOSTING, "predict"
+    "forward", "backward", "gradients", "optimizer", "zero_grad", "clip_grad", "unscale", "compiled",
+    *BOOSTING, "predict",
 )  # fmt: skip
 
 

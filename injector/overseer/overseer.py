@@ -297,12 +297,19 @@ class Overseer:
         """
         return self._measures.calls(selector, name, began, ended, items=items, of=of, what=what)
 
-    def learn(self, of: Any, *, region: str | None = None, phase: str | None = None) -> None:
+    def learn(
+        self,
+        of: Any,
+        *,
+        region: str | None = None,
+        phase: str | None = None,
+        what: str | None = None,
+    ) -> None:
         """Say of all spans of the object ``of``, those so far included, which region or phase they are of.
 
-        For what is only known once an object was called a few times.
+        For what is only known once an object was called a few times; ``what`` is its name then.
         """
-        known = {"region": region, "phase": phase}
+        known = {"region": region, "phase": phase, "what": what}
         self._measures.spans.sites.learn(of, **{k: v for k, v in known.items() if v is not None})
 
     def step(

@@ -33,23 +33,28 @@ class Jitted:
     def __init__(self, name: str) -> None:
         self.name = name
         self.does = 0
-        self.phase: str | None = None
         self.tries = TRIES
         self.data: tuple[int, ...] | None = None
         """Which arguments are no results of the call before; None where none is one."""
         self.batch: tuple[int, Any] | None = None
         """Which argument, or item of one, says how many items there are, once that is known."""
+        self._learnt: dict[str, str] = {}
         self._given: dict[int, Any] = {}
         self._before: dict[int, Any] | None = None
         """Arrays of the last result, and of the last arguments, by their identity: watched, not kept."""
 
-    def remember(self, result: Any) -> dict[str, str]:
-        """A call has ended; what is learnt of all of them."""
-        self._given = _watched(_arrays(result))
-        if self.phase is None and self.does & UPDATE:
-            self.phase = "train"
-            return {"phase": self.phase}
-        return {}
+    def remember(self, result: Any, args: tuple[Any, ...]) -> dict[str, str]:
+        """A call has ended; what is learnt of all of them. It may have put new arrays into its ``args``."""
+        before = self._before or {}
+        changed = [leaf for leaf in _arrays(args) if not _is_in(before, leaf)]
+        self._given = _watched(_arrays(result) + changed)
+        if self._learnt:
+            return {}
+        if self.does & UPDATE:
+            self._learnt = {"phase": "train"}
+        elif self.does & LOOPED:
+            self._learnt = {"what": f"{self.name}, which derives gradients in a loop"}
+        return self._learnt
 
     def compare(self, args: tuple[Any, ...]) -> dict[str, str]:
         """A call begins: compare it with the one before; what is learnt of all of them."""
@@ -57,32 +62,36 @@ class Jitted:
         before, self._before = self._before, _watched([leaf for part in parts for leaf in part])
         if before is None:
             return {}
-        self.tries -= 1
         fed = [any(_is_in(self._given, leaf) for leaf in part) for part in parts]
         if any(fed):
             self.data = tuple(at for at, is_fed in enumerate(fed) if not is_fed)
-        others = [
-            leaf for part, is_fed in zip(parts, fed, strict=True) if not is_fed for leaf in part
-        ]
-        if self.phase is not None:
-            self.tries = 0
-        elif self.does & LOOPED or all(_is_in(before, leaf) for leaf in others if _is_data(leaf)):
+        learnt = {} if self._learnt else self._judge(args, parts, fed, before)
+        self._learnt = self._learnt or learnt
+        self.tries = 0 if self._learnt else self.tries - 1
+        return learnt
+
+    def _judge(
+        self, args: tuple[Any, ...], parts: list[list[Any]], fed: list[bool], before: dict[int, Any]
+    ) -> dict[str, str]:
+        """What the arguments say: ``parts`` are the arrays of each, ``fed`` whether one was a result."""
+        is_fresh = lambda leaf: _is_data(leaf) and not _is_in(before, leaf)
+        fresh = [any(map(is_fresh, part)) for part in parts]
+        trees = [part for arg, part in zip(args, parts, strict=True) if part and part[0] is not arg]
+        same = any(all(_is_in(before, leaf) for leaf in tree) for tree in trees)
+        if not any(new and not old for new, old in zip(fresh, fed, strict=True)):
             return {}
-        elif self.does & GRADIENTS and any(fed):
-            self.phase = "train"
-        elif (
-            not self.does and not any(fed) and any(map(partial(_are_weights, before), args, parts))
-        ):
-            self.phase = "predict"
-            return {"region": "forward", "phase": self.phase}
-        return {} if self.phase is None else {"phase": self.phase}
+        if self.does & GRADIENTS and any(fed):
+            return {"phase": "train"}
+        if self.does or any(fed) or not same:
+            return {}
+        return {"region": "forward", "phase": "predict"}
 
 
 class _Calls(local):
     """The calls that a thread is in, outermost first, each with the loops around it; the loops now."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[Jitted, int]] = []
+        self.calls: list[tuple[Jitted, int, tuple[Any, ...]]] = []
         self.loops = 0
 
 
@@ -101,16 +110,21 @@ def known(thing: Any, function: Any = None) -> Jitted:
 
 
 def name_of(thing: Any) -> str:
+    while isinstance(thing, partial):
+        thing = thing.func
     return str(getattr(thing, "__name__", None) or type(thing).__name__)
 
 
-def begin(thing: Any, args: tuple[Any, ...], learn: Learn) -> bool:
-    """A call begins; whether it is one, and not a part of what is being traced."""
+def begin(thing: Any, args: tuple[Any, ...], learn: Learn, changes: bool = False) -> bool:
+    """A call begins; whether it is one, and not a part of what is being traced.
+
+    ``changes`` says that it may put arrays into what it is called with.
+    """
     jitted, calls, counts = known(thing), _open.calls, bool(is_untraced())
     if counts:  # an error may have left calls and loops
         calls.clear()
         _open.loops = 0
-    calls.append((jitted, _open.loops))
+    calls.append((jitted, _open.loops, args if changes else ()))
     if counts and jitted.tries:
         learnt = jitted.compare(args)
         if learnt:
@@ -123,13 +137,13 @@ def end(thing: Any, result: Any, learn: Learn) -> Jitted:
     jitted, calls = known(thing), _open.calls
     if not calls or calls[-1][0] is not jitted:
         return jitted
-    calls.pop()
+    _, _, args = calls.pop()
     if calls:
         if jitted.does:
-            outer, loops = calls[-1]
+            outer, loops, _ = calls[-1]
             outer.does |= jitted.does if _open.loops == loops else LOOPED
     elif jitted.tries:
-        learnt = jitted.remember(result)
+        learnt = jitted.remember(result, args)
         if learnt:
             learn(jitted, **learnt)
     return jitted
@@ -139,7 +153,7 @@ def note(what: int) -> bool:
     """Whether ``what`` is done now; else it will be each time by the functions that are traced."""
     if is_untraced():
         return True
-    for jitted, loops in _open.calls:
+    for jitted, loops, _ in _open.calls:
         jitted.does |= what if _open.loops == loops else LOOPED
     return False
 
@@ -216,13 +230,6 @@ def _watched(arrays: list[Any]) -> dict[int, Any]:
 def _is_in(watched: dict[int, Any], array: Any) -> bool:
     found = watched.get(id(array))
     return found is not None and found() is array
-
-
-def _are_weights(before: dict[int, Any], tree: Any, arrays: list[Any]) -> bool:
-    """Whether ``tree`` is none but of arrays that were there in the call before."""
-    return (
-        len(arrays) > 0 and arrays[0] is not tree and all(_is_in(before, each) for each in arrays)
-    )
 
 
 def _watch(thing: Any, died: Callable[[Any], object]) -> Any:
