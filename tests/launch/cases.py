@@ -229,7 +229,6 @@ WRITTEN = [
     case("joblib_app.py", needs=("joblib",)),
     case("cloudpickle_app.py", needs=("cloudpickle",)),
     case("numpy_app.py", needs=("numpy",)),
-    case("jax_objects.py", needs=("jax",), heavy=True, mask=(ADDRESS,)),
     case("torch_train.py", needs=("torch",)),
     case("torch_spawn.py", needs=("torch",), heavy=True),
     case("torch_loader.py fork", needs=("torch",)),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from itertools import product
 
 import pytest
-from boosted import run
+from boosted import PROGRAMS, run
 from trained import needs
 
 from injector.probe.compiled import NATIVE
@@ -54,3 +57,18 @@ def test_what_is_not_sure(tmp_path):
     predicted = found.part("predicting").of("forward")
     assert [(span.site["phase"], span.items) for span in predicted] == [("predict", 3)] * 8
     assert {span.site["phase"] for span in found.part("recurrent").of("compiled")} == {"train"}
+
+
+def test_a_program_can_ask_what_it_likes(tmp_path):
+    """Of a function that is compiled: its parts, how often it is traced, tracebacks, what is donated, pickling."""
+    program = str(PROGRAMS / "jax_objects.py")
+    plain, ours = (
+        subprocess.run(
+            [sys.executable, *words, program], capture_output=True, text=True, cwd=tmp_path
+        )
+        for words in ([], ["-m", "injector", "run", "--quiet"])
+    )
+    address = re.compile(r"0x[0-9a-f]+")
+    for text in ("stdout", "stderr"):
+        assert address.sub("", getattr(ours, text)) == address.sub("", getattr(plain, text))
+    assert plain.returncode == ours.returncode == 0
