@@ -59,8 +59,9 @@ def test_what_is_not_sure(tmp_path):
     assert {span.site["phase"] for span in found.part("recurrent").of("compiled")} == {"train"}
 
 
+@pytest.mark.release
 def test_a_program_can_ask_what_it_likes(tmp_path):
-    """Of a function that is compiled: its parts, how often it is traced, tracebacks, what is donated, pickling."""
+    """Of a function that is compiled: parts of it, how often it is traced, tracebacks, what is donated."""
     program = str(PROGRAMS / "jax_objects.py")
     plain, ours = (
         subprocess.run(
