@@ -15,9 +15,11 @@ def pictures(number: int, size: int, classes: int) -> tuple[np.ndarray, np.ndarr
     wanted = random.integers(0, classes, number)
     y, x = np.indices((size, size))
     angle = (wanted * np.pi / classes)[:, None, None]
-    stripes = np.sin((x * np.cos(angle) + y * np.sin(angle)) * 0.6)
-    noise = random.normal(0, 0.5, (number, size, size, 3))
-    return (stripes[..., None] + noise).astype(np.float32), wanted
+    stripes = np.sin((x * np.cos(angle) + y * np.sin(angle)) * 0.6).astype(np.float32)
+    found = random.standard_normal((number, size, size, 3), np.float32)
+    found *= 0.5
+    found += stripes[..., None]
+    return found, wanted
 
 
 def main() -> None:

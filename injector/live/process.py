@@ -11,7 +11,7 @@ from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
 from ..analysis.recorded import CONTEXT
 from ..bus.endings import error_of
 from ..measure.pace import ThreadSteps
-from ..store.call_sites import call_site
+from ..store.call_sites import INFERENCE, call_site
 from ..store.logs import clock_of
 from ..store.spans import ITEMS, is_loaders, updates
 from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
@@ -63,7 +63,6 @@ class LiveProcess:
         self.losses: dict[str, float] = {}
         self.values: deque[RecordedValue] = deque(maxlen=MOST_VALUES)
         """The latest that its log has."""
-        self.evaluating = False
         self.latest = self.began = 0
         """When its last span ended, and when that had begun."""
         self.last: SiteKind | None = None
@@ -158,7 +157,7 @@ class LiveProcess:
                     latest, began, kind = end, start, found
         if kind is not None:
             self.latest, self.began = latest, began
-            self.last, self.evaluating = kind, kind.evaluates
+            self.last = kind
 
     def _span(self, start: int, end: int, payload: int, kind: SiteKind) -> None:
         if kind.region == "step":
@@ -364,12 +363,21 @@ class LiveProcess:
     def shown(self) -> dict[str, TaskProgress]:
         """Its tasks. Where a voirfile marks the steps of some, nothing is training but what it marks.
 
-        As long as models only predict, nothing is training either.
+        As long as models only predict, nothing is training either, and what evaluates is inference, as in
+        the report.
         """
         marked = self._explicit - {EVALUATION}
         if TRAIN in marked or not (marked or self._predicts):
             return self.tasks
-        return {name: progress for name, progress in self.tasks.items() if name != TRAIN}
+        words = {EVALUATION: INFERENCE} if self._predicts else {}
+        return {words.get(n, n): progress for n, progress in self.tasks.items() if n != TRAIN}
+
+    @property
+    def doing(self) -> str:
+        """``training``, ``evaluating`` or ``inference``: what its latest span was of."""
+        if self._predicts:
+            return INFERENCE
+        return "evaluating" if self.last is not None and self.last.evaluates else "training"
 
     @property
     def _predicts(self) -> bool:

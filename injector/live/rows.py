@@ -14,12 +14,13 @@ from ..analysis.outcomes import (
     predicate,
 )
 from ..store import spans
+from ..store.call_sites import INFERENCE
 from .parts import EVALUATION, TRAIN, TaskProgress
 from .process import LiveProcess
 from .snapshot import Speed, TaskRow
 
 GONE = ("ended", "died")
-BUSY = ("training", "evaluating")
+BUSY = ("training", "evaluating", INFERENCE)
 
 
 class ProcessState:
@@ -115,7 +116,7 @@ def _state(known: ProcessState, ranks: Sequence[RankProcess]) -> tuple[str, str]
         return "ended", ""
     if not process.shown:
         return "restarted", "it has made no step yet"
-    return ("evaluating" if process.evaluating else "training"), ""
+    return process.doing, ""
 
 
 def _opened(raw: str, process: LiveProcess) -> tuple[RegionCall, ...]:

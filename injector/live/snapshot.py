@@ -36,8 +36,8 @@ class RankRow:
     """Seconds of a step over the window."""
     loss: float | None
     state: str
-    """``training``, ``evaluating``, ``ended``, ``silent`` (nothing for a minute), ``died``, ``hung``,
-    ``waiting`` (in a collective, for longer than it ever takes) or ``restarted`` (no step yet)."""
+    """``training``, ``evaluating``, ``inference``, ``ended``, ``silent`` (nothing for a minute), ``died``,
+    ``hung``, ``waiting`` (in a collective, for longer than it ever takes) or ``restarted`` (no step yet)."""
     regions: dict[str, float] = field(default_factory=dict)
     """Of its steps in the window, the share by region, 0…1."""
     attempt: int = 0
@@ -112,8 +112,8 @@ class Snapshot:
     elapsed: float
     """Seconds since the program began."""
     state: str
-    """``starting``, ``training``, ``evaluating``, ``stopping``, ``silent``, ``died``, ``ended``; ``stuck`` if
-    no rank goes on, and some of them hang or wait."""
+    """``starting``, ``training``, ``evaluating``, ``inference``, ``stopping``, ``silent``, ``died``,
+    ``ended``; ``stuck`` if no rank goes on, and some of them hang or wait."""
     steps: int
     """Of the rank that made the fewest: what the job as a whole has done."""
     goal: int | None

@@ -22,7 +22,10 @@ DEFINITIONS = definitions.shipped_benchmarks()
 SUITES = definitions.shipped_suites()
 NAMES = sorted(DEFINITIONS)
 WITH_VOIRFILE = [name for name in NAMES if (DEFINITIONS[name] / "voirfile.py").is_file()]
-OURS = {"collectives", "flops", "hpo-digits", "memory", "keras-vision", "transformers-vision"}
+OURS = {
+    *("collectives", "flops", "hpo-digits", "memory"),
+    *("keras-vision", "onnx-vision", "transformers-vision"),
+}
 """Programs of this project: nothing of anybody else is in any folder."""
 OWN_PROGRAMS = {
     "lightgbm-benchmark": {"frameworks.py", "logged.py", "machines.py", "main.py", "predict.c"},

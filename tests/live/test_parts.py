@@ -132,7 +132,7 @@ def test_live_and_afterwards_the_shares_are_the_same(
     shape(p, io, comm)
     p.rows.sort(key=lambda row: row[1])  # as they are written
     shares = only(report(tmp_path / "r", p)).tree.shares()
-    found = State(str(tmp_path / "r")).tick(1_700_000_100.0).regions
+    found = State(str(tmp_path / "r")).tick(1_700_000_010.0).regions
     whole = {**found, "other": 1 - sum(found.values())}
     assert whole == pytest.approx({"other": 0, **shares}, abs=0.03)
 
@@ -160,8 +160,9 @@ def test_inference_has_steps_and_shares_as_its_report(
     p = Program()
     shape(p, models)
     loop = only(report(tmp_path / "r", p))
-    found = State(str(tmp_path / "r")).tick(1_700_000_100.0)
-    assert [(each.task, each.steps) for each in found.tasks] == [("evaluation", loop.steps)]
+    found = State(str(tmp_path / "r")).tick(1_700_000_010.0)
+    assert [(each.task, each.steps) for each in found.tasks] == [(loop.task, loop.steps)]
+    assert (loop.task, found.ranks[0].state) == ("inference", "inference")
     whole = {**found.regions, "other": 1 - sum(found.regions.values())}
     assert whole == pytest.approx(loop.tree.shares(), abs=0.03)
     p.wait(100)

@@ -16,6 +16,10 @@ import pytest
 from injector.cli import main
 from injector.compat import dlbs
 from injector.errors import UserError
+from injector.suite.config import load
+from injector.suite.environments.setup import Resources
+from injector.suite.plan.machine import Machine, PlanDevice
+from injector.suite.plan.planner import PlanOptions, plan_suite
 
 ROOT = Path(__file__).parents[2]
 TIMES = {
@@ -321,6 +325,31 @@ def test_the_shipped_suite_makes_nine_runs_of_three_models_on_three_sets_of_devi
     )
     _, err = call("suite", "plan", "dlbs", "-P", "exp.framework=mxnet", "--base", tmp_path, code=2)
     assert "_mxnet" in err
+
+
+@pytest.mark.parametrize(
+    ("gpus", "devices", "visible", "threads"),
+    [("0,2", ("cuda:0", "cuda:2"), "4,6", "2"), ("2", ("cuda:2",), "6", "2"), ("", ("cpu:0",), "", "8")],
+)  # fmt: skip
+@pytest.mark.parametrize("written", ['"${exp.gpus}"', '"{exp.gpus}"', None])
+def test_a_list_of_gpus_is_those_devices_and_an_empty_one_the_processor(
+    tmp_path: Path, gpus: str, devices: tuple[str, ...], visible: str, threads: str, written: str
+) -> None:
+    of = [PlanDevice("cuda", n, str(n + 4)) for n in range(4)]
+    there = Machine(tuple(of), tuple(range(8)), 8, 1 << 30, "there")
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "s.yaml").write_text(
+        f'variables: {{exp: {{gpus: "{gpus}"}}}}\n'
+        "train:\n  run: train.py\n"
+        f"  plan: {{method: njobs, launcher: none, devices: {written or json.dumps(gpus)}}}\n"
+    )
+    suite = load(tmp_path / "s.yaml", there.facts())
+    options = PlanOptions(str(tmp_path / "runs"))
+    [job] = plan_suite(suite, there, "/b", lambda each: Resources("python", {}), options).jobs
+    [process] = job.processes
+    assert process.devices == devices
+    assert process.environment["CUDA_VISIBLE_DEVICES"] == visible
+    assert process.environment["OMP_NUM_THREADS"] == threads
 
 
 SUITE = """

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from ...analysis.timeseries import TimeSeries
 from ...errors import UserError
+from ...live.rows import BUSY
 from ...report.live_page import RUNS, LivePage
 from ...report.output import show
 from ...report.panel import as_json
@@ -84,11 +85,7 @@ class _Watched:
         shown = live_view.snapshot(self._reader.read(now), now)
         self.code = DAMAGED if shown.missing else 0
         # What a suite that was killed has started goes on without it.
-        alive = any(
-            process.state in ("training", "evaluating")
-            for row in shown.benchmarks
-            for process in row.processes
-        )
+        alive = any(process.state in BUSY for row in shown.benchmarks for process in row.processes)
         if alive or shown.state in (RUNNING, STARTING):
             self._since = time.monotonic()
         self.over = shown.state == ENDED or time.monotonic() - self._since > PATIENCE

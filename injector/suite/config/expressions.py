@@ -325,6 +325,13 @@ def read_number(text: str) -> int | float | None:
     return None
 
 
+def read_numbers(value: Any) -> Any:
+    """The list that a text of whole numbers is, ``0,2``, as swept variables have it; else ``value``."""
+    if not isinstance(value, str) or not re.fullmatch(r"[\d, ]*", value, re.ASCII):
+        return value
+    return [int(each) for each in re.findall(r"\d+", value)]
+
+
 def limited(value: Any) -> Any:
     """``value`` if it is a number that is not too large."""
     if isinstance(value, complex):

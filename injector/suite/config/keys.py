@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, Tag, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, Tag, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
+from .expressions import read_numbers
 from .fields import (
     LIST,
     MAP,
@@ -41,8 +42,9 @@ from .fields import (
 from .rules import RULES
 
 _Devices = Annotated[
-    Annotated[Count, Tag(ONE)] | Annotated[list[Whole], Field(min_length=1), Tag(LIST)],
+    Annotated[Count, Tag(ONE)] | Annotated[list[Whole], Tag(LIST)],
     either("a number of devices or a list of their numbers"),
+    BeforeValidator(read_numbers),
 ]
 
 
@@ -52,7 +54,8 @@ class PlanKeys(Map):
     method: Templated[Literal["per_gpu", "njobs", "per-gpu"]] = key("per_gpu or njobs", "per_gpu")
     n: Count = key("njobs: how many jobs", 1)
     devices: Templated[_Devices] = key(
-        "how many of the machine's devices, or the numbers of particular ones: [0, 2]",
+        "how many of the machine's devices, or the numbers of particular ones: [0, 2] or '0,2'; of none, [], "
+        "the processor",
         "{gpu_count}",
     )
     launcher: Templated[Literal["torchrun", "accelerate", "deepspeed", "tune", "none"]] = key(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ...store.place import clean_name
+from ..config.expressions import read_numbers
 from ..config.model import Benchmark, Suite
 from ..config.problems import Problem, SuiteError, meant
 from ..environments.setup import Resources
@@ -136,7 +137,10 @@ class _Planner:
         if machines > self.machine.count:
             there = f"there are {self.machine.count}" if self.machine.count > 1 else "this is one"
             return f"needs {machines} machines; {there}"
-        wanted, devices = benchmark.plan.get("devices") or 1, len(self.machine.devices)
+        wanted, devices = (
+            read_numbers(benchmark.plan.get("devices")) or 1,
+            len(self.machine.devices),
+        )
         if not isinstance(wanted, list) and wanted > devices:
             return f"needs {wanted} devices; there {'is' if devices == 1 else 'are'} {devices}"
         keys = [key for key in ("requires_capabilities", "when") if benchmark.settings.get(key)]
@@ -194,7 +198,7 @@ class _JobPlanner:
     def _places(self) -> list[_Place]:
         """Where each process runs. Raises SuiteError for an unknown method."""
         plan_suite = self.benchmark.plan
-        devices = self._devices(plan_suite.get("devices"))
+        devices = self._devices(read_numbers(plan_suite.get("devices")))
         machines = tuple(range(int(self.benchmark.settings.get("num_machines") or 1)))
         method = str(plan_suite["method"]).replace("-", "_")
         if method == "per_gpu":
@@ -208,12 +212,14 @@ class _JobPlanner:
         raise SuiteError([Problem(self.benchmark.at("plan", "method"), text)])
 
     def _devices(self, wanted: int | list[int] | None) -> tuple[PlanDevice, ...]:
-        """The first so many devices, or those with these numbers, in this order.
+        """The first so many devices, or those with these numbers, in this order; of no number the processor.
 
         Raises SuiteError for a number that the machine lacks or that stands twice.
         """
         if not isinstance(wanted, list):
             return self.machine.devices[:wanted]
+        if not wanted:
+            return (PlanDevice("cpu", 0),)
         there = {device.number: device for device in self.machine.devices}
         twice = [n for n in dict.fromkeys(wanted) if wanted.count(n) > 1]
         texts = [f"device {n} stands {wanted.count(n)} times" for n in twice]
@@ -235,7 +241,8 @@ class _JobPlanner:
         devices, run = place.devices, f"{JOBS}/{key}"
         keys = tuple(device.key_on(each) for each in place.machines for device in devices)
         # One of four devices leaves the others' cores alone, though nothing else runs there.
-        shares = max(place.sides, len(self.machine.devices) // len(devices))
+        beside = len(self.machine.devices) // len(devices)
+        shares = max(place.sides, beside if devices[0].kind == self.machine.arch else 1)
         cores = self.machine.share(place.number, shares)
         record = os.path.join(self.options.folder, run)
         out = os.path.join(record, "out")
@@ -307,7 +314,8 @@ class _JobPlanner:
     ) -> list[str]:
         if filled.plan["method"] == "per_gpu":
             return program.words()
-        ranks = command_lines.Ranks(len(place.devices), len(place.machines), self.machine.arch)
+        kind = place.devices[0].kind
+        ranks = command_lines.Ranks(len(place.devices), len(place.machines), kind)
         return command_lines.launcher_argv(filled, program, self.resources.python, ranks)
 
     def _environment(
