@@ -16,7 +16,7 @@ import os
 import sys
 
 from injector.errors import UserError
-from injector.launch.environment import MANY, find_command, interpreter_line
+from injector.launch.environment import MANY, find_command, interpreter_line, is_foreign
 from injector.launch.limits import (
     layers_of,
     limit,
@@ -333,10 +333,10 @@ def _aim(command: Command, rest: list[str]) -> None:
             raise UserError(f"-m {command.target}: write `-m package.module:function`")
     elif word == "-":
         command.kind, command.target = "stdin", word
-    elif os.path.exists(word) or "/" in word or not find_command(word):
-        command.kind, command.target = "script", word
-    else:
+    elif is_foreign(word) if "/" in word else not os.path.exists(word) and find_command(word):
         command.kind, command.target = "command", word
+    else:
+        command.kind, command.target = "script", word
 
 
 def _take_voirfiles(command: Command) -> None:

@@ -35,6 +35,9 @@ FORKED = "--multiprocessing-fork"
 SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 """Variables in which launchers of ranks say how many there are."""
 
+COMPILED = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+"""How executable files of Linux and macOS begin."""
+
 SHELL_SIGNS = str.maketrans(dict.fromkeys("'\"`;&|()<>{}$\n\t", " "))
 
 
@@ -164,22 +167,34 @@ def find_command(name: str) -> str | None:
 
 def interpreter_line(path: str) -> bool:
     """Whether a regular file starts with ``#!`` and the name of a Python or a shell."""
-    try:
-        if not os.path.isfile(path):
-            return False
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return False
-    try:
-        start = os.read(descriptor, 256)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    line = start.split(b"\n", 1)[0]
+    line = _start(path).split(b"\n", 1)[0]
     return line.startswith(b"#!") and (
         b"python" in line or any(word.endswith(b"sh") for word in line.split())
     )
+
+
+def is_foreign(path: str) -> bool:
+    """Whether a file can be executed and is none of Python's: compiled, or a script of another language."""
+    start = _start(path)
+    line = start.split(b"\n", 1)[0]
+    other = line.startswith(b"#!") and b"python" not in line
+    return (other or start.startswith(COMPILED)) and os.access(path, os.X_OK)
+
+
+def _start(path: str) -> bytes:
+    """The first bytes of a regular file; none of what is no such file, or cannot be read."""
+    try:
+        if not os.path.isfile(path):
+            return b""
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        return os.read(descriptor, 256)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 # -- settings ---------------------------------------------------------------------------------------

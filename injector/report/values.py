@@ -66,10 +66,10 @@ def no_rates(summary: Summary) -> list[str]:
     if summary.incomplete:
         return ["what was trained is not known: parts of the record are missing", ""]
     ours = not summary.foreign
-    if ours and not summary.voirfiles:
-        return [*wrapped(f"{_not_trained(summary)}: {_NAMED}", hang=2), ""]
     if ours and not summary.processes:
         why = "no Python process of the program recorded anything"
+    elif ours and not summary.voirfiles:
+        return [*wrapped(f"{_not_trained(summary)}: {_NAMED}", hang=2), ""]
     elif ours and not summary.probes and not summary.misses:
         why = "no probe was set"
     elif ours and not any(probe["fired"] for probe in summary.probes):

@@ -116,6 +116,22 @@ def test_what_exists_is_a_script_even_if_the_path_has_it_too(here, tool):
 
 
 @pytest.mark.parametrize(
+    ("start", "executable", "kind"),
+    [
+        (b"#!/bin/sh\n", True, "command"),
+        (b"\x7fELF\0", True, "command"),
+        (b"#!/bin/sh\n", False, "script"),
+        (b"#!/usr/bin/env python3\n", True, "script"),
+        (b"print()\n", True, "script"),
+    ],
+)
+def test_a_path_is_a_command_where_the_file_is_none_of_pythons(here, start, executable, kind):
+    (here / "other").write_bytes(start)
+    (here / "other").chmod(0o755 if executable else 0o644)
+    assert split(["./other", "x"], nothing).kind == kind
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--voirfil", "x", "main.py"], "unknown option --voirfil; did you mean --voirfile?"),

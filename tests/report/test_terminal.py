@@ -132,7 +132,7 @@ def test_no_rates(tmp_path: Path, events: list[tuple[str, Any]], why: str) -> No
 
 
 def test_no_voirfile(tmp_path: Path) -> None:
-    assert "no voirfile records rates" in render(new_run(tmp_path, []))
+    assert "no voirfile records rates" in render(new_run(tmp_path, [("phase", {})]))
 
 
 def test_ranks(tmp_path: Path) -> None:
