@@ -31,6 +31,21 @@ note("end")
 """
 """Writes down when it begins and ends, in one file for all."""
 
+RANKS = """
+import os, sys, time, torch, torch.distributed as dist
+from torch.utils.data import DataLoader
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for batch in DataLoader(torch.randn(64, 8), batch_size=8):
+    optimizer.zero_grad()
+    model(batch).square().mean().backward()
+    optimizer.step()
+print("rank", dist.get_rank(), "of", dist.get_world_size(), flush=True)
+dist.destroy_process_group()
+"""
+"""Trains in several ranks."""
+
 
 class Suites:
     """A folder with a suite's YAML, its programs and its base folder."""

@@ -111,7 +111,7 @@ def add_options(made: argparse.ArgumentParser) -> None:
     )
     add(
         "--engine",
-        choices=engines.NAMES,
+        choices=tuple(engines.ENGINES),
         default=engines.LOCAL,
         help="what runs the jobs (default local: this machine); its options are in the suite's system",
     )

@@ -49,9 +49,10 @@ class PlannedProcess:
 
     def attempt(self, number: int, folder: str) -> PlannedProcess:
         """The same once more, with a run folder of its own; ``folder`` is the suite's."""
-        if number == 1:
-            return self
-        run = f"{self.run}.a{number}"
+        return self if number == 1 else self.recorded_in(f"{self.run}.a{number}", folder)
+
+    def recorded_in(self, run: str, folder: str) -> PlannedProcess:
+        """The same with another run folder; ``folder`` is the suite's."""
         old, new = (os.path.join(folder, each) for each in (self.run, run))
 
         def moved(text: str) -> str:

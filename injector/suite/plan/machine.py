@@ -132,6 +132,29 @@ def find_machine(option: str | None = None, environ: Mapping[str, str] | None = 
     return Machine(devices, cores, cpu_count, memory, socket.gethostname())
 
 
+def node_devices(
+    option: str | None, gpus: Sequence[tuple[str, int | None]], place: str
+) -> tuple[PlanDevice, ...]:
+    """The devices of another machine, called ``place``, that ``--devices`` names.
+
+    ``gpus``: of each that it has name and memory in bytes. Raises UserError.
+    """
+    option = (option or "all").strip()
+    kind, _, rest = option.partition(":")
+    kind = SYNONYMS.get(kind, kind)
+    if kind == "cpu" or (option == "all" and not gpus):
+        return _core_shares(option, rest, None)
+    if option == "all":
+        kind = "cuda"
+    if kind not in ("cuda", "rocm"):
+        text = f"on {place} it is all, cpu:4, cuda:0,1 or rocm:0"
+        raise UserError(f"--devices {option}: not understood; {text}")
+    numbers = _numbers(option, rest) if rest else list(range(len(gpus)))
+    if not numbers or max(numbers) >= len(gpus):
+        raise UserError(f"--devices {option}: {place} has {len(gpus)} GPUs, counted from 0")
+    return tuple(PlanDevice(kind, n, str(n), gpus[n][0], memory=gpus[n][1]) for n in numbers)
+
+
 def _devices(option: str, environ: Mapping[str, str], memory: int | None) -> tuple[PlanDevice, ...]:
     kind, _, rest = option.partition(":")
     kind = SYNONYMS.get(kind, kind)

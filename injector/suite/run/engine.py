@@ -65,6 +65,11 @@ class RunningJob(ABC):
         return ""
 
     @property
+    def queue(self) -> str:
+        """Where it is queued, for people."""
+        return self.handle
+
+    @property
     def seconds(self) -> float:
         """How long it has been running, or took."""
         ends = [each.ended for each in self.results.values() if each.ended is not None]
@@ -111,6 +116,10 @@ class JobEngine(ABC):
     def obstacles(self, queued: QueuedJob) -> list[str]:
         """Why a job cannot begin at present, as sentences; where it can, its devices are held for it."""
         return []
+
+    def has_room(self, job: Job) -> bool:
+        """Whether a job can be started now, or never: else it waits for one of those that run."""
+        return True
 
     @abstractmethod
     def start(self, queued: QueuedJob, opened: Opened) -> RunningJob:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import UserError
 from ..plan.jobs import Plan
 from ..plan.machine import Machine, find_machine
-from . import slurm_engine
+from . import slurm_engine, ssh_engine
 from .engine import JobEngine
 from .local_engine import LocalEngine
 from .slurm_engine import SlurmEngine
+from .ssh_engine import SshEngine
 
 LOCAL = "local"
-NAMES = (LOCAL, slurm_engine.NAME)
+ENGINES: dict[str, Callable[[Plan, str], JobEngine]] = {
+    LOCAL: LocalEngine,
+    slurm_engine.NAME: SlurmEngine,
+    ssh_engine.NAME: SshEngine,
+}
 
 
 def machine_of(name: str, system: Mapping[str, Any], devices: str | None) -> Machine:
@@ -24,6 +29,8 @@ def machine_of(name: str, system: Mapping[str, Any], devices: str | None) -> Mac
     """
     if name == slurm_engine.NAME:
         return slurm_engine.machine_of(_options(system, name), devices)
+    if name == ssh_engine.NAME:
+        return ssh_engine.machine_of(system, devices)
     return find_machine(devices)
 
 
@@ -44,9 +51,7 @@ def check(plan: Plan) -> None:
 
 def engine_of(plan: Plan, folder: str) -> JobEngine:
     """The engine that ``plan`` was made for. ``folder`` is the suite's."""
-    if _name(plan) == slurm_engine.NAME:
-        return SlurmEngine(plan, folder)
-    return LocalEngine(plan, folder)
+    return ENGINES[_name(plan)](plan, folder)
 
 
 def _name(plan: Plan) -> str:

@@ -165,6 +165,8 @@ class JobLoop:
         """Start as many jobs as may run side by side."""
         while self._waiting and len(self._active) < self._at_once and not self._alarm.stops:
             queued = self._waiting[0]
+            if queued.adopted is None and not self.engine.has_room(queued.job):
+                return
             blocker = None if queued.adopted is not None else self._blocker(queued)
             if blocker == WAIT:
                 return

@@ -1,19 +1,23 @@
 """What an engine starts on each machine of a job: it runs the machine's part as the local engine does.
 
-``python -m injector.suite.run.machine_part FOLDER JOB ATTEMPT MACHINE HANDLE``. What becomes of the part
-stands in a journal of the machine's own, ``machines/JOB.ATTEMPT.mMACHINE/journal.jsonl`` below FOLDER, which
-the suite's own run follows. It needs ``plan.json`` in FOLDER and nothing of the suite's files.
+``python -m injector.suite.run.machine_part [--apart] FOLDER JOB ATTEMPT MACHINE HANDLE``. What becomes of
+the part stands in a journal of the machine's own, ``machines/JOB.ATTEMPT.mMACHINE/journal.jsonl`` below
+FOLDER, which the suite's own run follows. With ``--apart`` the ranks of each machine record a run of their
+own there, else they share one. It needs ``plan.json`` in FOLDER and nothing of the suite's files.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import socket
+import struct
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from ...errors import UserError
@@ -31,6 +35,7 @@ from .processes import ProcessEnd, failures_by_exit_code
 from .progress import Progress
 
 MACHINES = "machines"
+SIOCGIFADDR = 0x8915
 MEETING = "meeting.json"
 """In the folder of machine 0: by process, the address where the ranks of all machines meet."""
 TOGETHER = 120.0
@@ -42,7 +47,7 @@ def folder_of(folder: str, job: str, attempt: int, machine: int) -> str:
     return os.path.join(folder, MACHINES, f"{job}.{attempt}.m{machine}")
 
 
-def run(folder: str, key: str, attempt: int, machine: int, handle: str) -> int:
+def run(folder: str, key: str, attempt: int, machine: int, handle: str, apart: bool) -> int:
     """Run the part that ``machine`` has of a job; 0 where all of it went well.
 
     It begins when the suite's journal has the job's ``handle``: one that was lost before that runs again, and
@@ -60,7 +65,7 @@ def run(folder: str, key: str, attempt: int, machine: int, handle: str) -> int:
     notes = Journal(own)
     notes.write("begin", pid=os.getpid(), host=_host())
     try:
-        part = _part(job, folder, attempt, machine)
+        part = _part(job, folder, attempt, machine, apart)
         policy = RunPolicy(max_parallel=1, allow_busy=True, links=False, judge=_judge)
         progress = Progress(sys.stderr, 1)
         queued = [QueuedJob(part, attempt)]
@@ -89,7 +94,7 @@ def _judge(folder: str, job: Job, ended: Mapping[str, ProcessEnd]) -> list[str]:
     return failures_by_exit_code(folder, job, known)
 
 
-def _part(job: Job, folder: str, attempt: int, machine: int) -> Job:
+def _part(job: Job, folder: str, attempt: int, machine: int, apart: bool) -> Job:
     """The part of ``job`` that this machine, its number ``machine``, has, with the devices of here."""
     mine = [each for each in job.processes if machine in each.machines]
     kind = mine[0].devices[0].partition(":")[0]
@@ -98,14 +103,15 @@ def _part(job: Job, folder: str, attempt: int, machine: int) -> Job:
         here = {each.number: each for each in find_machine(kind).devices}
     shared = [each for each in mine if len(each.machines) > 1]
     places = _meet(shared, job.key, folder, attempt, machine) if shared else {}
-    processes = [_as_here(each, machine, here, places.get(each.key)) for each in mine]
-    if machine:
-        own = os.path.relpath(folder_of(folder, job.key, attempt, machine), folder)
-        several = [len(each.machines) > 1 for each in processes]
-        processes = [
-            _beside(each, folder, own) if shares else each
-            for each, shares in zip(processes, several, strict=True)
-        ]
+    own = os.path.relpath(folder_of(folder, job.key, attempt, machine), folder)
+    processes = []
+    for process in mine:
+        found = _as_here(process, machine, here, places.get(process.key))
+        if len(process.machines) > 1 and apart:
+            found = found.recorded_in(apart_run(own, process), folder)
+        elif len(process.machines) > 1 and machine:
+            found = _beside(found, folder, own)
+        processes.append(found)
     return replace(job, processes=tuple(processes))
 
 
@@ -113,7 +119,7 @@ def _as_here(
     process: PlannedProcess, machine: int, here: Mapping[int, PlanDevice], place: str | None
 ) -> PlannedProcess:
     cores = sorted(os.sched_getaffinity(0))
-    environment = {**process.environment, **_meeting_variables(place)}
+    environment = {**_meeting_variables(place, machine), **process.environment}
     if len(process.machines) == 1:  # its tasks of a Slurm step have nothing to do with each other
         environment |= {"SLURM_STEP_NUM_TASKS": None}
     if here:
@@ -131,9 +137,14 @@ def _as_here(
     )
 
 
+def apart_run(own: str, process: PlannedProcess) -> str:
+    """Where a machine, whose folder is ``own``, has its part of a process that several run."""
+    return f"{own}/{process.key.rpartition('.')[2]}"
+
+
 def _beside(process: PlannedProcess, folder: str, own: str) -> PlannedProcess:
     """``process``, whose record is that of machine 0, with output and lock of its own."""
-    run = f"{own}/{process.key.rpartition('.')[2]}"
+    run = apart_run(own, process)
     if process.folder.startswith(os.path.join(folder, process.run)):
         os.makedirs(process.folder, exist_ok=True)
     mark = {MARK: os.path.join(folder, run)}
@@ -148,7 +159,7 @@ def _meet(
 ) -> Mapping[str, str]:
     """By process, where its ranks meet: ports of machine 0, which it writes down for the others."""
     path = os.path.join(folder_of(folder, key, attempt, 0), MEETING)
-    if machine == 0:
+    if machine == 0 and not os.path.exists(path):
         ports = free_ports(len(shared))
         host = socket.gethostname()
         found = {each.key: f"{host}:{port}" for each, port in zip(shared, ports, strict=True)}
@@ -177,7 +188,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def _meeting_variables(place: str | None) -> dict[str, str]:
+def _meeting_variables(place: str | None, machine: int) -> dict[str, str]:
     """The variables of torchrun, and of programs that do without it."""
     if place is None:
         return {}
@@ -187,16 +198,33 @@ def _meeting_variables(place: str | None) -> dict[str, str]:
         own = probe.getsockname()[0]
     return {
         "PET_RDZV_ENDPOINT": place,
+        "PET_RDZV_CONF": f"is_host={int(machine == 0)}",  # it would look for its own name otherwise
         "PET_RDZV_ID": f"inject.{port}",
         "PET_LOCAL_ADDR": own,
+        **({"GLOO_SOCKET_IFNAME": name} if (name := _interface(own)) else {}),
         "MASTER_ADDR": host,
         "MASTER_PORT": port,
     }
 
 
+def _interface(address: str) -> str | None:
+    """The interface with an address: Gloo takes that of the host's name, which is often the loopback's."""
+    if "GLOO_SOCKET_IFNAME" in os.environ:
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode()[:15])
+            with suppress(OSError):
+                answer = fcntl.ioctl(any_socket, SIOCGIFADDR, request)
+                if socket.inet_ntoa(answer[20:24]) == address:
+                    return name
+    return None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the part of a job that a command line names."""
     parser = argparse.ArgumentParser(prog="python -m injector.suite.run.machine_part")
+    parser.add_argument("--apart", action="store_true")
     parser.add_argument("folder")
     parser.add_argument("job")
     parser.add_argument("attempt", type=int)
@@ -204,7 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("handle")
     given = parser.parse_args(argv)
     try:
-        return run(given.folder, given.job, given.attempt, given.machine, given.handle)
+        return run(given.folder, given.job, given.attempt, given.machine, given.handle, given.apart)
     except UserError as error:
         print(f"inject suite: {error}", file=sys.stderr)
         return 2

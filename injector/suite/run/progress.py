@@ -49,7 +49,7 @@ class Progress:
         if self._live:
             return
         if active.state == journal.QUEUED:
-            self._say(f"{active.job.key} is queued as job {active.handle}")
+            self._say(f"{active.job.key} is queued ({active.queue})")
             return
         how = "goes on" if active.adopted else "begins"
         expected = time_of(self.expected(active.job))

@@ -5,6 +5,7 @@ See :mod:`.machine_part` for what runs there. Engines only know how to end it, a
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Mapping
 
@@ -35,6 +36,7 @@ class RemoteJob(RunningJob):
         """By machine, what its journal has last of the job."""
         self._hosts: dict[int, str] = {}
         self._over = False
+        self._ends_others = False
         self._in(0.0, self._watch)
 
     @property
@@ -71,12 +73,12 @@ class RemoteJob(RunningJob):
             self.started = min(each.time - each.seconds for each in self._parts.values())
             self.state = journal.STARTED
         over = [each for each in self._parts.values() if _is_over(each)]
-        if self.got_a_signal and not self.interrupted:
+        if self.got_a_signal and not (self.interrupted or self._ends_others):
             self.ended_elsewhere()
         elif len(over) == self.job.machines:
             self._finished()
-        elif any(not each.ok for each in over) and self._end_others not in self._due:
-            self._in(TOGETHER, self._end_others)
+        elif any(not each.ok for each in over) and not self._ends_others:
+            self._due.setdefault(self._end_others, time.monotonic() + TOGETHER)
 
     @property
     def got_a_signal(self) -> bool:
@@ -85,7 +87,7 @@ class RemoteJob(RunningJob):
 
     def ended_elsewhere(self) -> None:
         """Something other than this suite ended it. Where the engine will say why, it is waited for."""
-        if all(_is_over(self._parts.get(number)) for number in range(self.job.machines)):
+        if all(map(self.is_over, range(self.job.machines))):
             self.lost("it got a signal to end, which this suite did not send")
 
     def _read_part(self, machine: int) -> None:
@@ -99,6 +101,7 @@ class RemoteJob(RunningJob):
         failed = [
             self._hosts[n] for n, each in self._parts.items() if _is_over(each) and not each.ok
         ]
+        self._ends_others = True
         self.problems.append(f"its part on {', '.join(failed)} failed, and the others were ended")
         self.terminate()
         self._in(GRACE, self.kill)
@@ -124,12 +127,20 @@ class RemoteJob(RunningJob):
 
     def lost(self, why: str) -> None:
         """Nothing more will come of its parts."""
-        missing = [n for n in range(self.job.machines) if not _is_over(self._parts.get(n))]
+        missing = [n for n in range(self.job.machines) if not self.is_over(n)]
         hosts = [self._hosts[each] for each in missing if each in self._hosts]
         self.problems.append(f"{why} (on {', '.join(hosts)})" if hosts else why)
         self._finished()
 
+    def is_over(self, machine: int) -> bool:
+        """Whether the part of a machine has written down its end."""
+        return _is_over(self._parts.get(machine))
+
+    def before_results(self) -> None:
+        """Called when all parts are over, before it is read how its processes ended."""
+
     def _finished(self) -> None:
+        self.before_results()
         for process in self.job.processes:
             self.results[process.key] = self._end_of(process)
         for each in self._parts.values():

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...errors import UserError
 from ..plan.jobs import Job, Plan
-from ..plan.machine import Machine, PlanDevice, find_machine
+from ..plan.machine import Machine, node_devices
 from . import journal, slurm
 from .active_job import BACKSTOP
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
@@ -62,13 +62,9 @@ def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
     """
     slurm.option_words(options)
     there = slurm.nodes(options.get("partition"))
-    kind, _, rest = (devices or "").partition(":")
-    if kind == "cpu" or (kind in ("", "all") and not there.gpus):
-        found = find_machine(devices if kind == "cpu" else "cpu:1").devices
-    else:
-        found = _gpus("cuda" if kind in ("", "all", "gpu") else kind, rest, there, devices)
+    gpus = [(there.gpu_type, None)] * there.gpus
     return Machine(
-        found,
+        node_devices(devices, gpus, "a node of the partition"),
         tuple(range(there.cpus)),
         there.cpus,
         there.memory,
@@ -76,23 +72,6 @@ def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
         there.number,
         {"name": NAME, "options": dict(options), "limit": there.limit},
     )
-
-
-def _gpus(kind: str, rest: str, there: slurm.Nodes, option: str | None) -> tuple[PlanDevice, ...]:
-    if kind not in ("cuda", "rocm"):
-        raise UserError(
-            f"--devices {option}: not understood; on Slurm it is all, cpu:4, cuda:0,1 or rocm:0"
-        )
-    numbers = list(range(there.gpus))
-    if rest:
-        words = [word.rpartition(":")[2] for word in rest.split(",")]
-        numbers = [int(word) for word in words if word.isdecimal()]
-        if len(numbers) < len(words) or max(numbers) >= there.gpus:
-            text = f"a node of the partition has {there.gpus} GPUs"
-            raise UserError(f"--devices {option}: {text}" + (", from 0" if there.gpus else ""))
-    if not numbers:
-        raise UserError(f"--devices {option}: no node of the partition has a GPU in its Gres")
-    return tuple(PlanDevice(kind, number, str(number), there.gpu_type) for number in numbers)
 
 
 def resources_of(job: Job, described: Mapping[str, Any]) -> slurm.JobRequest:
@@ -134,6 +113,10 @@ class SlurmJob(RemoteJob):
     @property
     def handle(self) -> str:
         return self.number
+
+    @property
+    def queue(self) -> str:
+        return f"Slurm job {self.number}"
 
     def update(self, seen: slurm.JobState | None) -> None:
         """Take note of what Slurm says of it; None: it does not know it any more."""

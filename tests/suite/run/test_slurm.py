@@ -8,26 +8,12 @@ import signal
 import subprocess
 
 import pytest
-from suite_runs import PATIENCE, journal, last, nothing_left, plan, until
+from suite_runs import PATIENCE, RANKS, journal, last, nothing_left, plan, until
 
 from injector.errors import UserError
 from injector.suite.run import slurm as commands
 
 pytestmark = pytest.mark.xdist_group("slurm")
-
-RANKS = """
-import os, sys, time, torch, torch.distributed as dist
-from torch.utils.data import DataLoader
-dist.init_process_group("gloo")
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for batch in DataLoader(torch.randn(64, 8), batch_size=8):
-    optimizer.zero_grad()
-    model(batch).square().mean().backward()
-    optimizer.step()
-print("rank", dist.get_rank(), "of", dist.get_world_size(), flush=True)
-dist.destroy_process_group()
-"""
 
 
 @pytest.fixture

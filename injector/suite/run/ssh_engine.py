@@ -1,0 +1,373 @@
+"""The engine of a few machines without a scheduler, over OpenSSH: each runs one job's part at a time.
+
+Parts run on when a connection, or the suite, ends. What they write is copied here every few seconds
+with rsync, unless the nodes share the suite's folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ...bus.joining import join
+from ...errors import UserError
+from ...store.place import replace_file
+from ..plan import jobs as plans
+from ..plan.jobs import Job, Plan
+from ..plan.machine import Machine, node_devices
+from . import journal, machine_part
+from .engine import JobEngine, Opened, QueuedJob, RunningJob
+from .journal import QUEUED, JobRecord
+from .machine_part import MEETING, apart_run, folder_of
+from .processes import LOCK, STDERR, STDOUT, CannotStartError
+from .progress import print_through
+from .remote_job import RemoteJob
+from .ssh_nodes import SshNode, call, call_all, facts, nodes_of
+
+NAME = "ssh"
+LOOK = 2.0
+"""Seconds between two looks at a node."""
+LOST = 60.0
+"""Seconds without a connection after which what runs on a node is given up."""
+OUTPUT, PID = "output", "pid"
+"""Files of a part: what it prints, and the number of its process."""
+PART = machine_part.__name__
+
+
+def machine_of(system: Mapping[str, Any], option: str | None) -> Machine:
+    """The least of the nodes that can be reached, with the devices of ``--devices``.
+
+    Says which cannot be reached. Raises UserError where none can, or none has such devices.
+    """
+    nodes = nodes_of(system)
+    there, lost = facts(nodes)
+    for node, why in lost.items():
+        text = f"inject suite: node {node.name} is left out: {node.destination}: {why}\n"
+        print_through(sys.stderr, text)
+    if not there:
+        raise UserError(f"none of the {len(nodes)} nodes of system.nodes can be reached")
+    cpus = min(each.cpus for each in there.values())
+    least = min((each.gpus for each in there.values()), key=len)
+    described = [each.as_json() for each in there]
+    return Machine(
+        node_devices(option, least, "a node"),
+        tuple(range(cpus)),
+        cpus,
+        min(each.memory for each in there.values()),
+        ", ".join(each.name for each in there),
+        len(there),
+        {"name": NAME, "nodes": described},
+    )
+
+
+class SshJob(RemoteJob):
+    """One job, its machine ``n`` being ``nodes[n]``."""
+
+    def __init__(
+        self, queued: QueuedJob, folder: str, nodes: Sequence[SshNode], shared: set[SshNode]
+    ) -> None:
+        self.nodes = nodes
+        self._shared = shared
+        self.unreachable: dict[SshNode, str] = {}
+        """Nodes that it was lost with, and why."""
+        self._signals: list[subprocess.Popen[bytes]] = []
+        self._looks: dict[int, subprocess.Popen[bytes]] = {}
+        self._reached = dict.fromkeys(range(len(nodes)), time.monotonic())
+        super().__init__(queued, folder)
+        self._in(0.0, self._look)
+
+    @property
+    def handle(self) -> str:
+        return "+".join(node.name for node in self.nodes)
+
+    def _part(self, machine: int) -> str:
+        return folder_of(self.folder, self.job.key, self.attempt, machine)
+
+    # --- looking -----------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Begin a look at each node that has none under way, and see what came of those that have ended."""
+        for machine in range(len(self.nodes)):
+            process = self._looks.get(machine)
+            if process is None or process.poll() is not None:
+                if process is not None:
+                    self._looked(machine, process.returncode)
+                if not self.over:
+                    self._looks[machine] = self._start_look(machine)
+        self._in(LOOK, self._look)
+
+    def _start_look(self, machine: int) -> subprocess.Popen[bytes]:
+        node = self.nodes[machine]
+        script = shlex.join(node.argv(f"{self._living(machine)} && echo lives; true"))
+        if node not in self._shared:  # after the look: what ended before it has written all
+            paths = [self._part(machine), *self._runs(machine)]
+            copy = shlex.join(node.copy_argv(paths, back=True, options=["--ignore-missing-args"]))
+            script = f"alive=$({script}) && {copy} && echo $alive"
+        return _quiet(["sh", "-c", script])
+
+    def _living(self, machine: int) -> str:
+        """For a shell of the node: whether the part lives, as process ``$pid``."""
+        pid = shlex.quote(os.path.join(self._part(machine), PID))
+        return f"pid=$(cat {pid} 2> /dev/null) && grep -qs machine_part /proc/$pid/cmdline"
+
+    def _runs(self, machine: int) -> Iterator[str]:
+        """The run folders that only this machine writes to."""
+        for each in self.job.processes:
+            if each.machines == (machine,):
+                yield os.path.join(self.folder, each.run)
+
+    def _looked(self, machine: int, code: int) -> None:
+        process = self._looks[machine]
+        assert process.stdout is not None
+        alive = b"lives" in process.stdout.read()
+        process.stdout.close()
+        node, now = self.nodes[machine], time.monotonic()
+        if code == 0:
+            self._reached[machine] = now
+        silent = now - self._reached[machine]
+        if silent > LOST:
+            self.unreachable[node] = f"{node.destination} could not be reached for {silent:.0f} s"
+            self.lost(f"node {node.name}: {self.unreachable[node]}")
+            return
+        if code == 0 and not alive:
+            self.read_parts()
+            if not self.over and not self.is_over(machine):
+                why = self._last_line(machine) or "and left no word of it"
+                self.lost(f"inject on node {node.name} ended: {why}")
+
+    def _last_line(self, machine: int) -> str:
+        try:
+            with open(
+                os.path.join(self._part(machine), OUTPUT), encoding="utf-8", errors="replace"
+            ) as file:
+                return file.read().strip().rpartition("\n")[2]
+        except OSError:
+            return ""
+
+    def goes_on(self) -> bool:
+        """Whether each part lives, has written down its end, or cannot be looked at now."""
+        return all(map(self._part_goes_on, range(len(self.nodes))))
+
+    def _part_goes_on(self, machine: int) -> bool:
+        text, _ = self._start_look(machine).communicate()
+        first = b"lives" in text  # where the process was not known before, one more look is needed
+        text, _ = (look := self._start_look(machine)).communicate()
+        self.read_parts()
+        return first or b"lives" in text or look.returncode != 0 or self.is_over(machine)
+
+    # --- ending ------------------------------------------------------------------------------------
+
+    def terminate(self) -> None:
+        for machine, node in enumerate(self.nodes):
+            script = f"{self._living(machine)} && kill -TERM $pid"
+            self._signals.append(_quiet(node.argv(script)))
+
+    kill = terminate
+    """A second signal ends a part at once."""
+
+    def before_results(self) -> None:
+        """Make one run of what the ranks of several machines recorded apart."""
+        for process in self.job.processes:
+            if len(process.machines) == 1:
+                continue
+            whole = os.path.join(self.folder, process.run)
+            parts = [
+                os.path.join(self.folder, apart_run(self._part(n), process))
+                for n in process.machines
+            ]
+            if os.path.exists(whole):  # by a suite that was killed
+                continue
+            try:
+                os.makedirs(os.path.dirname(whole), exist_ok=True)
+                join(parts, whole)
+            except (UserError, OSError) as error:
+                self.problems.append(f"the records of its machines are not one run: {error}")
+                os.makedirs(whole, exist_ok=True)
+            for name in (STDOUT, STDERR, LOCK):
+                with suppress(OSError):
+                    shutil.copyfile(os.path.join(parts[0], name), os.path.join(whole, name))
+
+
+class SshEngine(JobEngine):
+    """Runs jobs of ``plan``; ``folder``, the suite's, lies at the same path on each node."""
+
+    def __init__(self, plan: Plan, folder: str) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.nodes = [SshNode(**each) for each in plan.machine["engine"]["nodes"]]
+        self.at_once = len(self.nodes)
+        self._shared: set[SshNode] = {node for node in self.nodes if node.main}
+        self._active: list[SshJob] = []
+        self._down: dict[SshNode, str] = {}
+
+    # --- files -------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Copy sources, environments and data to the nodes. Raises UserError where no node took them."""
+        self._find_shared()
+        apart = [node for node in self.nodes if node not in self._shared]
+        sources = _sources(self.plan)
+        options = [
+            f"--exclude={self.folder}/jobs",
+            f"--exclude={self.plan.base}/runs",
+            "--exclude=__pycache__",
+        ]
+        copies = {node: node.copy_argv(sources, options=options) for node in apart}
+        for node, why in call_all(copies).items():
+            self._is_down(node, f"its files could not be copied: {why}")
+        if len(self._down) == len(self.nodes):
+            raise UserError("no node can be used")
+
+    def _find_shared(self) -> None:
+        """Which nodes see the suite's folder as it is here."""
+        mark = os.path.join(self.folder, f".here.{os.getpid()}")
+        with open(mark, "x"):
+            pass
+        try:
+            test = f"test -e {shlex.quote(mark)}"
+            missing = call_all({node: node.argv(test) for node in self.nodes})
+            self._shared |= {node for node in self.nodes if node not in missing}
+        finally:
+            os.unlink(mark)
+
+    def _is_down(self, node: SshNode, why: str) -> None:
+        if node not in self._down:
+            self._down[node] = why
+            print_through(sys.stderr, f"inject suite: node {node.name} is no longer used: {why}\n")
+
+    # --- jobs --------------------------------------------------------------------------------------
+
+    def _free(self) -> list[SshNode]:
+        busy = {node for job in self._active if not job.over for node in job.nodes}
+        return [node for node in self.nodes if node not in busy and node not in self._down]
+
+    def has_room(self, job: Job) -> bool:
+        while len(free := self._free()[: job.machines]) == job.machines:
+            lost = call_all({node: node.argv("true") for node in free})
+            if not lost:
+                return True
+            for node, why in lost.items():
+                self._is_down(node, why)
+        return len(self.nodes) - len(self._down) < job.machines
+
+    def start(self, queued: QueuedJob, opened: Opened) -> SshJob:
+        nodes = self._free()[: queued.job.machines]
+        if len(nodes) < queued.job.machines:
+            down = "; ".join(f"{node.name}: {why}" for node, why in self._down.items())
+            raise CannotStartError(
+                f"it needs {queued.job.machines} nodes, {len(nodes)} can be used ({down})"
+            )
+        self._meet(queued, nodes)
+        job = SshJob(queued, self.folder, nodes, self._shared)
+        opened(QUEUED, handle=job.handle)
+        for machine, node in enumerate(nodes):
+            self._start_part(job, machine, node)
+        self._active.append(job)
+        return job
+
+    def _start_part(self, job: SshJob, machine: int, node: SshNode) -> None:
+        """Raises CannotStartError."""
+        part = folder_of(self.folder, job.job.key, job.attempt, machine)
+        first = folder_of(self.folder, job.job.key, job.attempt, 0)
+        python = next(p.command[0] for p in job.job.processes if machine in p.machines)
+        words = [python, "-m", PART, "--apart"]
+        words += [self.folder, job.job.key, str(job.attempt), str(machine), job.handle]
+        paths = os.environ.get("PYTHONPATH")
+        words = [*(["env", f"PYTHONPATH={paths}"] if paths else []), *words]
+        quoted, line = shlex.quote(part), shlex.join(words)
+        script = f"mkdir -p {quoted} && cd {quoted} || exit"
+        script += f"; setsid {line} >> {OUTPUT} 2>&1 < /dev/null & echo $! > {PID}"
+        try:
+            if node not in self._shared:
+                files = [os.path.join(self.folder, name) for name in (plans.FILE, journal.FILE)]
+                meeting = os.path.join(first, MEETING)
+                files += [meeting] if os.path.exists(meeting) else []
+                call(node.copy_argv(files))
+            call(node.argv(script))
+        except UserError as error:
+            self._is_down(node, str(error))
+            job.terminate()
+            raise CannotStartError(f"node {node.name} ({node.destination}): {error}") from None
+
+    def _meet(self, queued: QueuedJob, nodes: Sequence[SshNode]) -> None:
+        """Write down where the ranks of several machines meet: at free ports of the first node."""
+        shared = [each.key for each in queued.job.processes if len(each.machines) > 1]
+        if not shared:
+            return
+        python = queued.job.processes[0].command[0]
+        text = f"import {PART} as part; print(*part.free_ports({len(shared)}))"
+        try:
+            ports = call(nodes[0].argv(shlex.join([python, "-c", text]))).split()
+        except UserError as error:
+            self._is_down(nodes[0], str(error))
+            raise CannotStartError(
+                f"node {nodes[0].name} ({nodes[0].destination}): {error}"
+            ) from None
+        host = nodes[0].ip or nodes[0].name
+        places = {key: f"{host}:{port}" for key, port in zip(shared, ports, strict=True)}
+        part = folder_of(self.folder, queued.job.key, queued.attempt, 0)
+        os.makedirs(part, exist_ok=True)
+        replace_file(os.path.join(part, MEETING), [json.dumps(places).encode()])
+
+    def adopt(self, queued: QueuedJob) -> SshJob:
+        job = SshJob(queued, self.folder, self._nodes(queued.handle), self._shared)
+        self._active.append(job)
+        return job
+
+    def _nodes(self, handle: str) -> list[SshNode]:
+        by_name = {node.name: node for node in self.nodes}
+        return [by_name[name] for name in handle.split("+")]
+
+    def look(self, active: Sequence[RunningJob]) -> None:
+        """Jobs look at their nodes themselves."""
+        for job in self._active:
+            for node, why in job.unreachable.items():
+                self._is_down(node, why)
+        self._active = [each for each in self._active if not each.over]
+
+    def goes_on(self, job: Job, before: JobRecord, dry: bool) -> bool:
+        tried = QueuedJob(job, before.attempt, before.time, before.handle)
+        return SshJob(tried, self.folder, self._nodes(before.handle), self._shared).goes_on()
+
+
+def _sources(plan: Plan) -> list[str]:
+    """The paths that the nodes need: what commands name, what they run in, and the base folder."""
+    found = dict.fromkeys([plan.base])
+    for process in (each for job in plan.jobs for each in job.processes):
+        if environment := _environment(process.command[0]):
+            found[environment] = None
+        for word in process.command[1:]:
+            if os.path.isabs(word) and os.path.isfile(word):
+                found[os.path.dirname(word)] = None  # what it imports lies beside it
+        if os.path.isdir(process.folder):
+            found[process.folder] = None
+    package = os.path.dirname(
+        os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    )
+    for name in ("injector", "voirfiles", "benchmarks"):
+        if os.path.isdir(os.path.join(package, name)):
+            found[os.path.join(package, name)] = None
+    return [path for path in found if not any(_is_below(path, other) for other in found)]
+
+
+def _quiet(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    return subprocess.Popen(argv, stdin=null, stdout=pipe, stderr=null)
+
+
+def _environment(python: str) -> str | None:
+    """The environment of a Python; None for one of the system, which each node has for itself."""
+    prefix = os.path.dirname(os.path.dirname(python))
+    return prefix if os.path.exists(os.path.join(prefix, "pyvenv.cfg")) else None
+
+
+def _is_below(path: str, other: str) -> bool:
+    return path != other and path.startswith(other.rstrip("/") + "/")

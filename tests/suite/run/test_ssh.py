@@ -1,0 +1,269 @@
+"""Suites over ssh: on two network namespaces, each with a sshd and a file system of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+from suite_runs import PATIENCE, RANKS, Suites, last, until
+
+from injector.errors import UserError
+from injector.suite.run.ssh_nodes import SshNode, nodes_of
+
+COMMANDS = ("ip", "sshd", "ssh", "ssh-keygen", "rsync", "unshare")
+NETWORK = "10.77.61"
+HOST = """
+hostname {name}
+mount --bind {own} {far}
+exec {sshd} -D -e -f /dev/null -h {folder}/host -o AuthorizedKeysFile={folder}/key.pub \
+    -o PidFile=none -o StrictModes=no -o UsePAM=no
+"""
+
+
+def call(*words):
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+
+
+def without_network():
+    """What is missing for hosts of our own."""
+    missing = [
+        name for name in COMMANDS if shutil.which(name, path="/usr/sbin:/usr/bin:/bin") is None
+    ]
+    if missing or os.geteuid() != 0:
+        return f"{', '.join(missing)} not installed" if missing else "namespaces are root's"
+    made = subprocess.run(["ip", "netns", "add", "inject-test"], capture_output=True)
+    subprocess.run(["ip", "netns", "del", "inject-test"], capture_output=True)
+    return "" if made.returncode == 0 else made.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    """The folder that each host has for itself, and what its suites need; hosts are a1 and a2."""
+    if why := without_network():
+        pytest.skip(f"needs two hosts: {why} (apt-get install iproute2 openssh-server rsync)")
+    folder = tmp_path_factory.mktemp("ssh")
+    far = folder / "far"
+    far.mkdir()
+    os.makedirs("/run/sshd", exist_ok=True)
+    for name in ("key", "host"):
+        call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name))
+    addresses = {name: f"{NETWORK}.1{name[1]}" for name in ("a1", "a2")}
+    public = (folder / "host.pub").read_text()
+    (folder / "known").write_text("".join(f"{each} {public}" for each in addresses.values()))
+    (folder / "bin").mkdir()
+    (folder / "bin/ssh").write_text(
+        f'#!/bin/sh\nexec /usr/bin/ssh -o UserKnownHostsFile={folder}/known "$@"\n'
+    )
+    (folder / "bin/ssh").chmod(0o755)
+    daemons = []
+    try:
+        call("ip", "link", "add", "injtest", "type", "bridge")
+        call("ip", "addr", "add", f"{NETWORK}.1/24", "dev", "injtest")
+        call("ip", "link", "set", "injtest", "up")
+        for name, address in addresses.items():
+            own = folder / name
+            own.mkdir()
+            inside = ["ip", "netns", "exec", f"inject-{name}"]
+            call("ip", "netns", "add", f"inject-{name}")
+            peer = ["peer", "name", "eth0", "netns", f"inject-{name}"]
+            call("ip", "link", "add", f"injt{name}", "type", "veth", *peer)
+            call("ip", "link", "set", f"injt{name}", "master", "injtest", "up")
+            call(*inside, "ip", "addr", "add", f"{address}/24", "dev", "eth0")
+            for link in ("eth0", "lo"):
+                call(*inside, "ip", "link", "set", link, "up")
+            sshd = shutil.which("sshd", path="/usr/sbin:/usr/bin")
+            script = HOST.format(name=name, own=own, far=far, sshd=sshd, folder=folder)
+            path = folder / f"{name}.log"
+            with path.open("w") as log:
+                words = [*inside, "unshare", "--mount", "--uts", "sh", "-c", script]
+                daemons.append(subprocess.Popen(words, stdout=log, stderr=log))
+            until(lambda path=path: "listening" in path.read_text(), "a sshd")
+        yield folder, addresses
+    finally:
+        for daemon in daemons:
+            daemon.terminate()
+        for name in addresses:
+            words = ["ip", "netns", "pids", f"inject-{name}"]
+            for pid in subprocess.run(words, capture_output=True, text=True).stdout.split():
+                os.kill(int(pid), signal.SIGKILL)
+            subprocess.run(["ip", "link", "del", f"injt{name}"], capture_output=True)
+            subprocess.run(["ip", "netns", "del", f"inject-{name}"], capture_output=True)
+        subprocess.run(["ip", "link", "del", "injtest"], capture_output=True)
+
+
+@pytest.fixture
+def far(hosts, environ, tmp_path):
+    """Suites in a folder that no other host sees."""
+    folder, addresses = hosts
+    place = folder / "far" / tmp_path.name
+    place.mkdir()
+    made = Suites(place, environ)
+    made.environ["PATH"] = f"{folder}/bin:{made.environ['PATH']}"
+    made.system = {
+        "sshkey": str(folder / "key"),
+        "nodes": [{"name": name, "ip": address} for name, address in addresses.items()],
+    }
+    return made
+
+
+def written(far, benchmarks, **system):
+    path = far.write(benchmarks)
+    text = json.dumps({"system": far.system | system})[1:-1]
+    path.write_text(f"{text}\n{path.read_text()}")
+    return path
+
+
+pytestmark = pytest.mark.xdist_group("ssh")
+
+
+@pytest.mark.release
+def test_jobs_of_one_node_and_of_two(far):
+    shows = "import socket, sys; print(socket.gethostname()); sys.exit(int(sys.argv[1]))"
+    program = far.program("shows.py", shows)
+    suite = {
+        "both": {"run": f"{program} 0", "num_machines": 2},
+        "fails": {"run": f"{program} 3"},
+        "ranks": {
+            "run": far.program("ranks.py", RANKS),
+            "num_machines": 2,
+            "plan": {"method": "njobs"},
+        },
+    }
+    nodes = [*far.system["nodes"], {"name": "gone", "ip": f"{NETWORK}.99"}]
+    done = far.call("run", written(far, suite, nodes=nodes), "--engine", "ssh")
+    run = far.run()
+    assert done.returncode == 1, done.stderr
+    assert f"node gone is left out: {NETWORK}.99: ssh: connect to host" in done.stderr
+    states = {key: (each["ok"], each["reason"]) for key, each in last(run).items()}
+    assert states == {
+        "both.R0": (True, ""),
+        "fails.R0": (False, "exit code 3"),
+        "ranks.R0": (True, ""),
+    }
+    assert [(run / f"jobs/both.R0.D{n}/stdout").read_text() for n in (0, 1)] == ["a1\n", "a2\n"]
+    info = json.loads((run / "jobs/ranks.R0.D0/run.json").read_text())
+    ranks = {(each["rank"], each["host"]) for each in info["processes"] if each["rank"] is not None}
+    assert {rank for rank, _ in ranks} == {0, 1} and {host for _, host in ranks} == {"a1", "a2"}
+
+
+def entries(hosts, far):
+    """The ledgers of both hosts."""
+    folder, addresses = hosts
+    ledgers = [folder / name / far.folder.name / "ledger" for name in addresses]
+    return [line for path in ledgers if path.exists() for line in path.read_text().splitlines()]
+
+
+def go(hosts, far):
+    folder, addresses = hosts
+    for name in addresses:
+        (folder / name / far.folder.name / "ledger.go").touch()
+
+
+@pytest.mark.release
+def test_a_suite_that_was_killed_goes_on_with_its_jobs(hosts, far):
+    suite = written(far, far.counted("a", "b", seconds=600))
+    process = far.start(suite, "--engine", "ssh")
+    until(lambda: len(entries(hosts, far)) == 2, "a beginning on both hosts")
+    process.kill()
+    process.wait()
+    go(hosts, far)
+    done = far.call("run", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert sorted(entries(hosts, far)) == [
+        *("begin a.R0.D0", "begin b.R0.D0"),
+        *("end a.R0.D0", "end b.R0.D0"),
+    ]
+
+
+@pytest.mark.release
+def test_an_interrupt_ends_what_runs_and_brings_its_record(hosts, far):
+    suite = written(far, far.counted("a", seconds=600))
+    process = far.start(suite, "--engine", "ssh")
+    until(lambda: entries(hosts, far), "a beginning")
+    until(lambda: last(far.run())["a.R0"]["state"] == "started", "a line")
+    os.killpg(process.pid, signal.SIGINT)
+    _, message = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, message
+    assert (far.run() / "jobs/a.R0.D0/run.json").exists()
+
+
+@pytest.mark.release
+def test_a_node_that_is_lost_fails_its_job_and_not_the_suite(hosts, far):
+    lost = """
+import sys; from injector.suite.run import ssh_engine
+ssh_engine.LOST = 4.0
+from injector.cli import main
+sys.exit(main())
+"""
+    far.environ["INJECT_LOST"] = far.program("lost.py", lost)
+    suite = written(far, far.counted("a", "b", "c", seconds=600))
+    words = far.words("run", suite, "--engine", "ssh", "--override", "*.max_duration=900")
+    words[1:3] = [far.environ["INJECT_LOST"]]
+    process = subprocess.Popen(
+        words, cwd=far.folder, env=far.environ, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: len(entries(hosts, far)) == 2, "a beginning on both hosts")
+    link = ["ip", "link", "set", "injta1"]
+    try:
+        call(*link, "down")
+        until(lambda: last(far.run())["a.R0"]["state"] == "finished", "an end of a")
+        go(hosts, far)
+        _, message = process.communicate(timeout=PATIENCE)
+    finally:
+        call(*link, "up")
+    assert process.returncode == 1
+    states = {key: each["ok"] for key, each in last(far.run()).items()}
+    assert states == {"a.R0": False, "b.R0": True, "c.R0": True}, message
+    assert f"node a1: {NETWORK}.11 could not be reached for" in message
+
+
+@pytest.mark.parametrize(
+    ("system", "message"),
+    [
+        ({}, "--engine ssh needs system.nodes"),
+        ({"nodes": ["a"]}, "system.nodes.0: a node has a name"),
+        (
+            {"nodes": [{"name": "a", "adress": "x"}]},
+            "system.nodes.0: no key 'adress'; there is name",
+        ),
+        (
+            {"nodes": [{"name": "a", "port": 0}]},
+            "system.nodes.0.port: a number between 1 and 65535",
+        ),
+        ({"nodes": [{"name": "a"}, {"name": "a"}]}, "two nodes are called a"),
+        ({"nodes": [{"name": n, "main": True} for n in "ab"]}, "main is true of more than one"),
+        (
+            {"nodes": [{"name": "a", "sshkey": "/no/key"}]},
+            "system.nodes.0.sshkey: /no/key: No such",
+        ),
+    ],
+)
+def test_mistakes_in_nodes(system, message):
+    with pytest.raises(UserError) as error:
+        nodes_of(system)
+    assert message in str(error.value)
+
+
+def test_a_key_that_others_can_read_is_a_mistake(tmp_path):
+    key = tmp_path / "key"
+    key.touch(0o644)
+    key.chmod(0o644)
+    with pytest.raises(UserError, match=rf"{key} can be read by others .*its mode is 644"):
+        nodes_of({"sshkey": str(key), "nodes": [{"name": "a"}]})
+    key.chmod(0o600)
+    assert nodes_of({"sshkey": str(key), "nodes": [{"name": "a"}]}) == [
+        SshNode("a", sshkey=str(key))
+    ]
+
+
+def test_no_node_that_can_be_reached(suites):
+    suite = suites.write(suites.counted("a"))
+    suite.write_text('system: {nodes: [{name: x, ip: "127.0.0.1", port: 1}]}\n' + suite.read_text())
+    done = suites.call("run", suite, "--engine", "ssh")
+    assert done.returncode == 2
+    assert "node x is left out: 127.0.0.1: ssh: connect to host" in done.stderr
+    assert "none of the 1 nodes of system.nodes can be reached" in done.stderr
