@@ -231,7 +231,7 @@ WRITTEN = [
     case("numpy_app.py", needs=("numpy",)),
     case("torch_train.py", needs=("torch",)),
     case("torch_spawn.py", needs=("torch",), heavy=True),
-    case("torch_loader.py fork", needs=("torch",)),
+    case("torch_loader.py fork", needs=("torch",), heavy=True),
     case("torch_loader.py spawn", needs=("torch",), heavy=True),
 ]
 """What rewriting its functions could change."""

@@ -128,6 +128,7 @@ def test_workers_are_closed(keep, run):
     assert json.loads((folder / "run.json").read_text())["outlived"] == []
 
 
+@pytest.mark.release
 def test_time_is_up_with_workers(run):
     done, stops, _ = run(SINGLE, "--max-duration", "100ms", "main.py")
     assert (done.returncode, done.stdout) == (0, "finally\natexit\n"), done.stderr
@@ -164,9 +165,9 @@ LAUNCHERS = {
                 ("mp.spawn", ("--stop", "6")),
                 ("torchrun", ("--max-duration", "100ms")),
                 ("torchrun", ("--voirfile", "one.py")),
+                ("mp.spawn", ("--voirfile", "one.py")),
             )
         ),
-        ("mp.spawn", ("--voirfile", "one.py")),
     ],
 )
 def test_all_ranks_stop_at_the_same_step(launcher, limit, run, tmp_path):

@@ -12,7 +12,6 @@ pytest.importorskip("torch")
 OFTEN = [
     "loader_for",
     "loader_workers",
-    "loader_zip",
     "no_loader",
     "gan_loader",
     "closure_lbfgs",
@@ -20,13 +19,12 @@ OFTEN = [
     "two_threads",
     "eval_epoch",
     "trainer_fit",
-    "compiled",
     "crash",
     "trains_nothing",
-    "ddp",
 ]
 """One program of each shape, run by every `make test`: a start of PyTorch each. `make test-all` runs all of
-them; how their spans are read is tested on synthetic ones in tests/analysis."""
+them; how their spans are read is tested on synthetic ones in tests/analysis, compiled steps and several
+ranks in tests/voirfiles."""
 
 
 def each(cases: list[Case]):
@@ -56,22 +54,30 @@ def test_what_an_update_is(case, inject, environ, tmp_path):
     check(case, inject, environ, tmp_path)
 
 
-@pytest.mark.parametrize("fetches", [1, pytest.param(4, marks=pytest.mark.release)])
+@pytest.mark.parametrize(
+    ("fetches", "named"),
+    [
+        (1, False),
+        *(
+            pytest.param(*each, marks=pytest.mark.release)
+            for each in ((1, True), (4, False), (4, True))
+        ),
+    ],
+)
 def test_batches_made_by_hand_are_io_with_and_without_a_voirfile(
-    fetches, inject, environ, tmp_path
+    fetches, named, inject, environ, tmp_path
 ):
     voirfile = tmp_path / "batches.py"
     voirfile.write_text('def instrument_batches(ov): ov.region("//get_batch", "io")\n')
-    for options in ("", f"--voirfile {voirfile} "):
-        case = Case(f"{options}get_batch.py {fetches} named")
-        ran = check(case, inject, environ, tmp_path / f"runs{len(options)}")
-        (made,) = ran.marks["made"]
-        io = [node for node in ran.profile.loops[0].tree.children if node.name == "io"]
-        (calls,) = [node.calls for node in io if node.place.line == made]
-        # The batch that was made before the loop is the first step's. Without a voirfile the function
-        # is known from the first backward on, before which it was called once in the loop.
-        assert calls == (fetches if options else pytest.approx(fetches - 1 / 24))
-        assert "makes the batch" not in (ran.profile.loops[0].tree.children[-1].what or "")
+    options = f"--voirfile {voirfile} " if named else ""
+    ran = check(Case(f"{options}get_batch.py {fetches} named"), inject, environ, tmp_path)
+    (made,) = ran.marks["made"]
+    io = [node for node in ran.profile.loops[0].tree.children if node.name == "io"]
+    (calls,) = [node.calls for node in io if node.place.line == made]
+    # The batch that was made before the loop is the first step's. Without a voirfile the function
+    # is known from the first backward on, before which it was called once in the loop.
+    assert calls == (fetches if named else pytest.approx(fetches - 1 / 24))
+    assert "makes the batch" not in (ran.profile.loops[0].tree.children[-1].what or "")
 
 
 def test_the_line_of_a_batch_that_no_function_makes_is_named(inject, environ, tmp_path):

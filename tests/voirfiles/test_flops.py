@@ -59,6 +59,7 @@ def test_two_linear_layers(run, tmp_path):
         assert "MFU" in shown
 
 
+@pytest.mark.release
 def test_a_program_that_fails_in_its_second_run(run):
     done = run(PROGRAM, "--flops", after=["--once"])
     assert done.exit == 0 and done.out == "done 11\n"

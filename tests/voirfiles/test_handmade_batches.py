@@ -321,7 +321,8 @@ for step in range(6):
 """
 
 
-@pytest.mark.parametrize("voirfile", [False, pytest.param(True, marks=pytest.mark.release)])
+@pytest.mark.release
+@pytest.mark.parametrize("voirfile", [False, True])
 def test_evaluations_before_and_after_the_function_is_known_are_one(run, tmp_path, voirfile):
     """A function that makes batches for training and evaluation paces neither."""
     (tmp_path / "x.py").write_text("def instrument_x(ov):\n    ov.region('//get_batch', 'io')\n")

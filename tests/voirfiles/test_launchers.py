@@ -54,6 +54,7 @@ LAUNCHERS = {
 }
 RELEASE = {
     *("torchrun", "mp.spawn", "forkserver", "accelerate launch", "accelerate debug_launcher"),
+    "accelerate notebook_launcher",
     *("lightning ddp", "lightning ddp_spawn", "lightning ddp_fork", "lightning fabric run"),
 }
 """Those whose every process starts PyTorch once more. Every commit tests torchrun in tests/loops and

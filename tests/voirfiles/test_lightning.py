@@ -50,6 +50,7 @@ def test_a_fit(package, tmp_path):
     assert len(process.values["eval/val_loss"]) == 2
 
 
+@pytest.mark.release
 def test_accumulation_and_a_loader_without_a_length(tmp_path):
     ran = run(tmp_path, FIT, "--accumulate", "2", "--no-length")
     told, [process] = ran.told[0], ran.processes.values()

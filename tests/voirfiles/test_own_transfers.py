@@ -135,6 +135,7 @@ def instrument_transfers(ov):
 """
 
 
+@pytest.mark.release
 def test_what_is_requested_takes_the_place_of_what_is_automatic(run, files):
     done = run(MAIN, "--voirfile", "x.py", files={"x.py": ASKED}, env={"INJECT_ACCELERATOR": "1"})
     assert lines(done.only) == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from trained import needs
 
 from injector.analysis.profiling import profile
@@ -83,6 +84,7 @@ def test_each_update_of_a_pipeline_is_a_step(run):
     assert len(done.only.named("evaluation")) == 3
 
 
+@pytest.mark.release
 def test_gradients_that_are_accumulated_make_one_step(run):
     found = _profile(run(SPACY + ACCUMULATED))
     assert [loop.steps for loop in found.loops] == [12]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 FUNCTIONS = """
 import torch
 import torch.nn.functional as F
@@ -173,6 +175,7 @@ assert not child or os.waitpid(child, 0)[1] == 0
 """
 
 
+@pytest.mark.release
 def test_training_over_rpc_has_its_steps(run):
     done = run(RPC.replace("sys.argv[1]", "os.path.abspath('rendezvous')"))
     [first] = [process for process in done.processes if process.named("optimizer")]

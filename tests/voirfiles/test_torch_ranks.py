@@ -188,6 +188,7 @@ main()
 """
 
 
+@pytest.mark.release
 def test_the_older_sharding_and_requests_that_are_waited_for(run):
     done = run(WRAPPED, before=TORCHRUN)
     ranks = [process for process in done.processes if process.spans]

@@ -37,6 +37,7 @@ def test_accumulation_and_two_sets_to_evaluate(tmp_path):
     assert len(process.values["eval/a_loss"]) == len(process.values["eval/b_loss"]) == 2
 
 
+@pytest.mark.release
 def test_the_loader_is_one_batch_ahead(tmp_path):
     ran = run(tmp_path, PROGRAM)
     told, [process] = ran.told[0], ran.processes.values()

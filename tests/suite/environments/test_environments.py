@@ -23,9 +23,9 @@ pytestmark = pytest.mark.usefixtures("house")
 SHORT_OF_TIME = 120
 
 
-@pytest.fixture(params=installers.INSTALLERS)
+@pytest.fixture(params=["uv", pytest.param("pip", marks=pytest.mark.release)])
 def how(request):
-    """Both installers, for what each does in a way of its own."""
+    """Both installers, for what each does in a way of its own; pip takes three times as long."""
     return request.param
 
 
@@ -51,6 +51,7 @@ def record(base):
     return json.loads((base / "venv" / "stones" / install_groups.RECORD).read_text())
 
 
+@pytest.mark.parametrize("how", installers.INSTALLERS)
 def test_what_all_benchmarks_of_a_group_want_is_installed_once(tmp_path, base, told, ours, how):
     wanted = group(tmp_path, one=["wall"], two=["stone==1.0"])
     assert install_groups.install(wanted, base, told.append, installer=how, own=ours)
