@@ -12,8 +12,8 @@ import pytest
 from hypothesis import settings
 
 # How long an example takes says how busy the machine is, and nothing about us. Where a test does not
-# say how many it needs, every commit tries a third of what a release does.
-settings.register_profile("commit", deadline=None, max_examples=50)
+# say how many it needs, every commit tries a sixth of what a release does.
+settings.register_profile("commit", deadline=None, max_examples=25)
 settings.register_profile("release", deadline=None, max_examples=150)
 
 # A job in the background of a script ignores Ctrl-C, one of nohup a hang-up, and so would all that is

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 from layouts import EPOCH, Program
-from scipy.signal import lfilter
 
 from injector.analysis.loops import edges_of, sums_of
 from injector.analysis.profile import Blocks
@@ -17,6 +16,8 @@ from injector.compare.sides import LoopFigures, RunFigures, Side
 
 def steps(random, number=300, mean=1.0, spread=0.1, correlation=0.5, run_to_run=0.0):
     """Seconds of ``number`` steps, an autoregressive series of order one."""
+    from scipy.signal import lfilter  # a second, which only these tests are to take
+
     noise = random.standard_normal(number + 200)
     found = lfilter([np.sqrt(1 - correlation**2)], [1, -correlation], noise)
     speed = 1 + run_to_run * random.standard_normal()

@@ -9,15 +9,17 @@ import threading
 import time
 from contextlib import ExitStack, closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 
 import pytest
 
 from injector.analysis.views import views
 from injector.store.folder import open_run
 
-for name in ("mlflow", "wandb", "tensorboard", "prometheus_client"):
-    pytest.importorskip(name)
-pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+# Not imported: that takes longer than most tests, in each process of tests.
+for name in ("mlflow", "wandb", "tensorboard", "prometheus_client", "opentelemetry.exporter"):
+    if find_spec(name) is None:
+        pytest.skip(f"{name} is not installed", allow_module_level=True)
 
 # Longer than it takes until trackers are sent something, where that is to fail on the way.
 PROGRAM = """

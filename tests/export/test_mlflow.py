@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from importlib.util import find_spec
 
 import pytest
 from small_run import SEARCH, SEARCH_VOIRFILE
@@ -14,13 +15,21 @@ from small_run import SEARCH, SEARCH_VOIRFILE
 from injector.analysis.summary import summarise
 from injector.store.folder import open_run
 
-mlflow = pytest.importorskip("mlflow")
+if find_spec("mlflow") is None:
+    pytest.skip("mlflow is not installed", allow_module_level=True)
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 pytestmark = pytest.mark.xdist_group("trackers")  # one store for all of these
 
 
+def client_of(uri):
+    """Only the process that has these tests imports MLflow, which takes two seconds."""
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri)
+
+
 def one_run(uri, experiment="injector", name=None):
-    client = mlflow.MlflowClient(uri)
+    client = client_of(uri)
     [found] = client.search_experiments(filter_string=f"name = '{experiment}'")
     runs = client.search_runs([found.experiment_id])
     if name is not None:
@@ -179,7 +188,7 @@ def test_a_server_that_dies_while_a_run_is_tracked(server, runs, export, uri, tm
         stderr=subprocess.PIPE,
         text=True,
     )
-    client = mlflow.MlflowClient(served)
+    client = client_of(served)
     found = []
     while not (found and "loss" in found[0].data.metrics):
         time.sleep(0.2)

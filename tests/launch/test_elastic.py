@@ -32,6 +32,7 @@ def watched(process, folder):
     return None
 
 
+@pytest.mark.release
 def test_a_rank_that_was_killed_and_started_again(inject, environ, tmp_path):
     job = finish(start(inject, environ, tmp_path, "killed-once", restarts=1), tmp_path)
     assert job.exit == 0, job.err

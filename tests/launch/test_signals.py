@@ -361,7 +361,7 @@ time.sleep(1)
 """
 
 
-@pytest.mark.parametrize("how", [os.kill, os.killpg])
+@pytest.mark.parametrize("how", [os.kill, pytest.param(os.killpg, marks=pytest.mark.release)])
 def test_torchrun_tells_each_rank_once(start, tmp_path, how):
     pytest.importorskip("torch.distributed.run")
     (tmp_path / "rank.py").write_text(RANK)

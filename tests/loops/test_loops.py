@@ -14,12 +14,8 @@ OFTEN = [
     "loader_workers",
     "no_loader",
     "gan_loader",
-    "closure_lbfgs",
     "by_hand",
-    "two_threads",
     "eval_epoch",
-    "trainer_fit",
-    "crash",
     "trains_nothing",
 ]
 """One program of each shape, run by every `make test`: a start of PyTorch each. `make test-all` runs all of
@@ -80,6 +76,7 @@ def test_batches_made_by_hand_are_io_with_and_without_a_voirfile(
     assert "makes the batch" not in (ran.profile.loops[0].tree.children[-1].what or "")
 
 
+@pytest.mark.release
 def test_the_line_of_a_batch_that_no_function_makes_is_named(inject, environ, tmp_path):
     ran = check(Case("get_batch.py 1 partial"), inject, environ, tmp_path)
     (made,) = ran.marks["made"]

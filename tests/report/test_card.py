@@ -288,7 +288,7 @@ PROFILES = made(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(PROFILES, st.sampled_from([40, 60, 80, WIDTH, 120, 200, ENDLESS]))
 def test_any_profile_makes_a_card(profile: Profile, width: int) -> None:
     with laid_out(width):

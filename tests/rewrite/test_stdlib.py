@@ -88,7 +88,7 @@ def test_there_is_a_library() -> None:
     assert LEAST / 2 < len(chosen()) <= len(modules())
 
 
-@pytest.mark.parametrize("shard", [*often(range(SHARDS), 8)])
+@pytest.mark.parametrize("shard", [*often(range(SHARDS), 16)])
 def test_every_module_compiles_and_keeps_its_lines(shard: int) -> None:
     wrong, count = [], 0
     for number, (path, text) in enumerate(texts(chosen()[shard::SHARDS])):
@@ -122,7 +122,7 @@ def outcomes(test: str, flags: list[str], folder: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("test", [*often(TESTS, 4)])
+@pytest.mark.parametrize("test", [*often(TESTS, 8)])
 def test_cpythons_own_tests_go_as_they_do_without_hooks(test: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(f"test.{test}") is None:
         pytest.skip("this Python has no such test")

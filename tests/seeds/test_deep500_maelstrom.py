@@ -434,6 +434,7 @@ def check_keys(
     assert sum(value for name, value in figures.items() if "/share/" in name) == pytest.approx(1)
 
 
+@pytest.mark.release
 @pytest.mark.xdist_group("trackers of timers")
 @pytest.mark.parametrize("how", ["tracked", "exported"])
 def test_recorded_times_reach_mlflow(
@@ -453,6 +454,7 @@ def test_recorded_times_reach_mlflow(
     check_keys(tracked[1], series, run.data.metrics)
 
 
+@pytest.mark.release
 @pytest.mark.xdist_group("trackers of timers")
 @pytest.mark.parametrize("how", ["tracked", "exported"])
 def test_recorded_times_reach_weights_and_biases(

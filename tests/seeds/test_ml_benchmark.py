@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ from injector.store.folder import open_run
 
 ROOT = Path(__file__).parents[2]
 TASK = ROOT / "benchmarks" / "hpo-digits"
-pytest.importorskip("sklearn")
+if find_spec("sklearn") is None:
+    pytest.skip("scikit-learn is not installed", allow_module_level=True)
 
 
 class Measured(NamedTuple):
@@ -136,6 +138,7 @@ def test_components_perform_similar_tasks_and_are_compared(optuna):
     assert study.in_trials > study.in_framework > 0
 
 
+@pytest.mark.release
 def test_a_plain_grid_is_measured_as_well(tmp_path):
     found = measured(tmp_path, "grid.py", "--workers", "2")
     assert found.study.workers == 2 and len(found.study.trials) == 12

@@ -58,7 +58,7 @@ RELEASE = {
     *("lightning ddp", "lightning ddp_spawn", "lightning ddp_fork", "lightning fabric run"),
 }
 """Those whose every process starts PyTorch once more. Every commit tests torchrun in tests/loops and
-tests/launch, Lightning's ranks in test_lightning, spawned ones in test_torch_ranks."""
+tests/launch, spawned ones in test_torch_ranks."""
 LIBRARIES = {"accelerate", "lightning", "deepspeed", "ray"}
 
 

@@ -76,6 +76,7 @@ def test_two_optimizers_by_hand(tmp_path):
     assert ran.steps() == [[20]]
 
 
+@pytest.mark.release
 def test_two_ranks(tmp_path):
     ran = run(tmp_path, FIT, "--devices", "2")
     assert (ran.exit, ran.wrong()) == (0, []), ran.err

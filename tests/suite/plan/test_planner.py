@@ -569,13 +569,13 @@ PREPARE = "import os, sys; os.makedirs(os.environ['MILABENCH_DIR_DATA'], exist_o
     "argument",
     [
         "{gpu_count}",
-        "auto({n_worker}, 8)",
         *(
             pytest.param(text, marks=pytest.mark.release)
-            for text in ("{cpu_per_gpu}", "{n_worker}", "{device_count}", "{arch}")
+            for text in (
+                *("auto({n_worker}, 8)", "{cpu_per_gpu}", "{n_worker}", "{device_count}", "{arch}"),
+                *("{cpu_count * exp.size}", "{gpu.count}"),
+            )
         ),
-        pytest.param("{cpu_count * exp.size}", marks=pytest.mark.release),
-        pytest.param("{gpu.count}", marks=pytest.mark.release),
     ],
 )
 def test_data_prepared_for_one_machine_are_those_of_another(suites, argument):
