@@ -225,7 +225,8 @@ def test_fork_while_a_thread_writes(tmp_path: Path) -> None:
         assert [r["data"] for r in records(path)] == ["child"]
 
 
-def test_killed_at_any_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", [50, pytest.param(200, marks=pytest.mark.release)])
+def test_killed_at_any_moment(tmp_path: Path, runs: int) -> None:
     import mmap
     import random
     import time
@@ -235,7 +236,7 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
         file.truncate(8)
         told = mmap.mmap(file.fileno(), 8)
     torn = 0
-    for run in range(200):
+    for run in range(runs):
         folder = tmp_path / str(run)
         writer = Writer(str(folder))
         told[:8] = bytes(8)

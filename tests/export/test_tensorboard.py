@@ -49,6 +49,7 @@ def test_a_suite_has_a_folder_for_each_run(suite, export, tmp_path):
     ]
 
 
+@pytest.mark.release
 def test_slow_steps_stay(large, export, tmp_path):
     words = ("--to", "tensorboard", "-o", str(tmp_path), "--points", "50")
     done = export(tmp_path, str(large), *words)

@@ -26,7 +26,9 @@ steps(1 << 60)
 """
 
 
-@pytest.mark.parametrize("attempt", range(3))
+@pytest.mark.parametrize(
+    "attempt", [0, *(pytest.param(n, marks=pytest.mark.release) for n in (1, 2))]
+)
 def test_the_program_is_killed(launch, attempt):
     run = launch(ENDLESS)
     program = int(run.said()[1])
@@ -217,6 +219,7 @@ if __name__ == "__main__":
     assert [run.processes[pid].steps for pid in ranks] == [110, 110, 110, 110]
 
 
+@pytest.mark.release
 def test_a_data_loader_worker_is_stopped_for_a_while(launch, tmp_path):
     pytest.importorskip("torch")
     run = launch("""

@@ -195,9 +195,8 @@ for i in range(10**6):
 """
 
 
-@pytest.mark.parametrize(
-    "rank", [pytest.param("every rank", marks=pytest.mark.release), "one rank"]
-)
+@pytest.mark.release
+@pytest.mark.parametrize("rank", ["every rank", "one rank"])
 def test_a_stop_ends_all_ranks(inject, rank):
     """The others wait for the rank that stopped, or sleep; the job has succeeded."""
     pytest.importorskip("torch")

@@ -275,6 +275,7 @@ def test_an_inference_loop_has_rates_and_ends_after_its_batches(tmp_path: Path) 
     assert report["stopped"] and report["exit"]["code"] == 0 and not printed
 
 
+@pytest.mark.release
 def test_an_evaluation_before_a_training_ends_nothing(tmp_path: Path) -> None:
     report, printed = run(tmp_path, BOTH, "--stop", "3")
     [loop] = report["profile"]["loops"]

@@ -72,7 +72,10 @@ def data(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("framework", ["lightgbm", "xgboost", "sklearn"])
+@pytest.mark.parametrize(
+    "framework",
+    ["lightgbm", *(pytest.param(one, marks=pytest.mark.release) for one in ("xgboost", "sklearn"))],
+)
 def test_every_framework_reports_the_same_metrics(framework, data, tmp_path):
     needs(framework)
     words = ("--framework", framework, "--data", data, "--num_trees", 7, "--batch", 30)

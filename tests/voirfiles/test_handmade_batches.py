@@ -420,6 +420,7 @@ print(graphs, torch._dynamo.utils.counters["stats"]["unique_graphs"])
 """
 
 
+@pytest.mark.release
 def test_what_a_graph_was_made_of_stays_as_it_is(run):
     """Another code of a function that is inlined in a graph would have it compiled once more."""
     done = run(COMPILED)

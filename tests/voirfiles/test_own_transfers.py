@@ -229,6 +229,7 @@ with SlowCopies():
 """
 
 
+@pytest.mark.release
 def test_a_loop_that_waits_for_its_transfers_is_transfer_bound(run):
     done = run(SLOW, env=THERE)
     found = profile(open_run(str(done.folder)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 PROGRAM = """
 import multiprocessing, os, queue, select, socket, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
@@ -119,6 +121,7 @@ def test_every_way_to_wait_has_its_name_and_its_line(run):
     assert len({span.thread for span in spans}) == 1  # other threads' waits are nobody's
 
 
+@pytest.mark.release
 def test_what_does_not_wait_is_no_span_and_a_loader_s_waits_are_its_own(run):
     program = """
     import queue, threading, torch
