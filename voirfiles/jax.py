@@ -97,17 +97,9 @@ def instrument_updates(ov: Any) -> None:
 
 
 def instrument_compiled(ov: Any) -> None:
-    from injector.voirfiles._jitted import begin, end, items, known
+    from injector.voirfiles._jitted import known
 
-    attach = ov.calls(
-        "calls of jax.jit",
-        "compiled",
-        began=lambda thing, args: begin(thing, args, ov.learn),
-        ended=lambda thing, result: end(thing, result, ov.learn),
-        of=lambda self: known(self),
-        what=lambda self: known(self).name,
-        items=lambda self, args: items(known(self), args),
-    )
+    attach = calls_of(ov, "jax.jit")
 
     def made(compiled: Any) -> Any:
         function = getattr(compiled, "__wrapped__", None)
@@ -116,6 +108,57 @@ def instrument_compiled(ov: Any) -> None:
         return compiled
 
     ov.override("/jax._src.pjit/_cpp_pjit > #value", made)
+
+
+def calls_of(ov: Any, maker: str) -> Any:
+    """What has the calls recorded of an object that ``maker`` made, which is written in C."""
+    from injector.voirfiles._jitted import begin, end, items, known
+
+    return ov.calls(
+        f"calls of {maker}",
+        "compiled",
+        began=lambda thing, args: begin(thing, args, ov.learn),
+        ended=lambda thing, result: end(thing, result, ov.learn),
+        of=lambda self: known(self),
+        what=lambda self: known(self).name,
+        items=lambda self, args: items(known(self), args),
+    )
+
+
+def instrument_maps(ov: Any) -> None:
+    """`jax.pmap`: the first dimension of what it is called with is that of devices."""
+    from injector.voirfiles._jitted import begin, end, items, known
+
+    def in_c(module: Any) -> None:
+        attach = calls_of(ov, "jax.pmap")
+
+        def made(mapped: Any) -> Any:
+            if attach(mapped):
+                known(mapped, mapped.__wrapped__).axes = 2
+            return mapped
+
+        if hasattr(module, "_cpp_pmap"):
+            ov.override("/jax._src.api/_cpp_pmap > #value", made)
+
+    def in_python(module: Any) -> None:
+        def made(mapped: Any) -> Any:
+            inner = dict(zip(mapped.__code__.co_freevars, mapped.__closure__, strict=True))
+            known(inner["infer_params"].cell_contents, mapped.__wrapped__).axes = 2
+            return mapped
+
+        ov.override("/jax._src.pmap/pmap > #value", made)
+        ov.region(
+            "/jax._src.pmap/pmap/wrapped",
+            "compiled",
+            when=lambda infer_params, args: begin(infer_params, args, ov.learn),
+            of=lambda infer_params, result: end(infer_params, result, ov.learn),
+            what=lambda infer_params: known(infer_params).name,
+            items=lambda infer_params, args: items(known(infer_params), args),
+            outermost=True,
+        )
+
+    ov.after_import("jax._src.api", in_c)
+    ov.after_import("jax._src.pmap", in_python)
 
 
 def instrument_libraries(ov: Any) -> None:

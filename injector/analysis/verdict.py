@@ -39,6 +39,10 @@ FITTING = ("fit", "grow", "candidate")
 UNSEEN = (
     "nothing was recorded inside that fit: the inside of one call of compiled code is not recorded"
 )
+HANDED_OVER = (
+    "nothing waits in a step: where a call of what is compiled returns before the device is done, "
+    "it took as long as handing the work over"
+)
 UNCOUNTED = "steps inside of a compiled function are not recorded: whether it trains is not known"
 NOTHING_TRAINED = "no training steps were recorded: injector recognised no training in this program"
 _THRESHOLD = (
@@ -171,6 +175,8 @@ def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
     text = f"{_percent(share)} of a step is {does}"
     text_of = ", ".join(f"{n} {_percent(shares[n])}" for n in parts if shares[n] >= 0.005)
     facts = [f"{text_of} of a step, whose median is {_time(evidence.loop.step.median)}"]
+    if largest == "compiled" and evidence.busy is None and "wait" not in shares:
+        facts.append(HANDED_OVER)
     if evidence.busy is not None:
         facts.append(f"the device works in {_percent(evidence.busy)} of a step")
         if evidence.busy >= FULL and share < evidence.busy:

@@ -33,15 +33,19 @@ def object_calls(
     MISSING where it raised. ``captures`` are those of SELF and ARGS that the region's functions are given.
     """
     enter, leave = hooks.enter, hooks.leave
+    has_both = captures == (SELF, ARGS)
     order = [(SELF, ARGS).index(name) for name in captures]
+    withdrawn = False
 
     def begin(thing: Any, args: Any) -> bool | None:
-        if points.defined.get(point.name) is not point:
+        if withdrawn:
             return None
         try:
             if began(thing, args):
-                given = thing, args
-                enter(True, *[given[each] for each in order])
+                if has_both:
+                    enter(True, thing, args)
+                else:
+                    enter(True, *[(thing, args)[each] for each in order])
                 return True
         except BaseException as error:
             failed(point, error)
@@ -55,6 +59,10 @@ def object_calls(
         except BaseException as error:
             failed(point, error)
 
+    def withdraw() -> None:
+        nonlocal withdrawn
+        withdrawn = True
+
     points.defined[point.name] = point
-    points.on_undefine[point.name] = lambda: points.defined.__delitem__(point.name)
+    points.on_undefine[point.name] = withdraw
     return lambda thing: compiled.hear_calls(thing, begin, end)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from threading import local
 from typing import Any
 from weakref import ref
@@ -34,8 +35,10 @@ class Jitted:
         self.name = name
         self.does = 0
         self.tries = TRIES
+        self.axes = 1
+        """How many dimensions, the first ones, count the items of what it is called with."""
         self.data: tuple[int, ...] | None = None
-        """Which arguments are no results of the call before; None where none is one."""
+        """Which arguments may be a batch, as far as that is known: new data at each call, or no results."""
         self.batch: tuple[int, Any] | None = None
         """Which argument, or item of one, says how many items there are, once that is known."""
         self._learnt: dict[str, str] = {}
@@ -63,26 +66,23 @@ class Jitted:
         if before is None:
             return {}
         fed = [any(_is_in(self._given, leaf) for leaf in part) for part in parts]
-        if any(fed):
-            self.data = tuple(at for at, is_fed in enumerate(fed) if not is_fed)
-        learnt = {} if self._learnt else self._judge(args, parts, fed, before)
+        is_fresh = lambda leaf: _is_data(leaf) and not _is_in(before, leaf)
+        fresh = [any(map(is_fresh, part)) and not old for part, old in zip(parts, fed, strict=True)]
+        if any(fed) or any(fresh):
+            may_be = fresh if any(fresh) else [not old for old in fed]
+            self.data = tuple(at for at, one in enumerate(may_be) if one)
+        trees = [part for arg, part in zip(args, parts, strict=True) if part and part[0] is not arg]
+        same = any(all(_is_in(before, leaf) for leaf in tree) for tree in trees)
+        learnt = {} if self._learnt or not any(fresh) else self._judge(any(fed), same)
         self._learnt = self._learnt or learnt
         self.tries = 0 if self._learnt else self.tries - 1
         return learnt
 
-    def _judge(
-        self, args: tuple[Any, ...], parts: list[list[Any]], fed: list[bool], before: dict[int, Any]
-    ) -> dict[str, str]:
-        """What the arguments say: ``parts`` are the arrays of each, ``fed`` whether one was a result."""
-        is_fresh = lambda leaf: _is_data(leaf) and not _is_in(before, leaf)
-        fresh = [any(map(is_fresh, part)) for part in parts]
-        trees = [part for arg, part in zip(args, parts, strict=True) if part and part[0] is not arg]
-        same = any(all(_is_in(before, leaf) for leaf in tree) for tree in trees)
-        if not any(new and not old for new, old in zip(fresh, fed, strict=True)):
-            return {}
-        if self.does & GRADIENTS and any(fed):
+    def _judge(self, is_fed: bool, same: bool) -> dict[str, str]:
+        """What a call with new data is that ``is_fed`` a result, or has the ``same`` weights as before."""
+        if self.does & GRADIENTS and is_fed:
             return {"phase": "train"}
-        if self.does or any(fed) or not same:
+        if self.does or is_fed or not same:
             return {}
         return {"region": "forward", "phase": "predict"}
 
@@ -177,7 +177,7 @@ def items(jitted: Jitted, args: Any) -> int:
         jitted.batch = _batch(jitted, args)[:2]
     at, key = jitted.batch
     try:
-        return _leading(args[at] if key is None else args[at][key])
+        return _leading(args[at] if key is None else args[at][key], jitted.axes)
     except (IndexError, KeyError, TypeError):  # it is called otherwise
         return 0
 
@@ -189,26 +189,30 @@ def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
     """
     every = range(len(args))
     places = every if jitted.data is None else [at for at in jitted.data if at in every]
-    batches: list[tuple[Any, int | None]] = [
-        ({at: args[at] for at in places if _leading(args[at])}, None)
-    ]
+    arrays = {at: args[at] for at in places if type(args[at]) in _ARRAYS and _is_data(args[at])}
+    batches: list[tuple[Any, int | None]] = [(arrays, None)]
     for at in places:
         if type(args[at]) in (tuple, list):
             batches.append((dict(enumerate(args[at])), at))
         elif type(args[at]) is dict:
             batches.append((args[at], at))
-    for arrays, outer in batches:
-        sizes = {_leading(each) for each in arrays.values()}
+    for parts, outer in batches:
+        sizes = {_leading(each, jitted.axes) for each in parts.values()}
         if len(sizes) == 1 and 0 not in sizes:
-            first = next(iter(arrays))
+            first = next(iter(parts))
             return (first, None, sizes.pop()) if outer is None else (outer, first, sizes.pop())
     return len(args), None, 0
 
 
-def _leading(value: Any) -> int:
-    """The first dimension of an array; 0 of anything else."""
-    shape = value.shape if type(value) in (ArrayImpl, numpy.ndarray) else ()
-    return int(shape[0]) if shape else 0
+_ARRAYS = (ArrayImpl, numpy.ndarray)
+
+
+def _leading(value: Any, axes: int) -> int:
+    """The first dimension of an array, or the product of several; 0 of anything else."""
+    shape = value.shape if type(value) in _ARRAYS else ()
+    if axes == 1:
+        return int(shape[0]) if shape else 0
+    return prod(shape[:axes]) if len(shape) >= axes else 0
 
 
 def _arrays(tree: Any) -> list[Any]:

@@ -82,6 +82,27 @@ def ahead(update):
     return lambda state, x, y: jax.jit(function)(state, x, y)
 
 
+def keyed(update):
+    """A batch that is a map, between weights and a key of random numbers."""
+    step = jax.jit(lambda state, batch, key: update(state, **batch))
+    keys = iter(np.asarray(jax.random.split(jax.random.PRNGKey(0), STEPS)))
+    return lambda state, x, y: step(state, {"x": x, "y": y}, next(keys))
+
+
+def mapped(update):
+    """Over the only device."""
+    step = jax.pmap(fresh(update))
+    widened = lambda tree: jax.tree_util.tree_map(lambda leaf: leaf[None], tree)
+    begun = []
+
+    def called(state, x, y):
+        state = state if begun else widened(state)
+        begun.append(True)
+        return step(state, x[None], y[None])
+
+    return called
+
+
 WAYS = {
     "jit": lambda update: jax.jit(fresh(update)),
     "donated": lambda update: jax.jit(fresh(update), donate_argnums=(0,)),
@@ -89,6 +110,8 @@ WAYS = {
     "factory": factory,
     "keywords": keywords,
     "anew": ahead,
+    "keyed": keyed,
+    "mapped": mapped,
 }
 UPDATES = {"hand": by_hand, "optax": by_optax, "nested": by_nested_jit}
 
@@ -120,7 +143,7 @@ def held(step, state):
     holder.state = state
     for x, y in data():
         holder.state = step(holder.state, x, y)
-        float(holder.state[0]["b"])
+        float(holder.state[0]["b"].sum())
 
 
 LOOPS = {"plain": plain, "epochs": epochs, "drawn": drawn, "held": held}
