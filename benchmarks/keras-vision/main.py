@@ -35,11 +35,10 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=10)
     options = parser.parse_args()
 
-    if keras.backend.backend() == "jax":
-        import jax
-
-        # Else a step ends when it is handed to JAX, and up to 32 of them wait to be computed.
-        jax.config.update("jax_cpu_enable_async_dispatch", False)
+    # Else a step ends when it is handed to JAX, and many of them wait to be computed: a callback at the end
+    # of a batch has Keras wait for what it is given.
+    ended = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)
+    ended.on_predict_batch_end = lambda batch, logs: keras.ops.convert_to_numpy(logs["outputs"])
     keras.utils.set_random_seed(0)
     known = {name.lower(): name for name in dir(keras.applications) if name[0].isupper()}
     name = options.model.replace("_", "").lower()
@@ -51,10 +50,12 @@ def main() -> None:
     x, y = pictures(options.number, options.size, options.classes)
     if options.phase == "inference":
         for _ in range(options.epochs):
-            model.predict(x, batch_size=options.batch_size, verbose=2)
+            model.predict(x, batch_size=options.batch_size, verbose=2, callbacks=[ended])
         return
     model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    model.fit(x, y, batch_size=options.batch_size, epochs=options.epochs, verbose=2)
+    model.fit(
+        x, y, batch_size=options.batch_size, epochs=options.epochs, verbose=2, callbacks=[ended]
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""``inject help --params REGEX --text REGEX``: what options, keys, variables and figures mean."""
+"""``inject help --params REGEX --text REGEX --frameworks REGEX``: what options, keys, figures mean, and which
+frameworks are known."""
 
 from __future__ import annotations
 
@@ -59,6 +60,38 @@ def parameters() -> Iterator[Parameter]:
         yield Parameter(metric.name, "metric", text)
 
 
+def frameworks(patterns: Sequence[re.Pattern[str]]) -> Iterator[Parameter]:
+    """The libraries that shipped voirfiles know.
+
+    Of those that ``patterns`` find the parameters that name them, and the benchmarks that need them, too.
+    """
+    from ..voirfiles import shipped
+
+    found = [one for one in shipped() if _is_meant(" ".join((one.name, *one.libraries)), patterns)]
+    for one in found:
+        tested = " to ".join(dict.fromkeys(one.tested))
+        text = f"{one.about} Imported as {', '.join(one.libraries)}; tested with {tested}."
+        yield Parameter(one.name, "framework", text)
+    if not (patterns and found):
+        return
+    words = "|".join(re.escape(name) for one in found for name in (one.name, *one.libraries))
+    named = re.compile(rf"\b({words})\b", re.IGNORECASE)
+    yield from (each for each in parameters() if named.search(f"{each.name} {each.text}"))
+    yield from _benchmarks(re.compile(rf"^({words})\b", re.MULTILINE))
+
+
+def _benchmarks(required: re.Pattern[str]) -> Iterator[Parameter]:
+    """The shipped benchmarks with such a requirement."""
+    try:
+        from ..suite.config.definitions import shipped_benchmarks
+    except ImportError:
+        return  # an extra is not installed
+    for name, folder in shipped_benchmarks().items():
+        if required.search((folder / "requirements.txt").read_text()):
+            about = _DESCRIPTION.search((folder / "benchmark.yaml").read_text())
+            yield Parameter(name, "benchmark", about[1] if about else "")
+
+
 def _options(parser: argparse.ArgumentParser, command: str) -> Iterator[Parameter]:
     for action in parser._actions:
         if action.option_strings and action.dest != "help" and action.help != argparse.SUPPRESS:
@@ -84,6 +117,7 @@ def _keys(
                 yield from _keys(definitions, inner, f"{above}{key}.", (*seen, name))
 
 
+_DESCRIPTION = re.compile(r"^description: *(.+)$", re.MULTILINE)
 _DEFINITION = re.compile(r"#/\$defs/(\w+)")
 
 
@@ -91,7 +125,8 @@ def help_parser() -> argparse.ArgumentParser:
     """The options of ``inject help`` itself."""
     made = argparse.ArgumentParser(
         prog="inject help",
-        usage="inject help VERB | inject help [--params [REGEX…]] [--text [REGEX…]]",
+        usage="inject help VERB | inject help [--params [REGEX…]] [--text [REGEX…]] | "
+        "inject help --frameworks [REGEX…]",
         description="Explain parameters: options of all verbs, keys, placeholders and variables of suites, "
         "metrics.",
     )
@@ -104,6 +139,12 @@ def help_parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--text", nargs="*", metavar="REGEX", help="those in whose explanations one occurs"
     )
+    made.add_argument(
+        "--frameworks",
+        nargs="*",
+        metavar="REGEX",
+        help="the frameworks that are known; of one that is named, the parameters that are about it",
+    )
     add_format(made, ("terminal", "json"))
     return made
 
@@ -114,18 +155,29 @@ def main(argv: Sequence[str]) -> int:
     try:
         form = form_of(options)
         names, texts = _patterns("--params", options.params), _patterns("--text", options.text)
-        every = list(dict.fromkeys(parameters()))
+        about = _patterns("--frameworks", options.frameworks)
+        known = parameters() if options.frameworks is None else frameworks(about)
+        every = list(dict.fromkeys(known))
         found = [
             each for each in every if _is_meant(each.name, names) and _is_meant(each.text, texts)
         ]
         if not found:
-            words = " ".join(f"{option} {' '.join(each)}" for option, each in
-                             (("--params", options.params), ("--text", options.text)) if each)  # fmt: skip
-            raise UserError(f"no parameter matches {words}; inject help --params lists all")
+            raise UserError(_nothing(options))
         written(lambda: _shown(found, form), form, options.output)
     except (UserError, OSError) as error:
         return failed(error)
     return 0
+
+
+def _nothing(options: argparse.Namespace) -> str:
+    if options.frameworks:
+        return (
+            f"no framework matches {' '.join(options.frameworks)}; inject help --frameworks lists those "
+            "that are known, and a voirfile names the steps of any other"
+        )
+    given = (("--params", options.params), ("--text", options.text))
+    words = " ".join(f"{option} {' '.join(each)}" for option, each in given if each)
+    return f"no parameter matches {words}; inject help --params lists all"
 
 
 def _patterns(option: str, given: Sequence[str] | None) -> list[re.Pattern[str]]:

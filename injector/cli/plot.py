@@ -10,7 +10,7 @@ from typing import Any
 
 from ..compat import milabench
 from ..errors import UserError
-from ..plot.chart import AGGREGATIONS, ERRORS, chart
+from ..plot.chart import AGGREGATIONS, ERRORS, chart, labelled
 from ..plot.drawing import FORMATS, render
 from ..report.formats import write_file
 from ..report.output import WIDTH, laid_out, show
@@ -59,6 +59,12 @@ def parser() -> argparse.ArgumentParser:
         "--where", metavar="EXPRESSION", help='only rows for which it holds: "devices > 1"'
     )
     made.add_argument("--title", default="", help="of the chart")
+    made.add_argument("--xlabel", default="", metavar="TEXT", help="at the axis of x")
+    made.add_argument("--ylabel", default="", metavar="TEXT", help="at the axis of y")
+    made.add_argument(
+        "--legend", action="append", default=[], metavar="LINE=TEXT",
+        help="what a line is called; may be repeated, or several with commas",
+    )  # fmt: skip
     made.add_argument("--log", choices=("x", "y", "xy"), default="", help="logarithmic axes")
     made.add_argument("--format", choices=FORMATS, help="terminal, or what the suffix of -o says")
     made.add_argument(
@@ -94,7 +100,9 @@ def main(argv: Sequence[str]) -> int:
             options.error,
             options.title,
             options.log,
+            points.DLBS_UNITS,
         )
+        drawn = labelled(drawn, options.xlabel, options.ylabel, _legend(options.legend))
         if options.output is None:
             show(lambda: render(drawn, form).decode(), sys.stdout, colors=False)
         else:
@@ -103,6 +111,15 @@ def main(argv: Sequence[str]) -> int:
         return int(bool(unread))
     except (UserError, OSError) as error:
         return failed(error)
+
+
+def _legend(given: Sequence[str]) -> dict[str, str]:
+    """By the name of a line, what it is to be called. Raises UserError."""
+    pairs = [pair.partition("=") for text in given for pair in text.split(",")]
+    for line, equals, text in pairs:
+        if not (line and equals and text):
+            raise UserError(f"--legend {line}{equals}{text}: should be LINE=TEXT, mxnet=MXNet")
+    return {line: text for line, _, text in pairs}
 
 
 def _rows(options: argparse.Namespace, unread: list[str]) -> Iterator[dict[str, Any]]:

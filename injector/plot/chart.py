@@ -71,11 +71,13 @@ def chart(
     error: str = "std",
     title: str = "",
     log: str = "",
+    units: Mapping[str, str] = {},
 ) -> Chart:
     """The rows that have both ``x`` and ``y``; one line for each combination of the values of ``series``.
 
     Rows of the same x and line are one dot: their ``agg``, with a bar of ``error`` (the sample's standard
     deviation, the standard error of the mean, the least and the largest). ``log``: ``x``, ``y`` or ``xy``.
+    ``units``: of names that are no metrics.
 
     Raises UserError where no row has both, a y is no number, or a logarithm cannot be taken.
     """
@@ -92,7 +94,12 @@ def chart(
             f"nothing to plot: none of {len(rows)} rows {what}; there are {', '.join(known)}"
         )
     numbers = [_number(row[x]) for row in usable]
-    x_scale, y_scale = _scale(x, numbers), _scale(y, [_number(row[y]) for row in usable])
+    x_scale, y_scale = (
+        (units[name], 1.0)
+        if name in units
+        else _scale(name, [_number(row[name]) for row in usable])
+        for name in (x, y)
+    )
     is_number = all(number is not None for number in numbers)
     names = tuple(dict.fromkeys(_text(row[x]) for row in usable))
     found: dict[str, dict[float, list[float]]] = {}
@@ -119,6 +126,21 @@ def chart(
         lines,
         error,
     )
+
+
+def labelled(found: Chart, x: str, y: str, legend: Mapping[str, str]) -> Chart:
+    """``found`` with other texts at its axes, where they are given, and other names of lines.
+
+    Raises UserError for a name in ``legend`` that no line has.
+    """
+    names = [line.name for line in found.lines]
+    for name in legend:
+        if name not in names:
+            raise UserError(f"--legend {name}={legend[name]}: the lines are {', '.join(names)}")
+    lines = tuple(line._replace(name=legend.get(line.name, line.name)) for line in found.lines)
+    of_x = found.x._replace(label=x or found.x.label)
+    of_y = found.y._replace(label=y or found.y.label)
+    return found._replace(x=of_x, y=of_y, lines=lines)
 
 
 def _check_logarithm(lines: Iterable[ChartLine], log: str, x: str, y: str) -> None:

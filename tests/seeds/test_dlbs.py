@@ -105,17 +105,84 @@ def test_the_weak_scaling_report_is_the_introductions(runs: Path) -> None:
         ]
 
 
+def test_a_strong_scaling_report_keeps_the_effective_batch(tmp_path: Path) -> None:
+    times = (1600.0, 1000.0, 640.0)
+    for gpus, time in zip(GPUS, times, strict=True):
+        more = {"exp.replica_batch": 64 // len(gpus.split(",")), "exp.effective_batch": 64}
+        more |= {"results.throughput": int(64 * 1000 / time)}
+        (tmp_path / f"{gpus}.log").write_text(log_of("mxnet", gpus, time, **more))
+    folder, _ = call("ingest", tmp_path, "--into", tmp_path / "runs")
+    words = ("--scaling", "strong", "--over", "exp.num_gpus", "--target", "results.time")
+    out, _ = call("suite", "report", folder.strip(), *words, "--rounding", "dlbs")
+    assert [line.split() for line in out.splitlines()[2:]] == [
+        ["1", "1600.00", "40", "1", "100.00"],
+        ["2", "1000.00", "64", "1.6", "80.00"],
+        ["4", "640.00", "100", "2.5", "62.50"],
+    ]
+
+
+def test_an_exploration_report_lists_what_was_run_on_one_device_the_fastest_first(
+    runs: Path,
+) -> None:
+    words = ("--target", "results.time", "--query", "exp.num_gpus == 1")
+    out, _ = call("suite", "report", runs, *words)
+    heads, *rows = [line.split() for line in out.splitlines()]
+    assert heads == ["benchmark", "devices", "exp.framework", "results.time,", "ms"]
+    assert [(row[0], row[-1]) for row in rows] == [
+        *(("tensorflow-0", "800.0"), ("mxnet-0", "913.4"), ("caffe2-0", "950.0")),
+    ]
+    found = json.loads(call("suite", "report", runs, *words, "--format", "json")[0])
+    assert found["unit"] == "ms" and found["benchmarks"][1]["results.time"] == 913.44
+
+
+def test_results_are_written_as_compressed_json(runs: Path, tmp_path: Path) -> None:
+    for words, name in (((), "runs"), (("--target", "results.time"), "benchmarks")):
+        path = tmp_path / f"{name}.json.gz"
+        call("suite", "report", runs, *words, "-o", path)
+        assert path.read_bytes()[:2] == b"\x1f\x8b", "of gzip"
+        assert len(json.loads(gzip.decompress(path.read_bytes()))["benchmarks"]) == 9
+        assert path.stat().st_size < len(gzip.decompress(path.read_bytes())) / 4
+
+
 def test_a_chart_of_throughput_over_devices_has_a_line_for_each_framework(runs: Path) -> None:
     axes = ("--x", "exp.num_gpus", "--y", "results.throughput", "--series", "exp.framework")
     out, _ = call("plot", runs, *axes, "--agg", "mean", "--format", "json")
     found = {
-        (row["series"], row["exp.num_gpus"]): row["results.throughput"] for row in json.loads(out)
+        (row["series"], row["exp.num_gpus"]): row["results.throughput, items/s"]
+        for row in json.loads(out)
     }
     assert len(found) == 9
     assert [found["mxnet", number] for number in (1, 2, 4)] == [17, 31, 60]
-    assert (
-        call("plot", runs, *axes, "-o", runs / "chart.svg") and (runs / "chart.svg").stat().st_size
+
+
+@pytest.mark.parametrize("form", ["svg", "html", "png", "csv"])
+def test_a_chart_has_the_title_labels_and_legend_that_it_is_given(
+    runs: Path, tmp_path: Path, form: str
+) -> None:
+    path = tmp_path / f"chart.{form}"
+    call(
+        *("plot", runs, "--x", "exp.num_gpus", "--y", "results.throughput"),
+        *("--series", "exp.framework", "--agg", "mean", "--title", "ResNet50 performance"),
+        *("--xlabel", "Number of GPUs", "--ylabel", "Throughput", "--legend", "mxnet=MXNet"),
+        *("--legend", "caffe2=Caffe2,tensorflow=TensorFlow", "-o", path),
     )
+    if form == "png":
+        assert path.read_bytes()[1:4] == b"PNG"
+        return
+    text = path.read_text()
+    titled = [] if form == "csv" else ["ResNet50 performance"]
+    for each in (*titled, "Number of GPUs", "Throughput", "MXNet", "Caffe2", "TensorFlow"):
+        assert each in text, each
+    assert "mxnet" not in text
+
+
+def test_axes_have_the_units_of_the_seeds_names_and_lines_their_values(runs: Path) -> None:
+    for name, label in (("results.time", "ms"), ("results.throughput", "items/s")):
+        words = ("--x", "exp.num_gpus", "--y", name, "--series", "exp.framework")
+        out, _ = call("plot", runs, *words, "--format", "csv")
+        assert f"{name}, {label}" in out.splitlines()[0]
+    for legend, why in (("cntk=CNTK", "the lines are"), ("MXNet", "should be LINE=TEXT")):
+        assert why in call("plot", runs, *words, "--legend", legend, code=2)[1]
 
 
 def test_results_are_queried_by_the_seeds_names(runs: Path) -> None:
@@ -301,6 +368,19 @@ SWEPT = (
 )
 
 
+def test_each_framework_that_still_lives_has_its_program(tmp_path: Path) -> None:
+    sweep = 'exp.framework=["pytorch", "tensorflow", "jax", "onnxruntime"]'
+    words = ("--base", tmp_path, "--devices", "cpu:1", "--use-current-env", "-V", sweep)
+    out, _ = call("suite", "plan", "dlbs", *words, "-P", "exp.phase=inference")
+    runs = [line for line in out.splitlines() if line.startswith("    run  ")]
+    programs = [next(word for word in run.split() if word.endswith("main.py")) for run in runs]
+    assert [Path(each).parent.name for each in programs] == [
+        *("imagenet", "keras-vision", "keras-vision", "onnx-vision"),
+    ]
+    out, _ = call("suite", "plan", "dlbs", *words)
+    assert "onnxruntime-resnet50-1-training is left out: needs exp.phase == 'inference'" in out
+
+
 def test_the_shipped_suite_makes_nine_runs_of_three_models_on_three_sets_of_devices(
     tmp_path: Path,
 ) -> None:
@@ -379,6 +459,7 @@ def test_a_job_leaves_its_log_which_is_read_again(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     log = dlbs.read_log(str(tmp_path / "logs" / "mlp_16.log"))
     assert not log.problems and log.phase == "inference" and log.items == 16
+    assert len(log.batches) == 20, "a time of each batch"
     suite = json.loads(
         call("suite", "report", "s.yaml", "--base", tmp_path / "base", "--format", "json")[0]
     )
@@ -409,6 +490,18 @@ def test_help_by_name_and_by_text() -> None:
     assert kinds == {"option", "key", "placeholder", "variable", "metric"}
     for word, text in (("x(", "is no regular expression"), ("so-named", "no parameter matches")):
         assert text in call("help", "--params", word, code=2)[1]
+
+
+def test_help_lists_frameworks_and_what_is_about_one() -> None:
+    listed = json.loads(call("help", "--frameworks", "--json")[0])
+    assert {"torch", "tensorflow", "jax", "onnxruntime"} <= {each["name"] for each in listed}
+    assert {each["kind"] for each in listed} == {"framework"}
+    found = json.loads(call("help", "--frameworks", "tensorflow", "--json")[0])
+    kinds = {each["name"]: each["kind"] for each in found}
+    assert kinds["tensorflow"] == "framework" and kinds["keras-vision"] == "benchmark"
+    assert "jax" not in kinds
+    _, err = call("help", "--frameworks", "mxnet", code=2)
+    assert "inject help --frameworks lists those that are known" in err
 
 
 def test_a_framework_that_is_not_installed_is_named(tmp_path: Path) -> None:

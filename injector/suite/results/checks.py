@@ -89,6 +89,10 @@ def _why_failed(process: ProcessSummary, settings: Mapping[str, Any]) -> str | N
 
 
 RATE = "rate"
+UNEVEN = 3.0
+"""Of a mean of rates to the rate as a whole: what no noise of steps explains."""
+LEAST = 5
+"""Rates, and the first, before that is looked at."""
 
 
 def check_rate(
@@ -106,6 +110,17 @@ def check_rate(
     yield Finding(RATE, enough, rules["severity"], sentence)
     if rates and not any(rate > 0 for rate in rates):
         yield Finding(RATE, False, rules["severity"], "every rate is 0")
+    # The first step may compile.
+    elif len(rates) > LEAST and all(rate > 0 for rate in rates):
+        mean = fsum(rates[1:]) / len(rates[1:])
+        whole = len(rates[1:]) / fsum(1 / rate for rate in rates[1:])
+        if mean > UNEVEN * whole:
+            sentence = (
+                f"the mean of its rates, {number(mean)}, is {number(mean / whole)} times the rate of all its "
+                f"steps together, {number(whole)}: a few steps take most of the time, as where steps are "
+                "queued and then waited for"
+            )
+            yield Finding(RATE, False, WARNING, sentence)
 
 
 def expected(settings: Mapping[str, Any], rules: Mapping[str, Any]) -> int:

@@ -57,7 +57,8 @@ def render_exploration(found: Exploration, form: str) -> str:
 def exploration_cells(found: Exploration) -> tuple[tuple[str, ...], list[list[str]]]:
     """Heads, the last with the unit of the target, and a row for each benchmark."""
     names = ("benchmark", "devices", *found.names)
-    unit, factor = ("ms", 1e3) if unit_of(found.target) == "s" else shown(unit_of(found.target))
+    own = unit_of(found.target)
+    unit, factor = ("ms", 1e3) if own == "s" else (own, 1.0) if own == "ms" else shown(own)
     heads = (*names, f"{found.target}, {unit}" if unit else found.target)
     cells = [[*(_text(row.get(name)) for name in names), _amount(row, found.target, factor)]
              for row in found.rows]  # fmt: skip

@@ -67,6 +67,10 @@ def _pieces(
     for name, value in row.items():
         if name.startswith("results."):
             yield _line(name, value)
+    if len(records) == 1 and (items := records[0].items) and all(records[0].rates):
+        yield _line(
+            "results.time_data", [round(1e3 * items / rate, 6) for rate in records[0].rates]
+        )
     if last is not None:
         yield _line("results.end_time", _stamp(last))
 

@@ -165,6 +165,7 @@ DLBS_NAMES = {
 }
 """The names that the Deep Learning Benchmarking Suite has for figures of ours, and by what they differ:
 its times are milliseconds."""
+DLBS_UNITS = {"results.time": "ms", "results.throughput": "items/s"}
 
 
 def with_dlbs(row: dict[str, Any]) -> dict[str, Any]:
@@ -191,13 +192,12 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 def unit_of(name: str) -> str:
     """The unit of a figure; empty for a value of the program's own."""
-    name = DLBS_NAMES[name][0] if name in DLBS_NAMES else name
-    return METRICS[name].unit if name in METRICS else ""
+    return METRICS[name].unit if name in METRICS else DLBS_UNITS.get(name, "")
 
 
 def is_better_high(name: str) -> bool:
     """Whether more of a figure is better; of a value of the program's own that is taken to be so."""
-    return unit_of(name) not in ("s", "B", "J", "W")
+    return unit_of(name) not in ("s", "ms", "B", "J", "W")
 
 
 def checked(rows: Sequence[Row], name: str, option: str) -> None:

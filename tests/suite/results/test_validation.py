@@ -118,6 +118,16 @@ def test_no_rate_at_all_and_rates_of_nothing(tmp_path):
     assert failing(tmp_path, rates=[0.0] * 6) == ["rate: every rate is 0"]
 
 
+def test_a_mean_of_rates_far_above_what_all_steps_come_to_is_a_warning(tmp_path):
+    queued = [300.0, 500.0, 0.57, 400.0, 450.0, 350.0]
+    [_, each] = of(found(tmp_path / "a", rates=queued), "rate")
+    assert not each.ok and each.severity == WARNING
+    assert "the mean of its rates, 340.1, is 120 times the rate of all its steps" in each.sentence
+    for even in ([0.5, 10.0, 11.0, 12.0, 13.0, 14.0], [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]):
+        [each] = of(found(tmp_path / str(even[0]), rates=even), "rate")
+        assert each.ok
+
+
 # --- loss
 
 
