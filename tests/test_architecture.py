@@ -48,7 +48,18 @@ VAGUE = re.compile(
 )
 """Words that hide who does what. A dot before one: an attribute in an f-string, which is code."""
 
-EVERYWHERE = {"gc_padding", "_version", "errors", "metrics", "origin", "schema", "variables"}
+EVERYWHERE = {
+    *(
+        "gc_padding",
+        "_version",
+        "errors",
+        "metrics",
+        "origin",
+        "schema",
+        "value_class",
+        "variables",
+    ),
+}
 
 
 def modules():

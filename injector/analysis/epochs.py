@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from math import fsum
 
 import numpy as np
 
+from ..value_class import replace
 from .arrays import among, owners
 from .columns import SECOND, Ints, evaluates
 from .profile import Epoch, EpochLoss, TrainingLoop

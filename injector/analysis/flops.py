@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..store.folder import Run
+from ..value_class import value_class
 from .profile import LoopRank, Profile, TrainingLoop
 from .recorded import number
-from .value_class import value_class
 
 LOWER_BOUND = (
     "counted in one step of a second run by PyTorch's counter, which takes operations without a formula "

@@ -7,12 +7,12 @@ consecutive steps are made so long that one says next to nothing of the next (:f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ..store.folder import Run
+from ..value_class import replace
 from .arrays import exceptional, statistics_of
 from .columns import Floats, Ints
 from .profile import Blocks, Exceptional, Node, Overlap, Statistics, TrainingLoop, Warmup

@@ -14,8 +14,8 @@ from itertools import pairwise
 
 from ..store import spans
 from ..store.folder import Run
+from ..value_class import value_class
 from .profile import SourceLine
-from .value_class import value_class
 
 Origin = Callable[[int, float], str]
 """Of the index of a process and a moment (unix seconds): what is added to the name of a loss."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from math import fsum
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 from ..store import monitor
 from ..store.folder import Run
 from ..store.monitor import Monitored, Sample
+from ..value_class import replace, value_class
 from . import hosts
-from .value_class import value_class
 
 Memory = dict[int, tuple[Sequence[float], Sequence[float]]]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from ..value_class import replace, state_class
 from .profile import RankOutcome, SourceLine
 from .wording import duration, line_of, short, signal_name
 
@@ -56,7 +56,7 @@ class LastSpan(NamedTuple):
     call: RegionCall
 
 
-@dataclass
+@state_class
 class RankProcess:
     """A process that may be a rank of a job, as far as it is known. Times are unix nanoseconds."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 from ..store.call_sites import INFERENCE as INFERENCE
 from ..store.call_sites import SourceLine as SourceLine  # of what reports are made of
-from .value_class import value_class
+from ..value_class import field, value_class
 
 WORTH, MOST_BOUNDS = 1.05, 4
 """From which factor on an upper bound is shown, and how many of them at most."""
@@ -249,7 +248,7 @@ class TrainingLoop:
     """Empty where the loop was not seen to begin anew."""
     overlaps: tuple[Overlap, ...] = ()
     """Regions that overlap, those that share most first."""
-    blocks: Blocks | None = field(default=None, repr=False, metadata={"internal": True})
+    blocks: Blocks | None = field(default=None, repr=False, internal=True)
     """What a comparison with other runs resamples."""
 
 

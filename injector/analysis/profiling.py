@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from ..store import monitor, spans
 from ..store.call_sites import INFERENCE, CallSite
 from ..store.folder import Run
+from ..value_class import replace
 from .arrays import median_of
 from .bounds import bounds_of, bounds_of_run
 from .columns import SECOND, RecordedProcess, SpanColumns, read_rows, sources

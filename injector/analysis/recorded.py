@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from math import fsum, inf, isfinite, nan, sqrt
 from typing import Any, NamedTuple
 
 from ..store.call_sites import EVALUATING
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
+from ..value_class import field, value_class
 from .losses import LossSource, Origin, loss_source, origins_of
 from .profile import SourceLine, Statistics
-from .value_class import value_class
 
 NO_TASK = ""
 BACKWARD = ("train", "loss")
@@ -98,7 +97,7 @@ class Recorded:
     """By file, the data of its ``start``, ``end`` and first ``error`` events."""
     torn: int
     """Lines that could not be read."""
-    losses: tuple[TimedLoss, ...] = field(default=(), repr=False, metadata={"internal": True})
+    losses: tuple[TimedLoss, ...] = field(default=(), repr=False, internal=True)
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:

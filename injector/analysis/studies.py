@@ -8,7 +8,7 @@ is known; test; un-deploy; metric collection, by ``inject`` itself. docs/hpo.md 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from ..store import monitor
 from ..store.folder import Run
+from ..value_class import replace
 from .arrays import ExcludedIntervals
 from .columns import SECOND, read_rows, sources
 from .profile import METRICS, Study, StudyPhase, Trial, WorkerRun

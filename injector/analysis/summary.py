@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field, fields, is_dataclass, replace
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,13 @@ from ..store import spans
 from ..store.folder import Run
 from ..store.place import UNCOMMITTED
 from ..store.run_json import write_info
+from ..value_class import field, fields, replace, value_class
 from .flops import Flops, flops_of
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
 from .profile import LoopSamples, Profile, RankOutcome, SourceLine, TrainingLoop
 from .recorded import Recorded, number, recorded
 from .runs import missing_of, missing_or_uncollected
-from .value_class import value_class
 
 if TYPE_CHECKING:
     from .traces import Recording
@@ -119,8 +118,8 @@ class Summary:
     """Of ``--price``."""
     flops: Flops | None = None
     """Of ``--flops``."""
-    environment: Environment | None = field(default=None, metadata={"internal": True})
-    goes_on: bool = field(default=False, metadata={"internal": True})
+    environment: Environment | None = field(default=None, internal=True)
+    goes_on: bool = field(default=False, internal=True)
     """Whether it is a summary of what there was of a run that was not over."""
 
     @property
@@ -383,9 +382,10 @@ def _known(value: float | None) -> float | None:
 
 
 def plain(value: object) -> Any:
-    """``value`` of what JSON has: dataclasses and named tuples as objects, NaN and infinities as text."""
-    if is_dataclass(value) and not isinstance(value, type):
-        shown = [each.name for each in fields(value) if not each.metadata.get("internal")]
+    """``value`` of what JSON has: value classes and named tuples as objects, NaN and infinities as text."""
+    known = fields(value) or getattr(value, "__dataclass_fields__", None)
+    if known is not None and not isinstance(value, type):
+        shown = [name for name, each in known.items() if not getattr(each, "internal", False)]
         return {name: plain(getattr(value, name)) for name in shown}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {name: plain(getattr(value, name)) for name in value._fields}

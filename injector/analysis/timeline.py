@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..store.call_sites import INFERENCE, CallSite, SourceLine
 from ..store.spans import unpack
+from ..value_class import replace
 from .arrays import ExcludedIntervals, among, counts, owners
 from .columns import SECOND, Ints, RecordedProcess
 from .evaluation import Passes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite
 from typing import NamedTuple
 
 from ..store.call_sites import INFERENCE
 from ..store.folder import Run
+from ..value_class import replace
 from . import evidence as advice
 from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest
 from .profile import BOOSTING, COMPUTING, READING, Node, TrainingLoop, Verdict

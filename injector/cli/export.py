@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from importlib import import_module
+
+from injector.value_class import replace
 
 from ..analysis.summary import summarise
 from ..errors import UserError

@@ -7,24 +7,24 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
 from ..analysis.profile import Blocks, SourceLine, TrainingLoop
-from ..analysis.summary import Summary, summarise
+from ..analysis.summary import Summary, plain, summarise
 from ..analysis.wording import count
 from ..bus.readable import collected
 from ..errors import UserError
 from ..store.folder import Run, is_run, open_run
 from ..store.place import replace_file
+from ..value_class import value_class
 from .work import work_of
 
 SCHEMA = 1
 """Of a baseline's file. 1: the first."""
 
 
-@dataclass(frozen=True)
+@value_class
 class LoopFigures:
     """One training loop in one run."""
 
@@ -39,7 +39,7 @@ class LoopFigures:
     """Of each job of ranks: one, unless the run is a study of several."""
 
 
-@dataclass(frozen=True)
+@value_class
 class RunFigures:
     """What one run is compared by."""
 
@@ -59,14 +59,14 @@ class RunFigures:
     """Which cores other programs had that it could have used, in words."""
 
 
-@dataclass(frozen=True)
+@value_class
 class Side:
     """One of the things compared."""
 
     label: str
     benchmarks: Mapping[str, tuple[RunFigures, ...]]
     """By name, its runs."""
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
 
 
 def of_folder(folder: str) -> Side:
@@ -180,7 +180,7 @@ def _totals(run: Run, summary: Summary) -> dict[str, float]:
 def save(path: str, side: Side) -> None:
     """Write ``side`` as a baseline: JSON of some kilobytes a run. Raises UserError."""
     benchmarks = {
-        name: [asdict(run) for run in runs] for name, runs in sorted(side.benchmarks.items())
+        name: [plain(run) for run in runs] for name, runs in sorted(side.benchmarks.items())
     }
     data = {
         "schema": SCHEMA,

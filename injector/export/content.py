@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from itertools import chain
@@ -30,6 +30,7 @@ from ..analysis.views import views
 from ..metrics import unit_of
 from ..store.folder import Run
 from ..store.seal import ARTIFACTS
+from ..value_class import fields
 
 POINTS = 1000
 """Of a series, unless more are wanted: what trackers draw of one."""
@@ -356,10 +357,10 @@ def _of_regions(others: Sequence[Node]) -> Iterator[tuple[str, float | None, str
 
 def _of_latency(latency: Latency) -> dict[str, float | None]:
     found = {
-        f"{of}/{each.name}": getattr(percentiles, each.name)
+        f"{of}/{name}": getattr(percentiles, name)
         for of, percentiles in (("batch", latency.batch), ("query", latency.query))
         if percentiles is not None
-        for each in fields(percentiles)
+        for name in fields(percentiles) or ()
     }
     counts = {"batches": latency.batches, "queries": latency.queries}
     return {**found, "query/mean": latency.mean, **counts}

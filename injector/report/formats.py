@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import chain
 from math import isfinite
 from typing import Any
@@ -21,6 +20,7 @@ from ..analysis.summary import Summary, plain
 from ..analysis.wording import signal_name
 from ..errors import UserError
 from ..store.place import replace_file
+from ..value_class import fields
 from . import studies
 from .output import ENDLESS, laid_out, room, show
 from .text import clean, columns, crop, duration, table
@@ -176,14 +176,14 @@ def _csv_rows(profile: Profile) -> Iterator[dict[str, Any]]:
 def _flat(one: Any) -> dict[str, Any]:
     """The fields of a row of the analysis, those of percentiles and the like with a dot; no lists."""
     found: dict[str, Any] = {}
-    for each in fields(one):
-        value = getattr(one, each.name)
+    for name in fields(one) or ():
+        value = getattr(one, name)
         if isinstance(value, SourceLine):
             found.update(file=value.file, line=value.line)
         elif isinstance(value, Percentiles):
-            found.update({f"{each.name}.{key}": part for key, part in _flat(value).items()})
+            found.update({f"{name}.{key}": part for key, part in _flat(value).items()})
         elif value is None or isinstance(value, (int, float, str)):
-            found[each.name] = value
+            found[name] = value
     return found
 
 

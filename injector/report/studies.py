@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..analysis.profile import METRICS, Study, StudyPhase, Trial, WorkerRun
 from ..metrics import shown_at
+from ..value_class import fields as fields_of
 from .output import room
 from .segments import ENERGY, JOULES, size
 from .tables import NUMBER, SHARE, TEXT, Section, Table
@@ -356,5 +357,5 @@ def csv_rows(found: Sequence[Study]) -> Iterator[dict[str, object]]:
 
 
 def _plain(row: StudyPhase | Trial) -> dict[str, object]:
-    fields = ((name, getattr(row, name)) for name in row.__dataclass_fields__)
+    fields = ((name, getattr(row, name)) for name in fields_of(row) or ())
     return {name: value for name, value in fields if isinstance(value, (int, float, str))}

@@ -8,8 +8,7 @@ a map of plain values. The keys are the names of the fields of :class:`CallSite`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..value_class import value_class
 from .logs import parse
 from .spans import MEMORY
 
@@ -25,7 +24,7 @@ INFERENCE = "inference"
 """The task of steps in which a model only predicts, and the phase that ``--phase`` declares."""
 
 
-@dataclass(frozen=True)
+@value_class
 class SourceLine:
     """A line of the program."""
 
@@ -36,7 +35,7 @@ class SourceLine:
     """The line itself, stripped; empty when it could not be read."""
 
 
-@dataclass(frozen=True)
+@value_class
 class CallSite:
     """What the spans of one number have in common; docs/run-folder.md."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from injector.analysis.profiling import profile
 from injector.analysis.recorded import TimedLoss
 from injector.report import epochs as rendered
 from injector.store.folder import open_run
+from injector.value_class import replace
 
 ms = pytest.approx
 STEPS = 10

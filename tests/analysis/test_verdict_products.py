@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from injector.analysis.profile import Profile, TrainingLoop, Verdict
 from injector.analysis.profiling import profile
 from injector.analysis.recorded import ValueSeries
 from injector.store.folder import open_run
+from injector.value_class import replace
 
 REGIONS = ("io", "h2d", "forward", "backward", "optimizer", "comm", "wait", "other")
 KINDS = {

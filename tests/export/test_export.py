@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shlex
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from injector.export.content import Content, Figure
 from injector.export.prometheus import Page
 from injector.export.tracked import Destination
 from injector.store.folder import open_run
+from injector.value_class import replace
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,7 +61,7 @@ def test_latencies_are_figures_with_the_units_of_the_registry(runs):
             latency(np.array([0.2]), None, "evaluation"),
         ),
     )
-    content = replace(content, summary=replace(content.summary, profile=profile))
+    content = dataclasses.replace(content, summary=replace(content.summary, profile=profile))
     found = {name: one for name, one in content.figures.items() if name.startswith("latency/")}
     first = "latency/evaluation/"
     assert found[first + "batch/p50"] == Figure(pytest.approx(0.2), "s")

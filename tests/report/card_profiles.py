@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from injector.analysis.profile import (
     Evaluation,
     LoopRank,
@@ -18,6 +16,7 @@ from injector.analysis.profile import (
     Verdict,
     Warmup,
 )
+from injector.value_class import replace
 
 FETCH = SourceLine("/home/me/train.py", 31, "main", "for x, y in loader:")
 FORWARD = SourceLine("/home/me/train.py", 33, "main", "loss = F.cross_entropy(model(x), y)")

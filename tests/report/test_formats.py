@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from injector.analysis.summary import summarise
 from injector.errors import UserError
 from injector.report import formats
 from injector.store.folder import open_run
+from injector.value_class import replace
 
 COLUMNS = {"name": ["a", "b,\n"], "value": [1.5, None]}
 

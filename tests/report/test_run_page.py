@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from injector.analysis.summary import summarise
 from injector.cli import main
 from injector.report import page
 from injector.store.folder import open_run
+from injector.value_class import replace
 
 pytestmark = pytest.mark.xdist_group("browser")
 

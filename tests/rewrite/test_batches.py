@@ -1,7 +1,6 @@
 """Which lines of a program make the batch: of small programs, by what their last lines say."""
 
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from injector.analysis.evidence import made
 from injector.analysis.profile import SourceLine
 from injector.rewrite.batches import Making, making
+from injector.value_class import replace
 
 PROGRAMS = {
     "function": """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from injector.measure import sites
 from injector.store.call_sites import MOST, CallSite, SourceLine, call_site, read_call_sites
+from injector.value_class import fields
 
 KEYS = {"number": "site", "object_id": "of", "label": "what"}
 """Of the event, where a field has another name."""
@@ -33,7 +33,7 @@ def written(**about: object) -> dict[str, object]:
 
 def test_every_field_is_written_under_its_key():
     data = written(region="io")
-    assert set(data) == {KEYS.get(field.name, field.name) for field in fields(CallSite)}
+    assert set(data) == {KEYS.get(name, name) for name in fields(CallSite)}
     assert call_site(data) == CallSite(1, "io", selector="")
 
 

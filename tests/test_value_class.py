@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
-from dataclasses import dataclass, field, fields, replace
 
 import pytest
 
-from injector.analysis.value_class import value_class
+from injector.value_class import field, fields, replace, state_class, value_class
 
 
 @value_class
@@ -27,12 +27,18 @@ class Another:
     inner: object = None
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Frozen:
     name: str
     seconds: float
     parts: tuple[str, ...] = ()
-    inner: object = field(default=None, repr=False)
+    inner: object = dataclasses.field(default=None, repr=False)
+
+
+@state_class
+class Counter:
+    name: str
+    count: int = 0
 
 
 def test_it_is_shown_as_a_frozen_dataclass_is():
@@ -50,13 +56,26 @@ def test_two_are_equal_if_their_fields_are():
 def test_what_dataclasses_do_with_theirs_is_done_with_it():
     made = Reading("a", seconds=1.5, parts=("b",))
     assert replace(made, seconds=2.0) == Reading("a", 2.0, ("b",))
-    assert [each.name for each in fields(made)] == ["name", "seconds", "parts", "inner"]
+    with pytest.raises(TypeError, match="takes each of"):
+        replace(made, colour=2.0)
+    names = [each.name for each in dataclasses.fields(Frozen)]
+    assert list(fields(made)) == list(fields(Reading)) == list(Reading.__match_args__) == names
+    assert fields(Frozen("a", 1.5)) is None
+    assert Reading.parts == Frozen.parts == () and Reading.inner is Frozen.inner is None
     assert copy.deepcopy(made) == made == pickle.loads(pickle.dumps(made))
 
 
 def test_each_has_its_own_of_what_a_factory_makes():
     assert Collection().items == [] and Collection().items is not Collection().items
     assert Collection([1]).items == [1]
+
+
+def test_one_that_changes_is_not_hashable():
+    made = Counter("a")
+    made.count += 1
+    assert made == Counter("a", 1) and repr(made) == "Counter(name='a', count=1)"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(made)
 
 
 @value_class
