@@ -18,7 +18,6 @@ from . import wrapping
 from .exchange import Test, instrument_function
 from .locate import ProgramSources, Source
 from .method_calls import is_method
-from .names import imported
 from .objects import Attribute, OneClass, OneObject, called_at, close, find, function_at, inside
 from .registry import Registry
 from .request import MAIN, Match, Request, Unmatched
@@ -328,6 +327,8 @@ def _imported(registry: Registry, module: ModuleType, request: Request) -> Reque
     if source is None:
         return None
     file = Source(name, source.filename, source.text, hasattr(module, "__path__"))
+    from .names import imported
+
     for found, path in imported(ProgramSources(None, sys.path, ""), file, request.path):
         if found != name:
             return request._replace(module=found, path=path)

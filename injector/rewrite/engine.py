@@ -113,11 +113,9 @@ class Engine(Registry):
         elif late:
             from .function_source import reach
 
-            rest, source = reach(self, name, sys.modules[name], late)
+            rest, source = reach(self, name, sys.modules[name], late, self._tools)
             if rest and source is not None and source.versions:
                 self.add(rest)
-            elif rest and not self._tools():
-                self.unmatched(rest, self._tool_error)
             elif rest:
                 self._find_on(name, rest)
 
@@ -282,7 +280,7 @@ class Engine(Registry):
         """Load what rewriting needs; False in the middle of that, for this very thread.
 
         What we need may itself be named: it is loaded as it is, and reached as ``name`` afterwards.
-        ``late``: functions of loaded modules need less than modules do.
+        ``late``: functions that were instrumented before need less than others do.
         """
         if self._tooled or (late and self._tooled_late):
             return True
@@ -293,11 +291,11 @@ class Engine(Registry):
             return False
         postponed = self._tooling[here] = []
         try:
-            from . import function_source, source_text, transform  # noqa: F401
+            from . import attaching, function_source, source_text  # noqa: F401
 
             self._tooled_late = True
             if not late:
-                from . import attaching  # noqa: F401
+                from . import transform  # noqa: F401
 
                 self._tooled = True
         except Exception as error:  # such as a module of these that is itself half loaded

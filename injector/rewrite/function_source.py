@@ -7,56 +7,95 @@ must equal the code that is loaded, else nothing is done here, and the whole tex
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
 
+from .code_cache import CodeCache
 from .module_source import ModuleSource, Quiet, follow, is_function, walk
 from .objects import find, function_at
 from .registry import Registry
 from .request import Match, Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
 _CHUNKS = 8
 """How often more lines are taken when those taken are not yet a whole function."""
 
 
 class FunctionSource:
-    """The text of one function, and the requests that are put into it."""
+    """One function, and the requests that are put into it.
+
+    ``namespace`` is that of its module. ``text`` is found once it is needed.
+    """
 
     def __init__(
-        self, source: ModuleSource, text: str, names: tuple[str, ...], plain: CodeType
+        self,
+        source: ModuleSource,
+        names: tuple[str, ...],
+        plain: CodeType,
+        namespace: dict[str, Any],
     ) -> None:
         self.source = source
-        self.text = text
         self.names = names
         self.plain = plain
+        self.namespace = namespace
+        self.text = ""
         self.requests: list[Request] = []
         self._tree: ast.Module | None = None
 
-    def instrument(self, requests: Sequence[Request]) -> tuple[CodeType | None, list[Match]]:
-        """The function's code with ``requests`` beside those from before; where all of them matched."""
+    def instrument(
+        self, requests: Sequence[Request], cache: CodeCache, tools: Callable[[], bool]
+    ) -> list[Match]:
+        """Where ``requests`` matched, beside those from before; :attr:`code` is what came of it.
+
+        ``tools`` loads what rewriting needs, and says whether it could. Without a match there is no code.
+        """
+        wanted = [*self.requests, *(r for r in requests if r not in self.requests)]
+        code, matches = cache.find(self.plain, wanted) or (None, [])
+        if code is None and tools() and self._is_found():
+            code, matches = self._instrumented(wanted)
+            if code is not None:
+                cache.keep(self.plain, wanted, code, matches)
+        if code is None:
+            return []
+        matched = {match.request for match in matches}
+        self.requests = [request for request in wanted if request in matched]
+        self.code = code
+        self._remember(code)
+        return matches
+
+    def _instrumented(self, wanted: Sequence[Request]) -> tuple[CodeType | None, list[Match]]:
         from .transform import explain
 
-        wanted = [*self.requests, *(r for r in requests if r not in self.requests)]
         source = self.source
-        tree, self._tree = (
-            self._tree or self._parsed(),
-            None,
-        )  # instrumenting a tree changes it
+        tree, self._tree = self._tree or self._parsed(), None  # instrumenting a tree changes it
         matches, _ = explain(
             tree, wanted, module=source.module, filename=source.filename, source=self.text
         )
-        matched = {match.request for match in matches}
         code = self._compiled(tree)
-        if code is None or code.co_freevars != self.plain.co_freevars or not matched:
+        if code is None or code.co_freevars != self.plain.co_freevars or not matches:
             return None, []
-        self.requests = [request for request in wanted if request in matched]
-        self._remember(code)
         return code, matches
 
+    def _is_found(self) -> bool:
+        """Find the text, if it was not; False where none is that of the code that is loaded."""
+        if self.text:
+            return True
+        source = self.source
+        for imports in _imports(source.text, self.plain, self.namespace):
+            for text in _texts(source.lines, self.plain, self.names, imports):
+                self.text = text
+                if self._matches():
+                    return True
+        self.text = ""
+        return False
+
     def _parsed(self) -> ast.Module:
+        import ast
+
         with Quiet(self.source.filename):
             return ast.parse(self.text, self.source.filename)
 
@@ -66,7 +105,7 @@ class FunctionSource:
             whole = compile(tree, self.source.filename, "exec", flags, dont_inherit=True)
         return _named(whole, self.names)
 
-    def matches(self) -> bool:
+    def _matches(self) -> bool:
         """Whether the text is that of the code that is loaded."""
         try:
             self._tree = self._parsed()
@@ -88,8 +127,10 @@ def instrument_alone(
     module: ModuleType,
     path: tuple[str, ...],
     requests: list[Request],
+    cache: CodeCache,
+    tools: Callable[[], bool],
 ) -> list[Request]:
-    """Weave ``requests``, all for ``path``, into a loaded function; those that could not be.
+    """Put ``requests``, all for ``path``, into a loaded function; those that could not be.
 
     Which objects were made by a function that encloses the one at ``path`` is not looked for: what it
     makes from now on has the hooks.
@@ -102,10 +143,10 @@ def instrument_alone(
         return requests
     aim = (*function_source.names, *inside)
     aimed = {request._replace(path=aim): request for request in requests}
-    code, matches = function_source.instrument(list(aimed))
-    if code is None:
+    matches = function_source.instrument(list(aimed), cache, tools)
+    if not matches:
         return requests
-    function.__code__ = code
+    function.__code__ = function_source.code
     matched = {match.request for match in matches}
     for match in matches:
         if match.request in aimed:
@@ -132,7 +173,7 @@ def _function_at(
 
 
 def _function_source(source: ModuleSource, function: FunctionType) -> FunctionSource | None:
-    """The function_source that ``function`` is made from, from before or read now."""
+    """What is known of ``function``; None where it is not one of the module's own text."""
     code = function.__code__
     if code in source.functions:
         known, plain = source.functions[code]
@@ -144,12 +185,7 @@ def _function_source(source: ModuleSource, function: FunctionType) -> FunctionSo
         or names[-1] != code.co_name
     ):
         return None
-    for imports in _imports(source.text, code, function.__globals__):
-        for text in _texts(source.lines, code, names, imports):
-            function_source = FunctionSource(source, text, names, code)
-            if function_source.matches():
-                return function_source
-    return None
+    return FunctionSource(source, names, code, function.__globals__)
 
 
 def _imports(text: str, code: CodeType, namespace: dict[str, Any]) -> Iterator[str]:
@@ -157,15 +193,17 @@ def _imports(text: str, code: CodeType, namespace: dict[str, Any]) -> Iterator[s
 
     First what seems to come from elsewhere, then what the text imports at its margin, then anywhere.
     """
+    import re
+
     used = {name for _, inner in walk(code) for name in inner.co_names}
     foreign = frozenset(name for name in used if _foreign(namespace.get(name), namespace))
     tried = {foreign}
     yield _importing(foreign)
     margin: set[str] = set()
     anywhere: set[str] = set()
-    for found in _IMPORT.finditer(text):
+    for found in re.finditer(_IMPORT, text):
         listed = found["many"] or found["one"]
-        names = {_bound(part) for part in _COMMENT.sub("", listed).split(",")} & used
+        names = {_bound(part) for part in re.sub("#.*", "", listed).split(",")} & used
         anywhere |= names
         if not found["indent"]:
             margin |= names
@@ -187,11 +225,9 @@ def _foreign(value: object, namespace: dict[str, Any]) -> bool:
     return made and getattr(value, "__module__", None) != namespace.get("__name__")
 
 
-_IMPORT = re.compile(
-    r"^(?P<indent>[ \t]*)(?:from\s+[\w.]+\s+)?import\s+(?:\((?P<many>[^)]*)\)|(?P<one>[^\n(]*))",
-    re.MULTILINE,
+_IMPORT = (
+    r"(?m)^(?P<indent>[ \t]*)(?:from\s+[\w.]+\s+)?import\s+(?:\((?P<many>[^)]*)\)|(?P<one>[^\n(]*))"
 )
-_COMMENT = re.compile("#.*")
 
 
 def _bound(part: str) -> str:
@@ -241,10 +277,15 @@ def _named(code: CodeType, names: Sequence[str]) -> CodeType | None:
 
 
 def reach(
-    registry: Registry, name: str, module: ModuleType, requests: Sequence[Request]
+    registry: Registry,
+    name: str,
+    module: ModuleType,
+    requests: Sequence[Request],
+    tools: Callable[[], bool],
 ) -> tuple[list[Request], ModuleSource | None]:
     """Meet requests for the functions of a loaded module, each in its own lines where that is possible.
 
+    ``tools`` loads what rewriting needs, where a function is one that was not instrumented before.
     Returns those that could not be met so, and the module's source if it has one.
     """
     source = registry.source_of(name, None, vars(module))
@@ -252,14 +293,16 @@ def reach(
     for request in requests:
         by_path.setdefault(request.path, []).append(request)
     rest: list[Request] = []
+    cache = CodeCache(name, source.filename if source is not None else "")
     for path, group in by_path.items():
         left = group
         if source is not None and not source.versions and path:
             try:
-                left = instrument_alone(registry, source, module, path, group)
+                left = instrument_alone(registry, source, module, path, group, cache, tools)
             except Exception as error:
                 registry.unmatched(group, f"could not be rewritten: {error!r}")
                 continue
         rest += left
+    cache.write()
     registry.met(name, [request for request in requests if request not in rest])
     return rest, source
