@@ -142,12 +142,12 @@ def _read(path: str, fits: tuple[Any, ...]) -> dict[Key, bytes]:
 def _key(plain: CodeType, requests: Sequence[Request]) -> Key:
     """What tells one code with some requests from any other."""
     hooks = _numbered(requests)
-    asked = [
+    wanted = [
         (hooks[r.hook], r.gate and hooks[r.gate], r._replace(hook="", gate=None, module=""))
         for r in requests
     ]
     # The second format has no references between equal objects, which depend on what else is alive.
-    data = dumps((plain, [(*each[:2], *each[2]) for each in asked]), 2)
+    data = dumps((plain, [(*each[:2], *each[2]) for each in wanted]), 2)
     return len(data), source_hash(HASH, data)
 
 
