@@ -19,7 +19,7 @@ $(VENV)/base: pyproject.toml hatch_build.py $(wildcard injector/probe/native/*)
 	$(PIP) install --upgrade pip
 	$(PIP) install --editable ".[suite]"
 # An image may tell Python to write no bytecode (PYTHONDONTWRITEBYTECODE), and pip writes none for a checkout.
-	$(BIN)/python -m compileall -q injector
+	$(BIN)/python -m compileall -q injector voirfiles
 	touch $@
 
 $(VENV)/torch: $(VENV)/base
