@@ -45,6 +45,12 @@ def own_parser() -> argparse.ArgumentParser:
         metavar="TRACKER[=PLACE]",
         help=f"send it there while it goes on: {', '.join(TRACKERS)} (repeats)",
     )
+    add("--engine", metavar="E", help="where it runs: local (here, the default), slurm or ssh")
+    add(
+        "--engine-option",
+        metavar="NAME=VALUE",
+        help="of the engine: an option of srun; of ssh host, port, sshkey (repeats)",
+    )
     add("--container", metavar="IMAGE", help="run the whole command in a container of this image")
     add(
         "--container-engine",

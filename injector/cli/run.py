@@ -36,6 +36,13 @@ STRICT = 70
 def main(words: list[str]) -> int:
     """Run a program; returns its exit code, or dies by the signal it died by."""
     try:
+        if any(word.startswith("--engine") for word in words):
+            from injector.cli import elsewhere
+
+            there = elsewhere.taken(words)
+            if there.engine != "local":
+                return elsewhere.run(there)
+            words = there.kept
         if any(word.startswith("--container") for word in words):
             from injector.cli import contained
 

@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 CONTAINER = ("--container", "--container-engine", "--container-mount", "--container-pull")
 """What says in which container the whole command runs: taken away before the rest is read."""
+ENGINE = ("--engine", "--engine-option")
+"""What says where the whole command runs: taken away likewise."""
 VALUED = (
     *("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--track", "--price"),
     *("--layers", "--peak-flops", "--torch-profile", "--phase"),
-    *CONTAINER[:-1],
+    *(*CONTAINER[:-1], *ENGINE),
     *LIMITS,
 )
 FLAGS = (
@@ -49,7 +51,7 @@ FLAGS = (
     "--container-pull",
 )
 SHORT = {"-h": "--help", "-q": "--quiet"}
-UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help", *CONTAINER)
+UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help", *CONTAINER, *ENGINE)
 """What says which voirfiles there are and how they are set: no voirfile can declare these."""
 
 DEFAULT = "voirfile.py"
@@ -282,7 +284,7 @@ def _own_value(option: str, rest: list[str]) -> str | None:
 
 
 def _set(command: Command, option: str, value: str | None) -> None:
-    if option in CONTAINER:
+    if option in (*CONTAINER, *ENGINE):
         raise UserError(f"{option} is to stand before the options of voirfiles")
     if value is None:
         command.flags.add(option)

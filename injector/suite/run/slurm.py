@@ -113,12 +113,12 @@ def _seconds(limit: str) -> float | None:
     return 86400.0 * int(days or 0) + seconds
 
 
-def option_words(options: Mapping[str, Any]) -> list[str]:
-    """``system.slurm`` as options of sbatch. Raises UserError for one that the engine sets itself."""
+def option_words(options: Mapping[str, Any], own: Sequence[str] = OWN) -> list[str]:
+    """``system.slurm`` as options of sbatch. Raises UserError for one that the engine sets ``own``."""
     words = []
     for key, value in options.items():
         name = str(key).replace("_", "-")
-        if name in OWN:
+        if name in own:
             raise UserError(
                 f"system.slurm.{key} cannot be set: inject sets sbatch's --{name} itself"
             )

@@ -108,6 +108,7 @@ class SlurmJob(RemoteJob):
         self._offset = first.attempt
         """The attempt that it was submitted for."""
         self._unseen = 0
+        self._lost = ""
         super().__init__(queued, folder)
 
     @property
@@ -116,7 +117,8 @@ class SlurmJob(RemoteJob):
 
     @property
     def queue(self) -> str:
-        return f"Slurm job {self.number}"
+        again = f", requeued after {self._lost}" if self._lost else ""
+        return f"Slurm job {self.number}{again}"
 
     def update(self, seen: slurm.JobState | None) -> None:
         """Take note of what Slurm says of it; None: it does not know it any more."""
@@ -144,6 +146,8 @@ class SlurmJob(RemoteJob):
 
     def _requeued(self, seen: slurm.JobState) -> None:
         attempt = self._offset + seen.restarts
+        missing = [self._hosts[n] for n in sorted(self._hosts) if not self.is_over(n)]
+        self._lost = f"{', '.join(missing)} ended without a word" if missing else "a signal to end"
         if seen.restarts > RESTARTS:
             self.problems.append(f"Slurm requeued it {seen.restarts} times")
             self.kill()

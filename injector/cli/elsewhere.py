@@ -1,0 +1,188 @@
+"""``inject run --engine slurm|ssh …``: the same command on another machine, its run folder here in the end.
+
+On Slurm it becomes ``srun … inject run …``, whose tasks share the run folder. Over ssh the current folder
+and the environment of ``inject`` are copied to the machine, and the run folder is copied back, unless the
+machine sees that one.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import FrameType
+
+from injector.errors import UserError
+from injector.launch import supervisor
+from injector.launch.command import ENGINE, FLAGS, SHORT, VALUED
+from injector.store.place import Place, create
+from injector.store.run_json import NotARunError, read_info
+from injector.suite.run import slurm
+from injector.suite.run.ssh_nodes import SshNode, call, nodes_of
+
+NAMES = ("local", "slurm", "ssh")
+PID = ".pid"
+BROKEN = 255
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass
+class Elsewhere:
+    """A command line of ``inject run``, taken apart as far as its engine is concerned."""
+
+    engine: str = "local"
+    options: dict[str, str | bool] = field(default_factory=dict)
+    """Of the engine."""
+    runs: str | None = None
+    into: str | None = None
+    kept: list[str] = field(default_factory=list)
+    """The words that are not about the engine."""
+    inner: list[str] = field(default_factory=list)
+    """Those of them that do not say where the run folder is."""
+
+
+def taken(words: list[str]) -> Elsewhere:
+    """Take a command line apart; options of voirfiles, which are not known here, come after ours.
+
+    Raises UserError.
+    """
+    found, rest = Elsewhere(), list(words)
+    while rest:
+        option, equals, value = rest[0].partition("=")
+        own = SHORT.get(option, option)
+        if own not in (*VALUED, *FLAGS):
+            break
+        count = 1 if equals or own in FLAGS else 2
+        value = value if equals else "".join(rest[1:count])
+        if own in ENGINE and not value:
+            raise UserError(f"{option} needs a value")
+        if own == "--engine":
+            found.engine = value
+        elif own == "--engine-option":
+            name, has_value, text = value.partition("=")
+            found.options[name] = text if has_value else True
+        else:
+            found.kept += rest[:count]
+            found.runs = value if own == "--runs" else found.runs
+            found.into = value if own == "--into" else found.into
+            found.inner += rest[:count] if own not in ("--runs", "--into") else []
+        del rest[:count]
+    found.kept += rest
+    found.inner += rest
+    if found.engine not in NAMES:
+        raise UserError(f"--engine is {', '.join(NAMES[:-1])} or {NAMES[-1]}, not {found.engine}")
+    if found.options and found.engine == "local":
+        raise UserError("--engine-option is for --engine slurm and --engine ssh")
+    return found
+
+
+def run(given: Elsewhere) -> int:
+    """Run it; the exit code of the ``inject run`` there. Raises UserError."""
+    own = [sys.executable, "-m", "injector", "run"]
+    if given.engine == "slurm":
+        words = ["srun", *slurm.option_words(given.options, own=()), *own, *given.kept]
+        if shutil.which("srun") is None:
+            raise UserError("there is no command srun: Slurm is not installed here")
+        if partition := given.options.get("partition"):
+            slurm.nodes(str(partition))
+        os.execvp("srun", words)
+    return _over_ssh(given, own)
+
+
+def _over_ssh(given: Elsewhere, own: list[str]) -> int:
+    node, place = _node(given.options), _place(given)
+    folder, here = str(place.path), os.getcwd()
+    if not (shared := _sees(node, folder)):
+        environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
+        skipped = [f"--exclude={os.path.dirname(folder)}", "--exclude=__pycache__"]
+        _reached(node, node.copy_argv([here, *environment], options=skipped))
+    pid = shlex.quote(os.path.join(folder, PID))
+    paths = os.environ.get("PYTHONPATH")
+    words = [
+        *(["env", f"PYTHONPATH={paths}"] if paths else []),
+        *own,
+        "--into",
+        folder,
+        *given.inner,
+    ]
+    script = f"mkdir -p {shlex.quote(folder)} && cd {shlex.quote(here)} && echo $$ > {pid}"
+    code = _forwarding(node, f"{script} && exec {shlex.join(words)}", pid)
+    if not shared:
+        _reached(node, node.copy_argv([folder], back=True))
+    with suppress(OSError):
+        os.unlink(os.path.join(folder, PID))
+    return _end(folder) if code == BROKEN else code
+
+
+def _end(folder: str) -> int:
+    """The end of a program whose death by a signal ssh does not tell from a broken connection."""
+    with suppress(NotARunError):
+        number = (read_info(folder).get("exit") or {}).get("signal")
+        if number:
+            return supervisor.die(number)
+    return BROKEN
+
+
+def _sees(node: SshNode, folder: str) -> bool:
+    """Whether the folder, which was just made, is there as well."""
+    with tempfile.NamedTemporaryFile(dir=folder) as mark:
+        test = node.argv(f"test -e {shlex.quote(mark.name)}")
+        return subprocess.run(test, stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def _reached(node: SshNode, argv: list[str]) -> None:
+    """Raises UserError, with the node's name."""
+    try:
+        call(argv)
+    except UserError as error:
+        raise UserError(f"{node.destination}: {error}") from None
+
+
+def _forwarding(node: SshNode, script: str, pid: str) -> int:
+    """Run ``script`` there, whose process is in the file ``pid``; signals to end are passed on to it."""
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        subprocess.Popen(node.argv(f"kill -{number} $(cat {pid})"), stdin=subprocess.DEVNULL)
+
+    # In a session of its own: a Ctrl-C of the terminal would end the connection, and not the program.
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        return subprocess.Popen(node.argv(script), start_new_session=True).wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _node(options: Mapping[str, str | bool]) -> SshNode:
+    """The machine that ``host=[USER@]HOST``, ``port`` and ``sshkey`` name. Raises UserError."""
+    host = options.get("host")
+    if not isinstance(host, str) or not host:
+        raise UserError("--engine ssh needs --engine-option host=[USER@]HOST")
+    if unknown := [name for name in options if name not in ("host", "port", "sshkey")]:
+        raise UserError(f"--engine-option {unknown[0]}: over ssh there are host, port and sshkey")
+    user, _, address = host.rpartition("@")
+    port = options.get("port")
+    given: dict[str, object] = {"name": address, "user": user, "sshkey": options.get("sshkey")}
+    if port is not None:
+        given["port"] = int(port) if str(port).isdecimal() else port
+    return nodes_of({"nodes": [given]})[0]
+
+
+def _place(given: Elsewhere) -> Place:
+    """The run folder, which is made here. Raises UserError."""
+    if given.into is not None:
+        os.makedirs(given.into, exist_ok=True)
+        return Place(os.path.abspath(given.into), (), True)
+    program = next((word for word in given.inner if not word.startswith("-")), "run")
+    place = create(os.path.splitext(os.path.basename(program))[0], given.runs)
+    if place.path is None:
+        raise UserError("; ".join(place.problems))
+    os.rmdir(os.path.join(place.path, "raw"))  # what makes it is the inject that runs there
+    return place
