@@ -68,10 +68,14 @@ def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
         tuple(range(there.cpus)),
         there.cpus,
         there.memory,
-        f"Slurm partition {options.get('partition') or 'by default'}",
+        _name(options.get("partition")),
         there.number,
         {"name": NAME, "options": dict(options), "limit": there.limit},
     )
+
+
+def _name(partition: object) -> str:
+    return f"Slurm partition {partition}" if partition else "the default partition of Slurm"
 
 
 def resources_of(job: Job, described: Mapping[str, Any]) -> slurm.JobRequest:
@@ -101,6 +105,8 @@ def check(plan: Plan) -> None:
 class SlurmJob(RemoteJob):
     """One job of the suite as one of Slurm, by its number ``handle``."""
 
+    may_run = False
+
     def __init__(self, queued: QueuedJob, folder: str, number: str, first: QueuedJob) -> None:
         self.number = number
         self._first = first.job
@@ -124,6 +130,7 @@ class SlurmJob(RemoteJob):
         """Take note of what Slurm says of it; None: it does not know it any more."""
         if self.over:
             return
+        self.may_run = seen is None or seen.state not in WAITS
         if seen is not None and seen.restarts > self.attempt - self._offset:
             self._requeued(seen)
         if seen is not None and seen.state in (*WAITS, *RUNS):
