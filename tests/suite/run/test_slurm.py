@@ -151,7 +151,7 @@ def test_a_time_limit_of_slurm_leaves_time_for_the_record(cluster):
         (["-P", "system.slurm.partitoin=main"], "unrecognized option '--partitoin=main'"),
         (["-P", "system.slurm.constraint=fast"], "Invalid feature specification"),
         (["-P", "system.slurm=main"], "system.slurm is a map of options"),
-        (["--devices", "cuda:0,5"], "a node of the partition has 2 GPUs, from 0"),
+        (["--devices", "cuda:0,5"], "a node of the partition has 2 GPUs, counted from 0"),
         (["--devices", "xpu:0"], "--devices xpu:0: not understood"),
     ],
     ids=["partition", "own", "option", "constraint", "no map", "devices", "kind"],
