@@ -158,3 +158,12 @@ def of(folder: Path) -> list[str]:
 def nothing_left(folder: Path) -> bool:
     until(lambda: not of(folder), "an end of all processes")
     return True
+
+
+def gpus(folder, count=2):
+    """Devices as a node without any pretends to have them."""
+    path = folder / "devices.json"
+    sample = {"load": 0.0, "memory_used": 0, "memory_total": 80 << 30, "processes": {}}
+    devices = [{"name": "Stand-in", "uuid": f"GPU-{n}", "samples": [sample]} for n in range(count)]
+    path.write_text(json.dumps(devices))
+    return {"INJECT_SCRIPTED_DEVICES": str(path)}

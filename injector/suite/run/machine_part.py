@@ -193,9 +193,15 @@ def _meeting_variables(place: str | None, machine: int) -> dict[str, str]:
     if place is None:
         return {}
     host, _, port = place.rpartition(":")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, int(port)))  # sends nothing: it chooses the interface that leads there
-        own = probe.getsockname()[0]
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(
+                (host, int(port))
+            )  # sends nothing: it chooses the interface that leads there
+            own = probe.getsockname()[0]
+    except OSError as error:
+        text = f"{_host()} finds no way to {host}, where the ranks of the job meet"
+        raise UserError(f"{text}: {error.strerror}") from None
     return {
         "PET_RDZV_ENDPOINT": place,
         "PET_RDZV_CONF": f"is_host={int(machine == 0)}",  # it would look for its own name otherwise

@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -311,7 +312,7 @@ class SshEngine(JobEngine):
             raise CannotStartError(
                 f"node {nodes[0].name} ({nodes[0].destination}): {error}"
             ) from None
-        host = nodes[0].ip or nodes[0].name
+        host = nodes[0].ip or (socket.gethostname() if nodes[0].main else nodes[0].name)
         places = {key: f"{host}:{port}" for key, port in zip(shared, ports, strict=True)}
         part = folder_of(self.folder, queued.job.key, queued.attempt, 0)
         os.makedirs(part, exist_ok=True)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from suite_runs import PATIENCE, RANKS, journal, last, nothing_left, plan, until
+from suite_runs import PATIENCE, RANKS, gpus, journal, last, nothing_left, plan, until
 
 from injector.errors import UserError
 from injector.suite.run import slurm as commands
@@ -27,15 +27,6 @@ def ask(cluster, *words):
     """What a command of Slurm prints."""
     done = subprocess.run(words, env=cluster.environ, capture_output=True, text=True, check=True)
     return done.stdout
-
-
-def gpus(folder, count=2):
-    """Devices as a node without any pretends to have them."""
-    path = folder / "devices.json"
-    sample = {"load": 0.0, "memory_used": 0, "memory_total": 80 << 30, "processes": {}}
-    devices = [{"name": "Stand-in", "uuid": f"GPU-{n}", "samples": [sample]} for n in range(count)]
-    path.write_text(json.dumps(devices))
-    return {"INJECT_SCRIPTED_DEVICES": str(path)}
 
 
 def test_jobs_of_one_node_and_of_two(cluster):
