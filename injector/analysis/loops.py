@@ -138,11 +138,6 @@ def _per_step(traces: list[LoopTrace], warmup: int, name: str) -> float | None:
     return total / steps if steps and total else None
 
 
-def tree_of(traces: list[LoopTrace], warmup: int, where: str | None) -> Node:
-    """The step of a loop. ``where`` says in words between which lines most of ``other`` lies."""
-    return _Tree(traces, warmup).node((), where)
-
-
 def exceptional_of(trace: LoopTrace, warmup: int) -> Exceptional | None:
     """The measured steps of ``trace`` that no share counts."""
     first = trace.measured_from(warmup)

@@ -178,7 +178,8 @@ def _loop(traces: list[LoopTrace], began: float) -> Iterable[tuple[str, str, Lin
         where = np.clip(np.searchsorted(edges, trace.end, side="left") - 1, 0, len(middle) - 1)
         amount = trace.items if counted else None
         total += np.bincount(where, amount, len(middle))
-        yield "step", _who(trace), _means(middle, where, trace.table.seconds)
+        name = rank_name(trace.source.rank, trace.source.pid)
+        yield "step", name, _means(middle, where, trace.table.seconds)
     together = len({trace.source.rank for trace in traces} - {None}) > 1
     share = len(traces) if together and not counted else 1
     task = traces[0].pace.task
@@ -193,10 +194,6 @@ def _means(middle: list[float], where: Any, values: Any) -> Line:
     n = len(middle)
     count, total = np.bincount(where, None, n), np.bincount(where, values, n)
     return [(middle[at], float(total[at] / count[at])) for at in np.flatnonzero(count).tolist()]
-
-
-def _who(trace: LoopTrace) -> str:
-    return rank_name(trace.source.rank, trace.source.pid)
 
 
 def _losses(run: Run, began: float) -> dict[str, Line]:

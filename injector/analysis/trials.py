@@ -65,7 +65,7 @@ class TrialPart:
     recorded: bool
     """Whether it left a record."""
     place: SourceLine | None
-    segments: Segments
+    segments: Segments = field(default_factory=lambda: NOTHING_KNOWN)
     """Empty before :func:`attribute`, as ``steps`` are 0."""
     steps: int = 0
 
@@ -114,18 +114,14 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
             ended.setdefault(int(data["thread"]), []).append((moment, data))
         else:
             found.facts.append((moment, data))
-    calls: list[_Call] = []
+    parts: list[TrialPart] = []
     for thread in threads:
         spans = _framework_spans(source, thread)
-        calls += _calls(thread, ended.pop(thread.number, []), spans)
+        parts += _parts(source.index, thread, ended.pop(thread.number, []), spans)
         found.spans += spans
     for number, rest in ended.items():  # a thread without spans
-        calls += [_untraced(number, moment, data) for moment, data in rest]
-    found.parts = [
-        TrialPart(source.index, call.thread, call.start, call.end, call.done, call.facts,
-                  call.recorded, call.place, NOTHING_KNOWN)
-        for call in sorted(_joined(calls), key=lambda call: call.start)
-    ]  # fmt: skip
+        parts += [_untraced(source.index, number, moment, data) for moment, data in rest]
+    found.parts = sorted(_joined(parts), key=lambda part: part.start)
     if found.activities:
         found.evaluated = _union([each.validates for each in found.activities.values()])
     return found
@@ -163,13 +159,13 @@ def attribute(found: Sequence[ProcessStudies]) -> None:
             )
 
 
-def _joined(calls: list[_Call]) -> list[_Call]:
+def _joined(calls: list[TrialPart]) -> list[TrialPart]:
     """``calls``, of which those that left no record are left out where another thread recorded that trial.
 
     So it is where one thread runs a trial and another one ends it: what it did is that of the former.
     """
     found = [call for call in calls if call.recorded]
-    recorded: dict[str, list[_Call]] = {}
+    recorded: dict[str, list[TrialPart]] = {}
     for call in found:
         recorded.setdefault(call.facts["framework"], []).append(call)
     for call in calls:
@@ -203,17 +199,6 @@ def _alone(calls: Sequence[TrialPart]) -> list[bool]:
     return found
 
 
-@dataclass
-class _Call:
-    thread: int
-    start: int
-    end: int
-    done: int
-    facts: Mapping[str, Any]
-    recorded: bool
-    place: SourceLine | None
-
-
 def framework_of(site: CallSite) -> str:
     """The framework whose call it is: its label, or the package of the function."""
     if site.region == "trial":
@@ -237,11 +222,12 @@ def _framework_spans(source: RecordedProcess, thread: Thread) -> list[FrameworkS
     ]  # fmt: skip
 
 
-def _calls(
+def _parts(
+    process: int,
     thread: Thread,
     ended: list[tuple[int, Mapping[str, Any]]],
     spans: list[FrameworkSpan],
-) -> list[_Call]:
+) -> list[TrialPart]:
     """The trials of a thread: those that left a record, then calls that left none."""
     track = thread.track
     rows = track.where(lambda site: site.region in CALLS)
@@ -270,20 +256,19 @@ def _calls(
         place = track.sites[int(track.site[row])].place if row is not None else None
         place = place or (last.place if last else None)
         done = max(done, last.end if last else done)
-        made.append(_Call(thread.number, start, end, done, data, True, place))
+        made.append(TrialPart(process, thread.number, start, end, done, data, True, place))
     for row in rows[free].tolist():
         site, start, end = track.sites[int(track.site[row])], track.start[row], track.end[row]
-        framework = framework_of(site)
+        facts, done = {"framework": framework_of(site)}, int(end)
         made.append(
-            _Call(thread.number, int(start), int(end), int(end), {"framework": framework}, False,
-                  site.place)
-        )  # fmt: skip
+            TrialPart(process, thread.number, int(start), done, done, facts, False, site.place)
+        )
     return made
 
 
-def _untraced(thread: int, moment: int, data: Mapping[str, Any]) -> _Call:
+def _untraced(process: int, thread: int, moment: int, data: Mapping[str, Any]) -> TrialPart:
     start = moment - round(float(data.get("seconds") or 0.0) * SECOND)
-    return _Call(thread, start, moment, moment, data, True, None)
+    return TrialPart(process, thread, start, moment, moment, data, True, None)
 
 
 class Activity:

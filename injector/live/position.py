@@ -198,8 +198,7 @@ class LoopPositions:
         """Of the loop that trains with most batches; None where nothing is known of its length."""
         if not self._latest:
             return None
-        loader = max(self._loaders, key=lambda key: _rank(self._loaders[key]))
-        found = self._loaders[loader]
+        loader, found = max(self._loaders.items(), key=lambda item: (item[1].trains, item[1].total))
         # A pass may be left early, each time.
         length = min(self._announced.get(loader[0], found.last), found.last or MOST_BATCHES)
         if not length or found.fetched > length:
@@ -223,10 +222,6 @@ class LoopPositions:
             found.usual(),
             found.inside,
         )
-
-
-def _rank(loader: LoaderPasses) -> tuple[bool, int]:
-    return loader.trains, loader.total
 
 
 # --- passes, as the program's text has them -------------------------------------------------------

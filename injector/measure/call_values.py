@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 RESULT = "result"
-_KEYWORDS = 0x08 | 0x04
 
 
 class CallValue:

@@ -126,7 +126,7 @@ def _straggler(loop: TrainingLoop) -> tuple[str, ...]:
 def _ranks(loop: TrainingLoop) -> Table:
     columns = training_loops.rank_columns(loop)
     heads = ("rank", *(head for head, _ in columns), "longer than the others in")
-    rows: list[tuple[str | float, ...]] = [
+    rows = [
         (
             rank_name(track.rank, track.process),
             *(cell(track) for _, cell in columns),
@@ -166,7 +166,7 @@ def lines_of_program(found: Profile) -> Section:
     most = sorted(taken, key=lambda place: -taken[place])[:LINES]
     for place in most:
         files[place.file] = files.get(place.file, 0.0) + taken[place]
-    rows: list[tuple[str | float, ...]] = [
+    rows = [
         (line_of(place), clean(place.text).strip(), taken[place], ", ".join(regions[place]))
         for place in sorted(most, key=lambda each: (-files[each.file], each.file, each.line))
     ]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from ..analysis.profile import Layer, MemoryUse, Model, Profile, Statistics
+from ..analysis.profile import Layer, MemoryUse, Model, Profile
 from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
 from . import extras, loop_sections, segments, studies, terminal, values
 from .loop_sections import loops_of
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
-from .text import TimeUnit, clean, code_line, count, duration, figure, line_of, short
+from .text import TimeUnit, clean, count, duration, figure, line_of, short
 
 
 def sections(summary: Summary) -> list[Section]:
@@ -154,43 +154,24 @@ def _wall(summary: Summary, found: Profile) -> Section:
 
 def _evaluations(found: Profile) -> Section:
     heads = ("at", "passes", "batches", "total", "items/s", "line")
-    rows: list[tuple[str | float, ...]] = [
-        (
-            (line_of(one.place) or "(no line known)") + (f" data {one.data}" if one.data else ""),
-            str(one.passes),
-            str(one.batches),
-            duration(one.seconds),
-            "" if one.throughput is None else figure(one.throughput),
-            clean(one.place.text).strip() if one.place else "",
-        )
-        for one in found.evaluations
-    ]
-    return Section(
-        "evaluation", "Evaluation", (), (Table(heads, (TEXT, *[NUMBER] * 4, CODE), rows),)
+    table = Table(
+        heads,
+        (TEXT, *[NUMBER] * 4, CODE),
+        [tuple(segments.evaluation_cells(one)) for one in found.evaluations],
     )
+    return Section("evaluation", "Evaluation", (), (table,))
 
 
 def _latencies(found: Profile) -> Section:
-    rows: list[tuple[str | float, ...]] = [
-        tuple(row) for row in segments.latency_rows(found.latencies)
-    ]
     heads = ("predicting at", *segments.LATENCY_HEADS)
-    return Section("latency", "Latency", (), (Table(heads, (TEXT, *[NUMBER] * 7), rows),))
+    rows = [tuple(row) for row in segments.latency_rows(found.latencies)]
+    table = Table(heads, (TEXT, *[NUMBER] * 7), rows)
+    return Section("latency", "Latency", (), (table,))
 
 
 def _outside(found: Profile) -> Section:
     heads = ("region", "calls", "median", "p95", "total", "line")
-    rows: list[tuple[str | float, ...]] = [
-        (
-            clean(node.name) + (f" of {clean(node.what)}" if node.what else ""),
-            str(node.host.n),
-            short(node.host.median),
-            short(node.host.p95),
-            duration(node.host.mean * node.host.n),
-            code_line(node.place),
-        )
-        for node in found.others
-    ]
+    rows = [tuple(segments.outside_cells(node)) for node in found.others]
     table = Table(heads, (TEXT, *[NUMBER] * 4, CODE), rows)
     return Section("outside", "Outside of steps", (), (table,))
 
@@ -202,7 +183,7 @@ def _machines(summary: Summary) -> Iterator[Section]:
         host, program = segments.host_facts(machine)
         texts: tuple[str, ...] = (" · ".join(host), f"the program: {' · '.join(program)}")
         texts += tuple(line.strip() for line in segments.energy(machine, summary.profile))
-        rows: list[tuple[str | float, ...]] = [
+        rows = [
             tuple(segments.device_row(device, machine.ranks.get(device.number, ())))
             for device in machine.devices
         ]
@@ -219,7 +200,7 @@ def _layers(found: Sequence[Layer]) -> Section:
 
 def _flops(summary: Summary) -> Iterator[Section]:
     if summary.flops is not None:
-        rows: list[tuple[str | float, ...]] = [*extras.flops_rows(summary.flops)]
+        rows = [*extras.flops_rows(summary.flops)]
         table = Table(("rank", "FLOPs a step", "FLOP/s"), (TEXT, NUMBER, NUMBER), rows)
         yield Section("flops", "FLOPs", tuple(extras.flops_texts(summary.flops)), (table,))
 
@@ -231,9 +212,7 @@ def _memory(found: Sequence[MemoryUse]) -> Section:
 
 
 def _models(found: Sequence[Model]) -> Section:
-    rows: list[tuple[str | float, ...]] = [
-        (clean(one.name), str(one.parameters), str(one.trainable)) for one in found
-    ]
+    rows = [(clean(one.name), str(one.parameters), str(one.trainable)) for one in found]
     heads = ("model", "parameters", "trainable")
     return Section("models", "Models", (), (Table(heads, (TEXT, NUMBER, NUMBER), rows),))
 
@@ -250,8 +229,13 @@ def _losses(summary: Summary) -> Section:
 
 
 def _values(summary: Summary) -> Section:
-    rates: list[tuple[str | float, ...]] = [
-        (values.name_of(rate), str(rate.overall.n), *map(figure, _three(rate.overall)), rate.unit)
+    rates = [
+        (
+            values.name_of(rate),
+            str(rate.overall.n),
+            *map(figure, (rate.overall.mean, rate.overall.median, rate.overall.p95)),
+            rate.unit,
+        )
         for rate in summary.summary.rates
     ]
     rows: list[tuple[str | float, ...]] = []
@@ -260,7 +244,7 @@ def _values(summary: Summary) -> Section:
         middle = [figure(found.mean), figure(found.median)] if found else ["", ""]
         last = values.value_text(series.last)
         rows.append((values.label_of(series), str(series.n), *middle, last, _odd(series)))
-    regions: list[tuple[str | float, ...]] = [
+    regions = [
         (
             "  ".join(filter(None, (clean(region.bench), clean(region.name)))),
             str(region.statistics.n),
@@ -284,10 +268,6 @@ def _series(summary: Summary, losses: bool) -> list[ValueSeries]:
 
 def _odd(series: ValueSeries) -> str:
     return f"{series.odd} not finite" if series.odd else ""
-
-
-def _three(found: Statistics) -> tuple[float, ...]:
-    return found.mean, found.median, found.p95
 
 
 def _probes(summary: Summary) -> Section:

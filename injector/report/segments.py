@@ -113,18 +113,8 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
     for one in found:
         name, most = max(one.regions.items(), key=lambda item: item[1], default=("", 0.0))
         share = f"{fit(name, 20)} {percent(most / one.seconds)}" if name and one.seconds > 0 else ""
-        rows.append(
-            [
-                (line_of(one.place) or "(no line known)")
-                + (f" data {one.data}" if one.data else ""),
-                str(one.passes),
-                str(one.batches),
-                duration(one.seconds),
-                "" if one.throughput is None else figure(one.throughput),
-                share,
-                clean(one.place.text).strip() if one.place else "",
-            ]
-        )
+        *cells, line = evaluation_cells(one)
+        rows.append([*cells, share, line])
     heads = ["passes", "batches", "total", "items/s", "mostly", ""]
     shown = limited(table("evaluation", heads, rows[:LIMIT]), len(rows))
     for one in found[:LIMIT]:
@@ -132,6 +122,18 @@ def evaluations(found: Sequence[Evaluation]) -> list[str]:
             text = f"warm-up at {line_of(one.place)}: the first batch took {duration(one.warmup)}"
             shown += wrapped(f"{text}, excluded from items/s", 2)
     return shown
+
+
+def evaluation_cells(one: Evaluation) -> list[str]:
+    """Where it is, its passes and batches, the total of their seconds, items a second, the line."""
+    return [
+        (line_of(one.place) or "(no line known)") + (f" data {one.data}" if one.data else ""),
+        str(one.passes),
+        str(one.batches),
+        duration(one.seconds),
+        "" if one.throughput is None else figure(one.throughput),
+        clean(one.place.text).strip() if one.place else "",
+    ]
 
 
 LATENCY_HEADS = ("n", "mean", "p50", "p75", "p90", "p95", "p99")
@@ -161,20 +163,21 @@ def latencies(found: Sequence[Latency], trains: bool) -> list[str]:
 
 def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:
     """Regions that belong to no step, those that are a part of the run worth a row, or the ``whole``."""
-    rows = [
-        [
-            clean(node.name) + (f" of {clean(node.what)}" if node.what else ""),
-            str(node.host.n),
-            short(node.host.median),
-            short(node.host.p95),
-            duration(node.host.mean * node.host.n),
-            code_line(node.place),
-        ]
-        for node in nodes
-        if whole or not node.share < _WORTH
-    ]
+    rows = [outside_cells(node) for node in nodes if whole or not node.share < _WORTH]
     heads = ["calls", "median", "p95", "total", ""]
     return limited(table("outside of steps", heads, rows[:LIMIT]), len(rows))
+
+
+def outside_cells(node: Node) -> list[str]:
+    """A region, its calls, the median, 95th percentile and total of their seconds, the line."""
+    return [
+        clean(node.name) + (f" of {clean(node.what)}" if node.what else ""),
+        str(node.host.n),
+        short(node.host.median),
+        short(node.host.p95),
+        duration(node.host.mean * node.host.n),
+        code_line(node.place),
+    ]
 
 
 JOULES, ENERGY = shown_at("suite energy")

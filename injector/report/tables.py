@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .text import percent
@@ -16,7 +16,7 @@ class Table(NamedTuple):
 
     heads: tuple[str, ...]
     kinds: tuple[str, ...]
-    rows: list[tuple[str | float, ...]]
+    rows: Sequence[tuple[str | float, ...]]
     depths: tuple[int, ...] = ()
     """How far the first cell of each row stands in; nothing where none does."""
     about: Mapping[str, str] = {}

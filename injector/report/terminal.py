@@ -38,13 +38,14 @@ _LONGEST = 400
 def render(summary: Summary, details: Iterable[RecordedProcess] = ()) -> str:
     """``summary`` in lines for where they go (:mod:`.output`); ``details``: the processes to show in full."""
     problem = [*labelled("", [summary.problem], indent=0, width=0), ""]
+    currency = summary.price.currency if summary.price else ""
     lines = [
         *_missing(summary),
         *_header(summary),
         "",
         *(problem if summary.problem else []),
         *_outcomes(summary),
-        *(profile(summary.profile, _currency(summary)) if summary.profile else []),
+        *(profile(summary.profile, currency) if summary.profile else []),
         *extras.flops_lines(summary.flops),
         *stack_lines.lines(summary),
         *(values.no_rates(summary) if not (summary.summary.rates or summary.profile) else []),
@@ -61,10 +62,6 @@ def render(summary: Summary, details: Iterable[RecordedProcess] = ()) -> str:
         f"run: {clean(summary.run)}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _currency(summary: Summary) -> str:
-    return summary.price.currency if summary.price else ""
 
 
 def profile(found: Profile, currency: str = "") -> list[str]:

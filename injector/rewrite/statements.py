@@ -329,7 +329,6 @@ class StatementRewriter(ExpressionRewriter):
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-_Visitor = Callable[["StatementRewriter", "ast.stmt", "list[ast.stmt]"], None]
 _VISITORS: dict[type[ast.stmt], Callable[..., None]] = {
     ast.Assign: StatementRewriter.on_assign,
     ast.AnnAssign: StatementRewriter.on_annotated,

@@ -85,7 +85,8 @@ def _data_folder(
     if named is None:
         name = benchmark.definition.name if benchmark.definition else benchmark.family
         if arguments:  # the same program may want data of several sizes
-            name += "-" + _digest(json.dumps(arguments, default=str))[:8]
+            text = json.dumps(arguments, default=str)
+            name += "-" + hashlib.sha256(text.encode()).hexdigest()[:8]
         return all_data / folders.checked(name or benchmark.name, "data folder"), False
     if str(named) == ".":
         return all_data, True
@@ -116,10 +117,6 @@ def code_of(benchmark: Benchmark, base: Path) -> Path:
 @lru_cache(folders.MANY)
 def _folder_of(file: str) -> Path:
     return Path(file).absolute().parent
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def placeholders(benchmark: Benchmark, base: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -192,16 +192,12 @@ def _install(
         "interpreter": str(installers.interpreter_of(environment).resolve()),
         "installer": how,
         "requirements": group.digests,
-        "files": _files(group.required.values()),
+        "files": sorted({str(f) for each in group.required.values() for f in each.all_files()}),
         "digest": digest,
         "lock": str(lock_file),
         "requires": own.requires,
     }
     _finish(environment, record, own)
-
-
-def _files(all_required: Iterable[Requirements]) -> list[str]:
-    return sorted({str(file) for required in all_required for file in required.all_files()})
 
 
 def _renew_itself(environment: Path, own: own_package.OwnPackage) -> None:
