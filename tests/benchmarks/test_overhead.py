@@ -140,6 +140,7 @@ def test_the_machine_is_described():
     assert str(about["python"]).startswith("CPython")
 
 
+@pytest.mark.release
 def test_the_command_writes_what_it_measured(tmp_path, capsys):
     file = tmp_path / "out.json"
     command.main(["--no-peers", "--only", "events", "--rounds", "1", "--json", str(file)])

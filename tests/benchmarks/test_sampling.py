@@ -11,6 +11,7 @@ from benchmarks.overhead import sampling
 from benchmarks.overhead.processes import answer
 
 
+@pytest.mark.release
 def test_the_program_tells_pairs_and_samples(tmp_path):
     words = [sys.executable, str(sampling.PROGRAM), "2", "0.2", "0.01", "2"]
     told = json.loads(answer(words, tmp_path).splitlines()[-1])

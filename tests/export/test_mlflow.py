@@ -176,6 +176,7 @@ def test_a_server(server, runs, export, tmp_path, monkeypatch):
     check(*one_run(server[0]), tmp_path)
 
 
+@pytest.mark.release
 def test_a_server_that_dies_while_a_run_is_tracked(server, runs, export, uri, tmp_path):
     served, process = server
     text = (runs / "train.py").read_text()

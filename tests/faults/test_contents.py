@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from .faulty import ROOT
 
 LOGGING = """
@@ -66,10 +68,11 @@ for number in range(5):
     assert sorted(map(str, losses)) == sorted(["NaN", "Infinity", "'text'", "4.0"])
 
 
-def test_256_forked_children(launch):
-    run = launch("""
+@pytest.mark.parametrize("many", [64, pytest.param(256, marks=pytest.mark.release)])
+def test_forked_children(launch, many):
+    run = launch(f"""
 children = []
-for who in range(256):
+for who in range({many}):
     pid = os.fork()
     if pid == 0:
         steps(20, who)
@@ -83,7 +86,7 @@ sys.exit(max(codes) + 3)
     assert run.exit == 3
     children = list(map(int, run.out.split()))
     recorded = run.processes
-    assert len(recorded) == 257
+    assert len(recorded) == many + 1
     assert all(process.is_whole(20) for process in recorded.values())
     assert set(children) < set(recorded)
 

@@ -57,8 +57,8 @@ RELEASE = {
     "accelerate notebook_launcher",
     *("lightning ddp", "lightning ddp_spawn", "lightning ddp_fork", "lightning fabric run"),
 }
-"""Those whose every process starts PyTorch once more. Every commit tests torchrun in tests/loops and
-tests/launch, spawned ones in test_torch_ranks."""
+"""Those whose every process starts PyTorch once more. Every commit tests torchrun in tests/launch and
+test_torch_ranks, and here `fork`: ranks that no launcher tells their number."""
 LIBRARIES = {"accelerate", "lightning", "deepspeed", "ray"}
 
 

@@ -111,6 +111,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.release
 def test_spawned_ranks(run):
     found = [process for process in run(SPAWNED).processes if process.spans]
     assert [process.rank for process in found] == [0, 1]
