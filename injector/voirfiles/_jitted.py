@@ -187,11 +187,11 @@ def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
 
     A batch is an array beside others, or a tuple, list or map of nothing but arrays, and no earlier result.
     """
-    every = range(len(args))
-    places = every if jitted.data is None else [at for at in jitted.data if at in every]
+    every, data = range(len(args)), jitted.data
+    places = every if data is None else [at for at in data if at in every]
     arrays = {at: args[at] for at in places if type(args[at]) in _ARRAYS and _is_data(args[at])}
     batches: list[tuple[Any, int | None]] = [(arrays, None)]
-    for at in places:
+    for at in () if data is None else places:  # as long as nothing is known, it may be weights
         if type(args[at]) in (tuple, list):
             batches.append((dict(enumerate(args[at])), at))
         elif type(args[at]) is dict:

@@ -51,7 +51,8 @@ def test_steps_that_a_library_of_modules_compiles(tmp_path, library):
     needs("optax", library)
     found = run(tmp_path, "jax_modules.py", library)
     steps = [span for span in found.of("compiled") if span.site["phase"] == "train"]
-    assert [span.items for span in steps] == [8] * 5 + [2]
+    first = 0 if library == "flax" else 8  # a tuple may be weights, as long as there was no other
+    assert [span.items for span in steps] == [first, *[8] * 4, 2]
     assert {span.site["what"] for span in steps} == {"step"}
     others = [span for span in found.of("compiled") if span.site["phase"] is None]
     assert [span.items for span in others] == ([42] if library == "flax" else [])
