@@ -28,7 +28,10 @@ OURS = {
 }
 """Programs of this project: nothing of anybody else is in any folder."""
 OWN_PROGRAMS = {
-    "lightgbm-benchmark": {"frameworks.py", "logged.py", "machines.py", "main.py", "predict.c"},
+    "lightgbm-benchmark": {
+        *("frameworks.py", "logged.py", "machines.py", "main.py", "predict.c"),
+        *("ray_train.py", "requirements.ray.txt"),
+    },
 }
 """Programs of this project beside a third party's: what those leave out."""
 FILES = {

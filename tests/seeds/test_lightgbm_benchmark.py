@@ -161,6 +161,42 @@ def test_metrics_are_of_each_node(two):
     assert job["time_training"] == max(found["time_training", node, None] for node in (0, 1))
 
 
+@pytest.mark.release
+def test_mlflow_has_what_the_scripts_log_there(two, tmp_path):
+    needs("mlflow")
+    from mlflow import MlflowClient
+
+    place = f"sqlite:///{tmp_path}/mlflow.db"
+    done = inject(two, "export", "r", "--to", "mlflow", MLFLOW_TRACKING_URI=place)
+    assert done.returncode == 0, done.stderr
+    client = MlflowClient(place)
+    [run] = client.search_runs([each.experiment_id for each in client.search_experiments()])
+    for name, steps in (("time_training", [0, 1]), ("node_1/valid_0.rmse", list(range(5)))):
+        history = client.get_metric_history(run.info.run_id, name)
+        assert sorted(each.step for each in history) == steps, name
+    assert run.data.params["tree_learner"] == "data"
+    assert (run.data.tags["task"], run.data.tags["framework"]) == ("train", "lightgbm")
+
+
+@pytest.mark.release
+def test_workers_of_ray_are_ranks_of_one_job(data, tmp_path):
+    needs("lightgbm", "ray")
+    for part in range(2):
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        shutil.copy(data / "train" / "train_0.txt", tmp_path / "parts" / f"part_{part}")
+    words = ("--train", "parts", "--test", data / "test", "--export_model", "model")
+    words += ("--num_trees", 5, "--metric", "rmse", "--tree_learner", "data", "--num_leaves", 7)
+    done = inject(tmp_path, "run", "--into", "r", FOLDER / "ray_train.py", *words)
+    assert done.returncode == 0, done.stderr
+    summary = summary_of(tmp_path / "r")
+    [loop] = summary.profile.loops
+    assert sorted((each.rank, each.steps) for each in loop.ranks) == [(0, 5), (1, 5)]
+    assert not summary.profile.outcomes, "no worker died: Ray ended them when they had returned"
+    found = named(tmp_path / "r")
+    assert [found["train_data.length", node, None] for node in (0, 1)] == [600, 600]
+    assert ("node_1/valid_0.rmse", 1, 4) in found and (tmp_path / "model" / "model.txt").is_file()
+
+
 def test_the_c_api_predicts_the_same_row_by_row(two, tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
@@ -336,7 +372,9 @@ def test_help_says_which_layer_an_argument_is_of(tmp_path):
     shown = inject(tmp_path, "run", "--voirfile", "x.py", "--help").stdout
     general, _, own = shown.partition("x.py")
     assert "--rounds" in own and "--rounds" not in general
-    assert {"--no-monitor", "--tag", "--track"} <= set(re.findall(r"--[a-z-]+", general))
+    assert {"--no-monitor", "--tag", "--track", "--verbose"} <= set(
+        re.findall(r"--[a-z-]+", general)
+    )
 
 
 def test_every_name_of_a_task_is_in_the_registry():
