@@ -428,7 +428,9 @@ def _segments(evidence: Evidence) -> list[str]:
     steps, wall = sums.pop(name, 0.0), evidence.wall
     for other in ("warm-up", "other attempts", "other processes"):
         sums.pop(other, None)
-    outside = [node for node in evidence.others if node.name not in READING][:1]
+    # What has the loop's own line is the call that the loop is in: what it waits for is named by itself.
+    around = evidence.loop.place
+    outside = [n for n in evidence.others if n.name not in READING and n.place != around][:1]
     if outside and wall and outside[0].share > max(steps / wall, DWARFS):
         return [
             f"outside of steps {_spent(outside[0], wall)}; {name} takes {_percent(steps / wall)}"

@@ -144,15 +144,20 @@ def latency_rows(found: Sequence[Latency]) -> list[list[str]]:
     rows = []
     for one in found:
         where = f"{line_of(one.place) or one.what}{f' data {one.data}' if one.data else ''}"
-        rows.append([f"{where} a batch", str(one.batches), "", *_percentiles(one.batch)])
+        one_call = one.batches == 1  # which has no percentiles
+        mean = short(one.batch.p50) if one_call else ""
+        rows.append(
+            [f"{where} a batch", str(one.batches), mean, *_percentiles(one.batch, one_call)]
+        )
         if one.query and one.mean is not None:
-            number = str(round(one.queries or 0))
-            rows.append([f"{where} a query", number, short(one.mean), *_percentiles(one.query)])
+            cells = [str(round(one.queries or 0)), short(one.mean)]
+            rows.append([f"{where} a query", *cells, *_percentiles(one.query, one_call)])
     return rows
 
 
-def _percentiles(found: Percentiles) -> list[str]:
-    return [short(each) for each in (found.p50, found.p75, found.p90, found.p95, found.p99)]
+def _percentiles(found: Percentiles, one_call: bool) -> list[str]:
+    values = found.p50, found.p75, found.p90, found.p95, found.p99
+    return ["" if one_call else short(each) for each in values]
 
 
 def latencies(found: Sequence[Latency], trains: bool) -> list[str]:
