@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+from engine_doubles import ENGINES, IMAGE, calls, make_doubles
 
 from injector.cli.contained import taken
 from injector.errors import UserError
@@ -32,42 +33,15 @@ if "die" in sys.argv:
     os.kill(os.getpid(), signal.SIGSEGV)
 sys.exit(3)
 """
-DOUBLE = """\
-#!{python}
-import json, os, sys
-
-words = sys.argv[1:]
-if words[0] in ("info", "rm"):
-    print("[]")
-    sys.exit(0)
-with open({log!r}, "w") as file:
-    json.dump(words, file)
-environ = {{n[13:]: text for n, text in os.environ.items() if n.startswith("APPTAINERENV_")}}
-environ |= {{"PATH": {path!r}, "HOME": "/tmp"}}
-for option, word in zip(words, words[1:]):
-    if option == "--env":
-        name, equals, text = word.partition("=")
-        environ[name] = text if equals else os.environ[name]
-    if option in ("--workdir", "--pwd"):
-        os.chdir(word)
-inner = words[words.index("inject"):]
-os.execvpe(inner[0], inner, environ)
-"""
-ENGINES = ("docker", "podman", "apptainer")
 
 
 @pytest.fixture
 def doubles(tmp_path, environ):
     """A folder to work in, and an environment whose PATH has doubles of all engines and nothing else."""
     bin, work = tmp_path / "bin", tmp_path / "work"
-    bin.mkdir()
+    make_doubles(bin)
     work.mkdir()
     (work / "program.py").write_text(PROGRAM)
-    path = os.pathsep.join([os.path.dirname(sys.executable), "/usr/bin:/bin"])
-    for name in ENGINES:
-        log = str(tmp_path / f"{name}.json")
-        (bin / name).write_text(DOUBLE.format(python=sys.executable, log=log, path=path))
-        (bin / name).chmod(0o755)
     made = {**environ, "PATH": str(bin), "GIVEN": "a,b c", "XDG_RUNTIME_DIR": "y"}
     del made["INJECT_RUNS"]
     return work, made
@@ -94,31 +68,31 @@ def record(work):
 def test_a_program_in_a_container(doubles, inject, engine):
     work, environ = doubles
     done = ran(
-        inject, work, environ, "--container", "i:1", "--container-engine", engine, "program.py"
+        inject, work, environ, "--container", IMAGE, "--container-engine", engine, "program.py"
     )
     assert done.stdout == f"{work} text a,b c /tmp None\nready\n"
     assert done.returncode == 3 and "exit 3" in done.stderr
     info = record(work)
-    assert info["exit"]["code"] == 3 and info["tags"] == {"container": "i:1"}
+    assert info["exit"]["code"] == 3 and info["tags"] == {"container": IMAGE}
     assert info["name"] == "program"
-    words = json.loads((work.parent / f"{engine}.json").read_text())
+    words = calls(work.parent / "bin", engine)[-1]
     assert f"{work}:{work}" in words
     [folder] = work.glob(".inject/runs/program.*")
     after = words[words.index("inject") :]
-    tag = ["--tag", "container=i:1"]
+    tag = ["--tag", f"container={IMAGE}"]
     assert after == ["inject", "run", "--into", str(folder), *tag, "program.py"]
 
 
 def test_its_death_by_a_signal_is_ours(doubles, inject):
     work, environ = doubles
-    assert ran(inject, work, environ, "--container", "i", "program.py", "die").returncode == -11
+    assert ran(inject, work, environ, "--container", IMAGE, "program.py", "die").returncode == -11
     assert record(work)["exit"]["signal"] == 11
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 9), (signal.SIGTERM, -15)])
 def test_signals_reach_the_program(doubles, inject, number, code):
     work, environ = doubles
-    words = [*inject, "run", "-q", "--container", "i", "program.py", "wait"]
+    words = [*inject, "run", "-q", "--container", IMAGE, "program.py", "wait"]
     started = subprocess.Popen(
         words, cwd=work, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     )
@@ -131,15 +105,15 @@ def test_signals_reach_the_program(doubles, inject, number, code):
 
 def test_without_a_container(doubles, inject):
     work, environ = doubles
-    words = ["--container", "i", "--container-engine", "none", "--container-mount", "/data"]
+    words = ["--container", IMAGE, "--container-engine", "none", "--container-mount", "/data"]
     done = ran(inject, work, environ, *words, "program.py")
     assert done.returncode == 3 and str(environ["HOME"]) in done.stdout
-    assert record(work)["tags"] == {} and not list(work.parent.glob("*.json"))
+    assert record(work)["tags"] == {} and not list(work.parent.glob("bin/*.jsonl"))
 
 
 def test_an_image_without_an_engine(doubles, inject):
     work, environ = doubles
-    done = ran(inject, work, {**environ, "PATH": "/nowhere"}, "--container", "i", "program.py")
+    done = ran(inject, work, {**environ, "PATH": "/nowhere"}, "--container", IMAGE, "program.py")
     assert done.returncode == 2 and not (work / ".inject").exists()
     assert "install docker, podman or apptainer, or run without a container" in done.stderr
 
@@ -148,21 +122,20 @@ def test_an_image_without_inject(doubles, inject):
     work, environ = doubles
     double = work.parent / "bin" / "podman"
     double.write_text("#!/bin/sh\necho no inject in PATH >&2\nexit 127\n")
-    words = ["--container", "i", "--container-engine", "podman", "program.py"]
+    words = ["--container", IMAGE, "--container-engine", "podman", "program.py"]
     done = ran(inject, work, environ, *words)
-    assert done.returncode == 127 and "i needs injector installed in it" in done.stderr
+    assert done.returncode == 127 and f"{IMAGE} needs injector installed in it" in done.stderr
     assert not list(work.glob(".inject/runs/*"))
 
 
 def test_an_image_that_is_pulled_first(doubles, inject):
     work, environ = doubles
-    double = work.parent / "bin" / "podman"
-    text = double.read_text().replace('("info", "rm")', '("info", "rm", "pull")')
-    double.write_text(text.replace('print("[]")', 'print("pulled", *words)'))
-    words = ["--container=i", "--container-engine=podman", "--container-pull", "program.py"]
+    words = [f"--container={IMAGE}", "--container-engine=podman", "--container-pull", "program.py"]
     done = ran(inject, work, environ, *words)
     assert (
-        "pulled pull i" in done.stderr and "pulled pull" not in done.stdout and done.returncode == 3
+        f"pulled pull {IMAGE}" in done.stderr
+        and "pulled pull" not in done.stdout
+        and done.returncode == 3
     )
 
 
@@ -210,7 +183,7 @@ def test_words_of_a_program_stay_its_own(tmp_path):
 
 
 def test_after_the_options_of_voirfiles():
-    words = ["--theirs", "2", "--container", "i", "x.py"]
+    words = ["--theirs", "2", "--container", IMAGE, "x.py"]
     assert not taken(words).wanted
     with pytest.raises(UserError, match="--container is to stand before the options of voirfiles"):
         split(words, lambda command: {"--theirs": None})

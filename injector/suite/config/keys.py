@@ -237,7 +237,12 @@ class SettingKeys(Map):
     server: ArgvKeys = key("arguments before --")
     accelerate: Ignored = key("not acted on")
     use_deepspeed: Ignored = key("not acted on")
-    docker_image: Ignored = key("not acted on")
+    docker_image: Text = key(
+        "the image of the container that it runs in, or its Dockerfile; else that of system"
+    )
+    container_engine: Templated[Literal["docker", "podman", "apptainer", "none"]] = key(
+        "docker, podman, apptainer or none: what runs its container; else that of system, or the first found"
+    )
     install_variant: Ignored = key("not acted on: the architecture decides")
     capabilities: Ignored = key("not acted on")
     dirs: Ignored = key("not acted on: --base decides")

@@ -30,15 +30,27 @@ def load(
         problems.check()
     inputs = _inputs(library, facts, override, parameters, sweeps)
     expansions = _expansions(inputs)
-    made = [each for expansion in expansions for each in expansion.benchmarks()]
+    system = inputs.variables["system"]
+    made = [_contained(each, system) for expansion in expansions for each in expansion.benchmarks()]
     _unique(made, problems)
     if not problems.found:
         _unused(inputs, expansions, made)
         if not made:
             problems.add(Where(str(file), 1), "has no benchmark: every name in it begins with _")
     problems.check()
-    system = {key: each for key, each in inputs.variables["system"].items() if each != _ARCH}
-    return Suite(library.file.stem, library.file, tuple(made), system)
+    known = {key: each for key, each in system.items() if each != _ARCH}
+    return Suite(library.file.stem, library.file, tuple(made), known)
+
+
+def _contained(benchmark: Benchmark, system: Mapping[str, Any]) -> Benchmark:
+    """The benchmark with the system's container, where it has none of its own and does not refuse one."""
+    keys = ("docker_image", "container_engine")
+    added = [key for key in keys if system.get(key) and key not in benchmark.settings]
+    return (
+        benchmark.with_settings(**{key: f"${{system.{key}}}" for key in added})
+        if added
+        else benchmark
+    )
 
 
 def _inputs(

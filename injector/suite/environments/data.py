@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.model import Benchmark
-from . import commands, folders
+from . import commands, folders, images
 from .commands import (
     STAGED,
     CommandFailed,
@@ -83,9 +83,9 @@ def prepare_step(
     environ = variables(benchmark, base, benchmark.filled(context), use_current)
     given = own.filled(context).get("env") or {}
     environ |= {str(name): str(value) for name, value in given.items()}
-    start = (
-        [str(python_of(benchmark, base, use_current))] if preparation.script.suffix == ".py" else []
-    )
+    image = images.image_of(benchmark, {**facts, **placeholders(benchmark, base)}, base)
+    python = "python3" if image else str(python_of(benchmark, base, use_current))
+    start = [python] if preparation.script.suffix == ".py" else []
     words = (*start, str(preparation.script), *arguments)
     text = preparation.script.read_bytes() if preparation.script.is_file() else b""
     # Data that were made for one machine are those of another: of the program's own arguments nothing
@@ -99,7 +99,7 @@ def prepare_step(
     ]
     identity = json.dumps(made_from, default=str).replace(str(base), "BASE")
     digest = hashlib.sha256(identity.encode()).hexdigest()
-    return PrepareStep(benchmark, preparation, base, words, environ, digest)
+    return PrepareStep(benchmark, preparation, base, words, environ, digest, image)
 
 
 def _job_facts(
@@ -125,6 +125,8 @@ class PrepareStep:
     words: tuple[str, ...]
     environ: Mapping[str, str]
     digest: str
+    image: images.ContainerImage | None = None
+    """That of the container that it runs in."""
 
     @property
     def key(self) -> str:
@@ -217,10 +219,11 @@ class PrepareStep:
             name: value if name.startswith("MILABENCH_") else _moved(value, old, new)
             for name, value in self.environ.items()
         }
+        environ, code = {**os.environ, **environ}, self.preparation.code
+        if self.image is not None:
+            words, environ = images.command(self.image, words, code, environ, self.base)
         try:
-            call(
-                words, folder=self.preparation.code, environ={**os.environ, **environ}, log=self.log
-            )
+            call(words, folder=code, environ=environ, log=self.log)
         except CommandFailed as error:
             lines = [f"{error}", f"(all of it: {self.log})"]
             if commands.network_missing(error.tail):

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...launch import containers
 from ..config import definitions
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError
-from . import data, folders, install_groups, origins, own_package, requirements, sources
+from . import data, folders, images, install_groups, origins, own_package, requirements, sources
 from .commands import Failed, Say
 from .context import placeholders, variables
 from .data import PrepareStep
+from .images import ContainerImage
 from .install_groups import InstallGroup
 from .origins import Origin
 
@@ -35,6 +37,8 @@ class Resources:
     """The environment that its programs are given, before its own ``env``; of filled settings."""
     folder: str | None = None
     """Where its program runs, unless it says so itself."""
+    container: Callable[[Mapping[str, Any]], Sequence[str]] = lambda settings: ()
+    """The options of ``inject run`` for the container that it runs in, if it does; of filled settings."""
     has: Callable[[str], bool] = lambda path: True
     """Whether a file is there, or may come with a source that is still to be fetched."""
 
@@ -61,12 +65,21 @@ def resources_below(base: Path, use_current: bool) -> Callable[[Benchmark], Reso
             made = bool(benchmark.settings.get("prepare"))
             return made and Path(path).is_relative_to(base)
 
+        def container(settings: Mapping[str, Any]) -> Sequence[str]:
+            image = images.image_in(benchmark, settings)
+            code = (
+                context["benchmark_folder"],
+                os.path.dirname(os.path.abspath(benchmark.where.file)),
+            )
+            return images.options(image, base, code) if image else ()
+
         folder = context["source"] if origin is not None else None
         return Resources(
             str(python),
             context,
             lambda settings: variables(benchmark, base, settings, use_current),
             folder,
+            container,
             has,
         )
 
@@ -78,7 +91,7 @@ def why_not_ready(
 ) -> str | None:
     """Why nothing of a benchmark can be started yet, and what would help; None if it can."""
     try:
-        if why := why_not_installed(benchmark, base, use_current):
+        if why := why_not_installed(benchmark, base, use_current, facts):
             return f"{why}: inject suite install comes first"
         if not data.is_prepared(benchmark, base, facts, use_current):
             return "its data are not prepared: inject suite prepare comes first"
@@ -87,11 +100,15 @@ def why_not_ready(
     return None
 
 
-def why_not_installed(benchmark: Benchmark, base: Path, use_current: bool) -> str | None:
-    """Why the source or the environment of a benchmark cannot be used; None if both can."""
+def why_not_installed(
+    benchmark: Benchmark, base: Path, use_current: bool, facts: Mapping[str, object]
+) -> str | None:
+    """Why the source, or the environment or image, of a benchmark cannot be used; None if both can."""
     origin = origins.origin_of(benchmark)
     if origin is not None and (why := sources.why_missing_source(origin, base)):
         return why
+    if image := images.image_of(benchmark, facts, base):
+        return images.why_missing(image)
     return None if use_current else install_groups.why_missing(benchmark, base)
 
 
@@ -136,7 +153,7 @@ class SetupOptions:
 def install(
     everything: Iterable[Benchmark], chosen: Iterable[Benchmark], how: SetupOptions
 ) -> list[SetupOutcome]:
-    """Have sources and environments for the ``chosen`` among ``everything`` of a suite.
+    """Have sources, and environments or images, for the ``chosen`` among ``everything`` of a suite.
 
     An environment holds what all benchmarks of its group want, chosen or not: choosing others later
     changes nothing in it.
@@ -147,12 +164,15 @@ def install(
     wanted = list(chosen)
     names = {benchmark.install_group for benchmark in wanted}
     members = [each for each in everything if each.enabled and each.install_group in names]
-    groups = _groups(members, how)
+    by_name = {each.name: images.image_of(each, how.facts, how.base) for each in members}
+    groups = _groups([each for each in members if by_name[each.name] is None], how)
     for note in _notes(wanted):
         how.say(note)
     needed = [*wanted, *(b for b in members if b.settings.get("origin") and _is_installed(b))]
     found = [_source(origin, by, how) for origin, by in _origins(needed).items()]
     lost = {name: each for each in found if each.failed for name in each.benchmarks}
+    for image in filter(None, dict.fromkeys(by_name.get(each.name) for each in wanted)):
+        found += [_image(image, [name for name in by_name if by_name[name] == image], how)]
     return [*found, *(_environment(group, lost, how) for group in groups)]
 
 
@@ -200,6 +220,22 @@ def _source(origin: Origin, names: Sequence[str], how: SetupOptions) -> SetupOut
         return sources.install_source(origin, how.base, how.say, how.force)
 
     return _act(f"source {origin.name}", names, how, todo, act)
+
+
+def _image(image: ContainerImage, names: Sequence[str], how: SetupOptions) -> SetupOutcome:
+    anew = how.force or how.update
+
+    def todo() -> str:
+        return images.why_missing(image) or ("--force" if how.force else "--update" if anew else "")
+
+    def act() -> bool:
+        if not anew and not containers.is_recipe(image.name) and not images.why_missing(image):
+            return False
+        how.say(f"image {image.name}: pulling or building it")
+        images.provide(image)
+        return True
+
+    return _act(f"image {image.name}", names, how, todo, act)
 
 
 def _environment(
@@ -305,7 +341,7 @@ def _prepared(step: PrepareStep, names: Sequence[str], how: SetupOptions) -> Set
 
     def act() -> bool:
         if (how.force or not step.finished()) and (
-            why := why_not_installed(step.benchmark, how.base, how.use_current)
+            why := why_not_installed(step.benchmark, how.base, how.use_current, how.facts)
         ):
             raise Failed(f"{why}: inject suite install comes first")
         return step.run(how.say, how.force)

@@ -175,10 +175,17 @@ LAUNCHERS: dict[str, Callable[[ProgramCommand, Ranks], list[str]]] = {
 
 
 def inject_argv(
-    benchmark: Benchmark, python: str, run: str, program_of: Sequence[str]
+    benchmark: Benchmark,
+    python: str,
+    run: str,
+    program_of: Sequence[str],
+    container: Sequence[str] = (),
 ) -> list[str]:
-    """``inject run`` of ``program`` in the environment of ``python``, recorded in ``run``."""
-    words = [python, "-m", "injector", "run", "--into", run, "--name", benchmark.name]
+    """``inject run`` of ``program`` in the environment of ``python``, recorded in ``run``.
+
+    ``container``: the options for the container that all of that runs in.
+    """
+    words = [python, "-m", "injector", "run", *container, "--into", run, "--name", benchmark.name]
     words += ["--quiet", "--timeout", _number(benchmark.max_duration)]
     for path in voirfiles(benchmark):
         words += ["--voirfile", path]

@@ -8,6 +8,7 @@ lies on the disk (environments, data, earlier runs) comes in through
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -255,17 +256,21 @@ class _JobPlanner:
         settings = self.benchmark.filled(context)
         self.settings = self.settings or settings
         filled = replace(self.benchmark, settings=settings)
-        program = command_lines.program_of(
-            filled, self.resources.python, self.benchmark.arguments(settings)
-        )
+        container = self.resources.container(settings)
+        python = "" if container else self.resources.python  # commands are the image's there
+        program = command_lines.program_of(filled, python, self.benchmark.arguments(settings))
         folder = str(settings.get("folder") or self.resources.folder or out)
-        self._check(filled, program, folder)
-        words = self._words(filled, program, place)
+        self._check(filled, program, folder, bool(container))
+        words = self._words(filled, program, place, python)
         limit = filled.max_duration
         return PlannedProcess(
             key,
             keys,
-            tuple(command_lines.inject_argv(filled, self.resources.python, record, words)),
+            tuple(
+                command_lines.inject_argv(
+                    filled, python or sys.executable, record, words, container
+                )
+            ),
             self._environment(filled, devices, record, len(cores)),
             folder,
             run,
@@ -275,14 +280,24 @@ class _JobPlanner:
             place.machines,
         )
 
-    def _check(self, filled: Benchmark, program: command_lines.ProgramCommand, folder: str) -> None:
-        """Raise SuiteError for what it names and is not there: a script, a command, a voirfile."""
+    def _check(
+        self,
+        filled: Benchmark,
+        program: command_lines.ProgramCommand,
+        folder: str,
+        contained: bool,
+    ) -> None:
+        """Raise SuiteError for what it names and is not there: a script, a command, a voirfile.
+
+        What an image has is not known here.
+        """
         problems = [
             Problem(self.benchmark.at("voirfile"), f"there is no file {path}")
             for path in command_lines.voirfiles(filled)
             if path != "auto" and not self.resources.has(path)
         ]
-        if text := self._no_program(program, folder):
+        of_image = contained and (program.kind == "command" or os.path.isabs(program.target))
+        if not of_image and (text := self._no_program(program, folder)):
             problems.append(Problem(self.benchmark.at("run"), text))
         if problems:
             raise SuiteError(problems)
@@ -310,13 +325,17 @@ class _JobPlanner:
         return f"{text}: not in {', nor in '.join(places)}"
 
     def _words(
-        self, filled: Benchmark, program: command_lines.ProgramCommand, place: _Place
+        self,
+        filled: Benchmark,
+        program: command_lines.ProgramCommand,
+        place: _Place,
+        python: str,
     ) -> list[str]:
         if filled.plan["method"] == "per_gpu":
             return program.words()
         kind = place.devices[0].kind
         ranks = command_lines.Ranks(len(place.devices), len(place.machines), kind)
-        return command_lines.launcher_argv(filled, program, self.resources.python, ranks)
+        return command_lines.launcher_argv(filled, program, python, ranks)
 
     def _environment(
         self, filled: Benchmark, devices: Sequence[PlanDevice], record: str, cores: int
