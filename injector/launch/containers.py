@@ -183,16 +183,15 @@ def image_of(engine: ContainerEngine, image: str, fresh: bool = False) -> str:
             return file.read().strip()
 
 
-def provide(engine: ContainerEngine, image: str) -> str:
-    """Have an image on this machine, the newest one of its name; its name. Raises UserError."""
+def provide(engine: ContainerEngine, image: str, fresh: bool = True) -> None:
+    """Have an image on this machine, the newest one of its name. ``fresh`` as above. Raises UserError."""
     if is_recipe(image):
-        return image_of(engine, image, fresh=True)
-    if engine.kind != "apptainer":
+        image_of(engine, image, fresh)
+    elif engine.kind != "apptainer":
         _call([engine.path, "pull", image], f"{image} was not pulled")
     elif not os.path.exists(image):
         words = [engine.path, "exec", "--disable-cache", _source(image), "true"]
         _call(words, f"{image} was not pulled")
-    return image
 
 
 def _call(words: Sequence[str], problem: str) -> None:

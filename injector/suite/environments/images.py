@@ -79,10 +79,10 @@ def why_missing(image: ContainerImage) -> str | None:
     return None if there else f"the image {image.name} is not on this machine"
 
 
-def provide(image: ContainerImage) -> None:
-    """Pull or build it. Raises Failed."""
+def provide(image: ContainerImage, update: bool) -> None:
+    """Pull or build it; with ``update`` a build has the newest base image. Raises Failed."""
     try:
-        containers.provide(image.found(), image.name)
+        containers.provide(image.found(), image.name, update)
     except UserError as error:
         raise Failed(str(error)) from None
 
@@ -109,7 +109,7 @@ def command(
     process = containers.ContainedProcess(
         words,
         str(folder),
-        containers.mounts_of([*_mounted(base, [str(folder)])]),
+        containers.mounts_of(_mounted(base, [str(folder)])),
         made,
         containers.devices_of(),
         (os.geteuid(), os.getegid(), *os.getgroups()),

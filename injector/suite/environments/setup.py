@@ -232,7 +232,7 @@ def _image(image: ContainerImage, names: Sequence[str], how: SetupOptions) -> Se
         if not anew and not containers.is_recipe(image.name) and not images.why_missing(image):
             return False
         how.say(f"image {image.name}: pulling or building it")
-        images.provide(image)
+        images.provide(image, how.update)
         return True
 
     return _act(f"image {image.name}", names, how, todo, act)

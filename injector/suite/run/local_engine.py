@@ -81,9 +81,12 @@ class LocalEngine(JobEngine):
         return [each for each in self._active if isinstance(each, ActiveJob)]
 
     def clear_up(self, active: RunningJob) -> list[str]:
-        """Only an ``inject run`` that was killed can have left something."""
+        """Only an ``inject run`` that was killed can have left something.
+
+        What runs in a container is no descendant of ours, and is known by its mark alone.
+        """
         left = []
-        if active.adopted:
+        if active.adopted or any("--container" in each.command for each in active.job.processes):
             left = _marked(self.folder, active.job)
         elif not self._childless:
             left = orphans(lambda pid: any(each.is_its_child(pid) for each in self._own()))
