@@ -25,6 +25,7 @@ MAY_KNOW = {
     "bus": {"reaper", "store"},
     "measure": {"probe", "bus", "store"},
     "overseer": {"rewrite", "probe", "measure", "bus"},
+    "containers": set(),
     "reaper": set(),
     "launch": {"bus", "overseer", "reaper", "rewrite"},
     "analysis": {"rewrite", "store"},
@@ -34,7 +35,7 @@ MAY_KNOW = {
     "export": {"analysis", "live", "store"},
     "compare": {"analysis", "bus", "report", "store"},
     "plot": {"report"},
-    "suite": {"analysis", "bus", "live", "monitor", "reaper", "report", "store"},
+    "suite": {"analysis", "bus", "containers", "live", "monitor", "reaper", "report", "store"},
     "compat": {"analysis", "store", "suite"},
 }
 """DESIGN's table. `launch` creates the engine that it hands to the overseer's session."""

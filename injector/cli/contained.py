@@ -13,9 +13,10 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from injector import containers
 from injector.bus.surroundings import git_commit
 from injector.errors import UserError
-from injector.launch import containers, supervisor
+from injector.launch import supervisor
 from injector.launch.command import CONTAINER, FLAGS, SHORT, VALUED, Command
 from injector.launch.limits import tag_of
 from injector.store.place import Place, create

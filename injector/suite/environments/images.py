@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ... import containers
 from ...errors import UserError
-from ...launch import containers
 from ..config.model import Benchmark
 from . import folders
 from .commands import Failed

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...launch import containers
+from ... import containers
 from ..config import definitions
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError

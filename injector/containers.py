@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from injector.errors import UserError
-from injector.launch.environment import find
 
 ENGINES = ("docker", "podman", "apptainer")
 NONE = "none"
@@ -137,7 +137,7 @@ def find_engine(name: str | None, environ: Mapping[str, str]) -> ContainerEngine
             f"no container engine is called {name!r}: there are {', '.join(ENGINES)} and {NONE}"
         )
     for kind in (name,) if name else ENGINES:
-        if path := find(kind, environ.get("PATH")):
+        if path := shutil.which(kind, path=environ.get("PATH", os.defpath)):
             return _usable(kind, path)
     raise UserError(f"there is no {name or ', '.join(ENGINES)} on the PATH: {OTHERWISE}")
 

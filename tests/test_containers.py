@@ -8,15 +8,15 @@ import stat
 
 import pytest
 
-from injector.errors import UserError
-from injector.launch import containers
-from injector.launch.containers import (
+from injector import containers
+from injector.containers import (
     ContainedProcess,
     ContainerDevices,
     ContainerEngine,
     Mount,
     mounts_of,
 )
+from injector.errors import UserError
 
 ENVIRON = {
     "FOO": "a b",
