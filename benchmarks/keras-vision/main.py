@@ -35,8 +35,13 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=10)
     options = parser.parse_args()
 
-    # Else a step ends when it is handed to JAX, and many of them wait to be computed: a callback at the end
-    # of a batch has Keras wait for what it is given.
+    if keras.backend.backend() == "jax":
+        import jax
+
+        # Else a step ends when it is handed to JAX, and many of them wait to be computed.
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
+    # What is not copied to the device yet is handed over all the same: a callback at the end of a batch has
+    # Keras wait for it.
     ended = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)
     ended.on_predict_batch_end = lambda batch, logs: keras.ops.convert_to_numpy(logs["outputs"])
     keras.utils.set_random_seed(0)
