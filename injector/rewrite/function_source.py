@@ -7,6 +7,7 @@ must equal the code that is loaded, else nothing is done here, and the whole tex
 
 from __future__ import annotations
 
+from _ast import PyCF_ONLY_AST
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 from .code_cache import CodeCache
@@ -94,10 +95,13 @@ class FunctionSource:
         return False
 
     def _parsed(self) -> ast.Module:
-        import ast
-
+        # Not by `ast`: a neighbour of the program may have that name.
         with Quiet(self.source.filename):
-            return ast.parse(self.text, self.source.filename)
+            tree: Any = compile(
+                self.text, self.source.filename, "exec", PyCF_ONLY_AST, dont_inherit=True
+            )
+        found: ast.Module = tree
+        return found
 
     def _compiled(self, tree: ast.Module) -> CodeType | None:
         flags = self.plain.co_flags & 0x1FE0000  # __future__ features
