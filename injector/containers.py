@@ -28,56 +28,17 @@ HOME = "/tmp"
 """The home folder in a container, where that of the user is not: one that can be written."""
 
 PLACES = {
-    *(
-        "PATH",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "LIBRARY_PATH",
-        "CPATH",
-        "MANPATH",
-        "BASH_ENV",
-        "ENV",
-    ),
-    *(
-        "HOME",
-        "HOSTNAME",
-        "SHELL",
-        "SHLVL",
-        "PWD",
-        "OLDPWD",
-        "_",
-        "TMPDIR",
-        "TMP",
-        "TEMP",
-        "DISPLAY",
-    ),
-    *(
-        "PYTHONHOME",
-        "PYTHONUSERBASE",
-        "VIRTUAL_ENV",
-        "CUDA_HOME",
-        "CUDA_PATH",
-        "ROCM_PATH",
-        "HIP_PATH",
-    ),
-    *("XAUTHORITY", "LOADEDMODULES", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH", "MANPATH"),
+    *("BASH_ENV", "ENV", "HOME", "HOSTNAME", "SHELL", "SHLVL", "PWD", "OLDPWD", "_"),
+    *("TMPDIR", "TMP", "TEMP", "DISPLAY", "PYTHONHOME", "PYTHONUSERBASE", "VIRTUAL_ENV"),
+    *("CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "HIP_PATH", "XAUTHORITY", "LOADEDMODULES"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),
 }
 """Variables that say where software and files of this machine lie, which an image has elsewhere."""
 PLACES_BEGIN = (
-    *(
-        "CONDA_",
-        "XDG_RUNTIME",
-        "XDG_SESSION",
-        "XDG_DATA_D",
-        "XDG_CONFIG_D",
-        "DBUS_",
-        "SSH_",
-        "DOCKER_",
-        "CONTAINER",
-        "APPTAINER",
-        "SINGULARITY",
-    ),
-    *("NVIDIA_", "LMOD_", "MODULE", "BASH_FUNC_"),
+    *("CONDA_", "XDG_RUNTIME", "XDG_SESSION", "XDG_DATA_D", "XDG_CONFIG_D", "DBUS_"),
+    *("SSH_", "DOCKER_", "CONTAINER", "APPTAINER", "SINGULARITY", "NVIDIA_", "LMOD_"),
+    *("MODULE", "BASH_FUNC_"),
 )
 
 

@@ -7,11 +7,10 @@ must equal the code that is loaded, else nothing is done here, and the whole tex
 
 from __future__ import annotations
 
-from _ast import PyCF_ONLY_AST
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 from .code_cache import CodeCache
-from .module_source import ModuleSource, Quiet, follow, is_function, walk
+from .module_source import ModuleSource, Quiet, follow, is_function, parse, walk
 from .objects import find, function_at
 from .registry import Registry
 from .request import Match, Request
@@ -95,13 +94,7 @@ class FunctionSource:
         return False
 
     def _parsed(self) -> ast.Module:
-        # Not by `ast`: a neighbour of the program may have that name.
-        with Quiet(self.source.filename):
-            tree: Any = compile(
-                self.text, self.source.filename, "exec", PyCF_ONLY_AST, dont_inherit=True
-            )
-        found: ast.Module = tree
-        return found
+        return parse(self.text, self.source.filename)
 
     def _compiled(self, tree: ast.Module) -> CodeType | None:
         flags = self.plain.co_flags & 0x1FE0000  # __future__ features
@@ -197,7 +190,7 @@ def _imports(text: str, code: CodeType, namespace: dict[str, Any]) -> Iterator[s
 
     First what seems to come from elsewhere, then what the text imports at its margin, then anywhere.
     """
-    import re
+    from .names import import_statements
 
     used = {name for _, inner in walk(code) for name in inner.co_names}
     foreign = frozenset(name for name in used if _foreign(namespace.get(name), namespace))
@@ -205,12 +198,10 @@ def _imports(text: str, code: CodeType, namespace: dict[str, Any]) -> Iterator[s
     yield _importing(foreign)
     margin: set[str] = set()
     anywhere: set[str] = set()
-    for found in re.finditer(_IMPORT, text):
-        listed = found["many"] or found["one"]
-        names = {_bound(part) for part in re.sub("#.*", "", listed).split(",")} & used
-        anywhere |= names
-        if not found["indent"]:
-            margin |= names
+    for at_margin, bound in import_statements(text):
+        anywhere |= bound & used
+        if at_margin:
+            margin |= bound & used
     for guess in (frozenset(margin), frozenset(anywhere)):
         if guess not in tried:
             tried.add(guess)
@@ -227,17 +218,6 @@ def _foreign(value: object, namespace: dict[str, Any]) -> bool:
         return True
     made = isinstance(value, (type, FunctionType, BuiltinFunctionType))
     return made and getattr(value, "__module__", None) != namespace.get("__name__")
-
-
-_IMPORT = (
-    r"(?m)^(?P<indent>[ \t]*)(?:from\s+[\w.]+\s+)?import\s+(?:\((?P<many>[^)]*)\)|(?P<one>[^\n(]*))"
-)
-
-
-def _bound(part: str) -> str:
-    """The name that one part of an import statement binds."""
-    words = part.split() or [""]
-    return words[-1] if len(words) == 3 else words[0].partition(".")[0]
 
 
 def _texts(lines: list[str], code: CodeType, names: tuple[str, ...], imports: str) -> Iterator[str]:

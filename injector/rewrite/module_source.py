@@ -8,6 +8,7 @@ object to its place in the text, and from a rewritten code object back to the on
 from __future__ import annotations
 
 import sys
+from _ast import Expr, Load, Name, PyCF_ONLY_AST
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -83,10 +84,7 @@ class ModuleSource:
         return self._plain
 
     def _parse(self) -> ast.Module:
-        import ast
-
-        with Quiet(self.filename):
-            return ast.parse(self.text, self.filename)
+        return parse(self.text, self.filename)
 
     def _compile(self, tree: ast.Module) -> CodeType:
         with Quiet(self.filename):
@@ -97,11 +95,9 @@ class ModuleSource:
 
     def takes_trees(self) -> bool:
         """Whether what is compiled is the tree that is given, and not the file once more."""
-        import ast
-
         tree = self._parse()
-        name = ast.Name(id="injector:", ctx=ast.Load())
-        tree.body.append(ast.fix_missing_locations(ast.Expr(value=name)))
+        at = {"lineno": 1, "col_offset": 0, "end_lineno": 1, "end_col_offset": 0}
+        tree.body.append(Expr(Name("injector:", Load(), **at), **at))
         return "injector:" in self._compile(tree).co_names
 
     def forget_plain(self) -> None:
@@ -159,7 +155,7 @@ class ModuleSource:
     def _instrumented(self, requests: Sequence[Request]) -> Instrumented:
         if not requests:
             return None, [], {}
-        from .transform import explain
+        from .transform import add_star_hooks, explain
 
         self.plain  # noqa: B018  made before anything is woven, while the text is the loaded one
         tree = self._parse()
@@ -210,33 +206,12 @@ class ModuleSource:
         return follow(self._overriding, path)
 
 
-def add_star_hooks(tree: ast.Module, requests: Sequence[Request]) -> dict[Request, int]:
-    """After each ``from … import *`` of the module ask whether it brought what ``requests`` name."""
-    import ast
-
-    wanted = [request for request in requests if request.path and request.path != ANYWHERE]
-    blocks: list[list[ast.stmt]] = [tree.body] if wanted else []
-    last = 0
-    for block in blocks:  # grows as nested blocks are met
-        for statement in list(block):
-            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                last = max(last, statement.lineno)
-                calls = [_star_call(request, statement) for request in wanted]
-                at = block.index(statement) + 1
-                block[at:at] = calls
-            elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                parts = [statement, *getattr(statement, "handlers", ())]
-                fields = ("body", "orelse", "finalbody")
-                blocks += [b for part in parts for f in fields if (b := getattr(part, f, None))]
-    return dict.fromkeys(wanted, last) if last else {}
-
-
-def _star_call(request: Request, statement: ast.stmt) -> ast.stmt:
-    import ast
-
-    name = ast.Name(id=request.hook + "*", ctx=ast.Load())
-    node = ast.Expr(value=ast.Call(func=name, args=[], keywords=[]))
-    return ast.fix_missing_locations(ast.copy_location(node, statement))
+def parse(text: str, filename: str) -> ast.Module:
+    """The tree of a text. Not by ``ast.parse``: a neighbour of the program may be called ``ast``."""
+    with Quiet(filename):
+        tree: Any = compile(text, filename, "exec", PyCF_ONLY_AST, dont_inherit=True)
+    found: ast.Module = tree
+    return found
 
 
 class Quiet:

@@ -22,6 +22,25 @@ if TYPE_CHECKING:
     """A module and a path in it."""
 
 
+_IMPORT = re.compile(
+    r"^(?P<indent>[ \t]*)(?:from\s+[\w.]+\s+)?import\s+(?:\((?P<many>[^)]*)\)|(?P<one>[^\n(]*))",
+    re.MULTILINE,
+)
+_COMMENT = re.compile("#.*")
+
+
+def import_statements(text: str) -> Iterator[tuple[bool, set[str]]]:
+    """Of each import of a text, which is not parsed: whether it stands at the margin, the names it binds."""
+    for found in _IMPORT.finditer(text):
+        parts = _COMMENT.sub("", found["many"] or found["one"]).split(",")
+        yield not found["indent"], {_name(part.split() or [""]) for part in parts}
+
+
+def _name(words: list[str]) -> str:
+    """The name that one part of an import statement binds."""
+    return words[-1] if len(words) == 3 else words[0].partition(".")[0]
+
+
 def statement(source: Source, line: int) -> ast.stmt | None:
     """The innermost statement at a line that stands in no function and no class."""
     found = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _frozen_importlib_external
 import _thread
 import sys
+from _ast import PyCF_ONLY_AST
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -138,13 +139,11 @@ def _compiler(loader: Any, filename: str) -> Compiler | None:
 
 def _with_tree(own: Any, loader: Any, tree: ast.Module, filename: str) -> Any:
     """What a loader makes of ``tree`` though it insists on bytes: it is handed out when it parses."""
-    import ast
-
     here = _thread.get_ident()
 
     def parse(source: Any, *args: Any, **more: Any) -> Any:
         flags = more.get("flags", args[2] if len(args) > 2 else 0)
-        if _thread.get_ident() == here and flags & ast.PyCF_ONLY_AST:
+        if _thread.get_ident() == here and flags & PyCF_ONLY_AST:
             return tree
         return compile(source, *args, **more)
 

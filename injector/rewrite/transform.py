@@ -127,6 +127,31 @@ def _bindings(
     return bindings, [Hook(request, "&", "binding") for request in also]
 
 
+def add_star_hooks(tree: ast.Module, requests: Sequence[Request]) -> dict[Request, int]:
+    """After each ``from … import *`` of the module ask whether it brought what ``requests`` name."""
+    wanted = [request for request in requests if request.path and request.path != ANYWHERE]
+    blocks: list[list[ast.stmt]] = [tree.body] if wanted else []
+    last = 0
+    for block in blocks:  # grows as nested blocks are met
+        for statement in list(block):
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                last = max(last, statement.lineno)
+                calls = [_star_call(request, statement) for request in wanted]
+                at = block.index(statement) + 1
+                block[at:at] = calls
+            elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                parts = [statement, *getattr(statement, "handlers", ())]
+                fields = ("body", "orelse", "finalbody")
+                blocks += [b for part in parts for f in fields if (b := getattr(part, f, None))]
+    return dict.fromkeys(wanted, last) if last else {}
+
+
+def _star_call(request: Request, statement: ast.stmt) -> ast.stmt:
+    name = ast.Name(id=request.hook + "*", ctx=ast.Load())
+    node = ast.Expr(value=ast.Call(func=name, args=[], keywords=[]))
+    return ast.fix_missing_locations(ast.copy_location(node, statement))
+
+
 class _ScopeRewriter(StatementRewriter):
     """The frame of one scope: what happens when it is entered and left."""
 

@@ -48,3 +48,40 @@ def test_what_is_wrong_is_reported(text, words, tmp_path):
 def test_a_missing_voirfile_is_reported(tmp_path):
     with pytest.raises(UserError, match=r"nope\.py cannot be read: No such file"):
         voirfiles.load(str(tmp_path / "nope.py"), 0)
+
+
+HIDDEN = ("ast", "inspect", "json", "linecache", "re", "tokenize", "traceback")
+"""Modules of the standard library that the rewriter, or what it uses, imports when it is called."""
+
+
+def test_neighbours_with_names_of_the_standard_library_hide_nothing_from_us(inject):
+    """In the program itself, in a module beside it, in a function that is met late, with `import *`."""
+    done = inject(
+        """
+        import other, ast, tokenize
+        def g(n):
+            s = other.f(n)
+            return s
+        print(g(3), ast.MINE, tokenize.MINE)
+        """,
+        """
+        def instrument_all(ov):
+            ov.value("/other/f > t", "t")
+            ov.value("//g > s", "s")
+            ov.value("/star/double > n", "n")
+        """,
+        files={
+            **{f"{name}.py": "MINE = 1\n" for name in HIDDEN},
+            "other.py": """
+                from star import *
+                def f(n):
+                    t = 0
+                    for i in range(n):
+                        t += double(i)
+                    return t
+                """,
+            "star.py": "def double(n):\n    return 2 * n\n",
+        },
+    )
+    assert done.out == "6 1 1\n", done.err
+    assert done.fired == {"/other/f > t": 4, "//g > s": 1, "/star/double > n": 3}
