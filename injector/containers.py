@@ -21,9 +21,9 @@ from injector.errors import UserError
 ENGINES = ("docker", "podman", "apptainer")
 NONE = "none"
 """As an engine: what names an image runs without a container."""
-OTHERWISE = (
-    "install docker, podman or apptainer, or run without a container: --container-engine none"
-)
+WITHOUT = "--container-engine none"
+"""What runs a command without a container."""
+OTHERWISE = "install docker, podman or apptainer, or run without a container"
 HOME = "/tmp"
 """The home folder in a container, where that of the user is not: one that can be written."""
 
@@ -91,19 +91,24 @@ class ContainedProcess(NamedTuple):
 # --- engines and images -----------------------------------------------------------------------------
 
 
-def find_engine(name: str | None, environ: Mapping[str, str]) -> ContainerEngine:
-    """The engine of that name, or the first that is installed. Raises UserError where there is none."""
+def find_engine(
+    name: str | None, environ: Mapping[str, str], without: str = WITHOUT
+) -> ContainerEngine:
+    """The engine of that name, or the first that is installed.
+
+    Raises UserError where there is none, with the words that do ``without``.
+    """
     if name not in (None, *ENGINES):
         raise UserError(
             f"no container engine is called {name!r}: there are {', '.join(ENGINES)} and {NONE}"
         )
     for kind in (name,) if name else ENGINES:
         if path := shutil.which(kind, path=environ.get("PATH", os.defpath)):
-            return _usable(kind, path)
-    raise UserError(f"there is no {name or ', '.join(ENGINES)} on the PATH: {OTHERWISE}")
+            return _usable(kind, path, without)
+    raise UserError(f"there is no {name or ', '.join(ENGINES)} on the PATH: {OTHERWISE}: {without}")
 
 
-def _usable(kind: str, path: str) -> ContainerEngine:
+def _usable(kind: str, path: str, without: str) -> ContainerEngine:
     """Raises UserError for a docker whose daemon does not answer."""
     if kind != "docker":
         return ContainerEngine(kind, path, kind == "podman" and os.geteuid() != 0)
@@ -115,7 +120,9 @@ def _usable(kind: str, path: str) -> ContainerEngine:
         code, printed, why = 1, "", "no answer within 60 s"
     if code:
         last = why.splitlines()[-1] if why else f"exit code {code}"
-        raise UserError(f"docker cannot run containers: {last}; start its daemon, {OTHERWISE}")
+        raise UserError(
+            f"docker cannot run containers: {last}; start its daemon, {OTHERWISE}: {without}"
+        )
     return ContainerEngine(kind, path, "name=rootless" in printed)
 
 
@@ -226,6 +233,20 @@ def passed(environ: Mapping[str, str]) -> list[str]:
     )
 
 
+def process_of(
+    words: Sequence[str],
+    folder: str,
+    mounts: Sequence[Mount],
+    environ: Mapping[str, str],
+    *,
+    cores: Sequence[int] = (),
+    terminal: bool = False,
+) -> ContainedProcess:
+    """A process of this user, with the devices of this machine."""
+    user = (os.geteuid(), os.getegid(), *os.getgroups())
+    return ContainedProcess(words, folder, mounts, environ, devices_of(), user, cores, terminal)
+
+
 # --- command lines ----------------------------------------------------------------------------------
 
 
@@ -297,9 +318,8 @@ def _source(image: str) -> str:
 def client_environment(engine: ContainerEngine, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment that the engine itself is given: the variables to pass have their values there."""
     made = {**environ}
-    made.setdefault(
-        "USER", str(os.geteuid())
-    )  # where programs look, as the number has no name there
+    # Programs look for a name there, as the user's number has none in the container.
+    made.setdefault("USER", str(os.geteuid()))
     if engine.kind == "apptainer":
         given = {f"APPTAINERENV_{name}": made[name] for name in passed(made)}
         # Packages in the user's home, which is the container's too, are of another Python.

@@ -11,15 +11,21 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from injector import containers
 from injector.bus.surroundings import git_commit
+from injector.cli.outer_options import (
+    GivenOption,
+    discard_unused,
+    leading_options,
+    program_of,
+    reserved,
+)
 from injector.errors import UserError
 from injector.launch import supervisor
-from injector.launch.command import CONTAINER, FLAGS, SHORT, VALUED, Command
+from injector.launch.command import CONTAINER
 from injector.launch.limits import tag_of
-from injector.store.place import Place, create
 from injector.store.run_json import NotARunError, read_info
 
 NOT_FOUND = (127, 255)
@@ -30,92 +36,58 @@ NOT_FOUND = (127, 255)
 class Contained:
     """A command line of ``inject run``, taken apart as far as a container is concerned."""
 
-    image: str | None = None
-    engine: str | None = None
-    mounts: list[str] = field(default_factory=list)
-    pull: bool = False
-    runs: str | None = None
-    into: str | None = None
-    name: str | None = None
-    paths: list[str] = field(default_factory=list)
-    """Files that are named, and have to be in the container."""
-    kept: list[str] = field(default_factory=list)
-    """The words that ``inject run`` is given in the container."""
-    bare: list[str] = field(default_factory=list)
-    """Those that it is given without a container."""
+    options: list[GivenOption]
+    """All of ours."""
+    rest: list[str]
+    """The words after them."""
+
+    def value(self, name: str) -> str | None:
+        """Of an option, the last that was given."""
+        return next((each.value for each in reversed(self.options) if each.name == name), None)
+
+    @property
+    def image(self) -> str | None:
+        return self.value("--container")
 
     @property
     def wanted(self) -> bool:
         """Whether something is to run in a container."""
-        return self.image is not None and self.engine != containers.NONE
+        return self.image is not None and self.value("--container-engine") != containers.NONE
+
+    @property
+    def bare(self) -> list[str]:
+        """The words that ``inject run`` is given without a container."""
+        return [*self._words(*CONTAINER), *self.rest]
+
+    @property
+    def kept(self) -> list[str]:
+        """Those that it is given in one."""
+        return [*self._words(*CONTAINER, "--runs", "--into"), *self.rest]
+
+    def _words(self, *without: str) -> list[str]:
+        return [word for each in self.options if each.name not in without for word in each.words]
+
+    @property
+    def mounts(self) -> list[str]:
+        return [each.value for each in self.options if each.name == "--container-mount"]
+
+    @property
+    def paths(self) -> list[str]:
+        """Files that are named, and have to be in the container."""
+        named = [each.value for each in self.options if each.name in ("--voirfile", "--config")]
+        program = program_of(self.rest)
+        return [
+            *filter(os.path.exists, named),
+            *([program.target] if program.kind == "script" else []),
+        ]
 
 
 def taken(words: list[str]) -> Contained:
-    """Take a command line apart; options of voirfiles, which are not known here, come after ours.
-
-    Raises UserError.
-    """
-    found = Contained()
-    rest = list(words)
-    while rest and _take_option(found, rest):
-        pass
-    found.kept += rest
-    found.bare += rest
-    if found.image is None and (found.engine or found.mounts or found.pull):
+    """Take a command line apart. Raises UserError."""
+    found = Contained(*leading_options(words))
+    if found.image is None and any(each.name in CONTAINER for each in found.options):
         raise UserError("--container-engine, -mount and -pull are for --container IMAGE: name one")
-    command = _program(rest)
-    found.name = found.name or (command.name if command.kind else None)
-    if command.kind == "script":
-        found.paths.append(command.target)
     return found
-
-
-def _take_option(found: Contained, rest: list[str]) -> bool:
-    """Whether the first word was an option of ours, which is taken away with its value."""
-    option, equals, value = rest[0].partition("=")
-    own = SHORT.get(option, option)
-    if own not in (*VALUED, *FLAGS):
-        return False
-    count = 1 if equals or own in FLAGS else 2
-    taken_words = rest[:count]
-    del rest[:count]
-    value = value if equals else "".join(taken_words[1:])
-    if own in VALUED and not value:
-        raise UserError(f"{option} needs a value")
-    if own == "--container":
-        found.image = value
-    elif own == "--container-engine":
-        found.engine = value
-    elif own == "--container-mount":
-        found.mounts.append(value)
-    elif own == "--container-pull":
-        found.pull = True
-    if own in CONTAINER:
-        return True
-    found.bare += taken_words
-    if own == "--runs":
-        found.runs = value
-    elif own == "--into":
-        found.into = value
-    else:
-        found.kept += taken_words
-    if own == "--name":
-        found.name = value
-    elif own in ("--voirfile", "--config") and os.path.exists(value):
-        found.paths.append(value)
-    return True
-
-
-def _program(rest: list[str]) -> Command:
-    """The program, where its kind is known without the container's files."""
-    command = Command()
-    words = rest[1:] if rest[:1] == ["--"] else rest
-    if words[:1] == ["-m"] and words[1:]:
-        command.kind, command.target, command.arguments = "module", words[1], words[2:]
-    elif words and not words[0].startswith("-"):
-        kind = "script" if os.path.exists(words[0]) else "command"
-        command.kind, command.target, command.arguments = kind, words[0], words[1:]
-    return command
 
 
 def run(given: Contained) -> int:
@@ -125,18 +97,19 @@ def run(given: Contained) -> int:
     """
     assert given.image is not None
     tag_of(f"container={given.image}")
-    engine = containers.find_engine(given.engine, os.environ)
-    image = containers.image_of(engine, given.image, given.pull)
-    if given.pull and image == given.image:
+    engine = containers.find_engine(given.value("--container-engine"), os.environ)
+    pull = given.value("--container-pull") is not None
+    image = containers.image_of(engine, given.image, pull)
+    if pull and image == given.image:
         containers.provide(engine, image)
-    place = _place(given)
+    place = reserved(given.options, program_of(given.rest))
     folder = str(place.path)
     try:
         words, environ, name = _client(given, engine, image, folder)
         code = _supervised(engine, words, environ, name, folder)
     finally:
         if not os.path.isdir(os.path.join(folder, "raw")):
-            _remove(place)
+            discard_unused(place)
     if code in NOT_FOUND and not os.path.exists(folder):
         print(
             f"inject: nothing was recorded: {given.image} needs injector installed in it, so that "
@@ -144,32 +117,6 @@ def run(given: Contained) -> int:
             file=sys.stderr,
         )
     return code
-
-
-def _place(given: Contained) -> Place:
-    """The run folder, which is made here, so that it is the user's and can be mounted."""
-    if given.into is not None:
-        if given.runs is not None:
-            raise UserError("--into names the run folder, --runs the folder that it is made in")
-        path = os.path.abspath(given.into)
-        new = not os.path.exists(path)
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"--into {given.into}: {error.strerror}") from None
-        return Place(path, (), new)
-    place = create(given.name or "run", given.runs)
-    if place.path is None:
-        raise UserError("; ".join(place.problems))
-    os.rmdir(os.path.join(place.path, "raw"))  # what makes it is the inject of the container
-    return place
-
-
-def _remove(place: Place) -> None:
-    """Nothing was recorded: what was made for it goes, unless something else lies in it."""
-    if place.new and place.path is not None:
-        with suppress(OSError):
-            os.rmdir(place.path)
 
 
 def _client(
@@ -182,15 +129,13 @@ def _client(
     environ = containers.client_environment(engine, os.environ)
     usable, terminal = os.sched_getaffinity(0), all(map(os.isatty, (0, 1, 2)))
     inner = ["inject", "run", "--into", folder, "--tag", f"container={given.image}", *given.kept]
-    process = containers.ContainedProcess(
+    process = containers.process_of(
         inner,
         here,
         containers.mounts_of([root, here, folder, *given.paths], given.mounts),
         environ,
-        containers.devices_of(),
-        (os.geteuid(), os.getegid(), *os.getgroups()),
-        sorted(usable) if len(usable) < (os.cpu_count() or 1) else (),
-        terminal,
+        cores=sorted(usable) if len(usable) < (os.cpu_count() or 1) else (),
+        terminal=terminal,
     )
     name = f"inject-{os.getpid()}-{time.time_ns()}"
     return containers.command(engine, image, process, name), environ, name

@@ -16,13 +16,19 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 
+from injector.cli.outer_options import (
+    GivenOption,
+    discard_unused,
+    leading_options,
+    program_of,
+    reserved,
+)
 from injector.errors import UserError
 from injector.launch import supervisor
-from injector.launch.command import ENGINE, FLAGS, SHORT, VALUED
-from injector.store.place import Place, create
+from injector.launch.command import ENGINE
 from injector.store.run_json import NotARunError, read_info
 from injector.suite.run import slurm
 from injector.suite.run.ssh_nodes import SshNode, call, nodes_of
@@ -37,45 +43,30 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Elsewhere:
     """A command line of ``inject run``, taken apart as far as its engine is concerned."""
 
-    engine: str = "local"
-    options: dict[str, str | bool] = field(default_factory=dict)
+    engine: str
+    options: dict[str, str | bool]
     """Of the engine."""
-    runs: str | None = None
-    into: str | None = None
-    kept: list[str] = field(default_factory=list)
-    """The words that are not about the engine."""
-    inner: list[str] = field(default_factory=list)
-    """Those of them that do not say where the run folder is."""
+    others: list[GivenOption]
+    """The options that are not about the engine."""
+    rest: list[str]
+    """The words after them."""
+
+    def words(self, *without: str) -> list[str]:
+        """What is not about the engine, without some options."""
+        kept = [word for each in self.others if each.name not in without for word in each.words]
+        return [*kept, *self.rest]
 
 
 def taken(words: list[str]) -> Elsewhere:
-    """Take a command line apart; options of voirfiles, which are not known here, come after ours.
-
-    Raises UserError.
-    """
-    found, rest = Elsewhere(), list(words)
-    while rest:
-        option, equals, value = rest[0].partition("=")
-        own = SHORT.get(option, option)
-        if own not in (*VALUED, *FLAGS):
-            break
-        count = 1 if equals or own in FLAGS else 2
-        value = value if equals else "".join(rest[1:count])
-        if own in ENGINE and not value:
-            raise UserError(f"{option} needs a value")
-        if own == "--engine":
-            found.engine = value
-        elif own == "--engine-option":
-            name, has_value, text = value.partition("=")
+    """Take a command line apart. Raises UserError."""
+    given, rest = leading_options(words)
+    found = Elsewhere("local", {}, [each for each in given if each.name not in ENGINE], rest)
+    for each in given:
+        if each.name == "--engine":
+            found.engine = each.value
+        elif each.name == "--engine-option":
+            name, has_value, text = each.value.partition("=")
             found.options[name] = text if has_value else True
-        else:
-            found.kept += rest[:count]
-            found.runs = value if own == "--runs" else found.runs
-            found.into = value if own == "--into" else found.into
-            found.inner += rest[:count] if own not in ("--runs", "--into") else []
-        del rest[:count]
-    found.kept += rest
-    found.inner += rest
     if found.engine not in NAMES:
         raise UserError(f"--engine is {', '.join(NAMES[:-1])} or {NAMES[-1]}, not {found.engine}")
     if found.options and found.engine == "local":
@@ -87,7 +78,7 @@ def run(given: Elsewhere) -> int:
     """Run it; the exit code of the ``inject run`` there. Raises UserError."""
     own = [sys.executable, "-m", "injector", "run"]
     if given.engine == "slurm":
-        words = ["srun", *slurm.option_words(given.options, own=()), *own, *given.kept]
+        words = ["srun", *slurm.option_words(given.options, own=()), *own, *given.words()]
         if shutil.which("srun") is None:
             raise UserError("there is no command srun: Slurm is not installed here")
         if partition := given.options.get("partition"):
@@ -97,21 +88,25 @@ def run(given: Elsewhere) -> int:
 
 
 def _over_ssh(given: Elsewhere, own: list[str]) -> int:
-    node, place = _node(given.options), _place(given)
-    folder, here = str(place.path), os.getcwd()
+    node = _node(given.options)
+    place = reserved(given.others, program_of(given.rest))
+    words = [*own, "--into", str(place.path), *given.words("--runs", "--into")]
+    try:
+        return _run_there(node, str(place.path), words)
+    finally:
+        discard_unused(place)
+
+
+def _run_there(node: SshNode, folder: str, words: list[str]) -> int:
+    """Run ``words`` there, which record into ``folder``. Raises UserError."""
+    here = os.getcwd()
     if not (shared := _sees(node, folder)):
         environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
         skipped = [f"--exclude={os.path.dirname(folder)}", "--exclude=__pycache__"]
         _reached(node, node.copy_argv([here, *environment], options=skipped))
     pid = shlex.quote(os.path.join(folder, PID))
-    paths = os.environ.get("PYTHONPATH")
-    words = [
-        *(["env", f"PYTHONPATH={paths}"] if paths else []),
-        *own,
-        "--into",
-        folder,
-        *given.inner,
-    ]
+    if paths := os.environ.get("PYTHONPATH"):
+        words = ["env", f"PYTHONPATH={paths}", *words]
     script = f"mkdir -p {shlex.quote(folder)} && cd {shlex.quote(here)} && echo $$ > {pid}"
     code = _forwarding(node, f"{script} && exec {shlex.join(words)}", pid)
     if not shared:
@@ -173,16 +168,3 @@ def _node(options: Mapping[str, str | bool]) -> SshNode:
     if port is not None:
         given["port"] = int(port) if str(port).isdecimal() else port
     return nodes_of({"nodes": [given]})[0]
-
-
-def _place(given: Elsewhere) -> Place:
-    """The run folder, which is made here. Raises UserError."""
-    if given.into is not None:
-        os.makedirs(given.into, exist_ok=True)
-        return Place(os.path.abspath(given.into), (), True)
-    program = next((word for word in given.inner if not word.startswith("-")), "run")
-    place = create(os.path.splitext(os.path.basename(program))[0], given.runs)
-    if place.path is None:
-        raise UserError("; ".join(place.problems))
-    os.rmdir(os.path.join(place.path, "raw"))  # what makes it is the inject that runs there
-    return place

@@ -42,7 +42,7 @@ def main(words: list[str]) -> int:
             there = elsewhere.taken(words)
             if there.engine != "local":
                 return elsewhere.run(there)
-            words = there.kept
+            words = there.words()
         if any(word.startswith("--container") for word in words):
             from injector.cli import contained
 

@@ -153,32 +153,12 @@ def test_what_is_refused(words, problem):
 
 
 def test_words_of_a_program_stay_its_own(tmp_path):
-    words = [
-        "-q",
-        "--skip",
-        "2",
-        "--container",
-        "i",
-        "--name=n",
-        "x.py",
-        "--container",
-        "j",
-        "--runs",
-        "r",
-    ]
-    found = taken(words)
-    assert found.image == "i" and found.name == "n"
-    assert found.kept == [
-        "-q",
-        "--skip",
-        "2",
-        "--name=n",
-        "x.py",
-        "--container",
-        "j",
-        "--runs",
-        "r",
-    ]
+    ours, name = ["-q", "--skip", "2"], "--name=n"
+    program = ["x.py", "--container", "j", "--runs", "r"]
+    found = taken([*ours, "--container", "i", name, "--into", "f", *program])
+    assert found.image == "i" and found.value("--into") == "f"
+    assert found.kept == [*ours, name, *program]
+    assert found.bare == [*ours, name, "--into", "f", *program]
     assert not taken(["x.py", "--container", "j"]).wanted
 
 

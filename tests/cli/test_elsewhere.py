@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from injector.cli.elsewhere import taken
+from injector.cli.outer_options import discard_unused, leading_options, program_of, reserved
 from injector.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -56,22 +57,37 @@ def ran(inject, folder, environ, *words):
 
 
 def test_words_are_taken_apart():
-    found = taken(
-        [
-            "--engine=ssh",
-            "-q",
-            "--engine-option",
-            "host=me@a",
-            "--runs",
-            "r",
-            "x.py",
-            "--engine",
-            "y",
-        ]
-    )
-    assert (found.engine, found.options, found.runs) == ("ssh", {"host": "me@a"}, "r")
-    assert found.kept == ["-q", "--runs", "r", "x.py", "--engine", "y"]
-    assert found.inner == ["-q", "x.py", "--engine", "y"]
+    program = ["x.py", "--engine", "y"]
+    found = taken(["--engine=ssh", "-q", "--engine-option", "host=me@a", "--runs", "r", *program])
+    assert (found.engine, found.options) == ("ssh", {"host": "me@a"})
+    assert found.words() == ["-q", "--runs", "r", *program]
+    assert found.words("--runs") == ["-q", *program]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--stop", "5", "program.py", "a"], "program"),
+        (["--skip=2", "-m", "package.module"], "package.module"),
+        (["--name", "mine", "program.py"], "mine"),
+        (["--theirs", "7", "program.py"], "run"),
+    ],
+)
+def test_the_run_folder_has_the_programs_name(tmp_path, monkeypatch, words, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.py").touch()
+    options, rest = leading_options(words)
+    place = reserved(options, program_of(rest))
+    assert Path(place.path).name.startswith(f"{name}.2")
+    discard_unused(place)
+    assert not Path(place.path).exists()
+
+
+def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    options, rest = leading_options(["--into", str(tmp_path / "file/run"), "program.py"])
+    with pytest.raises(UserError, match=r"--into .*file/run: Not a directory"):
+        reserved(options, program_of(rest))
 
 
 @pytest.mark.parametrize(
@@ -131,3 +147,4 @@ def test_over_ssh_what_is_wrong_is_named(tmp_path, inject, there, options, messa
     words = [word for option in options for word in ("--engine-option", option)]
     done = ran(inject, tmp_path, there, "--engine", "ssh", *words, "program.py")
     assert done.returncode == 2 and message in done.stderr, done.stderr
+    assert not list(tmp_path.glob(".inject/runs/*"))

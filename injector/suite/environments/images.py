@@ -39,11 +39,7 @@ class ContainerImage(NamedTuple):
 @lru_cache(8)
 def _engine(name: str | None) -> containers.ContainerEngine:
     """One for all benchmarks: to find it, its daemon is called."""
-    try:
-        return containers.find_engine(name, os.environ)
-    except UserError as error:
-        hint = "--container-engine none"
-        raise UserError(str(error).replace(hint, "-P system.container_engine=none")) from None
+    return containers.find_engine(name, os.environ, "-P system.container_engine=none")
 
 
 def image_in(benchmark: Benchmark, settings: Mapping[str, Any]) -> ContainerImage | None:
@@ -106,14 +102,8 @@ def command(
     """The command that runs ``words`` in ``folder`` in a container, and its environment. Raises UserError."""
     engine = image.found()
     made = containers.client_environment(engine, environ)
-    process = containers.ContainedProcess(
-        words,
-        str(folder),
-        containers.mounts_of(_mounted(base, [str(folder)])),
-        made,
-        containers.devices_of(),
-        (os.geteuid(), os.getegid(), *os.getgroups()),
-    )
+    mounts = containers.mounts_of(_mounted(base, [str(folder)]))
+    process = containers.process_of(words, str(folder), mounts, made)
     name = f"inject-prepare-{os.getpid()}-{time.time_ns()}"
     return containers.command(engine, containers.image_of(engine, image.name), process, name), made
 
