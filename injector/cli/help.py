@@ -15,6 +15,76 @@ These stand before SCRIPT, MODULE or COMMAND; every word after it is the program
 may stand there too, where the program's own text does not spell it."""
 
 
+OPTIONS: tuple[tuple[str, str | None, str], ...] = (
+    ("--voirfile", "FILE", "what to probe (repeats; $VOIRFILE, voirfile.py beside the script)"),
+    ("--config", "FILE", "YAML that sets options of voirfiles (repeats)"),
+    ("--runs", "DIR", "folder for run folders ($INJECT_RUNS, .inject/runs)"),
+    ("--into", "DIR", "the run folder itself, which holds no run yet"),
+    ("--name", "NAME", "what the run is called"),
+    ("--tag", "KEY=VALUE", "a property of the run, to find and tell it by (repeats)"),
+    ("--price", "P", "what an hour costs (2.5, '2.5 EUR'): epochs have a cost"),
+    (
+        "--track",
+        "TRACKER[=PLACE]",
+        f"send it there while it goes on: {', '.join(TRACKERS)} (repeats)",
+    ),
+    ("--engine", "E", "where it runs: local (here, the default), slurm or ssh"),
+    (
+        "--engine-option",
+        "NAME=VALUE",
+        "of the engine: an option of srun; of ssh host, port, sshkey (repeats)",
+    ),
+    ("--container", "IMAGE", "run the whole command in a container of this image"),
+    ("--container-engine", "E", "docker, podman, apptainer or none (the first found)"),
+    (
+        "--container-mount",
+        "DIR[:TARGET][:ro]",
+        "a further folder that the container is to see (repeats)",
+    ),
+    ("--container-pull", None, "pull the newest image of that name first"),
+    ("--layers", "DEPTH", "time the layers of models, so many levels deep"),
+    (
+        "--flops",
+        None,
+        "count the FLOPs of a step with PyTorch: runs the program once more afterwards, for 4 "
+        "steps; what it writes or sends in them, it does again",
+    ),
+    ("--peak-flops", "N", "FLOP/s of one device at best (312e12), for MFU"),
+    ("--memory", None, "record the memory of each region of a step"),
+    ("--skip", "N", "leave the first N steps out of the numbers"),
+    ("--stop", "N", "end the program after N steps (after those skipped)"),
+    (
+        "--phase",
+        "PHASE",
+        "training or inference: what the steps of --stop are, where the program's text leaves "
+        "it open",
+    ),
+    ("--max-duration", "T", "end it at the first step's end after T (90, 5m, 1h30m)"),
+    ("--timeout", "T", "end it and all its processes after T, wherever it is"),
+    ("--grace", "T", "time to end politely before it is killed (default 5s)"),
+    ("--interval", "T", "time between samples of host and devices (default 1s)"),
+    ("--gpu-poll", "T", "the same, as milabench's suites call it"),
+    ("--live", None, "show it while it goes on (default on a terminal)"),
+    ("--no-live", None, "show nothing before its end"),
+    ("--no-voirfile", None, "do not look for a voirfile beside the script"),
+    ("--no-monitor", None, "sample neither host nor devices"),
+    ("--sample", None, "sample stacks of the program, from outside"),
+    ("--sample-native", None, "sample them with the functions of compiled code, too"),
+    (
+        "--torch-profile",
+        "FIRST:LAST",
+        "record training steps FIRST (from 0) to before LAST with torch.profiler",
+    ),
+    ("--no-auto", None, "no voirfile for libraries (see inject voirfiles)"),
+    ("--workers", None, "probe DataLoader workers as well"),
+    ("--strict", None, "exit with 70 if a probe missed, failed or never fired"),
+    ("--verbose", None, "print what acted in each process and where each probe landed, too"),
+    ("-q --quiet", None, "print nothing"),
+    ("-h --help", None, "print this"),
+)
+"""Each with what its value is, None of a flag, and what it does."""
+
+
 def own_parser() -> argparse.ArgumentParser:
     """Our options, for showing them: :mod:`injector.launch.command` is what reads them."""
     parser = argparse.ArgumentParser(
@@ -26,95 +96,11 @@ def own_parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         add_help=False,
     )
-    add = parser.add_argument
-    add(
-        "--voirfile",
-        metavar="FILE",
-        help="what to probe (repeats; $VOIRFILE, voirfile.py beside the script)",
-    )
-    add("--config", metavar="FILE", help="YAML that sets options of voirfiles (repeats)")
-    add("--runs", metavar="DIR", help="folder for run folders ($INJECT_RUNS, .inject/runs)")
-    add("--into", metavar="DIR", help="the run folder itself, which holds no run yet")
-    add("--name", metavar="NAME", help="what the run is called")
-    add(
-        "--tag", metavar="KEY=VALUE", help="a property of the run, to find and tell it by (repeats)"
-    )
-    add("--price", metavar="P", help="what an hour costs (2.5, '2.5 EUR'): epochs have a cost")
-    add(
-        "--track",
-        metavar="TRACKER[=PLACE]",
-        help=f"send it there while it goes on: {', '.join(TRACKERS)} (repeats)",
-    )
-    add("--engine", metavar="E", help="where it runs: local (here, the default), slurm or ssh")
-    add(
-        "--engine-option",
-        metavar="NAME=VALUE",
-        help="of the engine: an option of srun; of ssh host, port, sshkey (repeats)",
-    )
-    add("--container", metavar="IMAGE", help="run the whole command in a container of this image")
-    add(
-        "--container-engine",
-        metavar="E",
-        help="docker, podman, apptainer or none (the first found)",
-    )
-    add(
-        "--container-mount",
-        metavar="DIR[:TARGET][:ro]",
-        help="a further folder that the container is to see (repeats)",
-    )
-    add("--container-pull", action="store_true", help="pull the newest image of that name first")
-    add("--layers", metavar="DEPTH", help="time the layers of models, so many levels deep")
-    add(
-        "--flops",
-        action="store_true",
-        help="count the FLOPs of a step with PyTorch: runs the program once more afterwards, for 4 steps; "
-        "what it writes or sends in them, it does again",
-    )
-    add("--peak-flops", metavar="N", help="FLOP/s of one device at best (312e12), for MFU")
-    add("--memory", action="store_true", help="record the memory of each region of a step")
-    add("--skip", metavar="N", help="leave the first N steps out of the numbers")
-    add("--stop", metavar="N", help="end the program after N steps (after those skipped)")
-    add(
-        "--phase",
-        metavar="PHASE",
-        help="training or inference: what the steps of --stop are, where the program's text leaves it open",
-    )
-    add(
-        "--max-duration", metavar="T", help="end it at the first step's end after T (90, 5m, 1h30m)"
-    )
-    add("--timeout", metavar="T", help="end it and all its processes after T, wherever it is")
-    add("--grace", metavar="T", help="time to end politely before it is killed (default 5s)")
-    add("--interval", metavar="T", help="time between samples of host and devices (default 1s)")
-    add("--gpu-poll", metavar="T", help="the same, as milabench's suites call it")
-    add("--live", action="store_true", help="show it while it goes on (default on a terminal)")
-    add("--no-live", action="store_true", help="show nothing before its end")
-    add("--no-voirfile", action="store_true", help="do not look for a voirfile beside the script")
-    add("--no-monitor", action="store_true", help="sample neither host nor devices")
-    add("--sample", action="store_true", help="sample stacks of the program, from outside")
-    add(
-        "--sample-native",
-        action="store_true",
-        help="sample them with the functions of compiled code, too",
-    )
-    add(
-        "--torch-profile",
-        metavar="FIRST:LAST",
-        help="record training steps FIRST (from 0) to before LAST with torch.profiler",
-    )
-    add("--no-auto", action="store_true", help="no voirfile for libraries (see inject voirfiles)")
-    add("--workers", action="store_true", help="probe DataLoader workers as well")
-    add(
-        "--strict",
-        action="store_true",
-        help="exit with 70 if a probe missed, failed or never fired",
-    )
-    add(
-        "--verbose",
-        action="store_true",
-        help="print what acted in each process and where each probe landed, too",
-    )
-    add("-q", "--quiet", action="store_true", help="print nothing")
-    add("-h", "--help", action="store_true", help="print this")
+    for names, metavar, text in OPTIONS:
+        if metavar is None:
+            parser.add_argument(*names.split(), action="store_true", help=text)
+        else:
+            parser.add_argument(*names.split(), metavar=metavar, help=text)
     return parser
 
 
