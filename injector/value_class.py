@@ -79,15 +79,16 @@ def state_class(cls: type[T]) -> type[T]:
     return made
 
 
-def fields(value: object) -> Mapping[str, Field] | None:
-    """The fields of a value of such a class, or of the class, in their order; None of anything else."""
-    return getattr(value, "__value_fields__", None)
+def fields(value: object) -> Mapping[str, Field]:
+    """The fields of a value of such a class, or of the class, in their order; none of anything else."""
+    found: Mapping[str, Field] = getattr(value, "__value_fields__", {})
+    return found
 
 
 def replace(value: T, **changes: Any) -> T:
     """The same but for some fields. Raises TypeError for a name that is no field."""
     state = value.__dict__
-    return type(value)(**{**{name: state[name] for name in fields(value) or ()}, **changes})
+    return type(value)(**{**{name: state[name] for name in fields(value)}, **changes})
 
 
 def _begin(self: Any, /, *values: object, **named: object) -> None:

@@ -72,9 +72,8 @@ class _Value(NamedTuple):
 def benchmark_metrics(run: Run) -> list[NodeMetric]:
     """All of them. Raises OSError, NotARunError."""
     values = list(_values(run))
-    known = sorted(
-        _processes(sources(run), values), key=lambda each: each[0]
-    )  # they start in any order
+    # Ranks start in any order.
+    known = sorted(_processes(sources(run), values), key=lambda each: each[0])
     found = [each for node, source in known for each in _of_process(node, source)]
     found += _recorded(values, {source.index: (node, source) for node, source in known}, found)
     for node, seen in enumerate(read_monitor(run.content)):
@@ -90,9 +89,8 @@ def _values(run: Run) -> Iterator[_Value]:
         if event != "data" or not isinstance(data, dict):
             continue
         process, time = data.get("process", 0), number(data.get("time"))
-        task, _, above = str(data.get("task")).partition(
-            "/"
-        )  # of a name with slashes all but its last part
+        # ``above``: of a name with slashes all but its last part.
+        task, _, above = str(data.get("task")).partition("/")
         if not isinstance(process, int) or task not in ("data", "eval", LOGGED):
             continue
         for name, given in data.items():

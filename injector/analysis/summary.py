@@ -383,8 +383,8 @@ def _known(value: float | None) -> float | None:
 
 def plain(value: object) -> Any:
     """``value`` of what JSON has: value classes and named tuples as objects, NaN and infinities as text."""
-    known = fields(value) or getattr(value, "__dataclass_fields__", None)
-    if known is not None and not isinstance(value, type):
+    known = fields(value) or getattr(value, "__dataclass_fields__", {})
+    if known and not isinstance(value, type):
         shown = [name for name, each in known.items() if not getattr(each, "internal", False)]
         return {name: plain(getattr(value, name)) for name in shown}
     if isinstance(value, tuple) and hasattr(value, "_fields"):

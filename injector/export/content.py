@@ -360,7 +360,7 @@ def _of_latency(latency: Latency) -> dict[str, float | None]:
         f"{of}/{name}": getattr(percentiles, name)
         for of, percentiles in (("batch", latency.batch), ("query", latency.query))
         if percentiles is not None
-        for name in fields(percentiles) or ()
+        for name in fields(percentiles)
     }
     counts = {"batches": latency.batches, "queries": latency.queries}
     return {**found, "query/mean": latency.mean, **counts}

@@ -176,7 +176,7 @@ def _csv_rows(profile: Profile) -> Iterator[dict[str, Any]]:
 def _flat(one: Any) -> dict[str, Any]:
     """The fields of a row of the analysis, those of percentiles and the like with a dot; no lists."""
     found: dict[str, Any] = {}
-    for name in fields(one) or ():
+    for name in fields(one):
         value = getattr(one, name)
         if isinstance(value, SourceLine):
             found.update(file=value.file, line=value.line)

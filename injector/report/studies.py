@@ -357,5 +357,5 @@ def csv_rows(found: Sequence[Study]) -> Iterator[dict[str, object]]:
 
 
 def _plain(row: StudyPhase | Trial) -> dict[str, object]:
-    fields = ((name, getattr(row, name)) for name in fields_of(row) or ())
+    fields = ((name, getattr(row, name)) for name in fields_of(row))
     return {name: value for name, value in fields if isinstance(value, (int, float, str))}

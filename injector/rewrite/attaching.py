@@ -326,9 +326,9 @@ def _imported(registry: Registry, module: ModuleType, request: Request) -> Reque
     source = registry.source_of(name, None, vars(module))
     if source is None:
         return None
-    file = Source(name, source.filename, source.text, hasattr(module, "__path__"))
-    from .names import imported
+    from .names import imported  # with the parser, which few modules need
 
+    file = Source(name, source.filename, source.text, hasattr(module, "__path__"))
     for found, path in imported(ProgramSources(None, sys.path, ""), file, request.path):
         if found != name:
             return request._replace(module=found, path=path)

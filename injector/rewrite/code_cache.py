@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 from _imp import source_hash
+from functools import cache
 from marshal import dumps, loads
 from types import CodeType
 
@@ -112,6 +113,7 @@ def _place(module: str, filename: str) -> tuple[str, tuple[Any, ...]]:
     return os.path.join(home, "injector", "functions", f"{module}-{which}"), fits
 
 
+@cache
 def _rewriter() -> tuple[tuple[str, int, int], ...]:
     """The rewriter's own files: another rewriter would make other code."""
     found = []

@@ -48,8 +48,8 @@ class FunctionSource:
 
     def instrument(
         self, requests: Sequence[Request], cache: CodeCache, tools: Callable[[], bool]
-    ) -> list[Match]:
-        """Where ``requests`` matched, beside those from before; :attr:`code` is what came of it.
+    ) -> tuple[CodeType | None, list[Match]]:
+        """The function's code with ``requests`` beside those from before; where all of them matched.
 
         ``tools`` loads what rewriting needs, and says whether it could. Without a match there is no code.
         """
@@ -60,12 +60,11 @@ class FunctionSource:
             if code is not None:
                 cache.keep(self.plain, wanted, code, matches)
         if code is None:
-            return []
+            return None, []
         matched = {match.request for match in matches}
         self.requests = [request for request in wanted if request in matched]
-        self.code = code
         self._remember(code)
-        return matches
+        return code, matches
 
     def _instrumented(self, wanted: Sequence[Request]) -> tuple[CodeType | None, list[Match]]:
         from .transform import explain
@@ -140,10 +139,10 @@ def instrument_alone(
         return requests
     aim = (*function_source.names, *inside)
     aimed = {request._replace(path=aim): request for request in requests}
-    matches = function_source.instrument(list(aimed), cache, tools)
-    if not matches:
+    code, matches = function_source.instrument(list(aimed), cache, tools)
+    if code is None:
         return requests
-    function.__code__ = function_source.code
+    function.__code__ = code
     matched = {match.request for match in matches}
     for match in matches:
         if match.request in aimed:

@@ -66,8 +66,8 @@ class Jitted:
         if before is None:
             return {}
         fed = [any(_is_in(self._given, leaf) for leaf in part) for part in parts]
-        is_fresh = lambda leaf: _is_data(leaf) and not _is_in(before, leaf)
-        fresh = [any(map(is_fresh, part)) and not old for part, old in zip(parts, fed, strict=True)]
+        new = [any(_is_data(leaf) and not _is_in(before, leaf) for leaf in part) for part in parts]
+        fresh = [is_new and not old for is_new, old in zip(new, fed, strict=True)]
         if any(fed) or any(fresh):
             may_be = fresh if any(fresh) else [not old for old in fed]
             self.data = tuple(at for at, one in enumerate(may_be) if one)

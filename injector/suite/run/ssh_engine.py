@@ -21,6 +21,7 @@ from typing import Any
 from ...bus.joining import join
 from ...errors import UserError
 from ...store.place import replace_file
+from ..environments.own_package import PACKAGE
 from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
 from ..plan.machine import Machine, node_devices
@@ -350,12 +351,8 @@ def _sources(plan: Plan) -> list[str]:
                 found[os.path.dirname(word)] = None  # what it imports lies beside it
         if os.path.isdir(process.folder):
             found[process.folder] = None
-    package = os.path.dirname(
-        os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    )
-    for name in ("injector", "voirfiles", "benchmarks"):
-        if os.path.isdir(os.path.join(package, name)):
-            found[os.path.join(package, name)] = None
+    shipped = (PACKAGE, *(PACKAGE.parent / name for name in ("voirfiles", "benchmarks")))
+    found |= {str(path): None for path in shipped if path.is_dir()}
     return [path for path in found if not any(_is_below(path, other) for other in found)]
 
 
