@@ -36,7 +36,7 @@ UNITS = {
     "items/J": Unit("items per joule"),
     "Cel": Unit("degrees Celsius", "°C"),
     "unix": Unit("seconds since 1970, UTC"),
-    "us": Unit("microseconds"),
+    "us": Unit("microseconds", "µs"),
     "%": Unit("percent"),
     "h": Unit("hours"),
     "cores": Unit("processors"),

@@ -148,7 +148,8 @@ def tasks(suite: SuiteSummary) -> tuple[list[str], list[list[str]]]:
 def _duration(name: str, value: float | None) -> str:
     if value is None:
         return UNKNOWN
-    return short(value / 1e6 if unit_of_figure(name) == "us" else value)
+    unit, factor = shown(unit_of_figure(name))
+    return short(value) if unit == "s" else f"{figure(value * factor)} {unit}"
 
 
 def units(rows: Iterable[Row]) -> list[str]:

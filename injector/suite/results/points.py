@@ -197,7 +197,7 @@ def unit_of(name: str) -> str:
 
 def is_better_high(name: str) -> bool:
     """Whether more of a figure is better; of a value of the program's own that is taken to be so."""
-    return unit_of(name) not in ("s", "ms", "B", "J", "W")
+    return unit_of(name) not in ("s", "ms", "us", "B", "J", "W")
 
 
 def checked(rows: Sequence[Row], name: str, option: str) -> None:

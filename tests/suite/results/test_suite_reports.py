@@ -12,6 +12,7 @@ import pytest
 from suitefolders import SuiteFolder, state, write_monitor
 
 from injector.suite.results import scores
+from injector.suite.results.exploration import explored, render_exploration
 from injector.suite.results.suite_report import FORMATS, cells, render
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
@@ -58,24 +59,41 @@ def test_on_a_terminal(suite):
     assert max(map(len, lines[:-1])) <= 128
 
 
-def test_times_of_tasks_have_a_table(tmp_path):
+def logs(made, benchmark, **values):
+    """The process of ``benchmark`` logs ``values`` as well."""
+    [file] = (made.path / "jobs" / f"{benchmark}.R0.D0").glob("*.data")
+    event = {"event": "data", "data": {"task": "log", **values}, "pipe": "data"}
+    with file.open("a") as stream:
+        stream.write(json.dumps(event) + "\n")
+
+
+def test_times_of_tasks_have_a_table_in_the_unit_that_their_names_say(tmp_path):
     made = SuiteFolder(tmp_path / "toy.2026-01-01_10-00-00.000001")
     for name in ("trees", "forest", "other"):
         made.benchmark(name)
         made.process(name, SIX)
-    for name, value in (("time_training", 2.5), ("prediction_latency_p99_usecs", 1500.0)):
-        for benchmark in ("trees", "forest")[: 2 if name == "time_training" else 1]:
-            [file] = (made.path / "jobs" / f"{benchmark}.R0.D0").glob("*.data")
-            event = {"event": "data", "data": {"task": "log", name: value}, "pipe": "data"}
-            with file.open("a") as stream:
-                stream.write(json.dumps(event) + "\n")
+    logs(made, "trees", time_training=2.5, prediction_latency_p99_usecs=1500.0)
+    logs(made, "forest", time_training=0.25)
     found = made.read()
     lines = render(found).splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("task "))
     assert lines[at].split() == ["task", "time_training", "prediction_latency_p99_usecs"]
-    assert lines[at + 1].split() == ["trees", "2.500", "s", "1.500", "ms"]
-    assert lines[at + 2].split() == ["forest", "2.500", "s", "–"] and not lines[at + 3]
-    assert "| forest | 2.500 s | – |" in render(found, "md")
+    assert lines[at + 1].split() == ["trees", "2.500", "s", "1500", "µs"]
+    assert lines[at + 2].split() == ["forest", "250.0", "ms", "–"] and not lines[at + 3]
+    assert "| trees | 2.500 s | 1500 µs |" in render(found, "md")
+
+
+def test_of_latencies_the_smallest_is_the_best(tmp_path):
+    made = SuiteFolder(tmp_path / "toy.2026-01-01_10-00-00.000001")
+    for name, value in (("slow", 1500.0), ("fast", 12.5)):
+        made.benchmark(name)
+        made.process(name, SIX)
+        logs(made, name, prediction_latency_p99_usecs=value)
+    target = "prediction_latency_p99_usecs"
+    found = render_exploration(explored(made.read(), target), "csv")
+    assert [line.split(",")[0] for line in found.splitlines()] == ["benchmark", "fast", "slow"]
+    shown = render_exploration(explored(made.read(), target), "terminal").splitlines()
+    assert f"{target}, µs" in shown[0] and shown[1].split() == ["fast", "1", "12.50"]
 
 
 def test_as_data(suite):
