@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     Update = tuple[Hashable, Hashable]
     """An optimizer and the place of an update."""
+    State = tuple["ThreadSteps", "ThreadSteps | None"]
+    """Of one thread: its training, and what it predicts as long as nothing was trained."""
 
     class Agreement(Protocol):
         """At which step all ranks of a job stop."""
@@ -245,6 +247,8 @@ class Pace:
         self._predicting: dict[int, ThreadSteps] | None = None if infers is None else {}
         """Until something is trained."""
         self._infers = infers
+        self._recounting = 0
+        """The thread that counts once more what has been, if one does."""
         self.on_step: list[Callable[[int], None]] = []
         """Called at the end of each step, in the thread that made it, with the number of its steps."""
 
@@ -315,6 +319,38 @@ class Pace:
         thread.step(start, site)
         return self._over(thread.steps)
 
+    def state(self) -> State:
+        """A copy of how the steps of this thread stand, for :meth:`recount`."""
+        from copy import deepcopy
+
+        predicting = self._predicting
+        return (
+            deepcopy(_of_this_thread(self._by_thread)),
+            None if predicting is None else deepcopy(_of_this_thread(predicting)),
+        )
+
+    def recount(self, state: State, events: Callable[[], object]) -> bool:
+        """Count this thread's steps once more from ``state`` on, now that more is known of what has been.
+
+        ``events`` tells of all that came after it; whether to stop now.
+        """
+        from copy import deepcopy
+
+        me, before = get_ident(), self.steps
+        trained, predicted = deepcopy(state)
+        self._by_thread[me] = trained
+        if self._predicting is not None and predicted is not None:
+            self._predicting[me] = predicted
+        self._recounting = me
+        try:
+            events()
+        finally:
+            self._recounting = 0
+        is_over, over = False, self._over if self._predicting is None else self._enough
+        for steps in range(before + 1, self.steps + 1):
+            is_over |= over(steps)
+        return is_over
+
     def goes_on(self, rank: int) -> bool:
         """Whether ``rank``, which a voirfile wants to stop here, goes on to where all ranks stop."""
         if self.agree is None or self.why or not self._by_thread:
@@ -330,6 +366,8 @@ class Pace:
 
     def _enough(self, steps: int) -> bool:
         """Whether the program ends with this step, in which nothing was trained."""
+        if self._recounting == get_ident():
+            return False
         reached = self._limit is not None and steps >= self._limit
         if not reached and (self._deadline is None or monotonic_ns() < self._deadline):
             return False
@@ -340,6 +378,8 @@ class Pace:
 
     def _over(self, steps: int) -> bool:
         """Whether the program ends with this step: called once a step, and true once."""
+        if self._recounting == get_ident():
+            return False
         for call in self.on_step:
             call(steps)
         if self.why:

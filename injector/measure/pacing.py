@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from _thread import start_new_thread
+from _thread import get_ident, start_new_thread
 from time import perf_counter_ns
 
 from ..probe import StopProgram
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from .pace import State
     from .regions import Spans
     from .torch_profile import TorchProfile
 
@@ -36,8 +37,8 @@ STEP, FORWARD, PREDICT, COMPILED = "step", "forward", "predict", "compiled"
 TRAINING = ("backward", "fit", COMPILED, "boost", "grow")
 """Regions after which something is trained, or may be: inside of what is compiled nothing is seen."""
 TRYING = ("eval", "predict")
-MANY = 16
-"""Calls of what is compiled that are kept in mind until it is known what they do."""
+MOST = 512
+"""Spans of a thread that are kept from the first call on of a function that may turn out to train."""
 PATIENCE, USUAL = 10.0, 5
 """Seconds, and steps of the usual length, after which a rank that wants to stop, and in which no other
 step has ended, will not get to where all ranks do."""
@@ -64,8 +65,10 @@ class Pacing:
         self._spans = spans
         self._folder = folder
         self._tells: dict[int, Tell] = {}
-        self._unsure: dict[int, list[int]] = {}
-        """By site, when each call of what is compiled began, as long as nothing says whether it trains."""
+        self._unsure: dict[int, _Unsure] = {}
+        """By thread, what has been since its first call of which nothing says whether it trains."""
+        self._learnt = False
+        """Whether more is known of spans that were counted already."""
         spans.sites.on_site.append(self._learn)
         declared = limits.get("phase")
         self._declared = declared == INFERENCE
@@ -108,23 +111,51 @@ class Pacing:
                 start, end = self._synchronized(start, end, site)
         else:
             enough = tell(start)
+        if self._unsure and tell is not _never:
+            self._keep(start, site)
         if stored:
             self._add(start, end, payload, site)
         if enough:
-            task = "train" if pace.trains else INFERENCE
-            stop: dict[str, Any] = {"task": task, "steps": pace.steps, "why": pace.why}
-            if pace.why == "rank" and self._agree is not None and self._agree.asker is not None:
-                stop["rank"], stop["step"] = self._agree.asker
-                stop["steps"] = stop["step"] - 1
-            raise EnoughSteps(stop)
+            raise self._enough()
+
+    def _enough(self) -> EnoughSteps:
+        pace = self._pace
+        task = "train" if pace.trains else INFERENCE
+        stop: dict[str, Any] = {"task": task, "steps": pace.steps, "why": pace.why}
+        if pace.why == "rank" and self._agree is not None and self._agree.asker is not None:
+            stop["rank"], stop["step"] = self._agree.asker
+            stop["steps"] = stop["step"] - 1
+        return EnoughSteps(stop)
 
     def _learn(self, site: Mapping[str, Any]) -> None:
-        """A site is new, or more is known of it: count what came before."""
-        number = site["site"]
-        if self._tells.pop(number, None) is not None:
-            tell = self._tells[number] = self._tell(site)
-            for start in self._unsure.pop(number, ()):
-                tell(start)
+        """A site is new, or more is known of it than when its spans were counted."""
+        if self._tells.pop(site["site"], None) is not None:
+            self._learnt = True
+
+    def _keep(self, start: int, site: int) -> None:
+        unsure = self._unsure.get(get_ident())
+        if unsure is not None and unsure.spans is not None:
+            unsure.spans.append((start, site))
+            if len(unsure.spans) > MOST:
+                unsure.spans = None
+
+    def recount(self) -> None:
+        """Count what this thread has done as it is known now. Raises EnoughSteps where that was enough."""
+        unsure, learnt = self._unsure.get(get_ident()), self._learnt
+        self._learnt = False
+        spans = None if unsure is None else unsure.spans
+        if not learnt or unsure is None or spans is None:
+            return
+        if self._pace.recount(unsure.state, lambda: [self._replay(*span) for span in spans]):
+            for synchronize in self._synchronizes:
+                synchronize()
+            raise self._enough()
+
+    def _replay(self, start: int, site: int) -> bool:
+        tell = self._tells.get(site)
+        if tell is None:
+            tell = self._tells[site] = self._tell(self._spans.sites.data(site))
+        return tell(start)
 
     def _synchronized(self, start: int, end: int, site: int) -> tuple[int, int]:
         """The times of a span that ends a step, once devices are done: the step lasts until then.
@@ -221,7 +252,7 @@ class Pacing:
         if updates(region, phase):
             return lambda start: pace.update(of, place)
         if region == COMPILED and site["of"] is not None:
-            return self._wonder(site["site"])
+            return self._wonder
         if region in TRAINING or (region == FORWARD and phase == "train"):
             return lambda start: pace.train()
         if region in (FETCH, EXHAUSTED) and not is_loaders(site["of"], site["selector"]):
@@ -234,16 +265,20 @@ class Pacing:
             return lambda start: pace.step(start, (of, place), task)
         return _never
 
-    def _wonder(self, site: int) -> Tell:
-        """Of an object that more will be known of: its calls are counted then."""
-        begun = self._unsure.setdefault(site, [])
+    def _wonder(self, start: int) -> bool:
+        """A call of an object that more may be known of later: what follows is counted anew then."""
+        me = get_ident()
+        if me not in self._unsure:
+            self._unsure[me] = _Unsure(self._pace.state())
+        return False
 
-        def tell(start: int) -> bool:
-            if len(begun) < MANY:
-                begun.append(start)
-            return False
 
-        return tell
+class _Unsure:
+    """What a thread did since ``state``; ``spans`` are the begin and the site of each, None of too many."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.spans: list[tuple[int, int]] | None = []
 
 
 def _never(start: int) -> bool:

@@ -307,10 +307,13 @@ class Overseer:
     ) -> None:
         """Say of all spans of the object ``of``, those so far included, which region or phase they are of.
 
-        For what is only known once an object was called a few times; ``what`` is its name then.
+        For what is only known once an object was called a few times; ``what`` is its name then. A program
+        that is to end after some steps ends here where these were enough.
         """
         known = {"region": region, "phase": phase, "what": what}
         self._measures.spans.sites.learn(of, **{k: v for k, v in known.items() if v is not None})
+        if self._pacing is not None:
+            self._pacing.recount()
 
     def step(
         self,

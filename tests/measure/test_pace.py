@@ -6,6 +6,7 @@ import multiprocessing
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice, pairwise
 
 import pytest
@@ -59,6 +60,24 @@ def test_a_step_that_calls_itself_is_one():
         for depth in (2, 1, 0):
             pace.step(10 * turn + depth, "f")
         assert pace.steps == turn + 1
+
+
+LATE = [(2, "AoA", True), (3, "AoA", False), (2, "AoAo", True), (4, "AoAoA.o", True)]
+
+
+def test_what_is_known_late_is_counted_where_it_was():
+    """Updates that were not known to be any: the step that a loader paces ends with its next fetch."""
+    for stop, text, over in LATE:
+        pace, steps = Pace(stop=stop), []
+        pace.on_step.append(steps.append)
+        assert play(pace, "BoB") is None  # the end of the first: this thread has made a step
+        state = pace.state()
+        assert play(pace, text.replace("o", "")) is None
+        told = partial(play, pace, text)
+        assert pace.recount(state, told) is over
+        assert not pace.recount(state, told)  # nothing is counted twice
+        assert pace.steps == steps[-1] == counted("BoB" + text)
+        assert len(steps) == pace.steps
 
 
 def counted(text):

@@ -61,9 +61,12 @@ class Boosted(NamedTuple):
         return [*self.record["misses"], *self.record["failures"], *warnings]
 
 
-def run(folder: Path, program: str, *args: str, timeout: float = 300) -> Boosted:
+def run(
+    folder: Path, program: str, *args: str, timeout: float = 300, options: tuple[str, ...] = ()
+) -> Boosted:
     """Run a program as it is, without a voirfile of its own, and check that nothing went wrong."""
-    command = [sys.executable, "-W", "ignore", "-m", "injector", "run", "--runs", "runs"]
+    words = ["-m", "injector", "run", "--runs", "runs", *options]
+    command = [sys.executable, "-W", "ignore", *words]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     env = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

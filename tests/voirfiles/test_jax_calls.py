@@ -45,6 +45,30 @@ def test_all_loops_that_train(tmp_path):
     check_loops(tmp_path, WAYS, UPDATES, LOOPS)
 
 
+def check_stop(tmp_path, steps, way, update, loop):
+    found = run(tmp_path, "jax_loops.py", way, update, loop, options=("--stop", str(steps)))
+    [stop] = [data for name, data in found.processes[0].events if name == "stop"]
+    trained = [span for span in found.of("compiled") if span.site["phase"] == "train"]
+    assert (stop["task"], stop["steps"], len(trained)) == ("train", steps, steps)
+    fetches = [span for span in found.of("io") if span.site["place"]["function"] == "loader"]
+    assert len(fetches) == (steps + 1 if loop == "loader" else 0)
+
+
+def test_a_stop_before_it_is_known_that_a_function_trains(tmp_path):
+    """That is learnt in its second call: the first step has ended before."""
+    needs("torch")
+    check_stop(tmp_path, 1, "jit", "hand", "loader")
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("loop", ["loader", "drawn"])
+@pytest.mark.parametrize("update", UPDATES)
+def test_stops(tmp_path, steps, loop, update):
+    needs("torch")
+    check_stop(tmp_path, steps, "donated", update, loop)
+
+
 UNSURE = ("simulation", "sampling", "attack", "decoding", "saliency", "looped", "scaled", "failing")
 
 

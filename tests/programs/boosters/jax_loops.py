@@ -146,7 +146,16 @@ def held(step, state):
         float(holder.state[0]["b"].sum())
 
 
-LOOPS = {"plain": plain, "epochs": epochs, "drawn": drawn, "held": held}
+def loader(step, state):
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    x = torch.randn(STEPS * SIZE, 4)
+    for x, y in DataLoader(TensorDataset(x, x.sum(1)), batch_size=SIZE):
+        state = step(state, x.numpy(), y.numpy())
+
+
+LOOPS = {"plain": plain, "epochs": epochs, "drawn": drawn, "held": held, "loader": loader}
 
 
 def start():
