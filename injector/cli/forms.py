@@ -73,7 +73,8 @@ def add_report(made: argparse.ArgumentParser) -> None:
     of.add_argument(
         "--query",
         metavar="EXPRESSION",
-        help="only benchmarks for which it holds: \"exp.framework == 'mxnet' and devices > 1\"",
+        help="only benchmarks for which it holds: \"exp.framework == 'mxnet' and devices > 1\"; "
+        'or that have these values, as a JSON object: \'{"exp.framework": "mxnet"}\'',
     )
     of.add_argument(
         "--scaling",

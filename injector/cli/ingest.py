@@ -76,7 +76,7 @@ def _written(logs: Sequence[dlbs.BenchmarkLog], options: argparse.Namespace) -> 
         shutil.rmtree(draft, ignore_errors=True)
         raise
     ran = sum(log.code == 0 for log in logs)
-    results = f", {len(logs) - ran} without a result" if ran < len(logs) else ""
+    results = f", {len(logs) - ran} failed or without a result" if ran < len(logs) else ""
     print(
         f"{count(len(logs), 'run')} of {count(len(found), 'benchmark')}{results}", file=sys.stderr
     )

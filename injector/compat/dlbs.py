@@ -42,7 +42,7 @@ PARAMETERS = {
     "exp.log_file": "the log of a job: inject suite run writes it there, with the parameters and results",
     "exp.docker": "whether a benchmark runs in a container, of the image exp.docker_image",
     "exp.docker_image": "the image of the container, or the Dockerfile that it is built from",
-    "exp.status": "ok, or failure, in a log; exp.status_msg has the reason",
+    "exp.status": "ok or success, in a log, or how its benchmark failed; exp.status_msg has the reason",
     "exp.node_id": "the name of the host, in a log",
     "results.time": "milliseconds of a batch, on average: step_time in milliseconds",
     "results.time_data": "milliseconds of each batch, in a log: a rate for each",
@@ -59,6 +59,8 @@ _IDENTITIES = re.compile(
 _LONGEST = 4_096
 """Characters of a parameter that is kept; of longer ones the log has them."""
 _MOMENT = "%Y-%m-%d:%H:%M:%S:%f"
+SUCCEEDED = ("ok", "success")
+"""What ``exp.status`` is where a benchmark ended well: as configured, or as scripts that read logs say."""
 _NEARLY = 0.01
 """The part by which the mean of ``results.time_data`` may differ from ``results.time``."""
 
@@ -126,12 +128,20 @@ class BenchmarkLog:
         return len(re.findall(r"\d+(?::\d+)*", gpus)) or len(self.devices)
 
     @property
+    def failure(self) -> str:
+        """What the log says of how its benchmark failed; empty where it does not say that."""
+        for key in ("exp.status", "results.status"):
+            if (status := self.parameters.get(key)) is not None:
+                if status in SUCCEEDED:
+                    return ""
+                message = self.parameters.get("exp.status_msg")
+                return f"{key}: {status}{f': {message}' if message else ''}"
+        return ""
+
+    @property
     def code(self) -> int | None:
-        """The exit code of its benchmark: 0 with a result, None where the log does not say how it ended."""
-        status = self.parameters.get("exp.status", self.parameters.get("results.status"))
-        if status not in (None, "ok"):
-            return 1
-        return 0 if self.seconds is not None else None
+        """0 where its benchmark ended well, with a result; else None: no log has an exit code."""
+        return 0 if self.seconds is not None and not self.failure else None
 
 
 def logs_in(places: Iterable[str]) -> list[str]:
@@ -156,7 +166,7 @@ def logs_in(places: Iterable[str]) -> list[str]:
 
 
 def read_log(path: str) -> BenchmarkLog:
-    """The log in the file ``path``, as far as it can be read. Raises OSError."""
+    """The log in the file ``path``, as far as it can be read."""
     log = BenchmarkLog(path)
     torn: tuple[int, str] | None = None
     number = 0
@@ -184,10 +194,11 @@ def read_log(path: str) -> BenchmarkLog:
         else:
             log.parameters[key] = value
     if not log.parameters:
-        log.problems.append(
-            f'{path}: no line of it is a parameter, such as __exp.model__= "resnet50"'
-        )
-    elif log.code is None:
+        if not log.problems:
+            log.problems.append(
+                f'{path}: no line of it is a parameter, such as __exp.model__= "resnet50"'
+            )
+    elif log.code is None and not log.failure:
         after = f" after line {number}" if torn is None else f" in line {torn[0]}"
         log.problems.append(
             f"{path}: it ends{after} without results.time or results.throughput: it was cut off, or its "
@@ -205,16 +216,21 @@ def _lines(log: BenchmarkLog) -> Iterator[tuple[int, str, bool]]:
     """Number, text and whether it was ended, of each line; the end of a damaged archive is a problem."""
     opened = gzip.open if log.path.endswith(".gz") else open
     number = 0
-    with opened(log.path, "rb") as file:
-        try:
+    try:
+        with opened(log.path, "rb") as file:
             for number, line in enumerate(file, 1):
                 yield (
                     number,
                     line.decode("utf-8", "surrogateescape").rstrip("\r\n"),
                     line.endswith(b"\n"),
                 )
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            log.problems.append(f"{log.path}: the archive is cut off after line {number}: {error}")
+    except gzip.BadGzipFile as error:
+        after = f"damaged after line {number}: {error}" if number else "no gzip archive"
+        log.problems.append(f"{log.path}: it is {after}")
+    except (EOFError, zlib.error) as error:
+        log.problems.append(f"{log.path}: the archive is cut off after line {number}: {error}")
+    except OSError as error:
+        log.problems.append(f"{log.path}: it cannot be read: {error.strerror or error}")
 
 
 def _positive(value: object) -> float | None:
@@ -414,6 +430,9 @@ def _events(name: str, log: BenchmarkLog, began: float, ended: float) -> Iterato
                 "batch_size": items,
             }
         yield event("data", step)
+    if log.failure:
+        kind, _, message = log.failure.partition(": ")
+        yield event("error", {"type": kind, "message": message})
     for key, value in log.parameters.items():
         if key.startswith("results.") and type(value) in (int, float) and isfinite(value):
             yield event("data", {key: value, "time": ended})

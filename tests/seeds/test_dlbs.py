@@ -244,6 +244,71 @@ def test_an_archive_that_is_cut_off(tmp_path: Path) -> None:
     assert "bad.log.gz: the archive is cut off after line" in err
 
 
+@pytest.mark.parametrize("what", ["no archive", "damaged", "link"])
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(
+    tmp_path: Path, what: str
+) -> None:
+    bad = tmp_path / "bad.log.gz"
+    if what == "no archive":
+        bad.write_text(log_of("mxnet", "0", 900.0))
+    elif what == "damaged":
+        bad.write_bytes(gzip.compress(log_of("mxnet", "0", 900.0).encode())[:-8] + bytes(8))
+    else:
+        bad.symlink_to(tmp_path / "none")
+    (tmp_path / "good.log").write_text(log_of("mxnet", "0", 913.44))
+    _, err = call("ingest", tmp_path, "--into", tmp_path / "runs", code=1)
+    says = {
+        "no archive": "no gzip archive",
+        "damaged": "damaged after line",
+        "link": "read: No such",
+    }
+    [line] = [each for each in err.splitlines() if "bad.log.gz" in each]
+    assert says[what] in line and "cut off" not in line
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "fails"),
+    [("ok", "", 0), ("success", "", 0), ("failure", "no such model", 1), ("skipped", "too large", 1)],
+)  # fmt: skip
+def test_how_a_benchmark_ended_is_what_its_log_says(
+    tmp_path: Path, status: str, message: str, fails: int
+) -> None:
+    """``ok`` is what DLBS configures, ``success`` what its scripts that postprocess logs add."""
+    more = {"exp.status": status, "exp.status_msg": message}
+    (tmp_path / "a.log").write_text(log_of("mxnet", "0", 913.44, **more))
+    folder, err = call("ingest", tmp_path, "--into", tmp_path / "runs")
+    assert ("1 failed or without a result" in err) == bool(fails)
+    report = call("suite", "report", folder.strip())[0]
+    assert (f"error: exp.status: {status}: {message}" in report) == bool(fails)
+    assert "exit code" not in report
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ('{"exp.framework":"mxnet","exp.model":"resnet50"}', 3),
+        ('{"exp.framework": ["mxnet", "caffe2"], "exp.num_gpus": 1}', 2),
+        ('{"exp.num_gpus": 4}', 3),
+    ],
+)
+def test_a_query_is_the_json_object_that_dlbs_takes(runs: Path, query: str, found: int) -> None:
+    out, _ = call("suite", "report", runs, "--query", query, "--target", "results.time", "--json")
+    assert len(json.loads(out)["benchmarks"]) == found
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ('{"exp.framwork": "mxnet"}', "there is no exp.framwork; did you mean exp.framework?"),
+        ('{"exp.framework": ', "cannot be read as a JSON object: Expecting value"),
+        ('{"exp.framework": "torch"}', "holds for none of 9 benchmarks"),
+    ],
+)
+def test_a_json_query_that_is_wrong_is_said(runs: Path, query: str, says: str) -> None:
+    _, err = call("suite", "report", runs, "--query", query, code=2)
+    assert says in err
+
+
 @pytest.mark.parametrize(("line", "key"), [(b'__exp.node_title__= "n\xff1"', "exp.node_title"),
                                            (b'__exp.n\xff__= 1', "exp.n\ufffd")])  # fmt: skip
 def test_a_parameter_that_is_no_text_is_named(tmp_path: Path, line: bytes, key: str) -> None:

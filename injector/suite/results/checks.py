@@ -85,7 +85,7 @@ def _why_failed(process: ProcessSummary, settings: Mapping[str, Any]) -> str | N
         return "it left no record"
     if record.schema is None and not record.missing:
         return record.error or "its record was never finished: what supervised it was killed"
-    return None if code == 0 else "how it ended is not known"
+    return None if code == 0 else record.error or "how it ended is not known"
 
 
 RATE = "rate"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
@@ -36,17 +37,40 @@ class _Names:
 def chosen(rows: Sequence[Row], text: str, option: str = "--query") -> list[bool]:
     """Of each of ``rows`` whether ``text`` holds. What a row has no value of does not hold.
 
-    Raises UserError where ``text`` is no expression, or names what no row has.
+    ``text`` is an expression, or a JSON object as queries of DLBS are: of each name the value, or several.
+    Raises UserError where it is neither, or names what no row has.
     """
     try:
+        if text.lstrip().startswith("{"):
+            return _matching(rows, text)
         expression = compiled(text)
-        known = {name for row in rows for name in row}
         for reference in expression.references:
-            if rows and reference.name not in known:
-                raise Mistake(f"there is no {reference.name}{meant(reference.name, sorted(known))}")
+            _known(rows, reference.name)
         return [_holds(expression, row) for row in rows]
     except Mistake as error:
         raise UserError(f"{option} {text}: {error}") from None
+
+
+def _matching(rows: Sequence[Row], text: str) -> list[bool]:
+    """Of each of ``rows`` whether it has the values that the JSON object ``text`` names. Raises Mistake."""
+    try:
+        wanted = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Mistake(f"cannot be read as a JSON object: {error}") from None
+    for name in wanted:
+        _known(rows, name)
+    return [all(_is_one(row.get(name), value) for name, value in wanted.items()) for row in rows]
+
+
+def _known(rows: Sequence[Row], name: str) -> None:
+    """Raise Mistake if no row has ``name``; without rows nothing is known."""
+    known = {each for row in rows for each in row}
+    if rows and name not in known:
+        raise Mistake(f"there is no {name}{meant(name, sorted(known))}")
+
+
+def _is_one(found: Any, wanted: Any) -> bool:
+    return found is not None and (found in wanted if isinstance(wanted, list) else found == wanted)
 
 
 def _holds(expression: Expression, row: Row) -> bool:
