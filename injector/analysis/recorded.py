@@ -8,6 +8,7 @@ from math import fsum, inf, isfinite, nan, sqrt
 from typing import Any, NamedTuple
 
 from ..store.call_sites import EVALUATING
+from ..store.exceptions import in_a_line
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from ..value_class import field, value_class
@@ -98,6 +99,15 @@ class Recorded:
     torn: int
     """Lines that could not be read."""
     losses: tuple[TimedLoss, ...] = field(default=(), repr=False, internal=True)
+
+    @property
+    def failure(self) -> str:
+        """The first exception that ended a process, in one line; empty where none did."""
+        errors = (events.get("error") for events in self.benches.values())
+        first = next((one for one in errors if isinstance(one, dict) and one.get("type")), None)
+        if first is None:
+            return ""
+        return in_a_line(first["type"], first.get("message"), first.get("trace"))
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..store import monitor
+from ..store.exceptions import in_a_line
 from ..store.logs import UNKNOWN, Clock
 
 ERROR = 300
@@ -39,10 +40,8 @@ def exit_of(code: int | None) -> Exit | None:
 
 
 def error_of(data: Mapping[str, Any]) -> str:
-    """The exception that an event ``error`` tells of, in one line: its type, and how its message begins."""
-    lines = str(data.get("message") or "").splitlines()
-    first = next((line.strip() for line in lines if any(map(str.isalnum, line))), "")
-    return f"{data.get('type')}: {first}"[:ERROR] if first else str(data.get("type"))
+    """The exception that an event ``error`` tells of, in one line."""
+    return in_a_line(data.get("type"), data.get("message"), data.get("trace"))[:ERROR]
 
 
 def seen(folder: str) -> Iterator[Gone]:

@@ -178,17 +178,11 @@ def _listed(names: list[str], thing: str) -> str:
 
 
 def _error(summary: Summary) -> list[str]:
-    """The last line of the exception that ended the program, if it did not end well."""
+    """The exception that ended the program, if it did not end well."""
     if _mapping(summary.exit).get("code") == 0:
         return []
-    for events in summary.summary.benches.values():
-        error = _mapping(events.get("error"))
-        if error.get("type"):
-            # A launcher's message begins with a line of signs.
-            lines = str(error.get("message") or "").splitlines()
-            message = [line.strip() for line in lines if any(map(str.isalnum, line))]
-            return wrapped(": ".join([str(error["type"]), *message[:1]]), 2, 2)
-    return []
+    failure = summary.summary.failure
+    return wrapped(failure, 2, 2) if failure else []
 
 
 def _foreign(summary: Summary) -> list[str]:

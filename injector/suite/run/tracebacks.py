@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...store.exceptions import HEAD, in_a_line, reported_in
+
 LINES = 12
 """Of a traceback that are shown, the last."""
 MESSAGE = 200
@@ -14,7 +16,6 @@ MESSAGE = 200
 TAIL = 1 << 16
 """Bytes of a program's stderr that are looked at."""
 
-_BEGIN = "Traceback (most recent call last)"
 _RANK = re.compile(r"^\[[\w ]{1,20}\]: ?")
 """What PyTorch puts before the lines of a rank."""
 _WORD = re.compile(r"\w")
@@ -33,11 +34,13 @@ class Traceback(NamedTuple):
 def find(lines: Sequence[str]) -> Traceback:
     """The last traceback in ``lines`` that is not a launcher's; else their last lines."""
     plain = [_RANK.sub("", line.rstrip()) for line in lines if line.strip()]
-    begins = [at for at, line in enumerate(plain) if _BEGIN in line]
+    begins = [at for at, line in enumerate(plain) if HEAD in line]
     found = [_cut(plain[at:]) for at in reversed(begins)]
     own = [each for each in found if not is_launchers(each[-1])]
     for each in own or found:
-        return Traceback(short(each[-1]), tuple(each[-LINES:]))
+        # What follows the last one are lines of its message, or what was printed after it.
+        reported = reported_in(plain[begins[-1] + len(each) :]) if each is found[0] else ""
+        return Traceback(short(reported or each[-1]), tuple(each[-LINES:]))
     return Traceback("", tuple(plain[-LINES:]))
 
 
@@ -78,10 +81,8 @@ def last_line(path: str) -> str:
 
 def of_event(kind: object, message: object, trace: object) -> Traceback:
     """The traceback that an ``error`` event holds."""
-    first = short(str(message or ""))
     lines = str(trace or "").rstrip().splitlines()
-    name = str(kind or "error")
-    return Traceback(f"{name}: {first}" if first else name, tuple(lines[-LINES:]))
+    return Traceback(short(in_a_line(kind, message, trace)), tuple(lines[-LINES:]))
 
 
 def short(message: str) -> str:

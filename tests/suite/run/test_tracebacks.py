@@ -24,6 +24,24 @@ def test_the_trace_of_a_rank_and_not_of_its_launcher():
     assert found.lines[0] == "Traceback (most recent call last):" and len(found.lines) == 4
 
 
+RAY = """\
+Traceback (most recent call last):
+  File "main.py", line 12, in <module>
+    ray.get(step.remote())
+ray.exceptions.RayTaskError(RuntimeError): \x1b[36mray::step()\x1b[39m (pid=19, ip=192.0.2.2)
+  File "main.py", line 9, in step
+    raise RuntimeError("no shard")
+RuntimeError: no shard
+"""
+
+
+def test_the_exception_that_another_process_raised():
+    found = tracebacks.find(RAY.splitlines())
+    assert found.exception == "RuntimeError: no shard"
+    printed = tracebacks.find([*RAY.splitlines()[:3], "ValueError: bad", "(shut down) Error: no"])
+    assert printed.exception == "ValueError: bad"
+
+
 def test_without_a_trace_the_last_lines():
     found = tracebacks.find([f"line {n}" for n in range(30)])
     assert found.exception == "" and found.lines[-1] == "line 29" and len(found.lines) == 12
