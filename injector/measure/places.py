@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any
 
+RUNNERS = frozenset({"dask", "distributed", "joblib", "ray"})
+"""Packages that run functions which they are given, in workers: a line of theirs tells nothing of these."""
 EVENT_LOOP = "asyncio"
 """What is called where an event loop waits for whatever its tasks do."""
 _LARGEST = 1 << 23
@@ -34,8 +36,10 @@ class Finder:
         The program is what lies outside of the standard library, of site-packages and of this package.
         If nothing of it called, it is the package that was started, as the command of a package is, or
         else what lies outside of the package ``library``; and if that is what was started, the caller.
+        If only :data:`RUNNERS` called, it is the function of ``library`` that they run.
         """
         packages: dict[str, FrameType] = {}
+        run: FrameType | None = None
         started = None
         while frame is not None:
             kind = self._kind(frame)
@@ -43,12 +47,16 @@ class Finder:
                 return _place(frame)
             if kind == PACKAGE:
                 packages.setdefault(_package(frame), frame)
+                run = frame if _package(frame) == library else run
             started = _starts(frame, kind) or started
             frame = frame.f_back
         if not packages:
             return None
         direct = next(iter(packages.values()))
-        outside = (each for name, each in packages.items() if name != library)
+        others = packages.keys() - {library}
+        if run is not None and others and others <= RUNNERS:
+            return _place(run)
+        outside = (each for name, each in packages.items() if name in others - RUNNERS)
         found = direct if started == library else next(outside, direct)
         return _place(packages.get(started or "", found) if started != library else found)
 

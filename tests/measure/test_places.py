@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from injector.measure import places
 from injector.measure.places import Finder
 
 SITE = "/env/lib/python3/site-packages"
@@ -103,3 +104,12 @@ def test_the_line_of_a_loop_with_a_progress_bar_is_the_programs(place, start, ex
 def test_a_thread_of_a_library(place):
     assert place(lambda begin: begin(), "click") == ("tool.py", 3)
     assert Finder().place(None) is None
+
+
+@pytest.mark.parametrize("start", [lambda begin: begin(), script("click"), script("other")])
+def test_what_a_library_runs_in_a_worker_is_its_own(place, start, monkeypatch):
+    """As ``click`` would be Dask: its line, that of any task, says nothing of this one."""
+    assert place(start, "tool") == ("click.py", 2)
+    monkeypatch.setattr(places, "RUNNERS", frozenset({"click"}))
+    assert place(start, "tool") == ("tool.py", 3)
+    assert place(program, "tool") == ("main.py", 2)
