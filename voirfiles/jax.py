@@ -78,16 +78,38 @@ def wait_for_all(ov: Any, jax: Any) -> None:
 
 
 def instrument_updates(ov: Any) -> None:
-    from injector.voirfiles._jitted import GRADIENTS, UPDATE, enter_loop, leave_loop, note
+    from injector.voirfiles._jitted import (
+        GRADIENTS,
+        UPDATE,
+        begin,
+        eager,
+        end,
+        enter_loop,
+        follow,
+        items,
+        known,
+        leave_loop,
+        note,
+        updated,
+    )
 
     own = [f"/jax.example_libraries.optimizers/{name}/update" for name in OPTIMIZERS.split()]
     for where in ("/optax._src.update/apply_updates", "/equinox._update/apply_updates", *own):
         ov.region(where, "optimizer", when=lambda: note(UPDATE), outermost=True)
+        ov.override(f"{where} > #value", updated)
+    ov.value(
+        "/jax._src.tree_util/tree_map",
+        "follows",
+        get=lambda tree, rest, result: follow((tree, rest), result),
+    )
     ov.region("/jax._src.api/vjp", "gradients", when=lambda: note(GRADIENTS) and False)
     ov.region(  # outside of compiled code, which calls a model in it
         "/jax._src.api/value_and_grad/value_and_grad_f",
         "gradients",
-        when=lambda: note(GRADIENTS),
+        when=lambda fun, args: note(GRADIENTS) and begin(eager(fun), args, ov.learn),
+        of=lambda fun, result: end(eager(fun), result, ov.learn),
+        what=lambda fun: known(eager(fun)).name,
+        items=lambda fun, args: items(known(eager(fun)), args),
         outermost=True,
     )
     loops = "/jax._src.lax.control_flow.loops"
@@ -108,6 +130,32 @@ def instrument_compiled(ov: Any) -> None:
         return compiled
 
     ov.override("/jax._src.pjit/_cpp_pjit > #value", made)
+
+
+def instrument_ahead(ov: Any) -> None:
+    """``jax.jit(f).lower(…).compile()``: what is traced is known of ``f``, and of what comes of it."""
+    from injector.voirfiles._jitted import begin, end, items, known, trace, traced
+
+    def loaded(module: Any) -> None:
+        if not hasattr(module, "jit_trace"):  # an older JAX
+            return
+        where = "/jax._src.pjit/jit_trace"
+        ov.override(f"{where} > jit_func", trace)
+        ov.value(where, "traced", get=lambda jit_func, result: traced(jit_func, result))
+        for name in ("Traced/lower", "Lowered/compile"):
+            where = f"/jax._src.stages/{name}"
+            ov.value(where, "made", get=lambda self, result: traced(self, result))
+        ov.region(
+            "/jax._src.stages/Compiled/__call__",
+            "compiled",
+            when=lambda self, args, kwargs: begin(self, (*args, *kwargs.values()), ov.learn),
+            of=lambda self, result: end(self, result, ov.learn),
+            what=lambda self: known(self).name,
+            items=lambda self, args, kwargs: items(known(self), (*args, *kwargs.values())),
+            outermost=True,
+        )
+
+    ov.after_import("jax._src.pjit", loaded)
 
 
 def calls_of(ov: Any, maker: str) -> Any:

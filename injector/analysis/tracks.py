@@ -281,7 +281,9 @@ def is_update(site: CallSite) -> bool:
 
 def _is_forward(site: CallSite) -> bool:
     """Whether a model is called there; code that was compiled with its update calls it, too."""
-    return site.region == "forward" or (site.region == "compiled" and is_update(site))
+    return site.region == "forward" or (
+        site.region in ("compiled", "gradients") and is_update(site)
+    )
 
 
 class Landmarks:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     Tell = Callable[[int], bool]
     """Receives the begin of a span that has ended, in nanoseconds; whether to stop."""
 
-STEP, FORWARD, PREDICT, COMPILED = "step", "forward", "predict", "compiled"
+STEP, FORWARD, PREDICT = "step", "forward", "predict"
+COMPILED, GRADIENTS = "compiled", "gradients"
 TRAINING = ("backward", "fit", COMPILED, "boost", "grow")
 """Regions after which something is trained, or may be: inside of what is compiled nothing is seen."""
 TRYING = ("eval", "predict")
@@ -251,7 +252,7 @@ class Pacing:
             return _never
         if updates(region, phase):
             return lambda start: pace.update(of, place)
-        if region == COMPILED and site["of"] is not None:
+        if region in (COMPILED, GRADIENTS) and site["of"] is not None:
             return self._wonder
         if region in TRAINING or (region == FORWARD and phase == "train"):
             return lambda start: pace.train()

@@ -124,8 +124,9 @@ def gives(what: object) -> bool:
 
 
 def updates(region: object, phase: object) -> bool:
-    """Whether a span is an update of a model: an optimizer's, or compiled code's that trains by itself."""
-    return region == "optimizer" or (region == "compiled" and phase == "train")
+    """Whether a span is an update of a model: an optimizer's, compiled code's that trains by itself, or
+    gradients that code follows which is neither."""
+    return region == "optimizer" or (region in ("compiled", "gradients") and phase == "train")
 
 
 def is_loaders(of: object, selector: object) -> bool:

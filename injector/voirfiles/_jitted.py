@@ -1,8 +1,10 @@
 """What the functions do that JAX compiles: learnt while they are traced, and from what they are called with.
 
 One trains where an optimizer's update was traced in it, outside of a loop of the compiled code; or where
-gradients were, it is called with what it gave before, and beside that with new data each time. Nothing else
-is sure: a simulation follows gradients, too. One predicts where it has no gradients and is called with the
+gradients were, it is called with what it gave before, and beside that with new data each time. If what it
+gave went through another function first (``update(params, gradients)``), that one trains, with the items that
+the first was called with; if through ``jax.tree.map`` alone, the first does. Nothing else is sure: a
+simulation follows gradients, too. One predicts where it has no gradients and is called with the
 same weights and new data, and with nothing that it gave before.
 """
 
@@ -15,17 +17,34 @@ from threading import local
 from typing import Any
 from weakref import ref
 
-import jax
 import numpy
 from jax._src.array import ArrayImpl
 from jax._src.core import trace_state_clean as is_untraced
+
+from injector.voirfiles._followed import (
+    EAGER,
+    RAW,
+    UPDATED,
+    ArrayOrigin,
+    GradientCall,
+    Gradients,
+    arrays,
+    calls_of,
+    is_data,
+    is_followed,
+    is_in,
+    mark,
+    origins_of,
+    watched,
+)
 
 Learn = Callable[..., None]
 """``learn(jitted, region=…, phase=…)``: what all calls of a function are."""
 GRADIENTS, UPDATE, LOOPED = 1, 2, 4
 """What a function does: it derives gradients, makes an update, makes any number of updates in a loop."""
-TRIES = 6
-"""Calls of one function, after the first, in which that is looked for."""
+TRIES, ACCUMULATED = 6, 40
+"""Calls of one function, after the first, in which that is looked for; of one that derives gradients, those
+of several batches may be added up for one update."""
 
 
 class Jitted:
@@ -41,7 +60,17 @@ class Jitted:
         """Which arguments may be a batch, as far as that is known: new data at each call, or no results."""
         self.batch: tuple[int, Any] | None = None
         """Which argument, or item of one, says how many items there are, once that is known."""
-        self._learnt: dict[str, str] = {}
+        self.gradients = Gradients(self)
+        """Its calls, where it derives some."""
+        self.follows: frozenset[GradientCall] = frozenset()
+        """Which calls for gradients this call follows."""
+        self.takes: tuple[Gradients, int] | None = None
+        """Whose calls it follows, and how many of them."""
+        self.count: int | None = None
+        """The items of this call, where they are those of what it follows."""
+        self.called = 0
+        """The items of the last call."""
+        self.learnt: dict[str, str] = {}
         self._given: dict[int, Any] = {}
         self._before: dict[int, Any] | None = None
         """Arrays of the last result, and of the last arguments, by their identity: watched, not kept."""
@@ -49,42 +78,91 @@ class Jitted:
     def remember(self, result: Any, args: tuple[Any, ...]) -> dict[str, str]:
         """A call has ended; what is learnt of all of them. It may have put new arrays into its ``args``."""
         before = self._before or {}
-        changed = [leaf for leaf in _arrays(args) if not _is_in(before, leaf)]
-        self._given = _watched(_arrays(result) + changed)
-        if self._learnt:
+        changed = [leaf for leaf in arrays(args) if not is_in(before, leaf)]
+        given = arrays(result) + changed
+        self._given = watched(given)
+        self._mark(given)
+        if self.learnt:
             return {}
         if self.does & UPDATE:
-            self._learnt = {"phase": "train"}
+            self.learnt = {"phase": "train"}
         elif self.does & LOOPED:
-            self._learnt = {"what": f"{self.name}, which derives gradients in a loop"}
-        return self._learnt
+            self.learnt = {"what": f"{self.name}, which derives gradients in a loop"}
+        elif self.does & GRADIENTS and self.tries == TRIES:
+            self.tries = ACCUMULATED
+        return self.learnt
 
-    def compare(self, args: tuple[Any, ...]) -> dict[str, str]:
-        """A call begins: compare it with the one before; what is learnt of all of them."""
-        parts = [_arrays(each) for each in args]
-        before, self._before = self._before, _watched([leaf for part in parts for leaf in part])
+    def _mark(self, given: list[Any]) -> None:
+        if self.does == GRADIENTS and not self.learnt:
+            mark(given, frozenset([self.gradients.call(self.called)]), RAW)
+        elif self.follows:
+            mark(given, self.follows, UPDATED if self.does & UPDATE else self)
+
+    def compare(self, args: tuple[Any, ...]) -> list[Jitted]:
+        """A call begins: compare it with the one before; of which functions something is learnt."""
+        parts = [arrays(each) for each in args]
+        origins = [origins_of(part) for part in parts]
+        if not self.does & GRADIENTS:
+            self._follow(parts, [each for part in origins for each in part])
+        before, self._before = self._before, watched([leaf for part in parts for leaf in part])
         if before is None:
-            return {}
-        fed = [any(_is_in(self._given, leaf) for leaf in part) for part in parts]
-        new = [any(_is_data(leaf) and not _is_in(before, leaf) for leaf in part) for part in parts]
+            return []
+        own = [any(is_in(self._given, leaf) for leaf in part) for part in parts]
+        fed = [mine or bool(others) for mine, others in zip(own, origins, strict=True)]
+        new = [any(is_data(leaf) and not is_in(before, leaf) for leaf in part) for part in parts]
         fresh = [is_new and not old for is_new, old in zip(new, fed, strict=True)]
+        if not (any(fresh) or self.does & GRADIENTS):  # what follows gradients may be data
+            fresh = [is_new and not old for is_new, old in zip(new, own, strict=True)]
         if any(fed) or any(fresh):
             may_be = fresh if any(fresh) else [not old for old in fed]
             self.data = tuple(at for at, one in enumerate(may_be) if one)
         trees = [part for arg, part in zip(args, parts, strict=True) if part and part[0] is not arg]
-        same = any(all(_is_in(before, leaf) for leaf in tree) for tree in trees)
-        learnt = {} if self._learnt or not any(fresh) else self._judge(any(fed), same)
-        self._learnt = self._learnt or learnt
-        self.tries = 0 if self._learnt else self.tries - 1
-        return learnt
+        same = any(all(is_in(before, leaf) for leaf in tree) for tree in trees)
+        found, makers = [], _makers(origins) if self.does & GRADIENTS else set()
+        if any(fresh) and not self.learnt:
+            found = _updaters(origins, makers) if makers else self._judge(any(own), same)
+        self.tries = 0 if self.learnt or (makers and any(fresh)) else self.tries - 1
+        return found
 
-    def _judge(self, is_fed: bool, same: bool) -> dict[str, str]:
+    def _follow(self, parts: list[list[Any]], origins: list[ArrayOrigin]) -> None:
+        """The arguments of this call follow from gradients as ``origins`` say."""
+        self.follows = calls_of(origins)
+        sources = {call.gradients for call in self.follows}
+        if sources:
+            self.takes = (sources.pop(), len(self.follows)) if len(sources) == 1 else None
+        if not any(origin.by is RAW for origin in origins):
+            return
+        # What an update is called with beside gradients is shaped like them; a batch is not.
+        leaves = [leaf for part in parts for leaf in part if is_data(leaf)]
+        shapes = {leaf.shape for leaf in leaves if origins_of([leaf])}
+        if all(leaf.shape in shapes for leaf in leaves):
+            every = [call.items for call in self.follows]
+            self.count = sum(every) if all(every) else 0
+
+    def _judge(self, is_fed: bool, same: bool) -> list[Jitted]:
         """What a call with new data is that ``is_fed`` a result, or has the ``same`` weights as before."""
         if self.does & GRADIENTS and is_fed:
-            return {"phase": "train"}
-        if self.does or is_fed or not same:
-            return {}
-        return {"region": "forward", "phase": "predict"}
+            self.learnt = {"phase": "train"}
+        elif not (self.does or is_fed) and same:
+            self.learnt = {"region": "forward", "phase": "predict"}
+        return [self] if self.learnt else []
+
+
+def _makers(origins: list[list[ArrayOrigin]]) -> set[Any]:
+    """What has made of gradients what a function is called with."""
+    return {each.by for part in origins for each in part} - {RAW}
+
+
+def _updaters(origins: list[list[ArrayOrigin]], makers: set[Any]) -> list[Jitted]:
+    """What trains, of what has made of gradients what the function is called with that derives them."""
+    found = [maker for maker in makers if isinstance(maker, Jitted)]
+    if not found and UPDATED not in makers:
+        calls = calls_of(each for part in origins for each in part)
+        found = list({call.gradients.jitted for call in calls})
+    found = [each for each in found if not each.learnt]
+    for each in found:
+        each.learnt = {"phase": "train"}
+    return found
 
 
 class _Calls(local):
@@ -115,6 +193,17 @@ def name_of(thing: Any) -> str:
     return str(getattr(thing, "__name__", None) or type(thing).__name__)
 
 
+def eager(function: Any) -> Any:
+    """What stands for a ``function`` whose gradients are derived outside of compiled code."""
+    while hasattr(function, "__wrapped__") or isinstance(function, partial):
+        function = function.func if isinstance(function, partial) else function.__wrapped__
+    code = getattr(function, "__code__", function)
+    if id(code) not in _known:
+        known(code).name = name_of(function)
+        known(code).does = GRADIENTS
+    return code
+
+
 def begin(thing: Any, args: tuple[Any, ...], learn: Learn, changes: bool = False) -> bool:
     """A call begins; whether it is one, and not a part of what is being traced.
 
@@ -125,11 +214,34 @@ def begin(thing: Any, args: tuple[Any, ...], learn: Learn, changes: bool = False
         calls.clear()
         _open.loops = 0
     calls.append((jitted, _open.loops, args if changes else ()))
-    if counts and jitted.tries:
-        learnt = jitted.compare(args)
-        if learnt:
-            learn(jitted, **learnt)
+    if counts:
+        jitted.count = None
+        if jitted.tries:
+            for each in jitted.compare(args):
+                learn(each, **each.learnt)
+        if (
+            jitted.count is None
+            and jitted.takes is not None
+            and jitted.learnt.get("phase") == "train"
+        ):
+            gradients, number = jitted.takes
+            jitted.count = gradients.taken(number)
     return counts
+
+
+def trace(thing: Any) -> Any:
+    """It is about to be traced, without being called."""
+    if is_untraced():
+        _open.calls[:] = [(known(thing), 0, ())]
+        _open.loops = 0
+    return thing
+
+
+def traced(thing: Any, made: Any) -> None:
+    """What was traced of ``thing`` is ``made``, or a later stage is: the same is known of it."""
+    if is_untraced():
+        _open.calls.clear()
+    known(made, thing)
 
 
 def end(thing: Any, result: Any, learn: Learn) -> Jitted:
@@ -169,7 +281,33 @@ def leave_loop(value: Any) -> Any:
     return value
 
 
+def follow(args: Any, result: Any) -> None:
+    """Code that is not compiled has made ``result`` of ``args``."""
+    if is_followed() and is_untraced():
+        origins = origins_of(arrays(args))
+        if origins:
+            by = UPDATED if any(origin.by is UPDATED for origin in origins) else EAGER
+            mark(arrays(result), calls_of(origins), by)
+
+
+def updated(result: Any) -> Any:
+    """An optimizer has made ``result``."""
+    if is_followed() and is_untraced():
+        mark(arrays(result), frozenset(), UPDATED)
+    return result
+
+
 def items(jitted: Jitted, args: Any) -> int:
+    """How many items a function is called with, or what it follows was; 0 where that is not known."""
+    if jitted.count is not None:
+        return jitted.count
+    jitted.called = _items(jitted, args)
+    if jitted.does & GRADIENTS:
+        jitted.gradients.items.append(jitted.called)
+    return jitted.called
+
+
+def _items(jitted: Jitted, args: Any) -> int:
     """The first dimension of the batch that a function is called with; 0 where no argument is one."""
     if jitted.tries:
         return _batch(jitted, args)[2]
@@ -189,8 +327,8 @@ def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
     """
     every, data = range(len(args)), jitted.data
     places = every if data is None else [at for at in data if at in every]
-    arrays = {at: args[at] for at in places if type(args[at]) in _ARRAYS and _is_data(args[at])}
-    batches: list[tuple[Any, int | None]] = [(arrays, None)]
+    alone = {at: args[at] for at in places if type(args[at]) in _ARRAYS and is_data(args[at])}
+    batches: list[tuple[Any, int | None]] = [(alone, None)]
     for at in () if data is None else places:  # as long as nothing is known, it may be weights
         if type(args[at]) in (tuple, list):
             batches.append((dict(enumerate(args[at])), at))
@@ -213,27 +351,6 @@ def _leading(value: Any, axes: int) -> int:
     if axes == 1:
         return int(shape[0]) if shape else 0
     return prod(shape[:axes]) if len(shape) >= axes else 0
-
-
-def _arrays(tree: Any) -> list[Any]:
-    leaves = jax.tree_util.tree_leaves(tree)
-    return [leaf for leaf in leaves if isinstance(leaf, (jax.Array, numpy.ndarray))]
-
-
-def _is_data(array: Any) -> bool:
-    """Whether it may be data: no number, no key of random numbers."""
-    if array.ndim == 0 or jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
-        return False
-    return not (array.dtype == numpy.uint32 and array.shape[-1] in (2, 4))
-
-
-def _watched(arrays: list[Any]) -> dict[int, Any]:
-    return {id(array): ref(array) for array in arrays}
-
-
-def _is_in(watched: dict[int, Any], array: Any) -> bool:
-    found = watched.get(id(array))
-    return found is not None and found() is array
 
 
 def _watch(thing: Any, died: Callable[[Any], object]) -> Any:

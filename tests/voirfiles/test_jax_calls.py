@@ -20,29 +20,32 @@ pytestmark = pytest.mark.skipif(
 )
 
 STEPS = 10
-WAYS = ("jit", "donated", "method", "factory", "keywords", "anew", "keyed", "mapped")
-UPDATES = ("hand", "optax", "nested")
-LOOPS = ("plain", "epochs", "drawn", "held")
+WAYS = ("jit", "donated", "method", "factory", "keywords", "anew", "keyed", "mapped", "compiled")
+UPDATES = ("hand", "optax", "nested", "apart", "apart_optax", "outside")
+LOOPS = ("plain", "epochs", "drawn", "held", "loader")
 
 
 def check_loops(tmp_path, ways, updates, loops):
     found = run(tmp_path, "jax_loops.py", ",".join(ways), ",".join(updates), ",".join(loops))
     for names in product(ways, updates, loops):
         calls = found.part("-".join(names)).of("compiled")
-        assert [(span.site["phase"], span.items) for span in calls[2:]] == [("train", 8)] * 8, names
-        assert {span.site["phase"] for span in calls} == {"train"}, (
-            names
-        )  # learnt of the first as well
-        assert len(calls) == STEPS, names
+        trained = [span for span in calls if span.site["phase"] == "train"]  # the first as well
+        assert len(trained) == STEPS, names
+        assert [span.items for span in trained[2:]] == [8] * 8, names
+        assert {span.items for span in trained[:2]} <= {0, 8}, names
+        others = [span for span in calls if span.site["phase"] != "train"]
+        assert len(others) == (STEPS if "apart" in names[1] else 0), names
 
 
 def test_loops_that_train(tmp_path):
-    check_loops(tmp_path, ("donated", "keyed"), UPDATES, LOOPS[:1])
+    check_loops(tmp_path, ("donated", "compiled"), UPDATES, LOOPS[:1])
 
 
 @pytest.mark.release
-def test_all_loops_that_train(tmp_path):
-    check_loops(tmp_path, WAYS, UPDATES, LOOPS)
+@pytest.mark.parametrize("update", UPDATES)
+def test_all_loops_that_train(tmp_path, update):
+    needs("torch")
+    check_loops(tmp_path, WAYS, [update], LOOPS)
 
 
 def check_stop(tmp_path, steps, way, update, loop):
@@ -66,7 +69,31 @@ def test_a_stop_before_it_is_known_that_a_function_trains(tmp_path):
 @pytest.mark.parametrize("update", UPDATES)
 def test_stops(tmp_path, steps, loop, update):
     needs("torch")
-    check_stop(tmp_path, steps, "donated", update, loop)
+    check_stop(tmp_path, steps, "compiled" if steps == 2 else "donated", update, loop)
+
+
+OTHERS = {
+    "clipped": ("compiled", [0, *[8] * 9]),
+    "accumulated": ("compiled", [0, *[32] * 9]),
+    "statistics": ("compiled", [0, *[8] * 9]),
+    "evaluated": ("compiled", [8] * 10),
+    "rivals": ("compiled", [8] * 20),
+    "interpreted": ("gradients", [8] * 10),
+}
+
+
+def test_updates_apart_from_their_gradients(tmp_path):
+    found = run(tmp_path, "jax_apart.py", *OTHERS, "by_optax", "forces", "attack")
+    for name, (region, items) in OTHERS.items():
+        spans = found.part(name).of(region)
+        assert [span.items for span in spans if span.site["phase"] == "train"] == items, name
+    evaluated = found.part("evaluated").of("forward")
+    assert [(span.site["phase"], span.items) for span in evaluated] == [("predict", 5)] * 20
+    part = found.part("by_optax")  # outside of compiled code: the update is known by itself
+    assert len(part.of("optimizer")) == 10
+    for each in (part, found.part("forces"), found.part("attack")):
+        spans = each.of("compiled") + each.of("gradients")
+        assert "train" not in {span.site["phase"] for span in spans}
 
 
 UNSURE = ("simulation", "sampling", "attack", "decoding", "saliency", "looped", "scaled", "failing")

@@ -49,13 +49,28 @@ def by_nested_jit(state, x, y):
 GRADIENTS = jax.jit(jax.grad(loss))
 
 
-class Trainer:
-    def __init__(self, update):
-        self.update = update
+def derive(state, x, y):
+    return jax.grad(loss)(state[0], x, y)
 
-    @functools.partial(jax.jit, static_argnums=0)
-    def step(self, state, x, y):
-        return self.update(state, x, y)
+
+def descend(state, gradients):
+    params, opt = state
+    return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, params, gradients), opt
+
+
+def apply(state, gradients):
+    params, opt = state
+    updates, opt = optimizer.update(gradients, opt, params)
+    return optax.apply_updates(params, updates), opt
+
+
+def method(update):
+    class Trainer:
+        @functools.partial(jax.jit, static_argnums=0)
+        def step(self, state, x, y):
+            return update(state, x, y)
+
+    return Trainer().step
 
 
 def fresh(update):
@@ -103,17 +118,76 @@ def mapped(update):
     return called
 
 
+def compiled(update):
+    """Ahead of time."""
+    made = []
+
+    def called(state, x, y):
+        if not made:
+            made.append(jax.jit(fresh(update)).lower(state, x, y).compile())
+        return made[0](state, x, y)
+
+    return called
+
+
+def apart(way, update):
+    """The gradients by a function of their own, compiled in this way, and the update by another."""
+    gradients = WAYS["jit" if way == "donated" else way](derive)
+    function = lambda state, gradients: update(state, gradients)
+    updated = jax.jit(function, donate_argnums=(0, 1) if way == "donated" else ())
+    if way == "mapped":
+        updated = jax.jit(jax.vmap(function))
+    made = []
+
+    def called(state, x, y):
+        derived = gradients(state, x, y)
+        if way == "anew":
+            return jax.jit(function)(state, derived)
+        if way == "mapped" and not made:
+            state = jax.tree_util.tree_map(lambda leaf: leaf[None], state)
+        if way == "compiled" and not made:
+            made.append(updated.lower(state, derived).compile())
+            return made[0](state, derived)
+        made.append(updated)
+        return made[0](state, derived)
+
+    return called
+
+
+def outside(way, update):
+    """The same, the update not compiled."""
+    gradients = WAYS["jit" if way == "donated" else way](derive)
+    made = []
+
+    def called(state, x, y):
+        derived = gradients(state, x, y)
+        if way == "mapped" and not made:
+            state = jax.tree_util.tree_map(lambda leaf: leaf[None], state)
+        made.append(True)
+        return update(state, derived)
+
+    return called
+
+
 WAYS = {
     "jit": lambda update: jax.jit(fresh(update)),
     "donated": lambda update: jax.jit(fresh(update), donate_argnums=(0,)),
-    "method": lambda update: Trainer(update).step,
+    "method": method,
     "factory": factory,
     "keywords": keywords,
     "anew": ahead,
     "keyed": keyed,
     "mapped": mapped,
+    "compiled": compiled,
 }
-UPDATES = {"hand": by_hand, "optax": by_optax, "nested": by_nested_jit}
+UPDATES = {
+    "hand": lambda way: WAYS[way](by_hand),
+    "optax": lambda way: WAYS[way](by_optax),
+    "nested": lambda way: WAYS[way](by_nested_jit),
+    "apart": lambda way: apart(way, descend),
+    "apart_optax": lambda way: apart(way, apply),
+    "outside": lambda way: outside(way, descend),
+}
 
 
 def plain(step, state):
@@ -166,6 +240,6 @@ def start():
 GRADIENTS(start()[0], *next(data()))
 chosen = [sys.argv[1].split(","), sys.argv[2].split(","), sys.argv[3].split(",")]
 for way, update, loop in product(*chosen):
-    made = WAYS[way](UPDATES[update])
+    made = UPDATES[update](way)
     with injector.region(f"part/{way}-{update}-{loop}"):
         LOOPS[loop](made, start())

@@ -1,0 +1,127 @@
+"""JAX: updates outside of the function that derives the gradients, and what only looks like it."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import injector
+
+rng = np.random.default_rng(0)
+STEPS, SIZE = 10, 8
+
+
+def data(batches=STEPS):
+    for _ in range(batches):
+        x = rng.normal(size=(SIZE, 4)).astype(np.float32)
+        yield x, x.sum(1)
+
+
+def start():
+    return {"w": jnp.zeros(4), "b": jnp.zeros(())}
+
+
+def loss(weights, x, y):
+    return jnp.mean((x @ weights["w"] + weights["b"] - y) ** 2)
+
+
+def descend(weights, gradients):
+    return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, weights, gradients)
+
+
+def functions(derived=loss):
+    """One that derives gradients, one that updates with them, neither called before."""
+    return jax.jit(jax.value_and_grad(derived)), jax.jit(lambda p, g: descend(p, g))
+
+
+def clipped():
+    """A third function in between."""
+    derive, update = functions()
+    clip = jax.jit(lambda g: jax.tree_util.tree_map(lambda g: jnp.clip(g, -1, 1), g))
+    weights = start()
+    for x, y in data():
+        weights = update(weights, clip(derive(weights, x, y)[1]))
+
+
+def accumulated():
+    """Gradients of four batches for each update, added up outside of compiled code."""
+    (derive, update), weights, total = functions(), start(), None
+    for number, (x, y) in enumerate(data(4 * STEPS)):
+        _, found = derive(weights, x, y)
+        total = found if total is None else jax.tree_util.tree_map(jnp.add, total, found)
+        if number % 4 == 3:
+            weights, total = update(weights, total), None
+
+
+def statistics():
+    """What is beside the gradients is given back to the function that derives them."""
+
+    def running(weights, mean, x, y):
+        return loss(weights, x, y), 0.9 * mean + x.mean(0)
+
+    derive, update = jax.jit(jax.value_and_grad(running, has_aux=True)), functions()[1]
+    weights, mean = start(), jnp.zeros(4)
+    for x, y in data():
+        (_, mean), found = derive(weights, mean, x, y)
+        weights = update(weights, found)
+
+
+def evaluated():
+    (derive, update), weights = functions(), start()
+    evaluate = jax.jit(lambda weights, x, y: loss(weights, x, y))
+    for x, y in data():
+        weights = update(weights, derive(weights, x, y)[1])
+        for x, y in data(2):
+            float(evaluate(weights, x[:5], y[:5]))
+
+
+def rivals():
+    """Two models, each trained with the other's weights at hand."""
+    first, update_first = functions(lambda p, q, x, y: loss(p, x, y) + q["b"])
+    second, update_second = functions(lambda q, p, x, y: loss(q, x, y) + p["b"])
+    p, q = start(), start()
+    for x, y in data():
+        p = update_first(p, first(p, q, x, y)[1])
+        q = update_second(q, second(q, p, x, y)[1])
+
+
+def interpreted():
+    """Nothing is compiled."""
+    weights = start()
+    for x, y in data():
+        weights = descend(weights, jax.grad(loss)(weights, x, y))
+
+
+def by_optax():
+    """Outside of compiled code."""
+    optimizer, (derive, _), weights = optax.sgd(0.01), functions(), start()
+    state = optimizer.init(weights)
+    for x, y in data():
+        updates, state = optimizer.update(derive(weights, x, y)[1], state, weights)
+        weights = optax.apply_updates(weights, updates)
+
+
+def forces():
+    """A simulation."""
+    force = jax.jit(jax.grad(lambda x: jnp.sum(x**4)))
+    move = jax.jit(lambda x, v, f: (x + 0.01 * v, v - 0.01 * f))
+    x, v = jnp.ones(16), jnp.zeros(16)
+    for _ in range(STEPS):
+        x, v = move(x, v, force(x))
+
+
+def attack():
+    """New data each time, which is changed along its gradients."""
+    weights = start()
+    derive = jax.jit(jax.grad(lambda x, weights: jnp.sum(x @ weights["w"])))
+    change = jax.jit(lambda x, g: x + 0.1 * jnp.sign(g))
+    predict = jax.jit(lambda weights, x: x @ weights["w"])
+    for x, _ in data():
+        predict(weights, change(x, derive(x, weights)))
+
+
+for part in sys.argv[1:]:
+    with injector.region(f"part/{part}"):
+        globals()[part]()
