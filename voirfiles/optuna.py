@@ -7,6 +7,7 @@ storage, `setup` is `ask`, `suggest` and `prune` are the sampler's and the prune
 
 from __future__ import annotations
 
+from threading import get_ident
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +18,15 @@ TESTED = ("3.4", "5.0")
 def instrument_trials(ov: Any) -> None:
     begun: dict[tuple[str, int], float] = {}
     """When the trials that go on began, by study and number."""
+    errors: dict[int, str] = {}
+    """What the trial of a thread has raised."""
+
+    def raised(error: Any) -> Any:
+        if error is None:
+            errors.pop(get_ident(), None)
+        else:
+            errors[get_ident()] = f"{type(error).__name__}: {error}"
+        return error
 
     def begins(study: Any, trial: Any) -> None:
         begun[study.study_name, trial.number] = perf_counter()
@@ -25,6 +35,8 @@ def instrument_trials(ov: Any) -> None:
         if frozen_trial.state.is_finished():
             return None  # its end has been recorded before
         since = begun.pop((study.study_name, frozen_trial.number), None)
+        error = errors.pop(get_ident(), None) or warning(result)
+        facts = state(result)
         ov.record_trial(
             "optuna",
             study=study.study_name,
@@ -33,11 +45,13 @@ def instrument_trials(ov: Any) -> None:
             params=frozen_trial.params,
             reports=len(frozen_trial.intermediate_values),
             seconds=None if since is None else perf_counter() - since,
-            **state(result),
+            error=error if facts["state"] == "failed" else None,
+            **facts,
         )
         return results(frozen_trial, result)
 
     ov.region("/optuna.study._optimize/_run_trial", "trial", what="optuna")
+    ov.override("/optuna.study._optimize/_run_trial > func_err", raised)
     ov.value(
         "/optuna.study.study/Study/ask", "begun", get=lambda self, result: begins(self, result)
     )
@@ -98,6 +112,13 @@ def state(result: Any) -> dict[str, Any]:
         ended, values = result.state, result.values
     word = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}.get(ended.name)
     return {"state": word, "values": list(values or ())}
+
+
+def warning(result: Any) -> str | None:
+    """What ``tell`` found wrong with what a trial returned."""
+    if isinstance(result, tuple):
+        return next((str(each) for each in result[2:] if each), None)
+    return None
 
 
 def results(trial: Any, result: Any) -> dict[str, Any]:

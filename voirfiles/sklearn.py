@@ -118,6 +118,13 @@ def instrument_fit(ov: Any) -> None:
         items=known["items"],
         outermost=WHOLE,
     )
+    ov.region(
+        wrapper,
+        "fit",
+        when=lambda estimator, fit_method: _is_step(estimator, fit_method),
+        outermost="partial_fit",  # the step is the outermost estimator already
+        **known,
+    )
 
 
 def _is_step(estimator: Any, fit_method: Any) -> bool:
@@ -208,9 +215,17 @@ def instrument_studies(ov: Any) -> None:
 
     ov.value(f"{search}/fit", "searches", get=lambda self, result: fitted(self, result))
     ov.value(fold, "folds", get=scored)
-    # The workers of a search, and of anything else that joblib runs.
-    ov.region("/joblib.parallel/Parallel/_initialize_backend", "deploy", what="joblib")
-    ov.region("/joblib.parallel/Parallel/_terminate_and_reset", "undeploy", what="joblib")
+    # The workers of a search, and of anything else that joblib runs; without any nothing is deployed.
+    for function, region in (
+        ("_initialize_backend", "deploy"),
+        ("_terminate_and_reset", "undeploy"),
+    ):
+        ov.region(
+            f"/joblib.parallel/Parallel/{function}",
+            region,
+            when=lambda self: self.n_jobs not in (None, 1),
+            what="joblib",
+        )
 
 
 def _metric(search: Any) -> str | None:

@@ -16,7 +16,16 @@ from ..store.spans import gives
 from .arrays import exceptional, median_of
 from .gaps import LargestGap
 from .machines import HostUsage
-from .profile import BOOSTING, READING, Node, SourceLine, TimeSegment, TrainingLoop, UpperBound
+from .profile import (
+    BOOSTING,
+    READING,
+    UNSEEN_CALLS,
+    Node,
+    SourceLine,
+    TimeSegment,
+    TrainingLoop,
+    UpperBound,
+)
 from .traces import LoopTrace, works
 
 WINDOWS, IN_WINDOW = 16, 8
@@ -248,7 +257,7 @@ def computing(loop: TrainingLoop, part: str) -> tuple[str, ...]:
     """For what is computed, most of it in the region ``part``."""
     if part in BOOSTING:
         return ("fewer bins, leaves or rounds, more threads, a device, where the library has them",)
-    if part == "predict":
+    if part in UNSEEN_CALLS:
         return (
             "more rows a call, a smaller model, more threads, a device, where the library has them",
         )

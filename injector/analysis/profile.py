@@ -14,9 +14,11 @@ READING = ("io", "io.start")
 """The regions in which batches are made."""
 BOOSTING = ("boost", "grow", "leaves")
 """What LightGBM, XGBoost and scikit-learn compute in compiled code."""
+UNSEEN_CALLS = ("fit", "predict")
+"""Calls of a library that compute: where it shows what is inside of one, that is no part of these."""
 COMPUTING = (
     "forward", "backward", "gradients", "optimizer", "zero_grad", "clip_grad", "unscale", "compiled",
-    *BOOSTING, "predict",
+    *BOOSTING, *UNSEEN_CALLS,
 )  # fmt: skip
 
 
@@ -404,8 +406,10 @@ class Trial:
     train: float | None
     validate: float | None
     framework: float
-    """In functions of the framework that it called, and until its result was stored."""
+    """In functions of the framework that it called."""
     other: float
+    store: float
+    """After it, until its result was stored."""
     steps: int
     """Of training."""
     reports: int

@@ -224,7 +224,9 @@ def _study(
         group.parts = recorded
     goals = tuple(str(goal) for goal in facts.get("goals") or ())
     deploys = [
-        each for each in group.spans if each.region == "deploy" and before <= each.start <= last
+        each
+        for each in group.spans
+        if each.region == "deploy" and before <= each.start <= last and not _in_trial(each, group)
     ]
     lanes = _lanes(group.parts)
     stop = max(part.done for part in group.parts)
@@ -288,6 +290,13 @@ def _study(
         )
         / SECOND,
         phases=_phases(outer, pieces, len(trials), usage, {**spent, SETUP: setup, "store": stored}),
+    )
+
+
+def _in_trial(span: FrameworkSpan, group: _Found) -> bool:
+    """Whether joblib started workers within a trial: that is what the trial does."""
+    return span.framework == "joblib" and any(
+        part.process == span.process and part.start <= span.start < part.end for part in group.parts
     )
 
 
@@ -439,8 +448,9 @@ def _trial(
         load=sums[LOAD] if trained else None,
         train=sums[TRAIN] if trained else None,
         validate=sums[VALIDATE] if trained else None,
-        framework=sums[FRAMEWORK] + sum(part.done - part.end for part, _, _ in parts) / SECOND,
+        framework=sums[FRAMEWORK],
         other=sums[OTHER],
+        store=sum(part.done - part.end for part, _, _ in parts) / SECOND,
         steps=sum(part.steps for part, _, _ in parts),
         reports=int(facts.get("reports") or 0),
         last=any(part.end == last for part, _, _ in parts),
@@ -475,6 +485,7 @@ def _unseen(known: Mapping[str, Mapping[str, Any]], seen: Sequence[Trial]) -> li
             validate=None,
             framework=0.0,
             other=0.0,
+            store=0.0,
             steps=0,
             reports=0,
             last=False,

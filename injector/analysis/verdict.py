@@ -11,7 +11,15 @@ from ..store.folder import Run
 from ..value_class import replace
 from . import evidence as advice
 from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest
-from .profile import BOOSTING, COMPUTING, READING, Node, TrainingLoop, Verdict
+from .profile import (
+    BOOSTING,
+    COMPUTING,
+    READING,
+    UNSEEN_CALLS,
+    Node,
+    TrainingLoop,
+    Verdict,
+)
 from .recorded import ValueSeries, number
 from .runs import missing_of
 from .wording import count, line_of
@@ -165,10 +173,10 @@ def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
     if largest in BOOSTING:
         does = f"{largest}: the inside of compiled code is not recorded"
         share = shares[largest]
-    elif largest == "predict":
+    elif largest in UNSEEN_CALLS:
         node = heaviest(evidence.loop, largest)
         where = line_of(node.place if node else None, "an unknown line")
-        does = f"predict at {where}: its inside is not recorded"
+        does = f"{largest} at {where}: its inside is not recorded"
         share = shares[largest]
     elif largest == "compiled":
         does = "compiled functions, forward, backward and optimizer"

@@ -15,7 +15,7 @@ from . import program, user
 from .late import Late
 from .regions import Region, RegionHooks, Spans
 from .turns import Loop
-from .values import Several, Store, TrialEnds, ValueHooks, series_name
+from .values import Several, Store, TrialEnds, TrialHooks, ValueHooks, series_name
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -71,14 +71,16 @@ class Measures:
         except TypeError as error:
             raise UserError(f"value {series!r} of {where!r}: {error}") from None
 
-    def trial(self, where: Any, get: Callable[..., Any], ended: Callable[[Any], None]) -> None:
-        """Call ``ended`` with what ``get`` makes of each call of ``where``, but for None.
+    def trial(
+        self, where: Any, get: Callable[..., Any], ended: Callable[[Any, Exception | None], None]
+    ) -> None:
+        """Call ``ended`` with what ``get`` makes of each call of ``where``, but for None, and its error.
 
         Raises UserError when ``get`` does not say what its parameters are called.
         """
         store = TrialEnds(self._recorder, self.late.keep, ended)
         try:
-            self._ask(where, calls=ValueHooks(get, store))
+            self._ask(where, calls=TrialHooks(get, store))
         except TypeError as error:
             raise UserError(f"trial of {where!r}: {error}") from None
 

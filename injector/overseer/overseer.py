@@ -419,8 +419,8 @@ class Overseer:
         """Each call of the function ``where`` is a trial of a hyper-parameter study, such as a plain grid.
 
         ``get`` is called as in :meth:`value`, and makes a mapping: ``value`` is what the trial came to, all
-        else are hyper-parameters. A trial that leaves no such mapping has failed. ``goal`` is
-        ``"minimize"`` or ``"maximize"``.
+        else are hyper-parameters. A trial that raises, or leaves no such mapping, has failed; where it
+        raises, ``result`` is None. ``goal`` is ``"minimize"`` or ``"maximize"``.
 
         Raises:
             UserError: ``goal`` is another word, or ``get`` names what ``where`` does not have.
@@ -428,10 +428,15 @@ class Overseer:
         if goal not in ("minimize", "maximize"):
             raise UserError(f"ov.trial: goal is 'minimize' or 'maximize', not {goal!r}")
 
-        def ended(found: Any) -> None:
+        def ended(found: Any, error: Exception | None) -> None:
             params = dict(found)
             values = params.pop("value", None)
-            self.record_trial(study, study=study, goals=[goal], params=params, values=values)
+            facts: dict[str, Any] = {"study": study, "goals": [goal], "params": params}
+            if error is None:
+                facts["values"] = values
+            else:
+                facts |= {"state": "failed", "error": f"{type(error).__name__}: {error}"}
+            self.record_trial(study, **facts)
 
         self._measures.region(where, "trial", what=study)
         self._measures.trial(where, get, ended)
@@ -558,7 +563,9 @@ class Overseer:
 
     def _instrument_failed(self, instrument: Instrument, error: BaseException) -> None:
         if isinstance(error, UserError) and self.phases.run_script.pending and not self.lenient:
-            raise error  # bad input, and the program has not begun: say it and run nothing
+            raise _placed(
+                error
+            )  # bad input, and the program has not begun: it is said, and not run
         self._on_error(f"instrument {getattr(instrument, '__name__', instrument)!s}", error)
 
     def _stream_failed(self, name: str, error: BaseException) -> None:
@@ -664,3 +671,18 @@ def _infers() -> bool:
     own = [path for path in files if origin(path) == PROGRAM and not path.startswith(ours)]
     # Some modules have names of files that do not exist.
     return not may_train(path for path in own if path.endswith(".py") and os.path.isfile(path))
+
+
+def _placed(error: UserError) -> UserError:
+    """``error`` with the line of the voirfile that asked for what is wrong, unless it names one."""
+    import traceback
+
+    places = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not (frame.f_globals.get("__name__") or "").startswith("injector.")
+    ]
+    if not places or places[-1][0] in str(error):
+        return error
+    file, line = places[-1]
+    return UserError(f"{file}:{line}: {error}")

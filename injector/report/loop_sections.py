@@ -9,7 +9,7 @@ from ..analysis.summary import Summary
 from ..metrics import metric_at
 from . import epochs, stack_lines, step_tree, training_loops
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
-from .text import TimeUnit, amount, clean, code_line, count, duration, figure, line_of, rank_name
+from .text import TimeUnit, amount, clean, code_line, count, duration, figure, line_of
 
 LINES = 20
 """Lines of the program that are listed, at most."""
@@ -27,7 +27,11 @@ def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
     texts = [f"{training_loops.paced(loop)} at {code_line(loop.place)}" if loop.place else ""]
     sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
     held = ", ".join(f"{amount(size)} {thing}" for size, thing in sizes if size)
-    texts.append(f"{held} a step{' and rank' if len(loop.ranks) > 1 else ''}" if held else "")
+    texts.append(
+        f"{held} a step{f' and {training_loops.member(loop)}' if len(loop.ranks) > 1 else ''}"
+        if held
+        else ""
+    )
     if speed.items is None and speed.why_no_items:
         texts.append(f"items are not known: {speed.why_no_items}")
     if loop.warmup.steps:
@@ -42,7 +46,12 @@ def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
     if loop.epochs:
         yield Section(f"{key}-epochs", f"Epochs of {name}", (), (_epochs(loop, summary),))
     if len(loop.ranks) > 1:
-        yield Section(f"{key}-ranks", f"Ranks of {name}", _straggler(loop), (_ranks(loop),))
+        yield Section(
+            f"{key}-ranks",
+            f"{training_loops.member(loop).title()}s of {name}",
+            _straggler(loop),
+            (_ranks(loop),),
+        )
 
 
 def _epochs(loop: TrainingLoop, summary: Summary) -> Table:
@@ -125,16 +134,23 @@ def _straggler(loop: TrainingLoop) -> tuple[str, ...]:
 
 def _ranks(loop: TrainingLoop) -> Table:
     columns = training_loops.rank_columns(loop)
-    heads = ("rank", *(head for head, _ in columns), "longer than the others in")
+    heads = (
+        training_loops.member(loop),
+        *(head for head, _ in columns),
+        "longer than the others in",
+    )
+    names = training_loops.member_names(loop)
     rows = [
         (
-            rank_name(track.rank, track.process),
+            name,
             *(cell(track) for _, cell in columns),
             training_loops.slow_region(track, loop.ranks),
         )
-        for track in loop.ranks
+        for name, track in zip(names, loop.ranks, strict=True)
     ]
-    kinds = tuple(TEXT if head in ("rank", "host", "device") else NUMBER for head in heads[:-1])
+    kinds = tuple(
+        TEXT if head in ("rank", "thread", "host", "device") else NUMBER for head in heads[:-1]
+    )
     return Table(heads, (*kinds, TEXT), rows)
 
 

@@ -137,10 +137,15 @@ def time_of(study: Study) -> str:
         ("the framework", study.in_framework),
         ("idle", study.idle),
     )
-    parts = [f"{name} {percent(part / total)} ({duration(part)})" for name, part in shares if part]
+    parts = [f"{name} {percent(part / total)} ({_brief(part)})" for name, part in shares if part]
     whose = "its worker" if study.workers == 1 else "its workers together"
     took = f"{duration(study.seconds)} until the best trial was known"
     return f"{took}; of the time of {whose}: {', '.join(parts)}"
+
+
+def _brief(seconds: float) -> str:
+    """Of less than 10 ms more digits: none of them would be left."""
+    return short(seconds) if seconds < 0.01 else duration(seconds)
 
 
 def phase_cells(study: Study) -> tuple[list[str], list[list[str | float]]]:
@@ -188,6 +193,7 @@ def trial_cells(study: Study) -> tuple[list[str], list[list[str]]]:
         *parts,
         "framework",
         "other",
+        "store",
         "steps",
         "with",
     ]
@@ -206,11 +212,18 @@ def trial_cells(study: Study) -> tuple[list[str], list[list[str]]]:
                 *("" if part is None else short(part) for part in shown),
                 short(trial.framework),
                 short(trial.other),
+                short(trial.store),
                 str(trial.steps) if trial.steps else "",
                 ": ".join(filter(None, (params_of(trial), clean(trial.error)))),
             ]
         )
-    kept = [at for at in range(len(heads)) if heads[at] != "steps" or any(row[at] for row in rows)]
+    blank = {"", short(0.0)}
+    rare = ("framework", "store", "steps")  # of a plain grid there is no such time
+    kept = [
+        at
+        for at, head in enumerate(heads)
+        if head not in rare or any(row[at] not in blank for row in rows)
+    ]
     return [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]
 
 

@@ -118,7 +118,7 @@ def name(loop: TrainingLoop) -> str:
 
 
 def _heading(loop: TrainingLoop) -> list[str]:
-    each = f" on each of {len(loop.ranks)} ranks" if len(loop.ranks) > 1 else ""
+    each = f" on each of {len(loop.ranks)} {member(loop)}s" if len(loop.ranks) > 1 else ""
     task = crop(name(loop), 60)
     if loop.attempt is not None:
         task += f", attempt {loop.attempt}"
@@ -160,7 +160,7 @@ def _throughput(loop: TrainingLoop) -> list[str]:
         facts.insert(0, f"{figure(found.tokens)} tokens/s")
     if found.items is not None:
         facts.insert(0, f"{figure(found.items)} items/s")
-    each = "a step and rank" if len(loop.ranks) > 1 else "a step"
+    each = f"a step and {member(loop)}" if len(loop.ranks) > 1 else "a step"
     sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
     parts = [f"{amount(size)} {thing}" for size, thing in sizes if size]
     if parts:
@@ -257,18 +257,38 @@ def rank_table(loop: TrainingLoop) -> list[str]:
     shown = _chosen(loop)
     columns = rank_columns(loop)
     heads = [*(head for head, _ in columns), "longer than the others in:"]
+    names = dict(zip(map(id, tracks), member_names(loop), strict=True))
     rows = [
         [
-            rank_name(track.rank, track.process),
+            names[id(track)],
             *(cell(track) for _, cell in columns),
             slow_region(track, tracks),
         ]
         for track in shown
     ]
-    found = table("  ranks", heads, rows, indent=4)[:-1]
+    found = table(f"  {member(loop)}s", heads, rows, indent=4)[:-1]
     if len(shown) < len(tracks):
-        found.append(f"    … and {count(len(tracks) - len(shown), 'rank')} between these")
+        found.append(f"    … and {count(len(tracks) - len(shown), member(loop))} between these")
     return [*found, *straggler_lines(loop.straggler), ""]
+
+
+def member(loop: TrainingLoop) -> str:
+    """Of what ``loop`` has several: ``rank``, or ``thread`` where one process has several."""
+    processes = {track.process for track in loop.ranks}
+    return "thread" if len(processes) < len(loop.ranks) else "rank"
+
+
+def member_names(loop: TrainingLoop) -> list[str]:
+    """``rank 3``, ``process 4``, ``thread 0``, ``process 4, thread 0``: of each of ``loop.ranks``."""
+    names = [rank_name(track.rank, track.process) for track in loop.ranks]
+    if member(loop) == "rank":
+        return names
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        number = seen[name] = seen.get(name, -1) + 1
+        found.append((name, f"thread {number}"))
+    return [", ".join(each if len(seen) > 1 else each[1:]) for each in found]
 
 
 def rank_columns(loop: TrainingLoop) -> list[tuple[str, Callable[[LoopRank], str]]]:

@@ -212,3 +212,120 @@ def test_a_study_whose_trial_crashes_has_its_record(tmp_path):
     [study] = json.loads(report.stdout)["profile"]["studies"]
     assert [trial["state"] for trial in study["trials"]] == ["complete", "complete", "failed"]
     assert study["aborted"] and study["best"] in ([0], [1])
+    assert study["trials"][2]["error"] == "ZeroDivisionError: division by zero"
+
+
+GRID = """
+import sys
+
+def trial(rate, depth):
+    if rate > 1:
+        raise ValueError("rate is too large")
+    depth += 1
+    return [rate / depth]
+
+for rate in (0.5, 1.0, 2.0):
+    try:
+        trial(rate, 1)
+    except ValueError:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("makes", "params"),
+    [
+        ('{"rate": rate, "value": result}', {"rate": 2.0}),
+        ('{"rate": rate, "value": result[0]}', {}),  # which nothing that failed can tell
+    ],
+)
+def test_a_trial_of_a_grid_that_fails_has_its_error_and_its_parameters(tmp_path, makes, params):
+    (tmp_path / "grid.py").write_text(GRID)
+    (tmp_path / "voirfile.py").write_text(
+        "def instrument_grid(ov):\n"
+        f"    ov.trial('//trial', lambda rate, result: {makes}, study='grid', goal='maximize')\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "injector",
+        "run",
+        "--runs",
+        "runs",
+        "--voirfile",
+        "voirfile.py",
+    ]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [*command, "grid.py"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    [run] = (tmp_path / "runs").iterdir()
+    profile = summarise(open_run(str(run))).profile
+    assert profile is not None
+    [study] = profile.studies
+    last = study.trials[2]
+    assert (last.state, last.error) == ("failed", "ValueError: rate is too large")
+    assert dict(last.params) == params and not last.values
+    assert [trial.state for trial in study.trials] == ["complete", "complete", "failed"]
+
+
+TUNED = """
+import numpy as np
+import optuna
+from sklearn.linear_model import SGDClassifier
+
+optuna.logging.disable_default_handler()
+rng = np.random.default_rng(0)
+x = rng.normal(size=(300, 8))
+y = x[:, 0] > 0
+
+def objective(trial):
+    model = SGDClassifier(alpha=trial.suggest_float("alpha", 1e-5, 1e-1, log=True))
+    for _ in range(12):
+        model.partial_fit(x, y, classes=[False, True])
+    return model.score(x, y)
+
+optuna.create_study(direction="maximize").optimize(objective, n_trials=6, n_jobs=2)
+"""
+
+
+def test_trials_in_threads_are_threads_and_what_a_step_fits_is_named(tmp_path):
+    pytest.importorskip("optuna")
+    (tmp_path / "tuned.py").write_text(TUNED)
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "injector", "run", "--runs", "runs", "tuned.py"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    report = " ".join(done.stderr.split())
+    assert done.returncode == 0, done.stderr
+    assert "on each of 2 threads" in report and "a step and thread" in report
+    assert "thread 0" in report and "thread 1" in report and "2 ranks" not in report
+    assert "fit at tuned.py:14: its inside is not recorded" in report
+    assert "deploy of joblib" not in report
+
+
+@pytest.mark.parametrize(
+    ("asks", "says"),
+    [
+        (
+            "ov.trial('//train', lambda x: x, goal='max')",
+            "ov.trial: goal is 'minimize' or 'maximize'",
+        ),
+        ("ov.loader('//train > loader', device='gpu')", "device is True, a device of PyTorch"),
+        ("ov.region('//train', 'x', items=print)", "does not say what its parameters are called"),
+    ],
+)
+def test_a_voirfile_that_asks_for_what_is_wrong_is_named_with_the_line(tmp_path, asks, says):
+    (tmp_path / "program.py").write_text("print('ran')\n")
+    (tmp_path / "asks.py").write_text(f"\ndef instrument_all(ov):\n    {asks}\n")
+    command = [sys.executable, "-m", "injector", "run", "--voirfile", "asks.py", "program.py"]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{tmp_path / 'asks.py'}:3: " in done.stderr and says in done.stderr

@@ -25,6 +25,7 @@ def test_a_study(tmp_path):
     assert [trial.state for trial in study.trials] == [
         "complete", "pruned", "failed", "complete", "complete", "complete"
     ]  # fmt: skip
+    assert [trial.error for trial in study.trials] == ["", "", "ValueError: no value", "", "", ""]
     assert [trial.reports for trial in study.trials] == [0, 1, 0, 0, 0, 0]
     best = min((value, n) for n, value in zip([0, 1, 3, 4, 5], values, strict=True) if n != 1)
     assert (study.best, study.goals, study.sampler) == ((best[1],), ("minimize",), "RandomSampler")

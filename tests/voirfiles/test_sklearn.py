@@ -30,7 +30,7 @@ OUTERMOST = {
     "transform": [("fit", "StandardScaler", 200), ("transform", "StandardScaler", 70)],
     "cluster": [("fit", "KMeans", 90)],
     "boosted": [("step", None, 150), ("fit", "AdaBoostClassifier", 150)],
-    "partial": [("step", None, 40)] * 10,
+    "partial": [("fit", "SGDClassifier", 40), ("step", None, 40)] * 10,
     "scaled": [("fit", "StandardScaler", 200), ("fit", "StandardScaler", 30)],
     "incremental": [("fit", "IncrementalPCA", 60)],
     "loaded": [("fit", "DecisionTreeClassifier", 80), ("predict", "DecisionTreeClassifier", 80)],
@@ -111,6 +111,11 @@ def test_rounds_of_histograms(ran):
     assert len(found.of("gradients")) == rounds
     assert found.items("evaluation") == [20] * (rounds + 1)
     assert inside(found.of("grow") + found.of("evaluation"), found.of("fit"))
+
+
+def test_without_workers_joblib_deploys_nothing(ran):
+    """A search and a forest in one process call joblib, too."""
+    assert not ran.part("search").of("deploy") and not ran.part("partial").of("deploy")
 
 
 def test_trees_of_a_forest_in_threads(ran):
