@@ -202,6 +202,10 @@ def _why(marks: Landmarks, steps: TrackSteps) -> str:
     inside = owners(steps.start, steps.end, marks.track.start[marks.learnt])
     if not (inside >= 0).any():
         return "no call of a model was recorded in its steps"
+    if all(_is_programs(marks, row) for row in marks.learnt[inside >= 0].tolist()):
+        return (
+            "the program marks its forward itself, and no call of a model was recorded in its steps"
+        )
     return "the arguments of its model do not tell the number of items"
 
 
@@ -292,3 +296,8 @@ def _most(model: Ints, step: Ints, number: Ints, n: int) -> Ints:
         sums = np.bincount(step[mine], number[mine], n).astype(np.int64)
         most = np.maximum(most, sums)
     return most
+
+
+def _is_programs(marks: Landmarks, row: int) -> bool:
+    """Whether the program itself marked it, by a region or a timer."""
+    return marks.track.sites[int(marks.track.site[row])].selector == "injector.region"

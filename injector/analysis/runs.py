@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
+from ..store.event import REASONS
 from ..store.folder import Run, is_run
 from ..store.run_json import NotARunError, read_info
 from ..store.seal import flaws
@@ -123,7 +124,7 @@ def missing_of(run: Run) -> tuple[str, ...]:
     """What was changed or removed in the run folder, then what could not be recorded; as sentences."""
     lost = [
         f"{process['lost']} records of process {process.get('pid')} on {process.get('host')} were lost"
-        + (f": {process['why']}" if process.get("why") else "")
+        + (f": {REASONS.get(why, why)}" if (why := process.get("why")) else "")
         for process in run.info.get("processes") or ()
         if process.get("lost")
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..store.event import REASONS
 from ..store.logs import Log, ranks_by_task
 from .endings import Endings, Gone, error_of, exit_of
 from .merge import Record
@@ -332,7 +333,7 @@ def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
     for process in info["processes"]:
         who = f"process {process['pid']} on {process['host']}"
         if process["lost"]:
-            why = f" ({process['why']})" if process["why"] else ""
+            why = f" ({REASONS.get(process['why'], process['why'])})" if process["why"] else ""
             text = f"{process['lost']} records of {who} were lost{why}"
             found.append({"kind": "lost", "text": text})
         if process["torn"]:

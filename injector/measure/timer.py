@@ -54,7 +54,8 @@ class Timer:
     With ``ranks``, only these processes of a distributed job are timed.
 
     Under ``inject`` each part is a span of a region as well, which the standard keys (``Batch``, ``IO``,
-    ``Forward``, …) name as the report does, and of the device. Raises ValueError for a device that is none.
+    ``Forward``, …) name as the report does, and of the device. Raises ValueError for a device that is none,
+    and for ranks that are no numbers.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Timer:
         if clock is not None and device is not None:
             raise ValueError("a Timer has a device or a clock, not both")
         self._source = devices.source(device if clock is None else clock)
-        self._ranks = None if ranks is None else frozenset(ranks)
+        self._ranks = None if ranks is None else _numbers(ranks)
         self._rank: int | None = None
         self._seconds: dict[tuple[str, bool], list[float]] = {}
         self._warned = False
@@ -130,7 +131,11 @@ class Timer:
     def statistics(self, key: str, *, device: bool = False) -> Timing:
         """What is known of ``key``. Raises ValueError when nothing is."""
         self._collect()
-        return Timing(self._seconds.get((key, device), []))
+        known = self._seconds.get((key, device), [])
+        if not known:
+            by = " by the clock of a device, or it has not done that yet" if device else ""
+            raise ValueError(f"{key!r} was not timed{by}")
+        return Timing(known)
 
     def synchronize(self) -> None:
         """Wait until the devices have done all that was timed, so that its times are known."""
@@ -183,6 +188,13 @@ class Timer:
     def __getstate__(self) -> dict[str, Any]:
         left_out: dict[str, Any] = {"_begun": {}, "_marks": {}, "_source": None}
         return {**self.__dict__, **left_out}
+
+
+def _numbers(ranks: Iterable[int]) -> frozenset[int]:
+    found = None if isinstance(ranks, (str, bytes)) else frozenset(ranks)
+    if found is None or not all(type(rank) is int and rank >= 0 for rank in found):
+        raise ValueError(f"ranks are numbers from 0, such as [0], not {ranks!r}")
+    return found
 
 
 _DEVICE = devices.ClockSource("", devices.clock)

@@ -30,6 +30,7 @@ KEYS = {
     "optimizer": "optimizer",
 }
 """The keys of Deep500's timers, in any case, and the regions that they stand for."""
+PHASES = (None, "train", "eval")
 _DECORATED = f"{__name__.rpartition('.')[0]}.decorated"
 _recorders: list[RegionRecorder] = []
 
@@ -151,12 +152,17 @@ class region:
 
     ``phase`` is ``"train"`` or ``"eval"``. Each time the part is run is one span. With ``device`` the time
     of a device is recorded as well: True for the one that the program uses, its name (``"cuda:0"``) or
-    ``torch.device``, or a clock (docs/timers.md). Raises ValueError for a ``device`` that is none.
+    ``torch.device``, or a clock (docs/timers.md). Raises ValueError for a ``device`` or a ``phase`` that is
+    none, and for an empty name.
     """
 
     __slots__ = ("_name", "_open", "_phase", "_source")
 
     def __init__(self, name: str, *, phase: str | None = None, device: Any = None) -> None:
+        if not (isinstance(name, str) and name):
+            raise ValueError(f"a region has a name, such as 'augment', not {name!r}")
+        if phase not in PHASES:
+            raise ValueError(f"phase is 'train' or 'eval', not {phase!r}")
         self._name = name
         self._phase = phase
         self._source = devices.source(device)

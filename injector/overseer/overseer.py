@@ -563,9 +563,7 @@ class Overseer:
 
     def _instrument_failed(self, instrument: Instrument, error: BaseException) -> None:
         if isinstance(error, UserError) and self.phases.run_script.pending and not self.lenient:
-            raise _placed(
-                error
-            )  # bad input, and the program has not begun: it is said, and not run
+            raise _placed(error)  # bad input: the program does not begin
         self._on_error(f"instrument {getattr(instrument, '__name__', instrument)!s}", error)
 
     def _stream_failed(self, name: str, error: BaseException) -> None:
@@ -674,7 +672,7 @@ def _infers() -> bool:
 
 
 def _placed(error: UserError) -> UserError:
-    """``error`` with the line of the voirfile that asked for what is wrong, unless it names one."""
+    """``error`` with the line of the voirfile that raised it, unless it names one."""
     import traceback
 
     places = [

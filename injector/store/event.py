@@ -83,6 +83,13 @@ def lost_line(records: int, why: str, t: int) -> bytes:
     )
 
 
+REASONS = {
+    "NotReadyError": "times or values of a device that had not come to them when the process ended, or for "
+    "which too many waited; the host's are all there"
+}
+"""What the names of errors that :func:`lost_line` keeps mean, where they do not say it."""
+
+
 _names: dict[str, bytes] = {}
 
 

@@ -135,11 +135,32 @@ def test_a_timers_mistakes():
     timer.end("x")
     with pytest.raises(ValueError, match="'x' was not started"):
         timer.end("x")
-    with pytest.raises(ValueError, match="nothing was timed"):
+    with pytest.raises(ValueError, match=r"^'y' was not timed$"):
         timer.statistics("y")
+    with pytest.raises(ValueError, match=r"^'x' was not timed by the clock of a device"):
+        timer.statistics("x", device=True)
     with pytest.raises(ValueError, match="no device"):
         timer.start("x", device=True)
     assert pickle.loads(pickle.dumps(timer)).statistics("x").n == 1
+
+
+@pytest.mark.parametrize("ranks", ["0", [-1], ["0"], [True], [0.0]])
+def test_ranks_are_numbers(ranks):
+    with pytest.raises(ValueError, match="ranks are numbers from 0"):
+        injector.Timer(ranks=ranks)
+
+
+@pytest.mark.parametrize(
+    ("named", "phase", "says"),
+    [
+        ("", None, "a region has a name"),
+        (3, None, "a region has a name"),
+        ("x", "evaluate", "phase is"),
+    ],
+)
+def test_a_region_with_a_wrong_name_or_phase(named, phase, says):
+    with pytest.raises(ValueError, match=says):
+        injector.region(named, phase=phase)
 
 
 def test_the_devices_time_is_kept_apart(gpu):

@@ -154,6 +154,7 @@ def write_run(
     signal: int | None = None,
     timed_out: bool = False,
     losses: Iterable[Any] = (),
+    values: Mapping[str, float] | None = None,
     error: Mapping[str, str] | None = None,
     devices: Sequence[Sequence[Mapping[str, Any]]] = (),
     stderr: str = "",
@@ -165,6 +166,7 @@ def write_run(
     events: list[tuple[str, Any]] = [("start", {"command": ["x"], "time": UNIX})]
     events += [("data", {"task": "train", "rate": rate, "units": "items/s"}) for rate in rates]
     events += [("data", {"task": "train", "loss": loss}) for loss in losses]
+    events += [("data", dict(values))] if values else []
     events += [("error", error)] if error else []
     events += [("end", {"command": ["x"], "time": UNIX + 9, "return_code": code})]
     lines = [json.dumps({"event": e, "data": d, "pipe": "data"}) + "\n" for e, d in events]

@@ -153,7 +153,15 @@ def _repeats(benchmark: BenchmarkSummary) -> Iterator[tuple[int, dict[str, float
 
 
 def figures_of(records: Sequence[RunRecord]) -> dict[str, float]:
-    """Of processes side by side: rates, energy and power add up; of memory it is the most."""
+    """Of processes side by side: rates, energy and power add up; of memory it is the most.
+
+    Values that the program recorded stand beside these, but for those of the same names.
+    """
+    found = {**(records[0].values if records else {}), **_measured(records)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _measured(records: Sequence[RunRecord]) -> dict[str, float | None]:
     perfs = [scores.perf(each.rates) for each in records]
     perf = fsum(each.mean for each in perfs if each) if any(perfs) else None
     timed = [each for each in records if each.step > 0]
@@ -177,8 +185,19 @@ def figures_of(records: Sequence[RunRecord]) -> dict[str, float]:
             for kind in ("batch", "query"):
                 for name, value in (latency[kind] or {}).items():
                     found[f"{kind}_latency_{name}"] = value
-        found = {**record.values, **found}
-    return {name: value for name, value in found.items() if value is not None}
+    return found
+
+
+def is_recorded(benchmarks: Iterable[BenchmarkSummary], name: str) -> bool:
+    """Whether ``name`` in the rows of ``benchmarks`` is a value that programs recorded, which has no unit."""
+    if name in _measured(()) or name.startswith(("query_latency_", "batch_latency_")):
+        return False
+    return any(
+        name in each.record.values
+        for benchmark in benchmarks
+        for each in benchmark.processes
+        if each.record is not None
+    )
 
 
 DLBS_NAMES = {

@@ -12,7 +12,7 @@ from ...analysis.recorded import number
 from ...metrics import shown
 from ...report.text import UNKNOWN, count, duration, figure, percent, short
 from ..config.problems import meant
-from .points import row_of, unit_of
+from .points import is_recorded, row_of, unit_of
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
 METRIC, GOALS = "loss", ("minimize", "maximize")
@@ -41,6 +41,8 @@ class SearchResult(NamedTuple):
     name: str
     method: str
     metric: str
+    recorded: bool
+    """Whether the metric is a value that the program recorded, which has no unit."""
     goal: str
     trials: tuple[SearchTrial, ...]
     """By their numbers."""
@@ -80,7 +82,14 @@ def _search(
     name = "-".join([str(key[0]), *(f"{name}={value}" for name, value in key[1:])])
     problem = "" if known else _problem(metric, trials, rows)
     return SearchResult(
-        name, str(study.get("method") or "grid"), metric, goal, trials, best, problem
+        name,
+        str(study.get("method") or "grid"),
+        metric,
+        is_recorded(found, metric),
+        goal,
+        trials,
+        best,
+        problem,
     )
 
 
@@ -136,9 +145,10 @@ def _params(trial: SearchTrial) -> str:
 
 
 def _value(found: SearchResult, trial: SearchTrial) -> str:
-    unit, factor = shown(unit_of(found.metric))
-    text = UNKNOWN if trial.value is None else figure(trial.value * factor)
-    return f"{text} {unit}".rstrip()
+    if trial.value is None:
+        return UNKNOWN
+    unit, factor = ("", 1.0) if found.recorded else shown(unit_of(found.metric))
+    return f"{figure(trial.value * factor)} {unit}".rstrip()
 
 
 def cells(found: SearchResult) -> tuple[list[str], list[list[str]]]:

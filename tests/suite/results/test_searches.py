@@ -13,7 +13,7 @@ from injector.suite.results.searches import searches
 SPACE = {"lr": [0.1, 0.01], "layers": [1, 2]}
 
 
-def folder(path, losses, metric="loss", goal="minimize", **family):
+def folder(path, losses, metric="loss", goal="minimize", values=None):
     made = SuiteFolder(path)
     for number, loss in enumerate(losses):
         name = f"study-trial{number}"
@@ -25,7 +25,7 @@ def folder(path, losses, metric="loss", goal="minimize", **family):
         if loss is None:
             made.process(name, rates=[], code=1)
         else:
-            made.process(name, rates=[10.0 + number] * 6, losses=[9.0, loss])
+            made.process(name, rates=[10.0 + number] * 6, losses=[9.0, loss], values=values)
     return made.read()
 
 
@@ -42,6 +42,16 @@ def test_the_best_trial_is_the_goals(tmp_path):
 def test_a_figure_of_the_report_is_a_metric_too(tmp_path):
     [found] = searches(folder(tmp_path, [0.5, 0.2, 0.1, 0.9], "perf", "maximize"))
     assert found.best == 3 and found.trials[3].value == pytest.approx(13.0)
+
+
+def test_a_value_of_the_programs_own_has_no_unit_of_a_figure_of_that_name(tmp_path):
+    """A suite has a score, too, which is in items per second."""
+    suite = folder(tmp_path, [0.5, None], "score", "maximize", values={"score": 0.75})
+    [found] = searches(suite)
+    assert found.recorded and found.trials[0].value == pytest.approx(0.75)
+    text = suite_report.render(suite)
+    assert "study-trial0: score 0.750 with" in text and "0.750 items/s" not in text
+    assert "–" in next(line for line in text.splitlines() if line.endswith("study-trial1"))
 
 
 def test_a_metric_that_no_run_has_is_reported(tmp_path):
