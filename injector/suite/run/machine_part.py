@@ -31,11 +31,14 @@ from .job_loop import JobLoop
 from .journal import JobRecord, Journal
 from .local_engine import LocalEngine
 from .policy import RunPolicy
+from .ports import free_ports
 from .processes import ProcessEnd, failures_by_exit_code
 from .progress import Progress
 
 MACHINES = "machines"
 SIOCGIFADDR = 0x8915
+NODE = "INJECT_NODE"
+"""The variable by which an engine says what this machine is called there."""
 MEETING = "meeting.json"
 """In the folder of machine 0: by process, the address where the ranks of all machines meet."""
 TOGETHER = 120.0
@@ -82,7 +85,8 @@ def run(folder: str, key: str, attempt: int, machine: int, handle: str, apart: b
 
 def _host() -> str:
     """This machine's name, as its scheduler knows it."""
-    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    names = (os.environ.get(name) for name in (NODE, "SLURMD_NODENAME"))
+    return next(filter(None, names), "") or socket.gethostname()
 
 
 def _judge(folder: str, job: Job, ended: Mapping[str, ProcessEnd]) -> list[str]:
@@ -177,15 +181,6 @@ def _await(there: Callable[[], bool], what: str) -> None:
         if time.monotonic() > end:
             raise UserError(f"there was no {what} within {TOGETHER:g} s")
         time.sleep(0.1)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now."""
-    sockets = [socket.create_server(("", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def _meeting_variables(place: str | None, machine: int) -> dict[str, str]:

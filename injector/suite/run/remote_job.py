@@ -5,11 +5,13 @@ See :mod:`.machine_part` for what runs there. Engines only know how to end it, a
 
 from __future__ import annotations
 
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
-from ..plan.jobs import PlannedProcess
+from ..plan.jobs import Job, PlannedProcess
 from . import journal
 from .engine import QueuedJob, RunningJob
 from .journal import JobRecord
@@ -171,6 +173,18 @@ def _is_over(part: JobRecord | None) -> bool:
 
 def _is_bad(end: Mapping[str, object]) -> bool:
     return bool(end.get("code") or end.get("signal") or end.get("timed_out"))
+
+
+def needs_of(job: Job, described: Mapping[str, Any]) -> tuple[int, int]:
+    """GPUs and cores that a job needs of each machine; ``described``: the machine of its plan.
+
+    Numbers of devices count those that a job is given: ``cuda:2`` needs three.
+    """
+    keys = [key for key, _, machine in (each.partition("@") for each in job.devices) if not machine]
+    most = 1 + max(int(key.rpartition(":")[2]) for key in keys)
+    share = min(1.0, len(keys) / len(described["devices"]))
+    cpus = max(1, math.floor(described["cpu_count"] * share))
+    return 0 if keys[0].startswith("cpu") else most, cpus
 
 
 def parts_are_over(folder: str, key: str, attempt: int, machines: int) -> bool:

@@ -6,7 +6,6 @@ submitting a job costs some hundredths of a second.
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import sys
@@ -23,7 +22,7 @@ from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
 from .machine_part import MACHINES
 from .processes import CannotStartError
-from .remote_job import RemoteJob, parts_are_over
+from .remote_job import RemoteJob, needs_of, parts_are_over
 
 NAME = "slurm"
 BEFORE = 60
@@ -80,17 +79,13 @@ def _name(partition: object) -> str:
 
 def resources_of(job: Job, described: Mapping[str, Any]) -> slurm.JobRequest:
     """What ``job`` asks Slurm for; ``described``: the machine of its plan."""
-    first = [key.partition("@") for key in job.devices]
-    keys = [key for key, _, machine in first if not machine]
-    # Numbers of devices count those that Slurm gives: cuda:2 needs three.
-    most = 1 + max(int(key.rpartition(":")[2]) for key in keys)
-    share = len(keys) / len(described["devices"])
+    gpus, cpus = needs_of(job, described)
     seconds = max(each.timeout for each in job.processes) + BACKSTOP + BEFORE
     limit = described["engine"].get("limit")
     return slurm.JobRequest(
         job.machines,
-        0 if keys[0].startswith("cpu") else most,
-        max(1, math.floor(described["cpu_count"] * min(share, 1.0))),
+        gpus,
+        cpus,
         min(seconds, limit) if limit else seconds,
     )
 

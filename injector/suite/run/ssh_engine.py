@@ -6,32 +6,27 @@ with rsync, unless the nodes share the suite's folder.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...bus.joining import join
 from ...errors import UserError
 from ...store.place import replace_file
-from ..environments.own_package import PACKAGE
 from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
 from ..plan.machine import Machine, node_devices
-from . import journal, machine_part
+from . import journal, ports
+from .apart_job import OUTPUT, ApartJob, meeting, meeting_keys, not_copied, sources_of
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
-from .machine_part import MEETING, apart_run, folder_of
-from .processes import LOCK, STDERR, STDOUT, CannotStartError
+from .machine_part import MEETING, folder_of
+from .processes import CannotStartError
 from .progress import print_through
-from .remote_job import RemoteJob
 from .ssh_nodes import SshNode, call, call_all, facts, nodes_of
 
 NAME = "ssh"
@@ -39,9 +34,8 @@ LOOK = 2.0
 """Seconds between two looks at a node."""
 LOST = 60.0
 """Seconds without a connection after which what runs on a node is given up."""
-OUTPUT, PID = "output", "pid"
-"""Files of a part: what it prints, and the number of its process."""
-PART = machine_part.__name__
+PID = "pid"
+"""The file of a part that has the number of its process."""
 
 
 def machine_of(system: Mapping[str, Any], option: str | None) -> Machine:
@@ -70,7 +64,7 @@ def machine_of(system: Mapping[str, Any], option: str | None) -> Machine:
     )
 
 
-class SshJob(RemoteJob):
+class SshJob(ApartJob):
     """One job, its machine ``n`` being ``nodes[n]``."""
 
     def __init__(
@@ -90,9 +84,6 @@ class SshJob(RemoteJob):
     def handle(self) -> str:
         return "+".join(node.name for node in self.nodes)
 
-    def _part(self, machine: int) -> str:
-        return folder_of(self.folder, self.job.key, self.attempt, machine)
-
     # --- looking -----------------------------------------------------------------------------------
 
     def _look(self) -> None:
@@ -110,21 +101,15 @@ class SshJob(RemoteJob):
         node = self.nodes[machine]
         script = shlex.join(node.argv(f"{self._living(machine)} && echo lives; true"))
         if node not in self._shared:  # after the look: what ended before it has written all
-            paths = [self._part(machine), *self._runs(machine)]
+            paths = [self.part(machine), *self.runs(machine)]
             copy = shlex.join(node.copy_argv(paths, back=True, options=["--ignore-missing-args"]))
             script = f"alive=$({script}) && {copy} && echo $alive"
         return _quiet(["sh", "-c", script])
 
     def _living(self, machine: int) -> str:
         """For a shell of the node: whether the part lives, as process ``$pid``."""
-        pid = shlex.quote(os.path.join(self._part(machine), PID))
+        pid = shlex.quote(os.path.join(self.part(machine), PID))
         return f"pid=$(cat {pid} 2> /dev/null) && grep -qs machine_part /proc/$pid/cmdline"
-
-    def _runs(self, machine: int) -> Iterator[str]:
-        """The run folders that only this machine writes to."""
-        for each in self.job.processes:
-            if each.machines == (machine,):
-                yield os.path.join(self.folder, each.run)
 
     def _looked(self, machine: int, code: int) -> None:
         process = self._looks[machine]
@@ -142,17 +127,7 @@ class SshJob(RemoteJob):
         if code == 0 and not alive:
             self.read_parts()
             if not self.over and not self.is_over(machine):
-                why = self._last_line(machine) or "and left no word of it"
-                self.lost(f"inject on node {node.name} ended: {why}")
-
-    def _last_line(self, machine: int) -> str:
-        try:
-            with open(
-                os.path.join(self._part(machine), OUTPUT), encoding="utf-8", errors="replace"
-            ) as file:
-                return file.read().strip().rpartition("\n")[2]
-        except OSError:
-            return ""
+                self.part_lost(machine, node.name)
 
     def goes_on(self) -> bool:
         """Whether each part lives, has written down its end, or cannot be looked at now."""
@@ -175,28 +150,6 @@ class SshJob(RemoteJob):
     kill = terminate
     """A second signal ends a part at once."""
 
-    def before_results(self) -> None:
-        """Make one run of what the ranks of several machines recorded apart."""
-        for process in self.job.processes:
-            if len(process.machines) == 1:
-                continue
-            whole = os.path.join(self.folder, process.run)
-            parts = [
-                os.path.join(self.folder, apart_run(self._part(n), process))
-                for n in process.machines
-            ]
-            if os.path.exists(whole):  # by a suite that was killed
-                continue
-            try:
-                os.makedirs(os.path.dirname(whole), exist_ok=True)
-                join(parts, whole)
-            except (UserError, OSError) as error:
-                self.problems.append(f"the records of its machines are not one run: {error}")
-                os.makedirs(whole, exist_ok=True)
-            for name in (STDOUT, STDERR, LOCK):
-                with suppress(OSError):
-                    shutil.copyfile(os.path.join(parts[0], name), os.path.join(whole, name))
-
 
 class SshEngine(JobEngine):
     """Runs jobs of ``plan``; ``folder``, the suite's, lies at the same path on each node."""
@@ -216,12 +169,8 @@ class SshEngine(JobEngine):
         """Copy sources, environments and data to the nodes. Raises UserError where no node took them."""
         self._find_shared()
         apart = [node for node in self.nodes if node not in self._shared]
-        sources = _sources(self.plan)
-        options = [
-            f"--exclude={self.folder}/jobs",
-            f"--exclude={self.plan.base}/runs",
-            "--exclude=__pycache__",
-        ]
+        sources = sources_of(self.plan)
+        options = [f"--exclude={each}" for each in not_copied(self.plan, self.folder)]
         copies = {node: node.copy_argv(sources, options=options) for node in apart}
         for node, why in call_all(copies).items():
             self._is_down(node, f"its files could not be copied: {why}")
@@ -277,21 +226,17 @@ class SshEngine(JobEngine):
 
     def _start_part(self, job: SshJob, machine: int, node: SshNode) -> None:
         """Raises CannotStartError."""
-        part = folder_of(self.folder, job.job.key, job.attempt, machine)
-        first = folder_of(self.folder, job.job.key, job.attempt, 0)
-        python = next(p.command[0] for p in job.job.processes if machine in p.machines)
-        words = [python, "-m", PART, "--apart"]
-        words += [self.folder, job.job.key, str(job.attempt), str(machine), job.handle]
+        words = job.words(machine)
         paths = os.environ.get("PYTHONPATH")
         words = [*(["env", f"PYTHONPATH={paths}"] if paths else []), *words]
-        quoted, line = shlex.quote(part), shlex.join(words)
+        quoted, line = shlex.quote(job.part(machine)), shlex.join(words)
         script = f"mkdir -p {quoted} && cd {quoted} || exit"
         script += f"; setsid {line} >> {OUTPUT} 2>&1 < /dev/null & echo $! > {PID}"
         try:
             if node not in self._shared:
                 files = [os.path.join(self.folder, name) for name in (plans.FILE, journal.FILE)]
-                meeting = os.path.join(first, MEETING)
-                files += [meeting] if os.path.exists(meeting) else []
+                place = os.path.join(job.part(0), MEETING)
+                files += [place] if os.path.exists(place) else []
                 call(node.copy_argv(files))
             call(node.argv(script))
         except UserError as error:
@@ -301,23 +246,21 @@ class SshEngine(JobEngine):
 
     def _meet(self, queued: QueuedJob, nodes: Sequence[SshNode]) -> None:
         """Write down where the ranks of several machines meet: at free ports of the first node."""
-        shared = [each.key for each in queued.job.processes if len(each.machines) > 1]
-        if not shared:
+        if not (ports_wanted := len(meeting_keys(queued.job))):
             return
-        python = queued.job.processes[0].command[0]
-        text = f"import {PART} as part; print(*part.free_ports({len(shared)}))"
+        words = [queued.job.processes[0].command[0], "-m", ports.__name__, str(ports_wanted)]
         try:
-            ports = call(nodes[0].argv(shlex.join([python, "-c", text]))).split()
+            free = call(nodes[0].argv(shlex.join(words))).split()
         except UserError as error:
             self._is_down(nodes[0], str(error))
             raise CannotStartError(
                 f"node {nodes[0].name} ({nodes[0].destination}): {error}"
             ) from None
         host = nodes[0].ip or (socket.gethostname() if nodes[0].main else nodes[0].name)
-        places = {key: f"{host}:{port}" for key, port in zip(shared, ports, strict=True)}
         part = folder_of(self.folder, queued.job.key, queued.attempt, 0)
         os.makedirs(part, exist_ok=True)
-        replace_file(os.path.join(part, MEETING), [json.dumps(places).encode()])
+        content = meeting(queued.job, host, free)
+        replace_file(os.path.join(part, MEETING), [content.encode()])
 
     def adopt(self, queued: QueuedJob) -> SshJob:
         job = SshJob(queued, self.folder, self._nodes(queued.handle), self._shared)
@@ -340,32 +283,6 @@ class SshEngine(JobEngine):
         return SshJob(tried, self.folder, self._nodes(before.handle), self._shared).goes_on()
 
 
-def _sources(plan: Plan) -> list[str]:
-    """The paths that the nodes need: what commands name, what they run in, and the base folder."""
-    found = dict.fromkeys([plan.base])
-    for process in (each for job in plan.jobs for each in job.processes):
-        if environment := _environment(process.command[0]):
-            found[environment] = None
-        for word in process.command[1:]:
-            if os.path.isabs(word) and os.path.isfile(word):
-                found[os.path.dirname(word)] = None  # what it imports lies beside it
-        if os.path.isdir(process.folder):
-            found[process.folder] = None
-    shipped = (PACKAGE, *(PACKAGE.parent / name for name in ("voirfiles", "benchmarks")))
-    found |= {str(path): None for path in shipped if path.is_dir()}
-    return [path for path in found if not any(_is_below(path, other) for other in found)]
-
-
 def _quiet(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
     return subprocess.Popen(argv, stdin=null, stdout=pipe, stderr=null)
-
-
-def _environment(python: str) -> str | None:
-    """The environment of a Python; None for one of the system, which each node has for itself."""
-    prefix = os.path.dirname(os.path.dirname(python))
-    return prefix if os.path.exists(os.path.join(prefix, "pyvenv.cfg")) else None
-
-
-def _is_below(path: str, other: str) -> bool:
-    return path != other and path.startswith(other.rstrip("/") + "/")

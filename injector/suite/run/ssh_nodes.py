@@ -143,10 +143,7 @@ true
 
 def facts(nodes: Sequence[SshNode]) -> tuple[dict[SshNode, NodeFacts], dict[SshNode, str]]:
     """What each node has, and of those that cannot be used why; all are looked at at once."""
-    try:
-        running = {node: _start(node.argv(LOOK)) for node in nodes}
-    except FileNotFoundError as error:
-        raise UserError(f"there is no command {error.filename} here") from None
+    running = {node: _start(node.argv(LOOK)) for node in nodes}
     found: dict[SshNode, NodeFacts] = {}
     lost: dict[SshNode, str] = {}
     for node, process in running.items():
@@ -157,15 +154,24 @@ def facts(nodes: Sequence[SshNode]) -> tuple[dict[SshNode, NodeFacts], dict[SshN
         elif "no rsync" in problem and not node.main:
             lost[node] = "rsync is not installed there"
         else:
-            gpus = [line.rpartition(", ") for line in lines[2:]]
-            devices = tuple((name, int(size) << 20) for name, _, size in gpus if size.isdecimal())
-            found[node] = NodeFacts(int(lines[0]), int(lines[1]) << 10, devices)
+            found[node] = facts_of(lines)
     return found, lost
 
 
+def facts_of(lines: Sequence[str]) -> NodeFacts:
+    """What :data:`LOOK` has printed."""
+    gpus = [line.rpartition(", ") for line in lines[2:]]
+    devices = tuple((name, int(size) << 20) for name, _, size in gpus if size.isdecimal())
+    return NodeFacts(int(lines[0]), int(lines[1]) << 10, devices)
+
+
 def _start(argv: Sequence[str]) -> subprocess.Popen[str]:
+    """Raises UserError where there is no such command."""
     pipe = subprocess.PIPE
-    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+    try:
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no command {error.filename} here") from None
 
 
 def call(argv: Sequence[str]) -> str:
