@@ -29,7 +29,7 @@ for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
-pytest_plugins = ["slurm_cluster"]
+pytest_plugins = ["ray_cluster", "slurm_cluster"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

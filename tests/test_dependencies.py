@@ -82,6 +82,7 @@ EXTRAS = {
         "plot",
         "prometheus",
         "query",
+        "ray",
         "suite",
         "tensorboard",
         "wandb",

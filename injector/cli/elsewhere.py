@@ -1,8 +1,8 @@
-"""``inject run --engine slurm|ssh …``: the same command on another machine, its run folder here in the end.
+"""``inject run --engine slurm|ssh|ray …``: the same command elsewhere, its run folder here in the end.
 
-On Slurm it becomes ``srun … inject run …``, whose tasks share the run folder. Over ssh the current folder
-and the environment of ``inject`` are copied to the machine, and the run folder is copied back, unless the
-machine sees that one.
+On Slurm it becomes ``srun … inject run …``, whose tasks share the run folder. Over ssh and by Ray the current
+folder and the environment of ``inject`` are copied to the machine, and the run folder is copied back, unless
+the machine sees that one.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from injector.errors import UserError
 from injector.launch import supervisor
 from injector.launch.command import ENGINE
 from injector.store.run_json import NotARunError, read_info
-from injector.suite.run import slurm
+from injector.suite.run import ray_program, slurm
 from injector.suite.run.ssh_nodes import SshNode, call, nodes_of
 
-NAMES = ("local", "slurm", "ssh")
+NAMES = ("local", "slurm", "ssh", "ray")
 PID = ".pid"
 BROKEN = 255
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -70,7 +70,7 @@ def taken(words: list[str]) -> Elsewhere:
     if found.engine not in NAMES:
         raise UserError(f"--engine is {', '.join(NAMES[:-1])} or {NAMES[-1]}, not {found.engine}")
     if found.options and found.engine == "local":
-        raise UserError("--engine-option is for --engine slurm and --engine ssh")
+        raise UserError("--engine-option is for --engine slurm, --engine ssh and --engine ray")
     return found
 
 
@@ -84,26 +84,45 @@ def run(given: Elsewhere) -> int:
         if partition := given.options.get("partition"):
             slurm.nodes(str(partition))
         os.execvp("srun", words)
-    return _over_ssh(given, own)
-
-
-def _over_ssh(given: Elsewhere, own: list[str]) -> int:
-    node = _node(given.options)
+    node = _node(given.options) if given.engine == "ssh" else None
     place = reserved(given.others, program_of(given.rest))
     words = [*own, "--into", str(place.path), *given.words("--runs", "--into")]
     try:
+        if node is None:
+            return _by_ray(given.options, str(place.path), words)
         return _run_there(node, str(place.path), words)
     finally:
         discard_unused(place)
+
+
+def _by_ray(options: Mapping[str, str | bool], folder: str, words: list[str]) -> int:
+    here = os.getcwd()
+    sources = [here, *_environment()]
+    end = ray_program.run(options, words, here, folder, sources, _not_copied(here, folder))
+    if isinstance(end, str):
+        print(f"inject run: {end}", file=sys.stderr)
+        return BROKEN
+    return end if end >= 0 else supervisor.die(-end)
+
+
+def _not_copied(here: str, folder: str) -> list[str]:
+    """Of the current folder: where runs are kept, or this run alone where it lies between other files."""
+    runs = os.path.dirname(folder)
+    kept = folder if os.path.commonpath([here, runs]) == runs else runs
+    return [kept, "__pycache__"]
+
+
+def _environment() -> list[str]:
+    """The virtual environment of ``inject``, if it is in one."""
+    return [sys.prefix] if sys.prefix != sys.base_prefix else []
 
 
 def _run_there(node: SshNode, folder: str, words: list[str]) -> int:
     """Run ``words`` there, which record into ``folder``. Raises UserError."""
     here = os.getcwd()
     if not (shared := _sees(node, folder)):
-        environment = [sys.prefix] if sys.prefix != sys.base_prefix else []
-        skipped = [f"--exclude={os.path.dirname(folder)}", "--exclude=__pycache__"]
-        _reached(node, node.copy_argv([here, *environment], options=skipped))
+        skipped = [f"--exclude={each}" for each in _not_copied(here, folder)]
+        _reached(node, node.copy_argv([here, *_environment()], options=skipped))
     pid = shlex.quote(os.path.join(folder, PID))
     if paths := os.environ.get("PYTHONPATH"):
         words = ["env", f"PYTHONPATH={paths}", *words]

@@ -28,11 +28,11 @@ OPTIONS: tuple[tuple[str, str | None, str], ...] = (
         "TRACKER[=PLACE]",
         f"send it there while it goes on: {', '.join(TRACKERS)} (repeats)",
     ),
-    ("--engine", "E", "where it runs: local (here, the default), slurm or ssh"),
+    ("--engine", "E", "where it runs: local (here, the default), slurm, ssh or ray"),
     (
         "--engine-option",
         "NAME=VALUE",
-        "of the engine: an option of srun; of ssh host, port, sshkey (repeats)",
+        "of the engine: an option of srun; of ssh host, port, sshkey; of ray address, cpus, gpus (repeats)",
     ),
     ("--container", "IMAGE", "run the whole command in a container of this image"),
     ("--container-engine", "E", "docker, podman, apptainer or none (the first found)"),

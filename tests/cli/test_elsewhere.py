@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -93,9 +94,12 @@ def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--engine", "slrm"], "--engine is local, slurm or ssh, not slrm"),
+        (["--engine", "slrm"], "--engine is local, slurm, ssh or ray, not slrm"),
         (["--engine"], "--engine needs a value"),
-        (["--engine-option", "a=b"], "--engine-option is for --engine slurm and --engine ssh"),
+        (
+            ["--engine-option", "a=b"],
+            "--engine-option is for --engine slurm, --engine ssh and --engine ray",
+        ),
     ],
 )
 def test_mistakes(words, message):
@@ -111,6 +115,13 @@ def test_on_slurm_it_is_srun_of_the_same(tmp_path, inject, there):
     assert words.startswith("--nodes=1 --exclusive ")
     assert "-m injector run --no-monitor --runs runs program.py a b" in words
     assert len(list(tmp_path.glob("runs/program.*/run.json"))) == 1
+
+
+def test_over_ssh_a_missing_rsync_is_named(tmp_path, inject, there):
+    environ = {**there, "PATH": str(tmp_path / "bin")}
+    options = ["--engine", "ssh", "--engine-option", "host=gone"]
+    done = ran(inject, tmp_path, environ, *options, "program.py")
+    assert done.returncode == 2 and "gone: there is no command rsync here" in done.stderr
 
 
 def test_over_ssh_output_exit_code_and_record_are_as_here(tmp_path, inject, there):
@@ -140,7 +151,11 @@ def test_over_ssh_a_signal_reaches_the_program(tmp_path, inject, there):
         ([], "--engine ssh needs --engine-option host=[USER@]HOST"),
         (["host=a", "prot=1"], "--engine-option prot: over ssh there are host, port and sshkey"),
         (["host=a", "port=x"], "port: a number between 1 and 65535, not 'x'"),
-        (["host=gone"], "gone: ssh: connect to host gone: No route to host"),
+        pytest.param(
+            ["host=gone"],
+            "gone: ssh: connect to host gone: No route to host",
+            marks=pytest.mark.skipif(shutil.which("rsync") is None, reason="needs rsync"),
+        ),
     ],
 )
 def test_over_ssh_what_is_wrong_is_named(tmp_path, inject, there, options, message):

@@ -12,6 +12,8 @@ from pathlib import Path
 import yaml
 
 from injector import reaper
+from injector.suite.config.model import Benchmark, Suite
+from injector.suite.config.problems import Where
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120
@@ -167,3 +169,12 @@ def gpus(folder, count=2):
     devices = [{"name": "Stand-in", "uuid": f"GPU-{n}", "samples": [sample]} for n in range(count)]
     path.write_text(json.dumps(devices))
     return {"INJECT_SCRIPTED_DEVICES": str(path)}
+
+
+def made_suite(**benchmarks):
+    """A suite as it was read, of benchmarks that run a program."""
+    made = [
+        Benchmark(name, Where("/suites/x.yaml", 1, name), {"run": "/x/train.py", **each}, name)
+        for name, each in benchmarks.items()
+    ]
+    return Suite("x", Path("/suites/x.yaml"), tuple(made))

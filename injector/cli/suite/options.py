@@ -115,6 +115,14 @@ def add_options(made: argparse.ArgumentParser) -> None:
         default=engines.LOCAL,
         help="what runs the jobs (default local: this machine); its options are in the suite's system",
     )
+    add(
+        "--engine-option",
+        action="append",
+        default=[],
+        dest="engine_options",
+        metavar="KEY=V",
+        help="one of these options, of slurm or ray (repeats)",
+    )
     add("--repeat", type=int, metavar="N", help="run every benchmark so many times (default 1)")
     add("--name", metavar="NAME", help="what the run is called (default: the suite's name)")
     add("--max-parallel", type=int, metavar="N", help="jobs at the same time (default 1)")
@@ -157,6 +165,7 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     if given.repeat is not None and given.repeat < 1:
         raise UserError(f"--repeat is a number of times, at least 1, not {given.repeat}")
     check_parallel(given.max_parallel)
+    given.parameters = [*given.parameters, *_engine_parameters(given)]
     base = base_of(given.base)
     system = {} if given.engine == engines.LOCAL else suite_of(given).system
     found = engines.machine_of(given.engine, system, given.devices)
@@ -178,6 +187,13 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     plan = planner.plan_suite(suite, found, str(base), below, options)
     engines.check(plan)
     return suite, plan
+
+
+def _engine_parameters(given: argparse.Namespace) -> list[str]:
+    """``--engine-option``, as ``-P`` has it. Raises UserError."""
+    if given.engine_options and given.engine not in ("slurm", "ray"):
+        raise UserError("--engine-option is for --engine slurm and --engine ray")
+    return [f"system.{given.engine}.{each}" for each in given.engine_options]
 
 
 def check_parallel(jobs: int | None) -> None:

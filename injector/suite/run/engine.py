@@ -113,6 +113,9 @@ class JobEngine(ABC):
     def open(self) -> None:
         """Called once, before the first job. Raises UserError."""
 
+    def close(self) -> None:  # noqa: B027 - most have nothing to do
+        """Called once, after the last job, when :meth:`open` was called."""
+
     def obstacles(self, queued: QueuedJob) -> list[str]:
         """Why a job cannot begin at present, as sentences; where it can, its devices are held for it."""
         return []

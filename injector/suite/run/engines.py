@@ -8,9 +8,10 @@ from typing import Any
 from ...errors import UserError
 from ..plan.jobs import Plan
 from ..plan.machine import Machine, find_machine
-from . import slurm_engine, ssh_engine
+from . import ray_engine, slurm_engine, ssh_engine
 from .engine import JobEngine
 from .local_engine import LocalEngine
+from .ray_engine import RayEngine
 from .slurm_engine import SlurmEngine
 from .ssh_engine import SshEngine
 
@@ -19,6 +20,7 @@ ENGINES: dict[str, Callable[[Plan, str], JobEngine]] = {
     LOCAL: LocalEngine,
     slurm_engine.NAME: SlurmEngine,
     ssh_engine.NAME: SshEngine,
+    ray_engine.NAME: RayEngine,
 }
 
 
@@ -29,6 +31,8 @@ def machine_of(name: str, system: Mapping[str, Any], devices: str | None) -> Mac
     """
     if name == slurm_engine.NAME:
         return slurm_engine.machine_of(_options(system, name), devices)
+    if name == ray_engine.NAME:
+        return ray_engine.machine_of(_options(system, name), devices)
     if name == ssh_engine.NAME:
         return ssh_engine.machine_of(system, devices)
     return find_machine(devices)
@@ -47,6 +51,8 @@ def check(plan: Plan) -> None:
     """Raise UserError for a job of ``plan`` that its engine could never run."""
     if _name(plan) == slurm_engine.NAME:
         slurm_engine.check(plan)
+    if _name(plan) == ray_engine.NAME:
+        ray_engine.check(plan)
 
 
 def engine_of(plan: Plan, folder: str) -> JobEngine:

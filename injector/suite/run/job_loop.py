@@ -132,6 +132,7 @@ class JobLoop:
                 self._obey()
                 self.progress.tick()
         finally:
+            self.engine.close()
             self._alarm.close()
         self.outcome.problem = self.journal.problem
         return self.outcome

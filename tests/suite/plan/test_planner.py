@@ -8,17 +8,16 @@ import stat
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from suite_runs import PATIENCE, last, nothing_left
+from suite_runs import made_suite as suite
 from suite_runs import plan as read_plan
 
-from injector.suite.config.model import Benchmark, Suite
-from injector.suite.config.problems import SuiteError, Where
+from injector.suite.config.problems import SuiteError
 from injector.suite.environments.setup import Resources
 from injector.suite.plan import command_lines
 from injector.suite.plan.jobs import Plan, PlannedProcess
@@ -35,14 +34,6 @@ CUDA = Machine(
     "there",
 )
 GROUND = Resources("/env/bin/python", {"data": "/base/data"})
-
-
-def suite(**benchmarks):
-    made = [
-        Benchmark(name, Where("/suites/x.yaml", 1, name), {"run": "/x/train.py", **each}, name)
-        for name, each in benchmarks.items()
-    ]
-    return Suite("x", Path("/suites/x.yaml"), tuple(made))
 
 
 def planned(machine=CPU, ground=GROUND, wish=None, **benchmarks) -> Plan:
