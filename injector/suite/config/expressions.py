@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from .problems import Mistake, kind, meant
+from .sizes import are_sizes, bytes_of
 
 LONGEST_TEXT, DEEPEST, MOST_STEPS = 1000, 40, 100
 LARGEST, LARGEST_POWER = 1e300, 1024
@@ -365,7 +366,8 @@ def _power(base: Any, exponent: Any) -> Any:
 def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compare(left: Any, right: Any) -> bool:
         if isinstance(left, str) and isinstance(right, str):
-            return function(left, right)
+            sizes = are_sizes(left, right)
+            return function(*map(bytes_of, (left, right))) if sizes else function(left, right)
         return function(number(left), number(right))
 
     return compare

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from .capabilities import NodeCondition, is_of_devices
 from .expressions import Expression, Reference, compiled
 from .fields import Finding, any_templates
 from .keys import parse, problems
@@ -258,20 +259,41 @@ class Filling:
                     continue  # it is about what another benchmark uses
         return found
 
-    def unmet(self) -> tuple[str, ...]:
+    def unmet(self, of_devices: bool) -> tuple[str, ...]:
         """See :meth:`.Benchmark.unmet`."""
         found = [
-            str(condition)
-            for index, condition in enumerate(self.settings.get("requires_capabilities") or ())
-            if not self.holds(str(condition), ("requires_capabilities", index))
+            text
+            for path, text, expression in self.conditions()
+            if of_devices or not any(map(is_of_devices, expression.references))
+            if not self.holds(expression, path)
         ]
         self.problems.check()
         return tuple(found)
 
-    def holds(self, condition: str, path: Path) -> bool:
+    def node_conditions(self) -> tuple[NodeCondition, ...]:
+        """See :meth:`.Benchmark.node_conditions`."""
+        found = []
+        for path, text, expression in self.conditions():
+            if any(map(is_of_devices, expression.references)):
+                others = [each for each in expression.references if not is_of_devices(each)]
+                self.scope.path = path
+                found.append(NodeCondition(text, {e.name: self.scope.find(e) for e in others}))
+        self.problems.check()
+        return tuple(found)
+
+    def conditions(self) -> Iterator[tuple[Path, str, Expression]]:
+        """Those of ``requires_capabilities`` that can be read, and where each stands."""
+        for index, condition in enumerate(self.settings.get("requires_capabilities") or ()):
+            path: Path = ("requires_capabilities", index)
+            try:
+                yield path, str(condition), compiled(str(condition))
+            except Mistake as error:
+                self.note(path, str(error))
+
+    def holds(self, condition: Expression, path: Path) -> bool:
         self.scope.path = path
         try:
-            return bool(compiled(condition).value(self.scope))
+            return bool(condition.value(self.scope))
         except Mistake as error:
             self.note(path, str(error))
             return True

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from .capabilities import NodeCondition
 from .problems import ProblemList, Where
 from .templates import render_args
 
@@ -91,13 +92,25 @@ class Benchmark:
         made: dict[str, Any] = self._filling(context).parameters()
         return made
 
-    def unmet(self, context: Mapping[str, object]) -> tuple[str, ...]:
+    def unmet(self, context: Mapping[str, object], of_devices: bool = True) -> tuple[str, ...]:
         """The conditions of ``requires_capabilities`` that do not hold, as they were written.
+
+        Those about name and memory of devices only where ``of_devices``.
 
         Raises:
             SuiteError: a condition is about something that ``context`` does not have.
         """
-        found: tuple[str, ...] = self._filling(context).unmet()
+        found: tuple[str, ...] = self._filling(context).unmet(of_devices)
+        return found
+
+    def node_conditions(self, context: Mapping[str, object]) -> tuple[NodeCondition, ...]:
+        """The conditions of ``requires_capabilities`` about name and memory of devices.
+
+        Raises SuiteError, as :meth:`unmet` does.
+        """
+        if not self.settings.get("requires_capabilities"):
+            return ()
+        found: tuple[NodeCondition, ...] = self._filling(context).node_conditions()
         return found
 
     def _filling(self, context: Mapping[str, object]) -> Any:

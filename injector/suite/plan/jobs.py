@@ -17,6 +17,7 @@ from typing import Any
 from ...errors import UserError
 from ...schema import SCHEMA
 from ...store.run_json import check_schema, checksum_of
+from ..config.capabilities import NodeCondition
 
 FILE = "plan.json"
 LARGEST = 1 << 28
@@ -76,6 +77,10 @@ class Job:
     benchmark: str
     repeat: int
     processes: tuple[PlannedProcess, ...]
+    nodes: tuple[str, ...] = ()
+    """The machines that meet what it requires, by their names; none: all do."""
+    conditions: tuple[NodeCondition, ...] = ()
+    """What it requires and only its machines can judge."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -149,7 +154,9 @@ def _job_of(content: Mapping[str, Any]) -> Job:
         PlannedProcess(**{**each, **{key: tuple(each[key]) for key in _TUPLES if key in each}})
         for each in content["processes"]
     )
-    return Job(**{**content, "processes": tuple(processes)})
+    conditions = tuple(NodeCondition(*each) for each in content.get("conditions", ()))
+    given = {"processes": tuple(processes), "nodes": tuple(content.get("nodes", ()))}
+    return Job(**{**content, **given, "conditions": conditions})
 
 
 _TUPLES = ("devices", "command", "cores", "machines")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from ...errors import UserError
 
@@ -41,6 +41,16 @@ class PlanDevice:
         return f"{self.key}@{machine}" if machine else self.key
 
 
+class NodeFacts(NamedTuple):
+    """What a machine has that an engine reaches."""
+
+    cpus: int
+    memory: int
+    """Bytes."""
+    gpus: tuple[tuple[str, int], ...]
+    """Of each its name and its memory in bytes."""
+
+
 @dataclass(frozen=True)
 class Machine:
     """The devices that a suite may use, and what they share."""
@@ -57,6 +67,10 @@ class Machine:
     """Machines like this one that a job may have."""
     engine: Mapping[str, Any] = field(default_factory=dict)
     """What reaches them, where they are not this one: ``name``, and what that engine needs to know."""
+    nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
+    """The machines that a job may get, by their names, where the engine knows them."""
+    devices_known: bool = True
+    """Whether name and memory of the devices are known before a job has its machines."""
 
     @property
     def arch(self) -> str:
@@ -83,19 +97,29 @@ class Machine:
         Shares of the processor count as devices: the same plans run on them.
         """
         count = len(self.devices)
-        memory = min((d.memory for d in self.devices if d.memory), default=0)
-        return {
+        found = {
             "arch": self.arch,
             "gpu_count": count,
             "cpu_count": self.cpu_count,
             "cpu_per_gpu": self.cpu_per_gpu,
-            "gpu": {
-                "count": count,
-                "arch": self.arch,
-                "name": self.devices[0].name,
-                "capacity": f"{memory >> 20} MiB",
-            },
+            "gpu": {"count": count, "arch": self.arch, **device_facts(self.devices)},
         }
+        if self.engine:
+            names = list(self.nodes) or [f"{n}" for n in range(self.count)]
+            found["nodes"] = [{"name": each, "main": not n} for n, each in enumerate(names)]
+        return found
+
+    def facts_on(self, node: str) -> dict[str, Any]:
+        """The same of one of :attr:`nodes`."""
+        cpus, _, gpus = self.nodes[node]
+        found = {**self.facts(), "cpu_count": cpus}
+        found["cpu_per_gpu"] = max(1, cpus // len(self.devices))
+        if self.arch != "cpu" and gpus:
+            there = [
+                replace(d, name=gpus[d.number][0], memory=gpus[d.number][1]) for d in self.devices
+            ]
+            found["gpu"] = {**found["gpu"], **device_facts(there)}
+        return found
 
     def described(self) -> dict[str, Any]:
         """For ``plan.json``."""
@@ -112,6 +136,12 @@ class Machine:
                 for d in self.devices
             ],
         }
+
+
+def device_facts(devices: Sequence[PlanDevice]) -> dict[str, str]:
+    """What conditions may ask about devices: the ``name`` of the first, and the least ``capacity``."""
+    memory = min((each.memory for each in devices if each.memory), default=0)
+    return {"name": devices[0].name, "capacity": f"{memory >> 20} MiB"}
 
 
 def find_machine(option: str | None = None, environ: Mapping[str, str] | None = None) -> Machine:

@@ -14,6 +14,7 @@ import yaml
 
 from ...errors import UserError
 from ...store.place import replace_file
+from ..config.sizes import bytes_of
 
 DEVICE = "device"
 MIB = 1 << 20
@@ -22,10 +23,6 @@ CPU = "cpu"
 ANYWHERE = "default"
 """The name of a file that says something of every device."""
 HEAD = b"# What batches take, as measured: inject suite size adds to this file.\n"
-
-_UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12,
-          "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}  # fmt: skip
-_SIZE = re.compile(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)[bo]?\s*", re.IGNORECASE)
 
 
 class Observation(NamedTuple):
@@ -54,16 +51,6 @@ class BatchObservations(NamedTuple):
     observations: tuple[Observation, ...] = ()
     """The smallest batch first."""
     limits: tuple[Limit, ...] = ()
-
-
-def bytes_of(text: object) -> float:
-    """``"4108.75 MiB"``, ``"8 GB"``, ``"80Go"`` or a number as bytes. Raises ValueError."""
-    if isinstance(text, (int, float)) and not isinstance(text, bool):
-        return float(text)
-    match = _SIZE.fullmatch(str(text))
-    if match is None:
-        raise ValueError(f"{text!r} is no size; sizes are written as 4108.75 MiB, or 8 GB")
-    return float(match[1]) * _UNITS[match[2].lower()]
 
 
 # --- reading --------------------------------------------------------------------------------------

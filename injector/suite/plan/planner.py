@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ...store.place import clean_name
+from ..config.capabilities import NodeCondition
 from ..config.expressions import read_numbers
 from ..config.model import Benchmark, Suite
 from ..config.problems import Problem, SuiteError, meant
@@ -145,8 +146,19 @@ class _Planner:
         if not isinstance(wanted, list) and wanted > devices:
             return f"needs {wanted} devices; there {'is' if devices == 1 else 'are'} {devices}"
         keys = [key for key in ("requires_capabilities", "when") if benchmark.settings.get(key)]
-        unmet = benchmark.unmet(self.facts) if keys else ()
-        return f"needs {' and '.join(unmet)}" if unmet else None
+        return self._unmet(benchmark, machines) if keys else None
+
+    def _unmet(self, benchmark: Benchmark, machines: int) -> str | None:
+        """What it requires and there are not enough machines with."""
+        if not self.machine.nodes:
+            unmet = benchmark.unmet(self.facts, self.machine.devices_known)
+            return f"needs {' and '.join(unmet)}" if unmet else None
+        by_node = _unmet_by_node(benchmark, self.machine)
+        able = sum(not unmet for unmet in by_node.values())
+        if able >= machines:
+            return None
+        needs = " and ".join(dict.fromkeys(text for unmet in by_node.values() for text in unmet))
+        return f"needs {needs}" + (f", which {able} of {len(by_node)} nodes have" if able else "")
 
     def _stem(self, name: str) -> str:
         """``name`` as the beginning of file names, unlike that of any other benchmark."""
@@ -155,6 +167,19 @@ class _Planner:
             number += 1
         self._names.add(found)
         return found
+
+
+def _unmet_by_node(benchmark: Benchmark, machine: Machine) -> dict[str, tuple[str, ...]]:
+    """By machine that a job may get, the conditions that do not hold there."""
+    alike: dict[str, tuple[str, ...]] = {}
+    found = {}
+    for name in machine.nodes:
+        facts = machine.facts_on(name)
+        key = repr(facts)
+        if key not in alike:
+            alike[key] = benchmark.unmet(facts)
+        found[name] = alike[key]
+    return found
 
 
 class _Place(NamedTuple):
@@ -194,7 +219,17 @@ class _JobPlanner:
         key = f"{self.stem}.R{turn}"
         places = self._places()
         processes = [self._process(f"{key}.D{n}", place) for n, place in enumerate(places)]
-        return Job(key, self.benchmark.name, turn, tuple(processes))
+        return Job(key, self.benchmark.name, turn, tuple(processes), *self._where())
+
+    def _where(self) -> tuple[tuple[str, ...], tuple[NodeCondition, ...]]:
+        """The machines that it may have, where not all of them will do, and what they have to judge."""
+        if not self.benchmark.settings.get("requires_capabilities"):
+            return (), ()
+        if not self.machine.devices_known:
+            return (), self.benchmark.node_conditions(self.context)
+        by_node = _unmet_by_node(self.benchmark, self.machine)
+        able = tuple(name for name, unmet in by_node.items() if not unmet)
+        return able if len(able) < len(by_node) else (), ()
 
     def _places(self) -> list[_Place]:
         """Where each process runs. Raises SuiteError for an unknown method."""

@@ -22,8 +22,9 @@ from dataclasses import replace
 
 from ...errors import UserError
 from ...store.place import replace_file
+from ..config.capabilities import unmet_on_node
 from ..plan.jobs import Job, PlannedProcess, read_plan
-from ..plan.machine import PlanDevice, find_machine
+from ..plan.machine import PlanDevice, device_facts, find_machine
 from ..plan.planner import MARK, visible_devices
 from . import journal
 from .engine import QueuedJob
@@ -105,6 +106,7 @@ def _part(job: Job, folder: str, attempt: int, machine: int, apart: bool) -> Job
     here: Mapping[int, PlanDevice] = {}
     if kind != "cpu":
         here = {each.number: each for each in find_machine(kind).devices}
+        _judge_devices(job, list(here.values()))
     shared = [each for each in mine if len(each.machines) > 1]
     places = _meet(shared, job.key, folder, attempt, machine) if shared else {}
     own = os.path.relpath(folder_of(folder, job.key, attempt, machine), folder)
@@ -117,6 +119,13 @@ def _part(job: Job, folder: str, attempt: int, machine: int, apart: bool) -> Job
             found = _beside(found, folder, own)
         processes.append(found)
     return replace(job, processes=tuple(processes))
+
+
+def _judge_devices(job: Job, devices: Sequence[PlanDevice]) -> None:
+    """Raise UserError where a machine has not what ``job`` requires of devices."""
+    if unmet := unmet_on_node(job.conditions, device_facts(devices)):
+        there = ", ".join(dict.fromkeys(each.name for each in devices))
+        raise UserError(f"{_host()} has {there}: the job needs {' and '.join(unmet)}")
 
 
 def _as_here(

@@ -129,7 +129,8 @@ class RayAgent:
                 found = facts_of(ray.get(facts[each["NodeID"]], timeout=0).splitlines())
             except Exception:
                 continue  # it does not answer, and would run no job
-            described = {"name": name_of(each), "resources": each["Resources"]}
+            described = {"id": each["NodeID"], "name": name_of(each)}
+            described["resources"] = each["Resources"]
             nodes.append(described | found._asdict())
         if not self.address.startswith("ray://"):
             self.address = ray.get_runtime_context().gcs_address

@@ -21,7 +21,7 @@ from ...errors import UserError
 from ...store.place import replace_file
 from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
-from ..plan.machine import Machine, find_machine, node_devices
+from ..plan.machine import Machine, NodeFacts, find_machine, node_devices
 from . import journal, ray_client
 from .apart_job import OUTPUT, ApartJob, meeting_keys, not_copied, sources_of
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
@@ -98,21 +98,29 @@ def _least(
         raise UserError(f"the suite {_too_large(own, nodes, 1, 0)}")
     usable = [each for each in able if each["resources"].get("GPU")] or able
     least = min(usable, key=lambda each: int(each["resources"].get("GPU", 0)))
-    count = int(least["resources"].get("GPU", 0))
-    names: list[tuple[str, int | None]] = [(name, size) for name, size in least["gpus"]]
     cpus = min(int(each["resources"]["CPU"]) for each in usable)
+    names = [each["name"] for each in usable]
+    keys = [each["name"] if names.count(each["name"]) == 1 else each["id"] for each in usable]
+    facts = [NodeFacts(each["cpus"], each["memory"], _cards(each)) for each in usable]
     described = [{"name": each["name"], "resources": each["resources"]} for each in nodes]
     extra = {"address": found["address"], "nodes": described}
     return Machine(
-        # Ray counts what it was started with, which need not be what the driver lists.
-        node_devices(devices, names if len(names) == count else [("", None)] * count, "a node"),
+        node_devices(devices, _cards(least), "a node"),
         tuple(range(cpus)),
         cpus,
         min(each["memory"] for each in usable),
-        ", ".join(each["name"] for each in usable),
+        ", ".join(names),
         len(usable),
         {**engine, **extra},
+        dict(zip(keys, facts, strict=True)),
     )
+
+
+def _cards(node: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """Its GPUs as its driver lists them; where Ray counts others, they have no names."""
+    found = tuple((name, size) for name, size in node["gpus"])
+    there = int(node["resources"].get("GPU", 0))
+    return found if len(found) == there else (("", 0),) * there
 
 
 def bundle_of(job: Job, described: Mapping[str, Any]) -> dict[str, float]:
@@ -335,6 +343,7 @@ class RayEngine(JobEngine):
             "variables": variables(),
             "meeting": os.path.join(job.part(0), MEETING),
             "keys": meeting_keys(job.job),
+            "nodes": list(job.job.nodes),
         }
 
     def adopt(self, queued: QueuedJob) -> RayJob:

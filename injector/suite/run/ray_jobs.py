@@ -54,6 +54,8 @@ class RayRequest:
     """The file that says where the ranks of several machines meet, and"""
     keys: list[str] = field(default_factory=list)
     """what of them does."""
+    nodes: list[str] = field(default_factory=list)
+    """The nodes that meet what it requires, by their names or numbers; none: all do."""
 
 
 class _RayJob:
@@ -104,7 +106,7 @@ class _RayJob:
         elif group.get("state") == "REMOVED":
             self.end(LOST, "its placement group was removed from Ray")
         elif group.get("stats", {}).get("scheduling_state") == "INFEASIBLE" and not _fits(
-            self.request.bundle, len(self.request.words)
+            self.request, len(self.request.words)
         ):
             now = time.monotonic()
             self._infeasible = self._infeasible or now
@@ -254,12 +256,26 @@ def name_of(node: Mapping[str, Any]) -> str:
     return name if name and name != address else str(node["NodeManagerHostname"] or address)
 
 
-def _fits(bundle: Mapping[str, float], machines: int) -> bool:
-    """Whether so many nodes could run a bundle if nothing else ran there."""
+def _is_one(node: Mapping[str, Any], names: list[str]) -> bool:
+    """Whether ``names`` have a node, by its name or, where another has the same, by its number."""
+    return name_of(node) in names or node["NodeID"] in names
+
+
+def _labels(names: list[str]) -> dict[str, str]:
+    """What nodes of these names, and no others, have as a label."""
     import ray
 
-    able = [each for each in ray.nodes() if each["Alive"] and holds(each["Resources"], bundle)]
-    return len(able) >= machines
+    numbers = [each["NodeID"] for each in ray.nodes() if each["Alive"] and _is_one(each, names)]
+    return {"ray.io/node-id": f"in({','.join(numbers)})"}
+
+
+def _fits(request: RayRequest, machines: int) -> bool:
+    """Whether so many nodes could run a job if nothing else ran there."""
+    import ray
+
+    alive = [each for each in ray.nodes() if each["Alive"]]
+    allowed = [each for each in alive if not request.nodes or _is_one(each, request.nodes)]
+    return sum(holds(each["Resources"], request.bundle) for each in allowed) >= machines
 
 
 def holds(resources: Mapping[str, float], bundle: Mapping[str, float]) -> bool:
@@ -308,7 +324,9 @@ class RayJobs:
 
         machines = len(request.words)
         strategy = "STRICT_SPREAD" if machines > 1 else "PACK"
-        group = placement_group([request.bundle] * machines, strategy=strategy)
+        where = _labels(request.nodes) if request.nodes else None
+        how = {"bundle_label_selector": [where] * machines} if where else {}
+        group = placement_group([request.bundle] * machines, strategy=strategy, **how)
         with self._lock:
             self._jobs[handle] = _RayJob(request, group, self._files)
 

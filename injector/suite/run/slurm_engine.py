@@ -62,14 +62,16 @@ def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
     slurm.option_words(options)
     there = slurm.nodes(options.get("partition"))
     gpus = [(there.gpu_type, None)] * there.gpus
+    found = node_devices(devices, gpus, "a node of the partition")
     return Machine(
-        node_devices(devices, gpus, "a node of the partition"),
+        found,
         tuple(range(there.cpus)),
         there.cpus,
         there.memory,
         _name(options.get("partition")),
         there.number,
         {"name": NAME, "options": dict(options), "limit": there.limit},
+        devices_known=found[0].kind == "cpu",
     )
 
 

@@ -61,6 +61,7 @@ def machine_of(system: Mapping[str, Any], option: str | None) -> Machine:
         ", ".join(each.name for each in there),
         len(there),
         {"name": NAME, "nodes": described},
+        {node.name: each for node, each in there.items()},
     )
 
 
@@ -196,21 +197,26 @@ class SshEngine(JobEngine):
 
     # --- jobs --------------------------------------------------------------------------------------
 
-    def _free(self) -> list[SshNode]:
+    def _usable(self, job: Job) -> list[SshNode]:
+        """The nodes that meet what a job requires, as far as they can be used."""
+        able = [node for node in self.nodes if not job.nodes or node.name in job.nodes]
+        return [node for node in able if node not in self._down]
+
+    def _free(self, job: Job) -> list[SshNode]:
         busy = {node for job in self._active if not job.over for node in job.nodes}
-        return [node for node in self.nodes if node not in busy and node not in self._down]
+        return [node for node in self._usable(job) if node not in busy]
 
     def has_room(self, job: Job) -> bool:
-        while len(free := self._free()[: job.machines]) == job.machines:
+        while len(free := self._free(job)[: job.machines]) == job.machines:
             lost = call_all({node: node.argv("true") for node in free})
             if not lost:
                 return True
             for node, why in lost.items():
                 self._is_down(node, why)
-        return len(self.nodes) - len(self._down) < job.machines
+        return len(self._usable(job)) < job.machines
 
     def start(self, queued: QueuedJob, opened: Opened) -> SshJob:
-        nodes = self._free()[: queued.job.machines]
+        nodes = self._free(queued.job)[: queued.job.machines]
         if len(nodes) < queued.job.machines:
             down = "; ".join(f"{node.name}: {why}" for node, why in self._down.items())
             raise CannotStartError(

@@ -10,9 +10,10 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import UserError
+from ..plan.machine import NodeFacts
 
 PATIENT = 10
 """Seconds in which a connection has to come about."""
@@ -119,16 +120,6 @@ def _check_key(path: str, at: str) -> None:
         raise UserError(
             f"{at}: {path} can be read by others (its mode is {mode:o}): chmod 600 {shlex.quote(path)}"
         )
-
-
-class NodeFacts(NamedTuple):
-    """What a node has."""
-
-    cpus: int
-    memory: int
-    """Bytes."""
-    gpus: tuple[tuple[str, int], ...]
-    """Of each its name and its memory in bytes."""
 
 
 LOOK = """

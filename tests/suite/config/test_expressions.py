@@ -77,6 +77,8 @@ def value(text, path=()):
         ("empty == null", True),
         ("'9' < 10", True),
         ("'a' < 'b'", True),
+        ("'81920 MiB' < '100 GiB'", True),
+        ("'80 GiB' >= '81920 MiB'", True),
         ("{gpu_count} * {count}", 32),
         ("expr({batch-size} * 10)", 320),
         ("auto(gpu_count, 3)", 3),

@@ -11,7 +11,9 @@ from suite_runs import gpus, last, made_suite
 
 from injector.analysis.summary import summarise
 from injector.store.folder import open_run
+from injector.suite.config.capabilities import NodeCondition, unmet_on_node
 from injector.suite.environments.setup import Resources
+from injector.suite.plan.jobs import Plan
 from injector.suite.plan.machine import find_machine
 from injector.suite.plan.planner import PlanOptions, plan_suite
 from injector.suite.run import engines, ray_client, slurm, ssh_engine
@@ -29,7 +31,7 @@ def nodes(monkeypatch, tmp_path):
     cpus, memory = here.cpu_count, here.memory
     found = NodeFacts(cpus, memory, (CARD, CARD))
     resources = {"CPU": float(cpus), "GPU": 2.0}
-    ray_nodes = [{"name": n, "resources": resources, **found._asdict()} for n in "ab"]
+    ray_nodes = [{"name": n, "id": n, "resources": resources, **found._asdict()} for n in "ab"]
     there = {SshNode(n): found for n in "ab"}
     monkeypatch.setattr(ssh_engine, "facts", lambda nodes: (there, {}))
     monkeypatch.setattr(slurm, "nodes", lambda _: slurm.Nodes(2, cpus, memory, 2, "Stand-in", None))
@@ -69,6 +71,58 @@ def _compared(job):
         replace(each, environment={**each.environment, **hidden}, cores=())
         for each in job.processes
     ]
+
+
+OTHER = ("Large", 160 << 30)
+CAPABLE = {
+    "large": {"requires_capabilities": ["gpu.capacity > '100 GiB'"]},
+    "named": {"requires_capabilities": ["gpu.name == 'Large'", "len(nodes) >= 2"]},
+    "both": {"requires_capabilities": ["gpu.name == 'Large'"], "num_machines": 2},
+    "none": {"requires_capabilities": ["gpu.name == 'Huge'"]},
+    "pair": {"requires_capabilities": ["len(nodes) >= ${..num_machines}"], "num_machines": 2},
+}
+
+
+@pytest.mark.parametrize("name", ["ssh", "ray"])
+def test_a_job_runs_on_nodes_that_meet_what_it_requires(nodes, monkeypatch, name):
+    here = find_machine()
+    small, large = (NodeFacts(here.cpu_count, 8 << 30, (each,) * 2) for each in (CARD, OTHER))
+    monkeypatch.setattr(
+        ssh_engine, "facts", lambda _: ({SshNode("a"): small, SshNode("b"): large}, {})
+    )
+    there = {"CPU": 4.0, "GPU": 2.0}
+    found = [
+        {"name": n, "id": n, "resources": there, **each._asdict()}
+        for n, each in (("a", small), ("b", large))
+    ]
+    cluster = {"nodes": found, "address": "10.0.0.1:6379"}
+    monkeypatch.setattr(ray_client, "cluster", lambda address: cluster)
+    made = planned(name, nodes, **CAPABLE)
+    assert {each.key: each.nodes for each in made.jobs} == {
+        "large.R0": ("b",), "named.R0": ("b",), "pair.R0": (),
+    }  # fmt: skip
+    assert {each.benchmark: each.reason for each in made.left_out} == {
+        "both": "needs gpu.name == 'Large', which 1 of 2 nodes have",
+        "none": "needs gpu.name == 'Huge'",
+    }
+    assert Plan.of_json(json.loads(json.dumps(made.as_json()))).jobs == made.jobs
+
+
+def test_on_slurm_a_node_judges_its_own_devices(nodes):
+    made = planned("slurm", {}, **CAPABLE)
+    conditions = {each.key: each.conditions for each in made.jobs}
+    assert conditions["named.R0"] == (NodeCondition("gpu.name == 'Large'", {}),)
+    assert conditions["pair.R0"] == () and not made.left_out
+    large = {"name": "Large", "capacity": "163840 MiB"}
+    unmet = {key: unmet_on_node(each, large) for key, each in conditions.items()}
+    assert unmet == {**{key: [] for key in conditions}, "none.R0": ["gpu.name == 'Huge'"]}
+
+
+def test_a_condition_takes_along_what_it_compares_with(nodes):
+    need = {"requires_capabilities": ["gpu.capacity > '${..weight} GiB'", "weight > gpu_count"]}
+    [job] = planned("slurm", {}, a={**need, "weight": 30}).jobs
+    assert [each.text for each in job.conditions] == ["gpu.capacity > '${..weight} GiB'"]
+    assert unmet_on_node(job.conditions, {"name": "", "capacity": "81920 MiB"}) == []
 
 
 TRAINS = """

@@ -113,6 +113,42 @@ def test_a_node_that_dies_fails_its_job_and_not_the_suite(on_ray):
     assert nothing_left(on_ray.base)
 
 
+CARDS = """
+import sys
+from injector.suite.run import ray_client
+real = ray_client.cluster
+
+def cluster(address):
+    found = real(address)
+    for each in found["nodes"]:
+        each["gpus"] = [["Large" if each["name"] == "n2" else "Small", 80 << 30]] * 2
+    return found
+
+ray_client.cluster = cluster
+from injector.cli import main
+sys.exit(main())
+"""
+"""The nodes say that their GPUs differ."""
+
+
+def test_jobs_run_on_the_nodes_that_meet_what_they_require(on_ray):
+    program = on_ray.program("shows.py", SHOWS)
+    needs = {"run": program, "requires_capabilities": ["gpu.name == 'Large'"]}
+    words = on_ray.words("run", on_ray.write({"a": needs, "b": needs}), devices=None)
+    words[1:3] = [on_ray.program("cards.py", CARDS)]
+    done = subprocess.run(
+        words,
+        cwd=on_ray.folder,
+        env=on_ray.environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    said = [(on_ray.run() / f"jobs/{name}.R0.D0/stdout").read_text() for name in "ab"]
+    assert said == ["0 n2\n"] * 2
+
+
 def test_a_time_limit_ends_a_job(on_ray):
     suite = on_ray.write(on_ray.counted("a", seconds=600, max_duration=5))
     done = on_ray.call("run", suite)

@@ -84,7 +84,8 @@ def run_suite(suites, monkeypatch):
     monkeypatch.setattr(ray_engine, "RayClient", DoubleClient)
     resources = {"CPU": 2.0}
     nodes = [
-        {"name": n, "resources": resources, "cpus": 2, "memory": 8 << 30, "gpus": ()} for n in "ab"
+        {"name": n, "id": n, "resources": resources, "cpus": 2, "memory": 8 << 30, "gpus": ()}
+        for n in "ab"
     ]
     monkeypatch.setattr(ray_client, "cluster", lambda address: {"nodes": nodes, "address": "a:1"})
 

@@ -25,7 +25,14 @@ def node(name, cpus=8, gpus=0, names=(), **resources):
     there = {"CPU": float(cpus), "memory": 1e9, **resources} | (
         {"GPU": float(gpus)} if gpus else {}
     )
-    return {"name": name, "resources": there, "cpus": cpus, "memory": 64 << 30, "gpus": names}
+    return {
+        "name": name,
+        "id": name,
+        "resources": there,
+        "cpus": cpus,
+        "memory": 64 << 30,
+        "gpus": names,
+    }
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from suite_runs import ROOT, gpus
 
 from injector.errors import UserError
+from injector.suite.config.capabilities import NodeCondition
 from injector.suite.plan.jobs import Job, Plan, PlannedProcess
 from injector.suite.run import journal, machine_part, remote_job, suite_folder
 from injector.suite.run.engine import QueuedJob
@@ -29,9 +30,9 @@ def process(key, folder, devices, machines):
     )  # fmt: skip
 
 
-def planned(folder, *processes):
+def planned(folder, *processes, conditions=()):
     """The run folder of a suite of one job, which its journal says is queued as 7."""
-    job = Job("a.R0", "a", 0, processes)
+    job = Job("a.R0", "a", 0, processes, conditions=conditions)
     machine = {"host": "h", "devices": []}
     suite_folder.write_plan(str(folder), Plan({"name": "s"}, str(folder), machine, {}, (job,)))
     notes = Journal(str(folder))
@@ -67,6 +68,15 @@ def test_a_machine_without_the_device(tmp_path, environ):
     assert done.returncode == 2 and "has no device 1 for the job: it has 1" in done.stderr
     [ended] = journal.read(folder_of(str(tmp_path), "a.R0", 1, 0)).values()
     assert ended.state == "failed-to-start" and "has no device 1" in ended.reason
+
+
+def test_a_machine_that_has_not_what_the_job_requires(tmp_path, environ):
+    conditions = (NodeCondition("gpu.capacity >= least", {"least": "100 GiB"}),)
+    planned(tmp_path, process("a.R0.D0", tmp_path, ("cuda:0",), (0,)), conditions=conditions)
+    done = part(tmp_path, 0, environ | gpus(tmp_path))
+    assert done.returncode == 2, done.stderr
+    [ended] = journal.read(folder_of(str(tmp_path), "a.R0", 1, 0)).values()
+    assert ended.reason.endswith("has Stand-in: the job needs gpu.capacity >= least")
 
 
 @pytest.mark.parametrize("apart", [False, True])

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from injector.errors import UserError
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import Where
+from injector.suite.config.sizes import bytes_of
 from injector.suite.plan import batch_sizes, observations
 from injector.suite.plan.batch_sizes import BatchSizer
-from injector.suite.plan.observations import MIB, BatchObservations, Limit, Observation, bytes_of
+from injector.suite.plan.observations import MIB, BatchObservations, Limit, Observation
 from injector.suite.results.run_record import RunRecord
 from injector.suite.results.suite_summary import ProcessSummary
 from injector.suite.sizing import search
