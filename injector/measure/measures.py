@@ -13,7 +13,7 @@ from ..store.spans import pack
 from . import loader as loaders
 from . import program, user
 from .late import Late
-from .regions import Region, RegionHooks, Spans
+from .regions import STEP, Region, RegionHooks, Spans
 from .turns import Loop
 from .values import Several, Store, TrialEnds, TrialHooks, ValueHooks, series_name
 
@@ -107,7 +107,7 @@ class Measures:
 
     def step(self, where: Any, task: str, **options: Any) -> None:
         """Each call of ``where`` is a step, of ``items`` items where that is given."""
-        self.region(where, "step", task=task, **options)
+        self.region(where, STEP, task=task, **options)
 
     def loader(
         self, where: Any, task: str, items: Any, phase: str | None, device: Any = None

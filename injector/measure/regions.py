@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import UserError
 from ..probe import (
+    INSIDE,
     MISSING,
     Call,
     Calls,
@@ -36,6 +37,7 @@ CLOCKS = 64
 FETCH = "io"
 """The region whose calls that end with an exception are recorded as ``io.end``."""
 EXHAUSTED = FETCH + ".end"
+STEP = "step"
 HIDES = {FETCH: "forward", "build": "forward"}
 """Within what, which outermost regions are not recorded: a module that is called while a batch is made
 transforms it, once for each row of it, and is no model at work; nor is one whose weights are being made."""
@@ -185,7 +187,7 @@ class Region:
         found = ["#exit"]
         if self._late_load or self._late_kind or self._after:
             found.append("#value")
-        if self.name == FETCH:
+        if self.name in (FETCH, STEP):
             found.append("#error")
         return found
 
@@ -220,6 +222,8 @@ class Region:
         self._fill(call)
         if name == FETCH:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
+        elif name == STEP:
+            call.raised = lambda site: INSIDE  # it was not made: nothing was updated
         call.outermost = bool(self.outermost)
         call.level = self.level
         call.device = spans.marks_of(self)

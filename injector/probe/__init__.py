@@ -7,7 +7,7 @@ program. This room knows nothing of selectors, files or run folders.
 
 from __future__ import annotations
 
-from .calls import Call, Calls
+from .calls import INSIDE, Call, Calls
 from .methods import MethodHooks, method_hooks, publish_method
 from .object_calls import object_calls
 from .points import (
@@ -25,6 +25,7 @@ from .stop import StopProgram, request_stop
 from .stored import define_stored, stored_call
 
 __all__ = [
+    "INSIDE",
     "MISSING",
     "Call",
     "Calls",

@@ -62,7 +62,7 @@ class Call:
         self.counts: Function | None = None
         """Called with the result of a method and the variables, before any other of these."""
         self.raised: Callable[[int], int] | None = None
-        """The site, in place of this one, of a call that ends with an exception."""
+        """The site, in place of this one, of a call that ends with an exception; INSIDE: none."""
         self.device: Any = None
         """Marks moments of a device: ``mark()``, ``span(begin, payload, site)``. Its ``clocks`` is a list:
         of None alone as soon as it is known that there is no device."""
@@ -356,6 +356,10 @@ class SpanHooks(compiled.Hooks):
         return call, site, start, known if payload is MISSING else self._cleaned(payload), mark
 
     def _otherwise(self, entry: Entry) -> Entry:
-        _, site, start, payload, mark = entry
-        exchange = self._call.raised
-        return self._call, site if exchange is None else exchange(site), start, payload, mark
+        call, (_, site, start, payload, mark) = self._call, entry
+        found = site if call.raised is None else call.raised(site)
+        if found > 0:
+            return call, found, start, payload, mark
+        if mark is not None:
+            call.device.drop(mark)
+        return call, INSIDE, 0, 0, None

@@ -174,6 +174,9 @@ def test_exceptions_end_spans(measured):
     with pytest.raises(StopIteration):
         fetch(StopIteration())
     assert [row[3]["region"] for row in measured.rows()] == ["forward", "forward", "io.end"]
+    with pytest.raises(RuntimeError):
+        measured.function(text, "step")(RuntimeError())
+    assert not measured.rows("step"), "a step that raises is none"
     again = measured.function(PLAIN, "io")
     again()
     assert measured.rows()[-1][3]["region"] == "io"

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("lightgbm")  # one run for all of these
 PROGRAM = "lightgbm_train.py"
 ROUNDS = {"dart": [200] * 5, "custom": [150] * 6, "by_hand": [120] * 3}
 """What makes them, and the rows of each."""
-OTHERS = ("train", "early", "functions", "cv", "two")
+OTHERS = ("broken", "train", "early", "functions", "cv", "two")
 SEARCH = ("api",) if importlib.util.find_spec("sklearn") else ()
 
 
@@ -48,6 +48,12 @@ def test_early_stopping(ran):
     assert found.items("step") == [300] * rounds
     assert found.items("evaluation") == [60] * rounds
     assert len(found.values("eval/valid_0-binary_logloss")) == rounds
+
+
+def test_a_round_that_raises_is_no_step(ran):
+    found = ran.part("broken")
+    assert ran.printed("broken") == 3
+    assert found.items("step") == [150] * 2
 
 
 @pytest.mark.parametrize("name", ROUNDS)

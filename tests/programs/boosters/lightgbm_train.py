@@ -56,6 +56,21 @@ def custom():
     return lgb.train({**QUIET, "objective": squared}, lgb.Dataset(*data(150)), 6).current_iteration()
 
 
+def broken():
+    calls = []
+
+    def squared(predictions, dataset):
+        calls.append(predictions)
+        if len(calls) == 3:
+            raise ValueError("no gradient")
+        return predictions - dataset.get_label(), np.ones_like(predictions)
+
+    try:
+        lgb.train({**QUIET, "objective": squared}, lgb.Dataset(*data(150)), 6)
+    except ValueError:
+        return len(calls)
+
+
 def functions():
     def logistic(predictions, dataset):
         sure = 1 / (1 + np.exp(-predictions))
