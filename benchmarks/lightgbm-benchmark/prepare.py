@@ -4,11 +4,13 @@ train/ test/ inference/   generate.py: text between commas, the label first
 parts/                    partition.py: the lines of train/ in --parts files, for several processes
 model/model.txt           train.py, with --model_trees trees; without any, nothing
 lightgbm_predict          predict.c, compiled against the library of this environment; with the model only
+mpi/                      with --mpi: LightGBM, compiled with MPI, for PYTHONPATH
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -17,6 +19,10 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
+NEEDED = (
+    "LightGBM over MPI needs a C++ compiler, CMake and the files of an MPI library (Debian: g++ cmake "
+    "openmpi-bin libopenmpi-dev)"
+)
 OBJECTIVES = {  # of each kind of data: objective, metric, other parameters
     "regression": ("regression", "rmse", "{{}}"),
     "classification": ("multiclass", "multi_logloss", '{{"num_class": {classes}}}'),
@@ -37,7 +43,10 @@ def main() -> None:
     parser.add_argument("--docs_per_query", type=int, default=10)
     parser.add_argument("--parts", type=int, default=2)
     parser.add_argument("--model_trees", type=int, default=0)
+    parser.add_argument("--mpi", action="store_true")
     args = parser.parse_args()
+    if args.mpi:
+        compile_with_mpi(args.out / "mpi")
     scripts = Path(args.source, "src", "scripts")
     with tempfile.TemporaryDirectory() as scratch:
         generate(args, scripts, scratch)
@@ -102,6 +111,28 @@ def compile_predictor(target: Path) -> None:
     command = [compiler, "-O2", "-o", target, HERE / "predict.c", library, f"-Wl,-rpath,{folder}"]
     if subprocess.run(command).returncode:
         sys.exit(f"{compiler} could not compile predict.c against {library}")
+
+
+def compile_with_mpi(target: Path) -> None:
+    """The LightGBM of this environment once more, from its sources: its package is made without MPI.
+
+    Raises SystemExit where there is no MPI, or it cannot be compiled.
+    """
+    for command in ("mpicc", "mpirun"):
+        if shutil.which(command) is None:
+            sys.exit(f"{command} was not found: {NEEDED}")
+    check = ["mpicc", "-x", "c", "-fsyntax-only", "-"]
+    if subprocess.run(check, input=b"#include <mpi.h>\n").returncode:
+        sys.exit(f"mpicc does not find mpi.h: {NEEDED}")
+    wanted = f"lightgbm=={importlib.metadata.version('lightgbm')}"
+    how = ("--no-binary", "lightgbm", "--config-settings=cmake.define.USE_MPI=ON")
+    # A wheel that was made before may be one without MPI.
+    words = ["install", "--no-cache-dir", "--no-deps", "--target", str(target), *how, wanted]
+    if subprocess.run([sys.executable, "-m", "pip", *words]).returncode:
+        sys.exit(f"{wanted} could not be compiled with MPI: {NEEDED}")
+    [library] = target.glob("lightgbm/lib/lib_lightgbm.*")
+    if b"MPI_Init" not in library.read_bytes():
+        sys.exit(f"{library} was compiled without MPI")
 
 
 if __name__ == "__main__":

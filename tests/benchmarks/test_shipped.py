@@ -29,8 +29,8 @@ OURS = {
 """Programs of this project: nothing of anybody else is in any folder."""
 OWN_PROGRAMS = {
     "lightgbm-benchmark": {
-        *("frameworks.py", "logged.py", "machines.py", "main.py", "predict.c"),
-        *("ray_train.py", "requirements.ray.txt"),
+        *("frameworks.py", "logged.py", "machines.py", "main.py", "mpi.py", "predict.c"),
+        *("ray_train.py", "requirements.ray.txt", "requirements.mpi.txt"),
     },
 }
 """Programs of this project beside a third party's: what those leave out."""
@@ -118,7 +118,9 @@ def test_a_benchmark_says_where_it_is_from_and_how_it_runs(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_folder_holds_no_code_of_the_program(name):
     found = {path.name for path in DEFINITIONS[name].iterdir() if path.name != "__pycache__"}
-    own = {each for each in found if each.endswith(".py")} | {"requirements.ray.txt"}
+    own = {each for each in found if each.endswith(".py")} | {
+        each for each in found if each.startswith("requirements.")
+    }
     assert found <= FILES | (own if name in OURS else OWN_PROGRAMS.get(name, set()))
     assert {"benchmark.yaml", "requirements.txt"} <= found
 

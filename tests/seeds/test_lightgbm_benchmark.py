@@ -316,6 +316,50 @@ def test_a_machine_that_fails_ends_the_others(tmp_path):
     assert subprocess.run(command, cwd=tmp_path, timeout=60).returncode == 3
 
 
+def test_processes_of_mpi_have_their_rank_and_mpirun_is_missed_by_name(tmp_path):
+    launcher = FOLDER / "mpi.py"
+    (tmp_path / "mpirun").write_text(  # one process after the other, as Open MPI would start both
+        '#!/bin/sh\nshift 2\nfor rank in 0 1; do OMPI_COMM_WORLD_RANK=$rank "$@" || exit; done\n'
+    )
+    (tmp_path / "mpirun").chmod(0o755)
+    (tmp_path / "p.py").write_text("import os, sys\nprint(sys.argv[1:], os.environ['PLACE'])\n")
+    command = [sys.executable, launcher, "--processes", "2", "p.py", "of", "@rank@"]
+    place = {"cwd": tmp_path, "capture_output": True, "text": True}
+    environment = {**os.environ, "PLACE": "at.@rank@"}
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(command, **place, env={**environment, "PATH": path})
+    assert done.stdout.splitlines() == ["['of', '0'] at.0", "['of', '1'] at.1"], done.stderr
+    done = subprocess.run(command, **place, env={**environment, "PATH": str(tmp_path / "none")})
+    assert done.returncode == 2 and "mpirun was not found" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("commands", "why"),
+    [
+        ((), "mpicc was not found: LightGBM over MPI needs a C++ compiler, CMake"),
+        (("mpicc",), "mpirun was not found"),
+        (("mpicc", "mpirun"), "mpicc does not find mpi.h"),
+    ],
+)
+def test_what_compiling_with_mpi_lacks_is_named(commands, why, tmp_path, monkeypatch):
+    for name in commands:
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        module("prepare").compile_with_mpi(tmp_path / "mpi")
+    assert why in ended.value.code and "libopenmpi-dev" in ended.value.code
+
+
+def test_mpi_is_for_those_who_ask_for_it():
+    """Else the suite could be passed nowhere without an MPI library."""
+    machine = {"arch": "cpu", "gpu_count": 2, "cpu_count": 2, "cpu_per_gpu": 1}
+    for given, unmet in (((), ("mpi",)), (("mpi=true",), ())):
+        suite = load(shipped_suites()["lightgbm"], machine, parameters=given)
+        [found] = [each for each in suite.benchmarks if each.name == "train-mpi"]
+        assert found.unmet(machine) == unmet
+
+
 def test_data_that_does_not_fit_its_schema(data, tmp_path, monkeypatch, capsys):
     main = module("main")
     for name in ("train", "test", "inference"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ def install(
     Raises:
         SuiteError: every mistake in what the benchmarks say about it.
     """
-    wanted = list(chosen)
+    wanted = list(_meant_for_here(chosen, how))
     names = {benchmark.install_group for benchmark in wanted}
     members = [each for each in everything if each.enabled and each.install_group in names]
     by_name = {each.name: images.image_of(each, how.facts, how.base) for each in members}
@@ -174,6 +174,19 @@ def install(
     for image in filter(None, dict.fromkeys(by_name.get(each.name) for each in wanted)):
         found += [_image(image, [name for name in by_name if by_name[name] == image], how)]
     return [*found, *(_environment(group, lost, how) for group in groups)]
+
+
+def _meant_for_here(benchmarks: Iterable[Benchmark], how: SetupOptions) -> Iterator[Benchmark]:
+    """Those whose ``requires_capabilities`` hold, as far as the machine is known; the others are named."""
+    for benchmark in benchmarks:
+        try:
+            unmet = benchmark.unmet(how.facts)
+        except SuiteError:  # about what is not known yet
+            unmet = ()
+        if unmet:
+            how.say(f"{benchmark.name}: left out, it needs {' and '.join(unmet)}")
+        else:
+            yield benchmark
 
 
 def _notes(benchmarks: Iterable[Benchmark]) -> list[str]:
@@ -305,7 +318,7 @@ def prepare(chosen: Iterable[Benchmark], how: SetupOptions) -> list[SetupOutcome
     """
     steps: dict[str, list[PrepareStep]] = {}
     problems: list[Problem] = []
-    for benchmark in chosen:
+    for benchmark in _meant_for_here(chosen, how):
         try:
             step = data.prepare_step(benchmark, how.base, how.facts, how.use_current)
             if step is not None:
