@@ -161,7 +161,7 @@ def install(
     Raises:
         SuiteError: every mistake in what the benchmarks say about it.
     """
-    wanted = list(_meant_for_here(chosen, how))
+    wanted = list(_wanted(chosen, how))
     names = {benchmark.install_group for benchmark in wanted}
     members = [each for each in everything if each.enabled and each.install_group in names]
     by_name = {each.name: images.image_of(each, how.facts, how.base) for each in members}
@@ -176,12 +176,12 @@ def install(
     return [*found, *(_environment(group, lost, how) for group in groups)]
 
 
-def _meant_for_here(benchmarks: Iterable[Benchmark], how: SetupOptions) -> Iterator[Benchmark]:
-    """Those whose ``requires_capabilities`` hold, as far as the machine is known; the others are named."""
+def _wanted(benchmarks: Iterable[Benchmark], how: SetupOptions) -> Iterator[Benchmark]:
+    """Those whose ``requires_capabilities`` hold on some machine: what variables rule out is named."""
     for benchmark in benchmarks:
         try:
-            unmet = benchmark.unmet(how.facts)
-        except SuiteError:  # about what is not known yet
+            unmet = benchmark.unmet({})
+        except SuiteError:  # about machines: the one that it runs on may be another
             unmet = ()
         if unmet:
             how.say(f"{benchmark.name}: left out, it needs {' and '.join(unmet)}")
@@ -318,7 +318,7 @@ def prepare(chosen: Iterable[Benchmark], how: SetupOptions) -> list[SetupOutcome
     """
     steps: dict[str, list[PrepareStep]] = {}
     problems: list[Problem] = []
-    for benchmark in _meant_for_here(chosen, how):
+    for benchmark in _wanted(chosen, how):
         try:
             step = data.prepare_step(benchmark, how.base, how.facts, how.use_current)
             if step is not None:

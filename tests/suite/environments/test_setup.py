@@ -69,15 +69,18 @@ def test_each_group_is_installed_once(workplace, capsys):
     assert (code, err) == (0, "")
 
 
-def test_what_is_not_for_this_machine_is_left_out_and_named(workplace, capsys):
+def test_what_variables_rule_out_is_left_out_and_named(workplace, capsys):
     definition(workplace / "d", prepare_py=COUNT)
-    text = "one: {definition: d, prepare: prepare.py, requirements: {packages: [wall]}"
+    text = "variables: {big: false}\none: {definition: d, prepare: prepare.py"
+    text += ", requirements: {packages: [wall]}"
     for verb in ("install", "prepare"):
-        file = suite(workplace, f"{text}, requires_capabilities: [gpu_count > 1000]}}\n")
+        file = suite(workplace, f"{text}, requires_capabilities: [big]}}\n")
         code, out, err = done(capsys, verb, file)
         assert (code, out) == (0, "nothing to do\n"), err
-        assert "one: left out, it needs gpu_count > 1000" in err
-        file = suite(workplace, f"{text}}}\n")
+        assert "one: left out, it needs big" in err
+        assert "one" in done(capsys, verb, file, "-P", "big=true", "--dry-run")[1]
+        # What a machine has not, the one that it runs on may have.
+        file = suite(workplace, f"{text}, requires_capabilities: [gpu_count > 1000]}}\n")
         assert "one" in done(capsys, verb, file, "--dry-run")[1]
 
 
