@@ -315,10 +315,10 @@ class Evaluation:
     passes: int
     batches: int
     seconds: float
-    """Of the first rank that evaluates."""
+    """Of the first rank that evaluates; of threads and of processes that are no ranks, of all together."""
     items: float | None
     throughput: float | None
-    """Items per second."""
+    """Items per second; of several that evaluate at once, of each on average."""
     regions: dict[str, float]
     """Seconds of each region in all passes."""
     data: int | None = None

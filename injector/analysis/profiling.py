@@ -31,7 +31,7 @@ from .studies import studies_of
 from .timeline import among_attempts, segments_of
 from .traces import LoopTrace, Recording, threads_of
 from .tracks import LAYERS, split
-from .tracksummary import TrackSummary, first_of, others_of, track_summary
+from .tracksummary import TrackSummary, evaluations_of, others_of, track_summary
 from .trials import ProcessStudies, has_studies, studies_in
 from .usage import sampled_usage
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
@@ -103,7 +103,7 @@ def profile(
         )
     return Profile(
         loops=tuple(training),
-        evaluations=tuple(one for each in first_of(summaries) for one in each.evaluations),
+        evaluations=evaluations_of(summaries),
         segments=segments,
         wall=wall,
         verdict=with_losses(qualified(verdict, run), series if training else ()),

@@ -62,11 +62,40 @@ def track_summary(thread: Thread, main: bool, skip: int) -> TrackSummary:
     )
 
 
-def first_of(summaries: list[TrackSummary]) -> list[TrackSummary]:
-    """The tracks of the first rank that evaluates."""
+def evaluations_of(summaries: list[TrackSummary]) -> tuple[Evaluation, ...]:
+    """By place those of the first rank that evaluates, and of all processes that are no ranks of a job."""
     having = [each for each in summaries if len(each.passes)]
-    first = min(having, key=lambda f: (f.source.rank or 0, f.source.index), default=None)
-    return [each for each in having if first is not None and each.source is first.source]
+    ranks = [each.source for each in having if each.source.is_rank]
+    first = min(ranks, key=lambda source: (source.rank or 0, source.index), default=None)
+    found: dict[tuple[SourceLine | None, int | None], list[Evaluation]] = {}
+    for track in having:
+        if track.source is first or not track.source.is_rank:
+            for each in track.evaluations:
+                found.setdefault((each.place, each.data), []).append(each)
+    return tuple(each[0] if len(each) == 1 else _together(each) for each in found.values())
+
+
+def _together(found: list[Evaluation]) -> Evaluation:
+    """Those of one place in several threads, or processes side by side."""
+    items = [each.items for each in found if each.items is not None]
+    measured = [each.seconds - each.warmup for each in found]
+    rated = [
+        each.throughput * seconds
+        for each, seconds in zip(found, measured, strict=True)
+        if each.throughput is not None
+    ]
+    names = dict.fromkeys(name for each in found for name in each.regions)
+    return Evaluation(
+        place=found[0].place,
+        passes=sum(each.passes for each in found),
+        batches=sum(each.batches for each in found),
+        seconds=sum(each.seconds for each in found),
+        items=sum(items) if len(items) == len(found) else None,
+        throughput=sum(rated) / sum(measured) if len(rated) == len(found) else None,
+        regions={name: sum(each.regions.get(name, 0.0) for each in found) for name in names},
+        data=found[0].data,
+        warmup=sum(each.warmup for each in found),
+    )
 
 
 def _evaluation(thread: Thread, found: PlacePasses) -> Evaluation:

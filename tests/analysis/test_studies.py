@@ -247,6 +247,22 @@ def test_a_trial_of_another_process_is_its_own(tmp_path):
     assert (one.train, two.train) == (None, ms(0.03))
 
 
+@pytest.mark.parametrize("ranks", [False, True])
+def test_evaluation_in_several_processes_is_added_up_unless_they_are_ranks(tmp_path, ranks):
+    for pid in (1, 2):
+        made = Recorder()
+        for number in range(pid):
+            made.trial(110 * number, number, 1.0)
+        facts = {"rank": pid - 1, "world": 2} if ranks else {}
+        made.write(tmp_path, pid=pid, **facts)
+    found = summary_of(tmp_path).profile
+    assert found is not None
+    [evaluation] = found.evaluations
+    assert evaluation.passes == (1 if ranks else 3)
+    assert evaluation.seconds == ms(0.02 * evaluation.passes)
+    assert sum(evaluation.regions.values()) == ms(evaluation.seconds)
+
+
 def test_several_goals_have_a_front(tmp_path):
     made = Recorder()
     for number, values in enumerate([(1, 5), (2, 9), (3, 6), (4, 9)]):
