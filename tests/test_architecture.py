@@ -54,6 +54,7 @@ EVERYWHERE = {
         "gc_padding",
         "_version",
         "errors",
+        "limits",
         "metrics",
         "origin",
         "schema",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..launch.limits import TRACKERS
+from ..limits import TRACKERS
 
 if TYPE_CHECKING:
     from ..overseer.options import Options

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..analysis.summary import summarise
 from ..errors import UserError
-from ..launch.limits import price_of
+from ..limits import price_of
 from ..store.folder import open_run
 from .ending import failed
 from .forms import OF_SUITES, add_report, form_of, maker, recording_of, written

@@ -17,7 +17,8 @@ import sys
 
 from injector.errors import UserError
 from injector.launch.environment import MANY, find_command, interpreter_line, is_foreign
-from injector.launch.limits import (
+from injector.limits import (
+    LIMITS,
     layers_of,
     limit,
     peak_of,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     Declared = Callable[["Command"], Mapping[str, object]]
 
-LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 CONTAINER = ("--container", "--container-engine", "--container-mount", "--container-pull")
 """What says in which container the whole command runs: taken away before the rest is read."""
 ENGINE = ("--engine", "--engine-option")

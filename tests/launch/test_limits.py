@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from injector.errors import UserError
 from injector.launch.command import split
-from injector.launch.limits import layers_of, limit, price_of, profile_of
+from injector.limits import layers_of, limit, price_of, profile_of
 
 
 @pytest.mark.parametrize(

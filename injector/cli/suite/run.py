@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import UserError
-from ...launch.limits import duration
+from ...limits import duration
 from . import options as common
 
 if TYPE_CHECKING:

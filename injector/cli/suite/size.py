@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _measure(given: argparse.Namespace) -> int:
-    from ...launch.limits import duration
+    from ...limits import duration
     from ...suite.environments.setup import resources_below
     from ...suite.plan import batch_sizes, machine
     from ...suite.sizing import search

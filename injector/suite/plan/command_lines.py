@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ...errors import UserError
+from ...limits import LIMITS, limit, phase_of
 from ..config.definitions import DEFINITION_FILES
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError, meant, nearest
@@ -207,7 +209,8 @@ def options(benchmark: Benchmark) -> list[str]:
     """The words that ``voir.options`` comes to.
 
     Raises:
-        SuiteError: a value that no option takes.
+        SuiteError: a value that no option takes, or one of ``inject run`` where no voirfile may have its own
+            option of that name.
     """
     given = (benchmark.settings.get("voir") or {}).get("options") or {}
     taken: dict[str, Any] = {}
@@ -216,7 +219,26 @@ def options(benchmark: Benchmark) -> list[str]:
         if isinstance(value, Mapping):
             text = "an option takes a value, true, false or a list of values, not a mapping"
             raise SuiteError([Problem(benchmark.at("voir", "options", name), text)])
+    if {*voirfiles(benchmark)} <= {"auto"}:
+        _check(benchmark, given)
     return [word for option, value in taken.items() for word in _option(option, value)]
+
+
+def _check(benchmark: Benchmark, given: Mapping[str, Any]) -> None:
+    """Raise SuiteError for a value that ``inject run`` would not take, before anything is run."""
+    for name, value in given.items():
+        option = "--" + str(name).replace("_", "-")
+        text = value if isinstance(value, str) else f"{value}"
+        if value is None or "{" in text:  # what is not known yet
+            continue
+        try:
+            if option == "--phase":
+                phase_of(text)
+            elif option in LIMITS:
+                limit(option, text)
+        except UserError as error:
+            place = benchmark.at("voir", "options", name)
+            raise SuiteError([Problem(place, str(error).replace(option, name, 1))]) from None
 
 
 def _option(option: str, value: Any) -> Iterator[str]:

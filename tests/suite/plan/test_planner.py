@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -257,6 +258,21 @@ def test_options_of_milabench_and_of_voirfiles():
 def test_an_option_that_is_a_mapping():
     with pytest.raises(SuiteError, match="not a mapping"):
         planned(a={"voir": {"options": {"x": {"y": 1}}}})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("phase", "inferenz", "phase is training or inference, not 'inferenz'"),
+        ("stop", -3, "stop is a number of steps, not '-3'"),
+        ("max_duration", "soon", "max_duration is a time above 0"),
+    ],
+)
+def test_a_value_that_inject_run_refuses_is_named_before_anything_runs(option, value, says):
+    with pytest.raises(SuiteError, match=re.escape(says)):
+        planned(a={"voir": {"options": {option: value}}})
+    # A voirfile may have an option of this name, whose values nothing knows before it is loaded.
+    planned(a={"voir": {"options": {option: value}}, "voirfile": "/elsewhere/x.py"})
 
 
 def test_voirfiles(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from injector.errors import UserError
 
+LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 COUNTS = ("--skip", "--stop")
 PHASES = ("training", "inference")
 DEEPEST = 100
