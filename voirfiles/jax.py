@@ -4,8 +4,8 @@ A call of a function that the program gave to `jax.jit`, `flax.nnx.jit` or `equi
 It is an update of the training where that is sure (injector/voirfiles/_jitted.py); steps are known there, and
 where optax updates parameters outside of jit. A call that only predicts is `forward`.
 
-A call returns before the device is done, on a CPU as well: what it takes shows as `wait`, where the program
-reads a value. `x.block_until_ready()` is written in C and not recorded, `jax.block_until_ready(x)` is.
+A call returns before the device is done, on a CPU as well: what it takes shows as `sync`, where the program
+waits for a value or reads one.
 """
 
 from __future__ import annotations
@@ -55,13 +55,32 @@ def instrument_copies(ov: Any) -> None:
 
 
 def instrument_waiting(ov: Any) -> None:
-    ov.region("/jax._src.api/block_until_ready", "wait", outermost=True)
-    ov.region(  # float(loss), loss.item(), numpy.asarray(loss), print(loss)
+    ov.region("/jax._src.api/block_until_ready", "sync", outermost=True)
+    ov.region(  # float(loss), print(loss)
         "/jax._src.array/ArrayImpl/_value",
-        "wait",
+        "sync",
         when=lambda self: self._npy_value is None,
         outermost=True,
     )
+
+    wait = ov.calls(
+        "jax.Array.block_until_ready",
+        "sync",
+        began=lambda method, args: not args[0].is_ready(),
+        ended=lambda method, result: None,
+    )
+    read = ov.calls(  # loss.item(), numpy.asarray(loss): NumPy reads an array of the host's in C
+        "jax.Array",
+        "sync",
+        began=lambda array, _: not (array.is_deleted() or array.is_ready()),
+        ended=lambda array, result: None,
+    )
+
+    def loaded(module: Any) -> None:
+        wait(vars(module.ArrayImpl)["block_until_ready"])
+        read(module.ArrayImpl)
+
+    ov.after_import("jax._src.array", loaded)
 
 
 def instrument_end(ov: Any) -> None:
@@ -74,7 +93,7 @@ def wait_for_all(ov: Any, jax: Any) -> None:
     for array in jax.live_arrays():
         if not array.is_deleted():
             array.block_until_ready()
-    ov.span("wait", begun, perf_counter_ns(), what="all steps that were handed to JAX")
+    ov.span("sync", begun, perf_counter_ns(), what="all steps that were handed to JAX")
 
 
 def instrument_updates(ov: Any) -> None:

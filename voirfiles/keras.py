@@ -92,13 +92,6 @@ def watch_jax(ov: Any) -> None:
         items=lambda args: leading(args),
         outermost=True,
     )
-    # NumPy reads an array of the host's in C: what waits there for the device is known by who calls it.
-    ov.region(
-        "/keras.src.backend.jax.core/convert_to_numpy",
-        "wait",
-        when=lambda x: isinstance(x, jax.Array),
-        outermost=True,
-    )
     watch_evaluation(ov, "jax", "JAXTrainer")
     step = watch_steps(ov, "jax", "JAXTrainer", "JAXEpochIterator")
     for kind in ("test", "predict"):

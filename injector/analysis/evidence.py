@@ -19,6 +19,7 @@ from .machines import HostUsage
 from .profile import (
     BOOSTING,
     READING,
+    SYNC,
     UNSEEN_CALLS,
     Node,
     SourceLine,
@@ -261,6 +262,8 @@ def computing(loop: TrainingLoop, part: str) -> tuple[str, ...]:
         return (
             "more rows a call, a smaller model, more threads, a device, where the library has them",
         )
+    if part == SYNC:
+        return ("what the device computes is the largest part: lower precision, a faster device",)
     if is_compiled(loop):
         return (f"{part} is the largest part: lower precision, a faster device",)
     return (f"{part} is the largest part: lower precision, a compiled model, a faster device",)

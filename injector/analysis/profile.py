@@ -12,13 +12,15 @@ WORTH, MOST_BOUNDS = 1.05, 4
 """From which factor on an upper bound is shown, and how many of them at most."""
 READING = ("io", "io.start")
 """The regions in which batches are made."""
+SYNC = "sync"
+"""The region in which the host waits until a device has computed what it was handed."""
 BOOSTING = ("boost", "grow", "leaves")
 """What LightGBM, XGBoost and scikit-learn compute in compiled code."""
 UNSEEN_CALLS = ("fit", "predict")
 """Calls of a library that compute: where it shows what is inside of one, that is no part of these."""
 COMPUTING = (
     "forward", "backward", "gradients", "optimizer", "zero_grad", "clip_grad", "unscale", "compiled",
-    *BOOSTING, *UNSEEN_CALLS,
+    *BOOSTING, *UNSEEN_CALLS, SYNC,
 )  # fmt: skip
 
 

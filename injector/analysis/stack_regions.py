@@ -219,7 +219,7 @@ def _is_of(site: CallSite, inner: Sequence[Frame]) -> bool:
     if selector == REGION:
         return any(frame.file.endswith(DECORATED) for frame in inner)
     if not inner:  # a function in C has no frame
-        return selector.startswith(".") or site.region == "wait"
+        return selector.startswith(".") or site.region in ("wait", "sync")
     name = _last(selector.partition(" > ")[0])
     return any(_last(frame.function) == name for frame in inner)
 

@@ -15,6 +15,7 @@ from .profile import (
     BOOSTING,
     COMPUTING,
     READING,
+    SYNC,
     UNSEEN_CALLS,
     Node,
     TrainingLoop,
@@ -79,8 +80,10 @@ def savings(evidence: Evidence, shares: Shares) -> dict[str, float]:
     if busy is not None:
         # The host may wait as it likes as long as the device has work all the time.
         found = {name: min(saving, max(1 - busy, 0.0)) for name, saving in found.items()}
-        if busy < IDLE <= computed:
-            found["launch"], computed = computed - busy, busy
+        # A host that waits for its device launches nothing.
+        launching = computed - shares.get(SYNC, 0.0)
+        if busy < IDLE <= launching:
+            found["launch"], computed = launching - busy, busy
         else:
             computed = max(computed, busy)
     return {**found, "compute": computed * COMPUTE}
@@ -180,10 +183,14 @@ def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
         share = shares[largest]
     elif largest == "compiled":
         does = "compiled functions, forward, backward and optimizer"
+    elif largest == SYNC:
+        node = heaviest(evidence.loop, SYNC)
+        where = line_of(node.place if node else None, "an unknown line")
+        does = f"computing: the host waits for the device at {where}"
     text = f"{_percent(share)} of a step is {does}"
     text_of = ", ".join(f"{n} {_percent(shares[n])}" for n in parts if shares[n] >= 0.005)
     facts = [f"{text_of} of a step, whose median is {_time(evidence.loop.step.median)}"]
-    if largest == "compiled" and evidence.busy is None and "wait" not in shares:
+    if largest == "compiled" and evidence.busy is None and SYNC not in shares:
         facts.append(HANDED_OVER)
     if evidence.busy is not None:
         facts.append(f"the device works in {_percent(evidence.busy)} of a step")
@@ -194,7 +201,7 @@ def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
 
 
 def _launch(evidence: Evidence, shares: Shares) -> Bottleneck:
-    computed = sum(shares.get(name, 0.0) for name in COMPUTING)
+    computed = sum(shares.get(name, 0.0) for name in COMPUTING if name != SYNC)
     busy = evidence.busy or 0.0
     text = (
         f"the device works in {_percent(busy)} of a step, "
@@ -296,15 +303,15 @@ def _undivided(loop: TrainingLoop, dwarfs: tuple[tuple[str, ...], tuple[str, ...
 
 
 def _waited_in_few(loop: TrainingLoop, shares: Shares) -> float:
-    """The part of the time of all steps in which a few are blocked, where they call what is compiled."""
+    """The part of all steps' time in which a few wait for a device, where steps call what is compiled."""
     if "compiled" not in shares:
         return 0.0
     one = loop.exceptional
-    if one is not None and one.mostly == "wait":
+    if one is not None and one.mostly == SYNC:
         return one.part
-    waits = [node.host for node in loop.tree.children if node.name == "wait"]
+    waits = [node.host for node in loop.tree.children if node.name == SYNC]
     few = sum(each.median for each in waits) < FEW * sum(each.mean for each in waits)
-    return shares.get("wait", 0.0) if few else 0.0
+    return shares.get(SYNC, 0.0) if few else 0.0
 
 
 def _queued(
@@ -315,9 +322,9 @@ def _queued(
         f"none: few of the steps wait, for {_percent(waited)} of the time of all of them; where the others "
         "hand work to a device and do not wait for it, what one step takes is not known, but what all take"
     )
-    node = heaviest(loop, "wait")
+    node = heaviest(loop, SYNC)
     where = f", {node.what}" if node and node.what else ""
-    facts = [f"wait at {line_of(node.place if node else None, 'an unknown line')}{where}"]
+    facts = [f"the host waits at {line_of(node.place if node else None, 'an unknown line')}{where}"]
     facts.append(f"over {loop.step.n} measured steps")
     return Verdict("none", "info", sentence, tuple(facts), "", (), "", dwarfs[1])
 
@@ -421,7 +428,7 @@ def _steps_apart(evidence: Evidence) -> list[str]:
     if loop.exceptional:
         one = loop.exceptional
         which = "1 step takes" if one.steps == 1 else f"{one.steps} steps take"
-        reason = likely if one.mostly in COMPUTING else ""
+        reason = likely if one.mostly in COMPUTING and one.mostly != SYNC else ""
         found.append(f"{which} {_time(one.seconds)}, {_percent(one.part)} of the loop's time, "
                      f"mostly {one.mostly}{reason}; all shares exclude it")  # fmt: skip
     return found

@@ -46,7 +46,13 @@ _TIMED: dict[str, dict[str, tuple[int, str]]] = {
     "fcntl": {"": (_PLAIN, "flock lockf")},
 }
 """By module, and by the class in it where they are methods."""
-_FULFILLED = {"io": "forward", "io.start": "io.start", "comm": "comm", REGION: REGION}
+_FULFILLED = {
+    "io": "forward",
+    "io.start": "io.start",
+    "comm": "comm",
+    "sync": "sync",
+    REGION: REGION,
+}
 """Regions that say what is waited for already, with the levels of their stacks."""
 
 

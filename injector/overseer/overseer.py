@@ -286,11 +286,13 @@ class Overseer:
         """Record calls of objects that are written in C, such as what ``jax.jit`` makes, as spans.
 
         What is returned is called with such an object, and says whether its calls can be recorded: then they
-        are, wherever it is called; to the program it is the object that it was. ``began(thing, args)`` says
-        whether a call counts, ``args`` being its arguments without their names; ``ended(thing, result)``
-        hears of the end of each, with MISSING where it raised. ``items``, ``of`` and ``what`` are as in
-        :meth:`region`, with the variables ``self`` and ``args``; ``selector`` says in the record whose calls
-        they are. Calls inside of another call of the region are left out.
+        are, wherever it is called; to the program it is the object that it was. Called with a type that is
+        written in C, it has each time recorded that an object of the type lends its memory, as NumPy reads it.
+
+        ``began(thing, args)`` says whether a call counts, ``args`` being its arguments without their names;
+        ``ended(thing, result)`` hears of the end of each, with MISSING where it raised. ``items``, ``of`` and
+        ``what`` are as in :meth:`region`, with the variables ``self`` and ``args``; ``selector`` says in the
+        record whose calls they are. Calls inside of another call of the region are left out.
 
         Raises:
             UserError: a function names any other variable.

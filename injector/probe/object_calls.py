@@ -29,6 +29,8 @@ def object_calls(
 ) -> Callable[[Any], bool]:
     """What has the ``hooks`` of one region called around the calls of an object, and says whether it can.
 
+    Of a type, it is where an object of that type lends its memory, without arguments.
+
     ``began(thing, args)`` says whether a call counts; ``ended(thing, result)`` hears of the end of each, with
     MISSING where it raised. ``captures`` are those of SELF and ARGS that the region's functions are given.
     """
@@ -65,4 +67,9 @@ def object_calls(
 
     points.defined[point.name] = point
     points.on_undefine[point.name] = withdraw
-    return lambda thing: compiled.hear_calls(thing, begin, end)
+
+    def attach(thing: Any) -> bool:
+        hear = compiled.hear_lending if isinstance(thing, type) else compiled.hear_calls
+        return hear(thing, begin, end)
+
+    return attach

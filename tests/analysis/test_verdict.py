@@ -69,7 +69,7 @@ def test_steps_that_hand_work_over_say_nothing_of_what_they_take(
         if region == "forward":
             p.update(0.1)
         if step % often == 0:
-            p.span("wait", 200, what="all steps")
+            p.span("sync", 200, what="all steps")
     found = report(tmp_path / "r", p)
     assert only(found).steps == 60
     if region == "forward":
@@ -134,6 +134,21 @@ def test_blocked(tmp_path: Path) -> None:
     verdict = report(tmp_path / "r", p).verdict
     text = "wait-bound: 56 % of a step is blocked in Event.wait at train.py:33"
     assert (verdict.sentence, verdict.severity) == (text, "critical")
+
+
+def test_a_host_that_waits_for_its_device_computes(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(50):
+        p.io(0.1)
+        p.span("compiled", 0.5, 8, of=1, phase="train", what="step")
+        p.span("sync", 9, line=33, what="block_until_ready")
+    verdict = report(tmp_path / "r", p).verdict
+    text = (
+        "compute-bound: 99 % of a step is computing: the host waits for the device at train.py:33"
+    )
+    assert (verdict.sentence, verdict.severity) == (text, "info")
+    assert {bound.kind for bound in verdict.bounds} <= {"io", "other"}
+    assert verdict.advice[0].startswith("what the device computes")
 
 
 def test_a_queue_that_is_empty(tmp_path: Path) -> None:

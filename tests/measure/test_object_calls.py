@@ -113,6 +113,26 @@ def test_what_python_calls_without_a_look_is_refused(measured):
     assert not any(map(attach, (divided, len, int, [].append, Recorded(measured).attach, object())))
 
 
+def test_where_objects_lend_their_memory(measured):
+    """A type of its own, made in C by what is there: NumPy's arrays lend theirs."""
+    numpy = pytest.importorskip("numpy")
+    made = Recorded(measured, counts=lambda args: args == ())
+    kind = type("Lending", (numpy.ndarray,), {})
+    array = numpy.zeros(3).view(kind)
+    assert made.attach(kind)
+    assert memoryview(array).nbytes == 24 and bytes(array) == bytes(24)
+    assert len(measured.rows("compiled")) == len(made.ended) == 2
+    memoryview(numpy.zeros(3))
+    assert len(measured.rows("compiled")) == 2  # of another type
+    array = numpy.zeros(3, "M8[s]").view(kind)
+    with pytest.raises(ValueError, match="cannot include dtype"):
+        memoryview(array)
+    assert made.ended[-1] is MISSING
+    points.undefine("injector:calls of partials")
+    assert memoryview(numpy.zeros(3).view(kind)).nbytes == 24 and len(made.ended) == 3
+    assert not made.attach(int)
+
+
 def test_what_can_be_asked(measured):
     with pytest.raises(UserError, match="there are self and args"):
         Recorded(measured, items=lambda number: number)

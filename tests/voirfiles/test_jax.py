@@ -25,10 +25,23 @@ def test_a_jitted_step(tmp_path):
     compiled = [line for line in lines(found, "compile") if "= step(" in line]
     assert len(compiled) == 1  # five calls
     assert found.items("h2d") == [BATCH]
-    assert lines(found, "wait") == ["loss = jax.block_until_ready(loss)"] * 5 + [
+    assert lines(found, "sync") == ["loss = jax.block_until_ready(loss)"] * 5 + [
         "return float(loss) > 0"
     ]
     assert found.of("optimizer") == []  # it is a part of what was compiled
+
+
+def test_what_waits_for_a_value(tmp_path):
+    found = run(tmp_path, PROGRAM, "waits")
+    assert lines(found, "sync") == [
+        "slow(x).block_until_ready()",
+        "jax.block_until_ready(slow(x))",
+        "float(slow(x))",
+        "slow(x).item()",
+        "np.asarray(slow(x))",
+        "done.block_until_ready()",  # once: it is there the next time
+    ]
+    assert lines(found, "wait") == []
 
 
 def test_optax_outside_of_jit(tmp_path):
@@ -36,7 +49,7 @@ def test_optax_outside_of_jit(tmp_path):
     found = run(tmp_path, PROGRAM, "by_hand")
     assert found.items("h2d") == [BATCH] * 5
     assert len(found.of("optimizer")) == 5
-    assert lines(found, "wait") == []
+    assert lines(found, "sync") == []
 
 
 def test_each_shape_is_compiled_once(tmp_path):
@@ -58,6 +71,6 @@ def test_steps_that_a_library_of_modules_compiles(tmp_path, library):
     assert [span.items for span in others] == ([42] if library == "flax" else [])
     assert found.of("optimizer") == []  # it is a part of what was compiled
     # What the device does after a call has returned shows where the program reads a value.
-    assert len([line for line in lines(found, "wait") if "float(" in line]) == (
+    assert len([line for line in lines(found, "sync") if "float(" in line]) == (
         6 if library == "flax" else 1
     )

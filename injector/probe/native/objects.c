@@ -1,4 +1,5 @@
 /* Calls of objects that are written in C, such as what jax.jit makes: what hears of them stands in between.
+   So it does where objects of such types lend their memory.
 
    Such an object carries the address of what runs when it is called (PEP 590), each its own. This exchanges
    it. No object of Python is changed or put in its place: not its identity, its type, how it is pickled. */
@@ -95,6 +96,91 @@ heard(PyObject *object, PyObject *const *args, size_t flags, PyObject *names)
     return result;
 }
 
+/* --- memory that objects lend ---------------------------------------------------------------------------- */
+
+#define LENDERS 4
+
+static struct {
+    PyTypeObject *type;
+    getbufferproc was;
+    PyObject *begin, *end; /* NULL: nobody hears of it */
+} lenders[LENDERS];
+static int lending;
+
+/* What runs where an object is asked for its memory (PEP 3118): by NumPy, to read an array. */
+static int
+lent(PyObject *object, Py_buffer *view, int flags)
+{
+    int each = 0;
+    while (each < lending && !PyType_IsSubtype(Py_TYPE(object), lenders[each].type)) {
+        each++;
+    }
+    if (each == lending) {
+        PyErr_SetString(PyExc_BufferError, "it lends no memory");
+        return -1;
+    }
+    getbufferproc was = lenders[each].was;
+    PyObject *begin = lenders[each].begin, *end = lenders[each].end;
+    if (begin == NULL) {
+        return was(object, view, flags);
+    }
+    PyObject *values = PyTuple_New(0);
+    if (values == NULL) {
+        return -1;
+    }
+    Py_INCREF(begin); /* it may be replaced meanwhile */
+    Py_INCREF(end);
+    PyObject *given[] = {object, values};
+    PyObject *token = PyObject_Vectorcall(begin, given, 2, NULL);
+    Py_DECREF(values);
+    int done = token == NULL ? -1 : was(object, view, flags);
+    if (token != NULL && token != Py_None) {
+        PyObject *result = ended(end, object, token, done < 0 ? NULL : Py_NewRef(Py_None));
+        if (result == NULL && done == 0) {
+            PyBuffer_Release(view);
+            done = -1;
+        }
+        Py_XDECREF(result);
+    }
+    Py_XDECREF(token);
+    Py_DECREF(begin);
+    Py_DECREF(end);
+    return done;
+}
+
+static PyObject *
+hear_lending(PyObject *module, PyObject *args)
+{
+    PyObject *begin, *end;
+    PyTypeObject *type;
+    if (!PyArg_ParseTuple(args, "O!OO:hear_lending", &PyType_Type, &type, &begin, &end)) {
+        return NULL;
+    }
+    PyBufferProcs *slots = type->tp_as_buffer;
+    int each = 0;
+    while (each < lending && lenders[each].type != type) {
+        each++;
+    }
+    if (slots == NULL || slots->bf_getbuffer == NULL || each == LENDERS) {
+        Py_RETURN_FALSE;
+    }
+    if (each == lending) {
+        if (slots->bf_getbuffer == lent || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+            Py_RETURN_FALSE;
+        }
+        lenders[each].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
+        lenders[each].was = slots->bf_getbuffer;
+        lending++;
+    }
+    PyObject *before[] = {lenders[each].begin, lenders[each].end};
+    lenders[each].begin = kept(begin);
+    lenders[each].end = kept(end);
+    Py_XDECREF(before[0]);
+    Py_XDECREF(before[1]);
+    slots->bf_getbuffer = lent;
+    Py_RETURN_TRUE;
+}
+
 static PyObject *
 hear_calls(PyObject *module, PyObject *args)
 {
@@ -131,5 +217,8 @@ PyMethodDef objects_methods[] = {
      "arguments without their names, gives None where the end is of no interest; what else it gives is the\n"
      "token of end(object, token, result), which has no result where the call raised. What these raise\n"
      "the program sees. With None for both, nobody hears of the calls any more."},
+    {"hear_lending", hear_lending, METH_VARARGS,
+     "hear_lending(type, begin, end): hear of each time that an object of a type which is written in C lends\n"
+     "its memory, as NumPy reads it; whether that can be done. All else is as in hear_calls, without values."},
     {NULL},
 };

@@ -52,6 +52,25 @@ def by_hand():
     return weights.shape
 
 
+def waits():
+    """In all ways that wait for a value which is being computed."""
+
+    @jax.jit
+    def slow(x):
+        return jax.lax.fori_loop(0, 400, lambda _, x: jnp.tanh(x @ x), x).sum()
+
+    x = jnp.ones((300, 300))
+    slow(x).block_until_ready()
+    jax.block_until_ready(slow(x))
+    float(slow(x))
+    slow(x).item()
+    np.asarray(slow(x))
+    done = slow(x)
+    for _ in range(3):
+        done.block_until_ready()
+    return type(done.block_until_ready())
+
+
 def shapes():
     @jax.jit
     def double(x):
