@@ -28,6 +28,10 @@ OPTIMIZERS = "adagrad adam adamax momentum nesterov rmsprop rmsprop_momentum sgd
 """Those of `jax.example_libraries`."""
 
 
+KNOWN = ("equinox.", "flax.nnx.", "keras.")
+"""Libraries of which calls of what they compile are known otherwise."""
+
+
 def instrument_compile(ov: Any) -> None:
     def listen(_: Any) -> None:
         from jax import monitoring
@@ -267,7 +271,7 @@ def is_programs(function: Any) -> bool:
         function = function.func
     module = getattr(function, "__module__", None) or type(function).__module__
     made = getattr(function, "__globals__", {}).get("__name__") or type(function).__module__
-    return module.partition(".")[0] != "jax" and not made.startswith(("equinox.", "flax.nnx."))
+    return module.partition(".")[0] != "jax" and not made.startswith(KNOWN)
 
 
 def host_bytes(tree: Any) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LIBRARY = "keras"
 TESTED = ("3.4", "3.15")
 
+TRAINER = "/keras.src.backend.jax.trainer/JAXTrainer"
 VAL = "val_"
 """What ``fit`` puts before the names of metrics of its validation."""
 CALLBACKS = "/keras.src.callbacks.callback_list/CallbackList"
@@ -78,6 +79,12 @@ def watch_tensorflow(ov: Any) -> None:
 def watch_jax(ov: Any) -> None:
     import jax
 
+    from injector.voirfiles._jitted import leave_out
+
+    for kind in ("train", "test", "predict"):  # what is compiled of a method of the program's own
+        made = f"{TRAINER}/make_{kind}_function > {kind}_step"
+        ov.override(made, leave_out)
+
     def is_traced(args: Any) -> bool:
         return isinstance(args[0] if args else None, jax.core.Tracer)
 
@@ -118,6 +125,9 @@ def watch_jax(ov: Any) -> None:
         return self
 
     ov.override(f"{iterator} > self", owned)
+    passing = "/keras.src.backend.jax.trainer/JAXEpochIterator/__next__"
+    ov.override(f"{passing} > self", step.look)
+    ov.override(f"{passing} > #error", step.end_pass)
     ov.override(f"{iterator} > #value", lambda batches: Fetches(ov, batches, step))
 
 
@@ -150,6 +160,9 @@ class Step:
     """Whether a batch is drawn that is only looked at."""
     owner: Any = staticmethod(lambda: None)
     """Of the batches that are about to be drawn: the same in each pass over the same data."""
+    looked = 0
+    passed: Any = staticmethod(lambda: None)
+    """When Keras last looked for a batch, and in what."""
 
     def __init__(self, ov: Any, covered: list[str]) -> None:
         self._ov = ov
@@ -169,6 +182,18 @@ class Step:
     def fetched(self, now: int) -> None:
         if self.is_new:
             self.begun, self.is_new = now, False
+
+    def look(self, batches: Any) -> Any:
+        """Keras looks for another batch; of data whose length it knows it does so without drawing one."""
+        self.looked, self.passed = perf_counter_ns(), ref(batches)
+        return batches
+
+    def end_pass(self, error: Any) -> Any:
+        """There is none: the last step has ended."""
+        if isinstance(error, StopIteration):
+            about = {"of": self.passed(), "what": "batches of Keras"}
+            self._ov.span("io.end", self.looked, perf_counter_ns(), **about)
+        return error
 
     def end(self, callbacks: Any) -> None:
         self._ended("compiled", callbacks, "train", "train")
@@ -208,7 +233,8 @@ class Fetches:
         try:
             batch = next(self._batches)
         except StopIteration:
-            self._span("io.end", begun, perf_counter_ns(), **about)
+            if getattr(self._owner(), "num_batches", None) is None:  # else the step still goes on
+                self._span("io.end", begun, perf_counter_ns(), **about)
             raise
         self._span("io", begun, perf_counter_ns(), items=leading(batch), **about)
         self._step.fetched(perf_counter_ns())

@@ -286,8 +286,8 @@ class Overseer:
         """Record calls of objects that are written in C, such as what ``jax.jit`` makes, as spans.
 
         What is returned is called with such an object, and says whether its calls can be recorded: then they
-        are, wherever it is called; to the program it is the object that it was. Called with a type that is
-        written in C, it has each time recorded that an object of the type lends its memory, as NumPy reads it.
+        are, wherever it is called; to the program it is the object that it was. Called with a type written in
+        C, it has each time recorded that an object of the type lends its memory, as where NumPy reads it.
 
         ``began(thing, args)`` says whether a call counts, ``args`` being its arguments without their names;
         ``ended(thing, result)`` hears of the end of each, with MISSING where it raised. ``items``, ``of`` and

@@ -54,6 +54,8 @@ class Jitted:
         self.name = name
         self.does = 0
         self.tries = TRIES
+        self.left_out = False
+        """Whether its calls are known otherwise."""
         self.axes = 1
         """How many dimensions, the first ones, count the items of what it is called with."""
         self.data: tuple[int, ...] | None = None
@@ -193,6 +195,13 @@ def name_of(thing: Any) -> str:
     return str(getattr(thing, "__name__", None) or type(thing).__name__)
 
 
+def leave_out(thing: Any) -> Any:
+    """The calls of ``thing`` are known otherwise."""
+    jitted = known(thing)
+    jitted.left_out, jitted.tries = True, 0
+    return thing
+
+
 def eager(function: Any) -> Any:
     """What stands for a ``function`` whose gradients are derived outside of compiled code."""
     while hasattr(function, "__wrapped__") or isinstance(function, partial):
@@ -226,7 +235,7 @@ def begin(thing: Any, args: tuple[Any, ...], learn: Learn, changes: bool = False
         ):
             gradients, number = jitted.takes
             jitted.count = gradients.taken(number)
-    return counts
+    return counts and not jitted.left_out
 
 
 def trace(thing: Any) -> Any:

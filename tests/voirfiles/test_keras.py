@@ -6,6 +6,7 @@ import pytest
 from trained import needs, run
 
 from injector.analysis.summary import summarise
+from injector.analysis.traces import traces_of
 from injector.store.folder import open_run
 
 PROGRAM = "trainers/keras_fit.py"
@@ -64,6 +65,19 @@ def backend(folder, name, how):
     assert record["misses"] == record["failures"] == []
     [process] = [each for each in ran.all if each.of("compiled") or each.of("optimizer")]
     return ran, process, ran.told[0]
+
+
+@pytest.mark.release
+def test_the_last_step_of_an_epoch_ends_where_keras_finds_no_other_batch(tmp_path):
+    ran, process, _ = backend(tmp_path, "jax", "compiled")
+    steps = process.of("compiled", "train")
+    ends = process.of("io.end")
+    assert len(ends) == 4  # of two epochs, each with a validation
+    [trace] = traces_of(open_run(str(ran.folder)))
+    offset = int(trace.start[0]) - process.of("io")[0].start
+    for last in (10, 21):
+        end = next(span for span in ends if span.start >= steps[last].end)
+        assert trace.end[last] - offset == end.start
 
 
 @pytest.mark.release
