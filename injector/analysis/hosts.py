@@ -117,11 +117,13 @@ def shortage(seen: Monitored) -> dict[str, float]:
         return {}
     elapsed = readings[-1].time - readings[0].time
     first, last = readings[0].data["pressure"], readings[-1].data["pressure"]
-    return {
-        name: max(last[name].get("some", 0.0) - first[name].get("some", 0.0), 0.0) / elapsed
+    # The kernel adds up what it has not counted yet: over a short time that can be more than has passed.
+    stalled = {
+        name: last[name].get("some", 0.0) - first[name].get("some", 0.0)
         for name in last
         if name in first
     }
+    return {name: min(max(seconds / elapsed, 0.0), 1.0) for name, seconds in stalled.items()}
 
 
 def crowding(seen: Monitored, cores: float | None, waits: float) -> str | None:

@@ -55,6 +55,7 @@ def process_name(summary: Summary, index: int) -> str:
     return rank_name(process.get("rank"), process.get("pid", index))
 
 
+_NO_PROCESS = "no Python process of the program recorded anything"
 _NAMED = (
     'to measure a loop, name in one what makes a step, ov.step("//FUNCTION"), or what the loop goes over, '
     'ov.loader("//FUNCTION > VARIABLE"); `inject functions FILE` lists both'
@@ -66,10 +67,10 @@ def no_rates(summary: Summary) -> list[str]:
     if summary.incomplete:
         return ["what was trained is not known: parts of the record are missing", ""]
     ours = not summary.foreign
+    if ours and not summary.voirfiles:
+        return [*wrapped(_not_trained(summary), hang=2), ""]
     if ours and not summary.processes:
-        why = "no Python process of the program recorded anything"
-    elif ours and not summary.voirfiles:
-        return [*wrapped(f"{_not_trained(summary)}: {_NAMED}", hang=2), ""]
+        why = _NO_PROCESS
     elif ours and not summary.probes and not summary.misses:
         why = "no probe was set"
     elif ours and not any(probe["fired"] for probe in summary.probes):
@@ -82,15 +83,24 @@ def no_rates(summary: Summary) -> list[str]:
 
 
 def _not_trained(summary: Summary) -> str:
-    """Of a program without a voirfile, why its libraries recorded nothing."""
-    no_rates = "no voirfile records rates"
+    """Of a program without a voirfile: why there are no rates, and how to have some."""
+    ended = summary.exit or {}
+    if ended.get("code") or ended.get("signal") is not None:
+        # It is to be mended before it can be measured: no advice.
+        return f"{_unseen(summary)} before the program failed"
+    return f"{_unseen(summary)}, and no voirfile records rates: {_NAMED}"
+
+
+def _unseen(summary: Summary) -> str:
+    if not summary.processes:
+        return f"no rates were recorded: {_NO_PROCESS}"
     if summary.automatic is None:
-        return f"no rates were recorded: {no_rates}"
+        return "no shipped voirfile was used"
     # One library may have several voirfiles (torch and torch.distributed): it is named once.
     libraries = dict.fromkeys(str(each.get("library")) for each in summary.automatic)
     if libraries:
-        return f"no training was recognised in {fit(', '.join(libraries), 30)}, and {no_rates}"
-    return f"no library that a shipped voirfile measures was imported, and {no_rates}"
+        return f"no training was recognised in {fit(', '.join(libraries), 30)}"
+    return "no library that a shipped voirfile measures was imported"
 
 
 def losses(summary: Recorded) -> list[str]:

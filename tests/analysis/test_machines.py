@@ -69,6 +69,7 @@ def test_shortage_is_a_fraction_of_the_time():
         return Sample("host", time, {"pressure": {"cpu": {"some": stalled}}})
 
     assert hosts.shortage(seen([sample(0.0, 5.0), sample(10.0, 7.5)])) == {"cpu": 0.25}
+    assert hosts.shortage(seen([sample(0.0, 5.0), sample(1.0, 6.1)])) == {"cpu": 1.0}
     assert hosts.shortage(seen([sample(0.0, 5.0)])) == {}
 
 

@@ -107,6 +107,28 @@ def test_a_program_that_trains_nothing(
     assert why in " ".join(render(folder).split())
 
 
+@pytest.mark.parametrize("ended", [{"code": 1, "signal": None}, {"code": None, "signal": 9}])
+@pytest.mark.parametrize("processes", [[], [{"pid": 7}]])
+def test_a_program_that_failed_before_it_trained(
+    tmp_path: Path, ended: dict[str, Any], processes: list[dict[str, Any]]
+) -> None:
+    folder = new_run(tmp_path, [("phase", {})])
+    changes = {"exit": ended, "processes": processes, "automatic": [{"library": "torch"}]}
+    write_info(folder, {**read_info(folder), **changes})
+    text = " ".join(render(folder).split())
+    assert "before the program failed" in text
+    assert ("training was recognised in torch" in text) == bool(processes)
+    assert "ov.step" not in text, "what failed is to be mended before it is measured"
+
+
+def test_a_program_that_recorded_nothing_is_told_how_to(tmp_path: Path) -> None:
+    folder = new_run(tmp_path, [])
+    write_info(folder, {**read_info(folder), "processes": []})
+    text = " ".join(render(folder).split())
+    assert "no Python process of the program recorded anything" in text
+    assert "ov.step" in text and "inject functions FILE" in text
+
+
 def test_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
