@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+# Patterns are compiled where they are first used: every run imports this module, and few fail.
 HEAD = "Traceback (most recent call last)"
-_FRAME = re.compile(r'(\s*)File ".*", line \d+, in ')
-_NAMED = re.compile(r"[\w.]*(?:Error|Exception)\b")
+_FRAME = r'(\s*)File ".*", line \d+, in '
+_NAMED = r"[\w.]*(?:Error|Exception)\b"
 """How the line of an exception begins, below frames that no :data:`HEAD` stands above."""
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_MEMBER = re.compile(r"\s*\+[-+]*-+ \d+ -+")
+_COLOUR = r"\x1b\[[0-9;]*m"
+_MEMBER = r"\s*\+[-+]*-+ \d+ -+"
 """What stands above each exception of a group."""
-_MARGIN = re.compile(r"\s*\| ")
+_MARGIN = r"\s*\| "
 _GROUP = "ExceptionGroup"
 
 
@@ -33,8 +34,8 @@ def in_a_line(kind: object, message: object, trace: object = "") -> str:
 
 def reported_in(lines: Sequence[str]) -> str:
     """The line of the exception that the last traceback in ``lines`` ends with; empty where there is none."""
-    plain = [_COLOUR.sub("", line) for line in lines]
-    frames = [(at, found) for at, line in enumerate(plain) if (found := _FRAME.match(line))]
+    plain = [re.sub(_COLOUR, "", line) for line in lines]
+    frames = [(at, found) for at, line in enumerate(plain) if (found := re.match(_FRAME, line))]
     if not frames:
         return ""
     at, frame = frames[-1]
@@ -42,12 +43,12 @@ def reported_in(lines: Sequence[str]) -> str:
     below = (line for line in plain[at + 1 :] if line.strip())
     raised = next((line.strip() for line in below if _depth(line) < depth), "")
     whole = any(HEAD in line for line in plain[:at])
-    return raised if whole or _NAMED.match(raised) else ""
+    return raised if whole or re.match(_NAMED, raised) else ""
 
 
 def first_line(lines: Sequence[str]) -> str:
     """The first of ``lines`` that has a word in it: a launcher's message begins with a rule."""
-    plain = (_COLOUR.sub("", line).strip() for line in lines)
+    plain = (re.sub(_COLOUR, "", line).strip() for line in lines)
     return next((line for line in plain if any(map(str.isalnum, line))), "")
 
 
@@ -57,8 +58,8 @@ def _depth(line: str) -> int:
 
 def _first_member(trace: Sequence[str]) -> list[str]:
     """The lines of the first exception in a group, or in a group within it; none where there is no group."""
-    plain = [_MARGIN.sub("", line) for line in trace]
-    begins = [at for at, line in enumerate(plain) if _MEMBER.match(line)]
+    plain = [re.sub(_MARGIN, "", line) for line in trace]
+    begins = [at for at, line in enumerate(plain) if re.match(_MEMBER, line)]
     ends = [*begins[1:], len(plain)] if begins else []
     for begin, end in zip(begins, ends, strict=True):
         if "+-+" not in "".join(plain[end : end + 1]):  # the members of a member begin deeper
