@@ -173,46 +173,64 @@ def own(processes: Sequence[RankProcess], recorded: Sequence[bool]) -> list[int]
 
 def number_attempts(ranks: Sequence[RankProcess]) -> None:
     """Count attempts that no launcher has numbered: one begins after the one before was last heard of."""
-    known: dict[tuple[str, int | None], list[RankProcess]] = {}
+    known: dict[tuple[str, int], list[RankProcess]] = {}
     for each in ranks:
+        if each.rank is None:
+            each.attempt = each.attempt or 0
+            continue
         before = known.setdefault((each.host, each.rank), [])
         if each.attempt is None:
             over = [one for one in before if not one.alive and one.heard <= each.began]
-            followed = [one.attempt or 0 for one in over if each.rank is not None]
-            each.attempt = 1 + max(followed, default=-1)
+            each.attempt = 1 + max((one.attempt or 0 for one in over), default=-1)
         before.append(each)
 
 
 # --- the classifier -------------------------------------------------------------------------------
 
 
-def hangs(one: RankProcess, ranks: Iterable[RankProcess]) -> bool:
-    """Whether it records nothing and is in no collective, while others wait in one or went on."""
+class Together(NamedTuple):
+    """What several ranks do, taken together once: a job has thousands, and each is compared with all."""
+
+    waits: bool
+    """Whether one of them waits in a collective for long."""
+    heard: int
+    """When any of them is last known to have done anything."""
+
+
+def together(ranks: Iterable[RankProcess]) -> Together:
+    """Of these ``ranks``."""
+    waits, heard = False, 0
+    for each in ranks:
+        waits = waits or each.waited is not None
+        heard = max(heard, each.heard)
+    return Together(waits, heard)
+
+
+def hangs(one: RankProcess, ranks: Together) -> bool:
+    """Whether it records nothing and is in no collective, while one of ``ranks`` waits in one or went on."""
     if not one.steps or one.silence <= one.limit or one.collective is not None or one.waited:
         return False
-    enough = round(one.limit * SECOND)
-    return any(
-        other.waited is not None or other.heard > one.heard + enough
-        for other in ranks
-        if other is not one
-    )
+    return ranks.waits or ranks.heard > one.heard + round(one.limit * SECOND)
 
 
-def outcome_now(one: RankProcess, ranks: Sequence[RankProcess]) -> RankOutcome | None:
-    """What has become of a rank of a run that goes on; None of one that works, or ended in order."""
+def outcome_now(one: RankProcess, ranks: Together) -> RankOutcome | None:
+    """What has become of a rank of a run that goes on; None of one that works, or ended in order.
+
+    ``ranks`` are those that have not ended.
+    """
     if one.abnormal:
         kind = "died"
     elif not one.alive:
         return None
     elif one.collective is not None and one.waited is not None:
         kind = "waited"
-    elif hangs(one, [each for each in ranks if each.alive]):
+    elif hangs(one, ranks):
         kind = "hung"
     elif one.silence > max(SILENT, one.limit):
         kind = "silent"
     else:
         return None
-    return _outcome(one, kind, ())
+    return _outcome(one, kind, {})
 
 
 def outcomes_of(info: Mapping[str, Any], ranks: Sequence[RankProcess]) -> tuple[RankOutcome, ...]:
@@ -224,8 +242,11 @@ def outcomes_of(info: Mapping[str, Any], ranks: Sequence[RankProcess]) -> tuple[
         return ()
     found: list[RankOutcome] = []
     ordered = sorted(ranks, key=lambda each: each.attempt or 0)
+    attempts: dict[int | None, list[int]] = {}
+    for each in ordered:
+        attempts.setdefault(each.rank, []).append(each.attempt or 0)
     for _, group in groupby(ordered, key=lambda each: each.attempt or 0):
-        found += _of_attempt(info, list(group), ranks)
+        found += _of_attempt(info, list(group), attempts)
     return tuple(found)
 
 
@@ -236,8 +257,9 @@ def _is_over(info: Mapping[str, Any]) -> bool:
 
 
 def _of_attempt(
-    info: Mapping[str, Any], group: list[RankProcess], everyone: Sequence[RankProcess]
+    info: Mapping[str, Any], group: list[RankProcess], attempts: Mapping[int | None, list[int]]
 ) -> list[RankOutcome]:
+    """``attempts``: by rank, all of the run."""
     broken = [each for each in group if each.abnormal]
     if not broken:
         return []
@@ -249,7 +271,7 @@ def _of_attempt(
         (each for each in broken if id(each) in kinds),
         key=lambda each: (_ORDER[kinds[id(each)]], each.until - round(each.silence * SECOND)),
     )
-    return [_outcome(each, kinds[id(each)], everyone) for each in order]
+    return [_outcome(each, kinds[id(each)], attempts) for each in order]
 
 
 _ORDER = {"hung": 0, "stuck": 0, "died": 1, "waited": 2, "followed": 3}
@@ -258,7 +280,8 @@ _ORDER = {"hung": 0, "stuck": 0, "died": 1, "waited": 2, "followed": 3}
 def _kinds(broken: list[RankProcess], group: list[RankProcess], cut: int | None) -> dict[int, str]:
     """The kind of each that has an outcome, by identity."""
     dead = [each for each in broken if cut is None or each.until < cut]
-    hung = [each for each in broken if hangs(each, group)]
+    everyone = together(group)
+    hung = [each for each in broken if hangs(each, everyone)]
     if hung:
         waited = {id(each): "waited" for each in broken if each.waited is not None}
         return {id(m): "followed" for m in dead} | waited | {id(each): "hung" for each in hung}
@@ -311,10 +334,9 @@ def _follows(one: RankProcess) -> bool:
     return one.code in POLITE or bool(one.error) or one.collective is not None
 
 
-def _outcome(one: RankProcess, kind: str, everyone: Iterable[RankProcess]) -> RankOutcome:
+def _outcome(one: RankProcess, kind: str, attempts: Mapping[int | None, list[int]]) -> RankOutcome:
     wait = one.waited if kind == "waited" else None
     attempt = one.attempt or 0
-    again = [each.attempt or 0 for each in everyone if each.rank == one.rank]
     inside = (wait[0],) if wait else one.opened
     return RankOutcome(
         rank=one.rank or 0,
@@ -329,7 +351,7 @@ def _outcome(one: RankProcess, kind: str, everyone: Iterable[RankProcess]) -> Ra
         inside=tuple((call.name, call.place) for call in inside),
         seconds=wait[1] if wait else max(one.silence, 0.0),
         ended=one.end / SECOND if one.end is not None else None,
-        restarted=min((number for number in again if number > attempt), default=None),
+        restarted=next((n for n in attempts.get(one.rank, ()) if n > attempt), None),
     )
 
 

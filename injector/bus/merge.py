@@ -8,10 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..store import monitor, series, spans
-from ..store.logs import Log, logs_of
-from .steps import Steps
+from ..store.logs import CHUNK, Log, logs_of, series_files
+from .steps import MOST, Steps
 
 MIB = 1 << 20
+FEW = 64
+"""Processes beyond which less of each log, and
+"""
+SEVERAL = 256
+"""beyond which fewer groups of steps of each are in memory at once: of all together no more than of these."""
 
 
 class Record(NamedTuple):
@@ -38,16 +43,19 @@ class Merged:
     def records(self) -> Iterator[Record]:
         """All records by time; those of one process stay in the order in which it made them."""
         streams = []
+        number, values = len(self.logs), series_files(self.folder)
+        at_once = CHUNK * FEW // max(number, FEW)
+        most = MOST * SEVERAL // max(number, SEVERAL) // 2 * 2
         for index, log in enumerate(self.logs):
-            streams.append(_rising(_events(log, index)))
-            streams.append(_rising(_steps(log, index)))
-            streams += [_rising(_values(log, path, index)) for path in log.series()]
+            streams.append(_rising(_events(log, index, at_once)))
+            streams.append(_rising(_steps(log, index, max(most, 2))))
+            streams += [_rising(_values(log, path, index)) for path in values.get(log.stem, ())]
         return (record for _, _, _, record in heapq.merge(*streams, key=_moment))
 
 
-def _events(log: Log, index: int) -> Iterator[Record]:
+def _events(log: Log, index: int, at_once: int) -> Iterator[Record]:
     clock = log.clock
-    for record in log.records():
+    for record in log.records(at_once):
         when = clock.at(record.get("t"))
         log.last = max(log.last, when)
         yield Record(when, index, record["event"], record.get("data"))
@@ -64,12 +72,12 @@ def _values(log: Log, path: str, index: int) -> Iterator[Record]:
         yield Record(when, index, "value", {"series": name, "value": value})
 
 
-def _steps(log: Log, index: int) -> Iterator[Record]:
-    """Its steps as records; all its spans are counted."""
+def _steps(log: Log, index: int, most: int) -> Iterator[Record]:
+    """Its steps as records, of each task at most so many; all its spans are counted."""
     path = log.stem + spans.SUFFIX
     if not os.path.exists(path) and not spans.is_packed(path):
         return
-    found = Steps(path, log.path)
+    found = Steps(path, log.path, most)
     log.count += found.rows
     if found.last:
         log.last = max(log.last, log.clock.at(found.last))

@@ -99,10 +99,12 @@ class StepEvent(NamedTuple):
 class Steps:
     """Reads the spans in ``path``, whose sites are in the log ``log``. Raises OSError.
 
-    ``rows`` is how many spans there are, ``last`` when the last of them ended, nanoseconds.
+    Of the steps of a task it makes at most ``most`` groups, an even number. ``rows`` is how many spans there
+    are, ``last`` when the last of them ended, nanoseconds.
     """
 
-    def __init__(self, path: str, log: str) -> None:
+    def __init__(self, path: str, log: str, most: int = MOST) -> None:
+        self._most = most
         self._sites = read_call_sites(log)
         self._tasks: dict[str, Task] = {}
         self._fetches: dict[tuple[Any, ...], tuple[int, int]] = {}
@@ -149,7 +151,9 @@ class Steps:
         task = site.task or "train"
         if site.phase == "eval" and task == "train":
             task = "evaluation"
-        self._tasks.setdefault(task, Task()).add(end - start, io, items, end)
+        if task not in self._tasks:
+            self._tasks[task] = Task(self._most)
+        self._tasks[task].add(end - start, io, items, end)
 
 
 def _is_step(site: CallSite) -> bool:

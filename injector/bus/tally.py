@@ -155,6 +155,7 @@ class Tally:
     def processes(self, endings: Endings) -> list[dict[str, Any]]:
         """One entry a process, in the order in which they began."""
         kept = ("attempt", "argv", "python", "time", "monotonic_ns")
+        again = self._again()
         return [
             {
                 "log": os.path.basename(log.path),
@@ -162,7 +163,7 @@ class Tally:
                 **dict(zip(("rank", "world"), rank, strict=True)),
                 **{key: log.process.get(key) for key in kept},
                 "ended": index in self.ended,
-                **self._ending(index, endings),
+                **self._ending(index, endings, again[index]),
                 "records": log.count,
                 "lost": log.lost,
                 "why": log.why,
@@ -197,9 +198,9 @@ class Tally:
         by_task = ranks_by_task(self.logs, ranked)
         return [by_task.get(index, each) for index, each in enumerate(ranks)]
 
-    def _ending(self, index: int, endings: Endings) -> dict[str, Any]:
+    def _ending(self, index: int, endings: Endings, again: int | None) -> dict[str, Any]:
         """How and when a process ended, as far as anybody knows."""
-        code, gone = endings.of(self.logs[index].process, self._again(index))
+        code, gone = endings.of(self.logs[index].process, again)
         error = self.errors.get(index)
         if code is None:
             code = self.ended.get(index)
@@ -207,12 +208,15 @@ class Tally:
             code = 1  # as the interpreter leaves an uncaught exception
         return {"exit": exit_of(code), "gone": gone, "error": error}
 
-    def _again(self, index: int) -> int | None:
-        """When the next process of the same number began, nanoseconds of the monotonic clock."""
-        me = self._identity(index)
-        later = (at for at in range(index + 1, len(self.logs)) if self._identity(at) == me)
-        found = next(later, None)
-        return None if found is None else self.logs[found].began
+    def _again(self) -> list[int | None]:
+        """For each process when the next one of the same number began, nanoseconds of the monotonic clock."""
+        following: dict[tuple[Any, Any], int | None] = {}
+        found: list[int | None] = []
+        for index in reversed(range(len(self.logs))):
+            me = self._identity(index)
+            found.append(following.get(me))
+            following[me] = self.logs[index].began
+        return found[::-1]
 
     def probes(self) -> list[dict[str, Any]]:
         """Each selector with its places, and how often it fired over all processes.

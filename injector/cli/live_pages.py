@@ -12,6 +12,7 @@ from ..live.state import State
 from ..report.final import snapshot
 from ..report.live_page import LivePage, Reporter
 from ..report.page import changes_of, of_summary, parts
+from ..report.watching import rest_after
 from ..store.folder import Run, open_run
 from .opened import collected, is_foreign
 
@@ -67,13 +68,14 @@ class RunPage(LivePage):
         self._end = RunEnd(self._run, self._state)
         self._reporter: Reporter | None = None
         self._lock = threading.Lock()
-        self._followed = 0.0
+        self._next = 0.0
 
     def follow(self) -> bool:
         with self._lock:
-            if not self.over and time.monotonic() - self._followed > OFTEN:
+            if not self.over and time.monotonic() > self._next:
+                began = time.thread_time()
                 self._follow()
-                self._followed = time.monotonic()
+                self._next = time.monotonic() + rest_after(began, OFTEN)
         return self.over
 
     def _follow(self) -> None:

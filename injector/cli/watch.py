@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 
 from ..analysis.summary import summarise
@@ -13,7 +14,7 @@ from ..live.state import State
 from ..report import panel
 from ..report.final import snapshot
 from ..report.output import show
-from ..report.watching import Watching
+from ..report.watching import Watching, rest_after
 from ..store.folder import Run, open_run
 from .ending import failed
 from .live_pages import RunEnd, RunPage, over
@@ -86,8 +87,11 @@ def _watch(run: Run, once: bool, json: bool) -> int:
             return 0
         end = RunEnd(run, state)
         if json:
-            while not end.reached(EVERY):
+            rest = EVERY
+            while not end.reached(rest):
+                began = time.thread_time()
                 output(state.tick())
+                rest = rest_after(began, EVERY)
         else:
             Watching(state, sys.stdout.fileno(), every=EVERY).until(end.reached)
     with collected(open_run(run.path)) as ended:

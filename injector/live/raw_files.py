@@ -48,6 +48,11 @@ class Follower:
         self._raw = os.path.join(folder, "raw")
         self._files: dict[str, _File] = {}
 
+    @property
+    def behind(self) -> bool:
+        """Whether more than it reads in one turn was new in some file the last time."""
+        return any(file.behind for file in self._files.values())
+
     def poll(self) -> Iterator[NewRecord | NewSample | NewSpans]:
         """What was written since the last time."""
         grown = {name: self._grown(name) for name in self._names() if name.endswith(spans.SUFFIX)}
@@ -103,6 +108,8 @@ class _File:
         self._path = path
         self._at = start
         self._unwritten = 0
+        self.behind = False
+        """Whether it had more that was new than is read at once."""
 
     def _read(self) -> bytes:
         try:
@@ -120,12 +127,14 @@ class _File:
         """New whole lines. What follows them is NUL, or a line that is being written."""
         content = self._read()
         end = content.rfind(b"\n") + 1
+        self.behind = end > 0 and len(content) == AT_ONCE
         self._at += end
         return [line.strip(b"\0 ") for line in content[:end].split(b"\n") if line.strip(b"\0 ")]
 
     def rows(self) -> list[spans.Row]:
         """New whole rows, up to one that is still being written."""
-        found = list(spans.rows(self._read()))
+        content = self._read()
+        found = list(spans.rows(content))
         while found and not found[-1][3]:
             found.pop()
         rows, taken = [row for row in found if row[3]], len(found)
@@ -138,5 +147,6 @@ class _File:
             rows = rows[:taken]
         else:
             self._unwritten = 0
+        self.behind = taken > 0 and len(content) == AT_ONCE
         self._at += taken * spans.ROW
         return rows

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence
 from ..analysis.outcomes import (
     RankProcess,
     RegionCall,
+    Together,
     number_attempts,
     outcome_now,
     own,
     predicate,
+    together,
 )
 from ..store import spans
 from ..store.call_sites import INFERENCE
@@ -62,9 +64,10 @@ def states_of(
     for each in latest:
         if each.rank.alive and each.rank.silence > each.rank.limit:
             each.rank.opened = _opened(raw, each.process)
+    there = together(each.rank for each in latest if each.rank.alive)
     for attempts in rows:
         each = attempts[-1]
-        each.state, note = _state(each, [other.rank for other in latest])
+        each.state, note = _state(each, there)
         each.notes = (*([note] if note else []), *map(_earlier, attempts[:-1]))
     return sorted(latest, key=_order)
 
@@ -106,7 +109,7 @@ def _by_row(chosen: Sequence[ProcessState]) -> list[list[ProcessState]]:
     return list(rows.values())
 
 
-def _state(known: ProcessState, ranks: Sequence[RankProcess]) -> tuple[str, str]:
+def _state(known: ProcessState, ranks: Together) -> tuple[str, str]:
     """The state, and why."""
     process, rank = known.process, known.rank
     outcome = outcome_now(rank, ranks) if process.shown or rank.abnormal else None

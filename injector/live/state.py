@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..store import monitor, series
@@ -55,15 +55,14 @@ class State:
     def catch_up(self, patience: float = PATIENCE) -> None:
         """Take in all that was written so far, in as many turns as that takes; at most ``patience`` s."""
         due = time.monotonic() + patience
-        while self._read() and time.monotonic() < due:
-            pass
+        self._read()
+        while self._follower.behind and time.monotonic() < due:
+            self._read()
 
-    def _read(self) -> bool:
-        """Take in what is new; whether there was any span."""
-        some = False
+    def _read(self) -> None:
+        """Take in what is new."""
         for found in self._follower.poll():
             if isinstance(found, NewSpans):
-                some = True
                 self._process(found.process).spans(found.rows)
             elif isinstance(found, NewSample):
                 name = found.monitor
@@ -74,7 +73,6 @@ class State:
             process.mark()
         self._endings()
         self._last_values()
-        return some
 
     def _process(self, name: str) -> LiveProcess:
         if name not in self._processes:
@@ -141,10 +139,17 @@ class State:
             regions=_mean_shares([row.regions for row in there if row.regions]),
             values=dict(states[0].process.losses) if states else {},
             ranks=tuple(rows),
-            devices=tuple(d for m in self._monitors.values() for d in m.devices(rows)),
+            devices=self._devices(rows),
             hosts=tuple(each.hosts() for each in self._monitors.values()),
             tasks=tasks,
         )
+
+    def _devices(self, rows: list[RankRow]) -> tuple[DeviceRow, ...]:
+        of_host: dict[str, list[RankRow]] = {}
+        for row in rows:
+            of_host.setdefault(row.host, []).append(row)
+        monitors = self._monitors.values()
+        return tuple(row for each in monitors for row in each.devices(of_host.get(each.host, ())))
 
     def _left(
         self,
@@ -288,10 +293,9 @@ class MonitorState:
         cpu = monitor.cpu_load((self._before or {}).get("cores"), host.get("cores"))
         return HostRow(self.host, cpu, memory, rss or None)
 
-    def devices(self, ranks: Iterable[RankRow]) -> list[DeviceRow]:
-        """Its devices, each with the ranks of this host that work on it."""
+    def devices(self, mine: Sequence[RankRow]) -> list[DeviceRow]:
+        """Its devices, each with those of the ranks ``mine``, which are of this host, that work on it."""
         described = self._latest.get("device_list") or {}
-        mine = [row for row in ranks if row.host == self.host]
         found = []
         for number, state in self._latest.get("devices", {}).items():
             users = [row for row in mine if _uses(row, number, state)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -14,6 +15,14 @@ INTERVAL = 0.5
 """Seconds between two drawings of the panel."""
 LINES = 10.0
 """Seconds between two lines, for output that is no terminal."""
+REST = 1
+"""How many times as long as a look takes the next one is away at least: one at thousands of ranks takes
+seconds, and looking is to take no more than half a core."""
+
+
+def rest_after(began: float, least: float) -> float:
+    """Seconds until the next look after one that began at ``began``, of :func:`time.thread_time`."""
+    return max(least, REST * (time.thread_time() - began))
 
 
 class Watched(Protocol):
@@ -56,10 +65,12 @@ class Watching:
 
     def until(self, over: Callable[[float], bool]) -> None:
         """Show it until ``over(seconds)``, which waits that long, returns that it has ended."""
-        interval = self._every if self._screen is None else INTERVAL
+        least = rest = self._every if self._screen is None else INTERVAL
         try:
-            while not over(interval):
+            while not over(rest):
+                began = time.thread_time()
                 self.show()
+                rest = rest_after(began, least)
         finally:
             self.close()
 

@@ -19,7 +19,7 @@ import errno
 import json
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from . import series
 from .event import LOG
@@ -53,39 +53,50 @@ def parse(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and isinstance(record.get("event"), str) else None
 
 
-def read_records(path: str, damage: Damage, most: int | None = None) -> Iterator[dict[str, Any]]:
-    """The records of a file of lines, in order; of its first ``most`` bytes.
+def read_records(
+    path: str, damage: Damage, most: int | None = None, at_once: int = CHUNK
+) -> Iterator[dict[str, Any]]:
+    """The records of a file of lines, in order; of its first ``most`` bytes, about ``at_once`` at a time.
 
     Whatever a process that was killed left (a line in part, bytes never written) is left out and
     counted in ``damage``. Raises OSError.
     """
     longest = LONGEST if most is None else min(LONGEST, most)
-    with open(path, "rb") as file:
-        read = 0  # counted here: the position in a device (/dev/full) is always 0
-        for lines in _chunks(file, longest):
-            for record, length in zip(_parsed(lines), map(len, lines), strict=True):
-                read += length
-                if most is not None and read > most:
-                    damage.torn += 1
-                    return
-                if record is None:
-                    damage.torn += 1
-                elif record:
-                    damage.inside = damage.torn
-                    yield record
+    read = 0  # counted here: the position in a device (/dev/full) is always 0
+    for lines in _chunks(path, longest, at_once):
+        for record, length in zip(_parsed(lines), map(len, lines), strict=True):
+            read += length
+            if most is not None and read > most:
+                damage.torn += 1
+                return
+            if record is None:
+                damage.torn += 1
+            elif record:
+                damage.inside = damage.torn
+                yield record
 
 
-def _chunks(file: BinaryIO, longest: int) -> Iterator[list[bytes]]:
-    """The lines of ``file``, many at once: parsing line by line is half of what reading a short run takes.
+def _chunks(path: str, longest: int, at_once: int) -> Iterator[list[bytes]]:
+    """The lines of a file, many at once: parsing line by line is half of what reading a short run takes.
 
-    Lines of a file that is longer than ``longest`` come one by one, none longer than that.
+    Lines of a file that is longer than ``longest`` come one by one, none longer than that. Between two
+    chunks no file is open: the logs of a run are read side by side, and may be more than a process may open.
     """
-    if 0 < os.fstat(file.fileno()).st_size <= longest:
-        while lines := file.readlines(CHUNK):
-            yield lines
-    else:
-        while line := file.readline(longest):
-            yield [line]
+    at, whole = 0, True
+    while whole:
+        with open(path, "rb") as file:
+            whole = 0 < os.fstat(file.fileno()).st_size <= longest
+            if not whole:
+                file.seek(at)
+                while line := file.readline(longest):
+                    yield [line]
+                return
+            file.seek(at)
+            lines = file.readlines(at_once)
+            at = file.tell()
+        if not lines:
+            return
+        yield lines
 
 
 def _parsed(lines: Sequence[bytes]) -> Sequence[dict[str, Any] | None]:
@@ -180,9 +191,12 @@ class Log:
         task, tasks = self.process.get("task"), self.process.get("tasks")
         return (task, tasks) if isinstance(task, int) and isinstance(tasks, int) else None
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Its records without those that only the file itself needs, ``process`` and ``lost``."""
-        for record in read_records(self.path, self.damage):
+    def records(self, at_once: int = CHUNK) -> Iterator[dict[str, Any]]:
+        """Its records without those that only the file itself needs, ``process`` and ``lost``.
+
+        ``at_once``: bytes of it that are in memory at a time.
+        """
+        for record in read_records(self.path, self.damage, at_once=at_once):
             if record["event"] == "lost":
                 self._note_lost(record.get("data"))
                 continue
@@ -198,17 +212,15 @@ class Log:
             number = getattr(errno, name, None)
             self.why = os.strerror(number) if isinstance(number, int) else name
 
-    def series(self) -> list[str]:
-        """The files of its series."""
-        folder, name = os.path.split(self.stem + ".")
-        numbered = [
-            (int(number), other)
-            for other in os.listdir(folder)
-            if other.startswith(name)
-            and other.endswith(series.SUFFIX)
-            and (number := other[len(name) : -len(series.SUFFIX)]).isdecimal()
-        ]
-        return [os.path.join(folder, other) for _, other in sorted(numbered)]
+
+def series_files(folder: str) -> dict[str, list[str]]:
+    """The files of series of the run in ``folder``, by the stem of their process's log."""
+    numbered: dict[str, list[tuple[int, str]]] = {}
+    for path in files(folder, series.SUFFIX):
+        stem, _, number = path[: -len(series.SUFFIX)].rpartition(".")
+        if number.isdecimal():
+            numbered.setdefault(stem, []).append((int(number), path))
+    return {stem: [path for _, path in sorted(mine)] for stem, mine in numbered.items()}
 
 
 def files(folder: str, suffix: str = LOG) -> list[str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LARGEST = 1 << 23
 """Bytes of the largest chunk."""
 SUFFIX = ".values"
+AT_ONCE = 1 << 10
+"""Values of a series that are in memory at a time while it is read."""
 
 
 class SeriesFile:
@@ -154,14 +156,23 @@ def _number(fd: int, at: int) -> float:
 
 
 def _values(path: str) -> Iterator[tuple[float, float]]:
-    with open(path, "rb") as file:
-        chunk = 0
-        while content := file.read(mapped.extent(chunk, LARGEST)[1]):
-            room = memoryview(content)[HEADER if chunk == 0 else 0 :]
+    """Piece by piece. Between two of them no file is open: the series of a run are read side by side."""
+    chunk = row = 0
+    while True:
+        start, half = _room_of(chunk)
+        count = min(half // 8 - row, AT_ONCE)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
             # A file cut short in the middle of a chunk has lost where its values begin.
-            if len(content) == mapped.extent(chunk, LARGEST)[1]:
-                times, values = _views(room)
-                for when, value in zip(times, values, strict=True):
-                    if when:
-                        yield when, value
-            chunk += 1
+            if sum(mapped.extent(chunk, LARGEST)) > os.fstat(fd).st_size:
+                return
+            times, values = (
+                memoryview(os.pread(fd, 8 * count, at + 8 * row)).cast("d")
+                for at in (start, start + half)
+            )
+        finally:
+            os.close(fd)
+        yield from (pair for pair in zip(times, values, strict=True) if pair[0])
+        row += count
+        if row == half // 8:
+            chunk, row = chunk + 1, 0

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from raw import SECOND, data_lines, event, gather, landing, process, write_log
 from injector.bus import collector
 from injector.bus.readable import repair
 from injector.bus.writer import Writer
+from injector.store.logs import Damage, read_records
 from injector.store.run_json import NotARunError
 
 
@@ -318,3 +321,35 @@ def test_a_voirfile_that_no_one_loaded(
 ) -> None:
     info = gather(tmp_path, voirfiles=voirfiles, exit=exit)
     assert [warning["kind"] for warning in info["warnings"]] == kinds
+
+
+MANY = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+from injector.bus.collector import FinishedRun, collect
+info = collect(sys.argv[1], FinishedRun(["x.py"], "x", 100.0, 112.5, 0))
+print(info["records"], len(info["processes"]), *info["problems"])
+"""
+
+
+def test_a_run_has_more_logs_and_series_than_a_process_may_open(tmp_path: Path) -> None:
+    for pid in range(60):
+        write_log(
+            tmp_path, f"h.{pid}", [process(pid, 100.0, 5 * SECOND), event("end", {}, 6 * SECOND)]
+        )
+        times = array("d", [5.5, 5.6] + [0.0] * 4030).tobytes()
+        title = json.dumps({"event": "series", "data": {"series": "loss"}}).encode()
+        (tmp_path / "raw" / f"h.{pid}.0.values").write_bytes(title.ljust(1024, b"\0") + 2 * times)
+    words = [sys.executable, "-c", MANY, str(tmp_path)]
+    assert subprocess.check_output(words, text=True).split() == ["240", "60"]
+    lines = data_lines(tmp_path)
+    assert sum(line["event"] == "data" for line in lines) == 120
+
+
+def test_a_long_log_is_read_in_pieces(tmp_path: Path) -> None:
+    records = [process(1, 100.0, 0), *(event("data", {"n": n}, n) for n in range(100))]
+    write_log(tmp_path, "h.1", records, b'{"event": "da')
+    damage = Damage()
+    found = read_records(str(tmp_path / "raw" / "h.1.log"), damage, at_once=100)
+    assert [each["data"]["n"] for each in found if each["event"] == "data"] == list(range(100))
+    assert damage.torn == 1

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from raw import data_lines, gather
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -84,3 +85,15 @@ def test_spans_without_their_sites(tmp_path: Path) -> None:
     info = gather(tmp_path)
     assert steps(tmp_path) == []
     assert (info["records"], info["torn"]) == (4, 1)
+
+
+def test_of_many_processes_fewer_groups_of_steps_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("injector.bus.merge.SEVERAL", 1)
+    monkeypatch.setattr("injector.bus.merge.MOST", 8)
+    for pid in (1, 2):
+        write_process(tmp_path, [site(1, "step", **STEP)], loop(100, [(1, 10)]), pid=pid)
+    gather(tmp_path)
+    counted = [each["of"]["count"] for each in steps(tmp_path)]
+    assert sum(counted) == 200 and len(counted) <= 8

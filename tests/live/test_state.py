@@ -565,6 +565,24 @@ def test_who_comes_late_reads_all_of_it(folder, monkeypatch):
     assert state.tick(110.0).steps == 999
 
 
+def test_who_comes_late_does_not_wait_for_a_run_that_goes_on(folder):
+    folder.process(1)
+    folder.steps(1, 0, 1000)
+    reads = 0
+
+    class Growing(State):
+        def _read(self):
+            nonlocal reads
+            reads += 1
+            folder.steps(1, 1000 + 10 * reads, 10)
+            folder.write()
+            super()._read()
+
+    state = Growing(str(folder.path))
+    state.catch_up()
+    assert reads == 1 and state.tick(110.0).steps > 1000
+
+
 def test_the_end_of_a_loop_is_known_by_its_loader_and_the_programs_text(folder, tmp_path):
     text = "for epoch in range(3):\n" + "\n" * 28 + "    for x in loader:\n        pass\n"
     (tmp_path / "train.py").write_text(text)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from injector.live.snapshot import DeviceRow, HostRow, RankRow, Snapshot
 from injector.report import panel
-from injector.report.watching import LEAST, Screen
+from injector.report.watching import LEAST, Screen, Watching
 
 
 def snapshot(**more):
@@ -207,3 +207,19 @@ def test_a_terminal_that_goes_away_is_nobodys_trouble(monkeypatch):
         screen.draw(["a"])
     screen.draw(["b"])
     screen.close()
+
+
+def test_looks_that_take_long_are_rarer(monkeypatch):
+    clock, rests = iter([0.0, 0.1, 1.0, 9.0, 20.0, 20.1]), []
+    monkeypatch.setattr("injector.report.watching.time.thread_time", lambda: next(clock))
+
+    class Watched:
+        def tick(self):
+            return snapshot()
+
+    def over(seconds):
+        rests.append(seconds)
+        return len(rests) > 3
+
+    Watching(Watched(), os.open(os.devnull, os.O_WRONLY), every=2.0).until(over)
+    assert rests == [2.0, 2.0, 8.0, 2.0]

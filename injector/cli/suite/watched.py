@@ -15,7 +15,7 @@ from ...live.rows import BUSY
 from ...report.live_page import RUNS, LivePage
 from ...report.output import show
 from ...report.panel import as_json
-from ...report.watching import Watching
+from ...report.watching import Watching, rest_after
 from ...store.folder import is_run, open_run
 from ...suite.results import live_view
 from ...suite.results.live_view import SuiteSnapshot
@@ -36,10 +36,11 @@ def watch(path: str, once: bool, json: bool) -> int:
     """Show the suite in ``path`` until it ends; ``once``: as it is now."""
     state = _Watched(path)
     while json:
+        began = time.thread_time()
         print(as_json(state.tick()), flush=True)
         if once or state.over:
             return state.code
-        time.sleep(EVERY)
+        time.sleep(rest_after(began, EVERY))
     state.tick()
     if not once and not state.over:
         Watching(state, sys.stdout.fileno(), every=EVERY, view=live_view).until(state.reached)

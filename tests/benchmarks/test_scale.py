@@ -1,0 +1,18 @@
+"""The measurement of scale runs, small, and what it says is of the run that it made."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from benchmarks.scale import live
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+
+def test_a_simulated_job_is_watched_and_collected(capsys):
+    live.main(nodes=3, ranks=2, seconds=20, monitors=True)
+    first, shown, *costs = capsys.readouterr().out.splitlines()
+    assert first.startswith("3 nodes, 6 ranks")
+    assert shown == "shown last: 19 steps, 384 items/s, 6 ranks, 24 devices"
+    assert [line.partition(":")[0] for line in costs] == ["watching", "collecting at the end"]
