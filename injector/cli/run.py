@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from _thread import start_new_thread
 from importlib import import_module
 
 from injector.bus.inbox import Inbox
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from injector.overseer.options import Options
 
 SOON, LATER = 0.1, 1.0
-"""Seconds after which a program is taken for one that is not over at once, and looked at for training."""
+"""Seconds after which a program on one core is taken for one that is not over at once, and any is looked
+at for training."""
 USAGE = 2
 """How programs end that do not know an option."""
 STRICT = 70
@@ -217,8 +219,7 @@ class _Run:
         """The program, from its start until nothing is left of it."""
         follows = self.task is not None and self.task.follows
         sidecars = self.sidecars = Sidecars(self.command, folder, self.problems, follows)
-        # Not at once: the program, which is starting, may have few cores.
-        later = [(SOON, self.prepare), (LATER, self.prepare_analysis), *sidecars.later()]
+        later = [(_soon(), self.prepare), (LATER, self.prepare_analysis), *sidecars.later()]
         if folder and (task := self.task) is not None and follows:
             later.append((task.period, lambda: task.sign(folder)))
         inbox = _inbox(folder)
@@ -235,7 +236,14 @@ class _Run:
         return supervisor.Limits(given.get("--timeout"), given.get("--grace", supervisor.GRACE))
 
     def prepare(self) -> None:
-        """Import what comes after the program while the program runs."""
+        """Import what comes after the program while the program runs.
+
+        In a thread: when the program ends is a figure of the report, and is noted as it happens. No two
+        threads can wait for each other's imports, as no modules import each other.
+        """
+        start_new_thread(self.import_record, ())
+
+    def import_record(self) -> None:
         try:
             import_module("injector.bus.collector")
             import_module("injector.analysis.summary")
@@ -434,6 +442,15 @@ class _Run:
             for line in lines:
                 self.begin_line()
                 print(f"inject: {line}", file=sys.stderr)
+
+
+def _soon() -> float:
+    """Seconds after which we may use a core: at once, unless the program, which starts, has no other."""
+    try:
+        cores: int | None = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        cores = os.cpu_count()
+    return 0.0 if cores and cores > 1 else SOON
 
 
 def _inbox(folder: str | None) -> Inbox | None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from injector.cli import run
+
 ROOT = Path(__file__).parents[2]
 CALLS = {
     "module": ["-m", "injector"],
@@ -313,3 +315,9 @@ def test_verbose_says_of_each_process_what_acted_and_where(tmp_path):
         assert "//found > absent  set at" in process and "nowhere: absent in found" in process
     both = called(tmp_path, "--verbose", "--quiet", "main.py")
     assert both.returncode == 2 and "--quiet" in both.stderr and not both.stdout
+
+
+@pytest.mark.parametrize(("cores", "soon"), [({0, 1}, 0.0), ({3}, run.SOON)])
+def test_imports_beside_a_program_wait_where_it_has_one_core(monkeypatch, cores, soon):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cores, raising=False)
+    assert run._soon() == soon
