@@ -148,7 +148,8 @@ def results(suites, engine, *options, **system):
         "fails": {"run": f"{program} 3 4"},
     }
     path = suites.write(suite)
-    path.write_text(yaml.safe_dump({"system": system} if system else {}) + path.read_text())
+    if system:
+        path.write_text(yaml.safe_dump({"system": system}) + path.read_text())
     done = suites.call("run", path, "--engine", engine, *options, "--name", engine, devices="cpu:2")
     assert done.returncode == 1, done.stderr
     [run] = suites.base.glob(f"runs/{engine}.*")
