@@ -3,12 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from .columns import Flags, Ints
 from .profile import Statistics
+
+_FEW = 1 << 12
+"""Values that are searched for at once: to guess where they are takes about as long as that."""
+
+
+def places(ordered: Ints, values: Ints, side: Literal["left", "right"] = "left") -> Ints:
+    """As :func:`numpy.searchsorted`, where the places of ``values`` are likely to rise evenly.
+
+    In a loop whose steps are all alike they do: the first and the last of many values say where those in
+    between are, and comparing them with their neighbours there, which proves it, takes a quarter of the
+    time that searching does.
+    """
+    found = np.empty(len(values), np.int64)
+    _place(ordered, values, side, found)
+    return found
+
+
+def _place(ordered: Ints, values: Ints, side: Literal["left", "right"], found: Ints) -> None:
+    """Put the places of ``values`` into ``found``: of all at once, else of either half."""
+    n = len(values)
+    if n <= _FEW:
+        found[:] = ordered.searchsorted(values, side)
+        return
+    first, last = (int(ordered.searchsorted(each, side)) for each in (values[0], values[-1]))
+    stride, rest = divmod(last - first, n - 1)
+    if stride > 0 and not rest:
+        before = ordered[first + stride - 1 : last - 1 : stride]
+        after, inner = ordered[first + stride : last : stride], values[1:-1]
+        less, most = (np.less, np.less_equal) if side == "left" else (np.less_equal, np.less)
+        if less(before, inner).all() and most(inner, after).all():
+            found[:] = np.arange(first, last + 1, stride)
+            return
+    half = n // 2
+    _place(ordered, values[:half], side, found[:half])
+    _place(ordered, values[half:], side, found[half:])
+
+
+def merged(*columns: Ints) -> Ints:
+    """The values of all ``columns``, each of which is in order, in order."""
+    return np.sort(np.concatenate(columns), kind="stable")  # it merges what is in order already
 
 
 class ExcludedIntervals:
@@ -33,7 +74,7 @@ class ExcludedIntervals:
         """How much of the time before each moment they take."""
         if not len(self.start):
             return np.zeros(len(moment), np.int64)
-        last = np.searchsorted(self.start, moment, side="right")
+        last = places(self.start, moment, "right")
         inside = np.where(last > 0, self.end[last - 1] - moment, 0)
         found: Ints = self._before[last] - np.maximum(inside, 0)
         return found
@@ -46,7 +87,7 @@ class ExcludedIntervals:
         """Whether each moment lies in one; their ends do not."""
         if not len(self.start):
             return np.zeros(len(moment), np.bool_)
-        last = np.searchsorted(self.start, moment, side="right")
+        last = places(self.start, moment, "right")
         return (last > 0) & (moment < self.end[last - 1])
 
 
@@ -55,7 +96,7 @@ NOTHING = ExcludedIntervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 def counts(moments: Ints, start: Ints, end: Ints) -> Ints:
     """How many of the sorted ``moments`` lie in each interval from ``start`` to before ``end``."""
-    found: Ints = np.searchsorted(moments, end) - np.searchsorted(moments, start)
+    found: Ints = places(moments, end) - places(moments, start)
     return np.maximum(found, 0)
 
 
@@ -63,7 +104,7 @@ def owners(start: Ints, end: Ints, moment: Ints) -> Ints:
     """Which of the sorted, disjoint intervals each moment lies in; -1 for none."""
     if not len(start):
         return np.full(len(moment), -1, np.int64)
-    last = np.searchsorted(start, moment, side="right") - 1
+    last = places(start, moment, "right") - 1
     return np.where((last >= 0) & (moment < end[last]), last, -1)
 
 
@@ -84,6 +125,20 @@ def among(values: Ints, few: Iterable[int]) -> Flags:
     return found
 
 
+def kinds_of(values: Ints) -> list[int]:
+    """Which numbers, all of them small and none below 0, are among ``values``, in order."""
+    found: list[int] = np.flatnonzero(np.bincount(values)).tolist()
+    return found
+
+
+def numbered_kinds(values: Ints) -> tuple[list[int], Ints]:
+    """The :func:`kinds_of` values, and for each value which of them it is."""
+    kinds = kinds_of(values)
+    number = np.zeros(kinds[-1] + 1 if kinds else 0, np.int64)
+    number[kinds] = np.arange(len(kinds))
+    return kinds, number[values]
+
+
 _TIMES, _PART, _MANY = 10, 0.1, 200
 
 
@@ -94,9 +149,8 @@ def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
         return Statistics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     mean = float(values.mean(dtype=np.float64))
     std = float(values.std(ddof=1, dtype=np.float64)) if n > 1 else 0.0
-    ordered = np.sort(values)  # of single floats that takes half of what a partition does
-    middle, late = _at(ordered, 0.5), _at(ordered, 0.95)
-    return Statistics(n, mean, middle, late, std, float(ordered[0]), float(ordered[-1]))
+    middle, late = _at(values, 0.5), _at(values, 0.95)
+    return Statistics(n, mean, middle, late, std, float(values.min()), float(values.max()))
 
 
 def kept_of(values: npt.NDArray[np.floating], points: int) -> Ints:
@@ -111,15 +165,20 @@ def kept_of(values: npt.NDArray[np.floating], points: int) -> Ints:
     return np.array(sorted(kept))
 
 
-def median_of(values: npt.NDArray[np.floating]) -> float:
+def median_of(values: npt.NDArray[np.floating] | Ints) -> float:
     """0 of nothing."""
-    return _at(np.sort(values), 0.5) if len(values) else 0.0
+    return _at(values, 0.5) if len(values) else 0.0
 
 
-def _at(ordered: npt.NDArray[np.floating], fraction: float) -> float:
-    place = (len(ordered) - 1) * fraction
-    low, high = float(ordered[int(place)]), float(ordered[min(int(place) + 1, len(ordered) - 1)])
-    return low + (high - low) * (place - int(place))
+def _at(values: npt.NDArray[np.floating] | Ints, fraction: float) -> float:
+    """As :func:`numpy.quantile`. NumPy's fast selection, a fifth of a sort, is that of one place."""
+    place = (len(values) - 1) * fraction
+    low = int(place)
+    parted = np.partition(values, low)
+    found = float(parted[low])
+    return (
+        found if low == place else found + (float(parted[low + 1 :].min()) - found) * (place - low)
+    )
 
 
 def exceptional(seconds: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:

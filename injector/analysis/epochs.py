@@ -9,7 +9,7 @@ from math import fsum
 import numpy as np
 
 from ..value_class import replace
-from .arrays import among, owners
+from .arrays import among, kinds_of, owners, places
 from .columns import SECOND, Ints, evaluates
 from .profile import Epoch, EpochLoss, TrainingLoop
 from .recorded import TimedLoss
@@ -35,7 +35,7 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
         moments = _of_loader(thread, trace)
         if len(moments):
             moments = np.unique(np.concatenate((np.minimum(trace.start[:1], moments[:1]), moments)))
-    first = np.searchsorted(trace.start, moments)
+    first = places(trace.start, moments)
     moments, first = moments[first < len(trace.start)], first[first < len(trace.start)]
     # Of several beginnings before one step, the last one is its epoch's.
     moments = moments[np.append(first[1:] != first[:-1], True)[: len(moments)]]
@@ -46,12 +46,12 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
 def _of_loader(thread: Thread, trace: LoopTrace) -> Ints:
     """Where the loaders that pace ``trace`` begin, else where they end."""
     track, marks, steps = thread.track, thread.marks, thread.steps
-    mine = np.unique(steps.pace[np.searchsorted(steps.start, trace.start)]).tolist()
+    mine = kinds_of(steps.pace[places(steps.start, trace.start)])
     of = {steps.paces[number].object_id for number in mine}
     sites = [number for number, site in track.sites.items() if site.object_id in of]
     excluded = thread.passes.excluded()
     for rows in (marks.starts, marks.ends):
-        moments = track.start[rows[among(track.site[rows].astype(np.int64), sites)]]
+        moments = track.start[rows[among(track.site[rows], sites)]]
         moments = moments[~excluded.hold(moments)]
         if rows is marks.starts:  # one that begins within a step begins no epoch
             moments = moments[owners(trace.start, trace.end, moments) < 0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..store.call_sites import CallSite
 from ..store.spans import unpack
-from .arrays import ExcludedIntervals, counts, owners
+from .arrays import ExcludedIntervals, counts, merged, owners, places
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
@@ -68,7 +68,7 @@ def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps)
     spans = marks.passes
     track = marks.track
     atoms = [
-        _Atoms(track.start[spans], track.end[spans], track.site[spans].astype(np.int64),
+        _Atoms(track.start[spans], track.end[spans], track.site[spans],
                np.zeros(len(spans), np.int64), np.ones(len(spans), np.bool_),
                np.full(len(spans), -1, np.int64))
     ]  # fmt: skip
@@ -86,7 +86,7 @@ def _training(marks: Landmarks, iterations: LoaderIterations) -> Ints:
     pacing = track.start[iterations.pacing]
     for start, end in iterations.tried:
         pacing = pacing[owners(start, end, pacing) < 0]
-    return np.sort(np.concatenate((track.start[rows], pacing)))
+    return merged(track.start[rows], pacing)
 
 
 def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> Flags:
@@ -124,14 +124,14 @@ def _by_loader(marks: Landmarks, iterations: LoaderIterations) -> list[_Atoms]:
     found = []
     track = marks.track
     for start, end in iterations.tried:
-        rows = marks.fetches[np.searchsorted(track.start[marks.fetches], start)]
+        rows = marks.fetches[places(track.start[marks.fetches], start)]
         found.append(_iteration_atoms(marks, rows, start, end))
     if len(marks.fetches) == len(iterations.pacing):
         return found
     pacing = track.start[iterations.pacing]
     streams = Loaders(marks).streams([])
     first = np.array([stream.start[0] for stream in streams])
-    begun = np.sort(np.concatenate((first, track.start[marks.starts])))
+    begun = merged(first, track.start[marks.starts])
     for stream in streams:
         at = int(np.searchsorted(iterations.pacing, stream.rows[0]))
         if at < len(iterations.pacing) and iterations.pacing[at] == stream.rows[0]:
@@ -143,24 +143,24 @@ def _by_loader(marks: Landmarks, iterations: LoaderIterations) -> list[_Atoms]:
 def _of_stream(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -> _Atoms:
     """Its iterations that evaluate; ``begun`` are the moments at which any loader begins."""
     track = marks.track
-    following = np.concatenate((pacing, [OPEN]))[np.searchsorted(pacing, stream.start)]
+    following = np.concatenate((pacing, [OPEN]))[places(pacing, stream.start)]
     close = np.minimum(stream.close, following)
     # A loop that is left has ended where another one begins; a batch that is not used is none.
-    another = np.concatenate((begun, [OPEN]))[np.searchsorted(begun, stream.start, side="right")]
+    another = np.concatenate((begun, [OPEN]))[places(begun, stream.start, "right")]
     fetched = track.start[stream.rows]
     anew = counts(begun, fetched, np.concatenate((stream.begin[1:] + 1, [OPEN]))) > 0
     anew &= np.concatenate((stream.begin[1:] < fetched[1:], [True]))
     anew &= ~np.isin(stream.close, track.start[marks.ends])
     close = np.where(stream.left | anew, np.minimum(close, another), close)
-    busy = np.sort(np.concatenate((track.start[marks.backward], track.start[marks.updates])))
+    busy = merged(track.start[marks.backward], track.start[marks.updates])
     trains = counts(busy, stream.start, close) > 0
-    first = np.searchsorted(track.start[marks.forward], stream.start)
+    first = places(track.start[marks.forward], stream.start)
     some = first < len(marks.forward)
     row = marks.forward[np.minimum(first, len(marks.forward) - 1)]
     called = some & (track.start[row] < close)
     only_tries = called & np.isin(row, marks.tried)
     # A loader inside of a step: what its batches lead to goes into the backward of that step.
-    later = np.concatenate((busy, [OPEN]))[np.searchsorted(busy, stream.start)]
+    later = np.concatenate((busy, [OPEN]))[places(busy, stream.start)]
     feeds = np.isin(row, marks.trained) & (later < following) & (len(pacing) > 0)
     # A function that makes batches is called for either: what is trained after a call was its batch.
     only_tries &= ~trains | (not stream.by_hand)
@@ -171,7 +171,7 @@ def _of_stream(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -> _
     )
     if stream.by_hand:
         # No loop is there: the pass is known by the call of the model, as where nothing says io.
-        found.site = track.site[row[kept]].astype(np.int64)
+        found.site = track.site[row[kept]]
     return found
 
 
@@ -187,8 +187,8 @@ def _ahead(
     fresh = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
     final = np.concatenate((fresh[1:], [True]))
     tried = track.start[marks.tried]
-    others = np.sort(np.concatenate((begun, busy, track.start[marks.fetches], [OPEN])))
-    following = others[np.searchsorted(others, stream.close)]
+    others = merged(begun, busy, track.start[marks.fetches], np.array([OPEN]))
+    following = others[places(others, stream.close)]
     late = (
         final & ~stream.left & (stream.close < OPEN) & (counts(tried, stream.close, following) > 0)
     )
@@ -217,19 +217,19 @@ def _iteration_atoms(
     """
     track = marks.track
     ends = track.start[marks.ends]
-    at = np.searchsorted(ends, close)
+    at = places(ends, close)
     dry = at < len(ends)
     row = marks.ends[np.minimum(at, len(ends) - 1)] if len(ends) else rows
     dry &= track.start[row] == close if len(ends) else False
-    busy = np.sort(np.concatenate((track.start[marks.backward], track.start[marks.updates])))
-    stop = np.minimum(close, np.concatenate((busy, [OPEN]))[np.searchsorted(busy, start)])
+    busy = merged(track.start[marks.backward], track.start[marks.updates])
+    stop = np.minimum(close, np.concatenate((busy, [OPEN]))[places(busy, start)])
     forward = track.start[marks.forward]
-    last = np.maximum(np.searchsorted(forward, stop) - 1, 0)
+    last = np.maximum(places(forward, stop) - 1, 0)
     end = np.where(dry, track.end[row], track.end[marks.forward[last]])
     end = np.maximum(end, track.end[rows])
     if until is not None:
         end = np.maximum(end, until)
-    site = track.site[rows].astype(np.int64)
+    site = track.site[rows]
     return _Atoms(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry,
                   _passes_over(marks, rows))  # fmt: skip
 
@@ -239,7 +239,7 @@ def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
     track = marks.track
     names = numbers_of((site.object_id, site.place) for site in track.sites.values())
     name = track.table(lambda site: names[site.object_id, site.place], rows)
-    moved = np.sort(np.concatenate((marks.starts, marks.ends)))
+    moved = merged(marks.starts, marks.ends)
     of, moved_of = (track.table(_object, each) for each in (rows, moved))
     again = np.zeros(len(rows), np.int64)
     for each in np.unique(of).tolist():
@@ -273,7 +273,7 @@ def _by_model(marks: Landmarks, steps: TrackSteps) -> _Atoms:
                 kept &= ~mine
         rows = rows[kept]
     none = np.zeros(len(rows), np.bool_)
-    site = track.site[rows].astype(np.int64)
+    site = track.site[rows]
     return _Atoms(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), none,
                   np.full(len(rows), -1, np.int64))  # fmt: skip
 
@@ -297,7 +297,7 @@ def _joined(atoms: _Atoms, training: Ints) -> Passes:
     if not n:
         return Passes(atoms.start, atoms.end, atoms.site)
     latest = np.maximum.accumulate(atoms.end)
-    between = np.searchsorted(training, atoms.start)
+    between = places(training, atoms.start)
     inside = atoms.start[1:] < latest[:-1]
     changed, spanned = _loaders(atoms)
     over = changed[1:] | (_ended(atoms, latest)[:-1] & ~spanned[1:])

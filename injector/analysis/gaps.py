@@ -11,7 +11,7 @@ from .arrays import exceptional
 from .traces import LoopTrace, Thread
 from .wording import line_of
 
-SAMPLE = 20_000
+SAMPLE = 2_000
 """Steps to both sides of the middle one that are looked at."""
 MOST = 0.5
 UNKNOWN = "an unknown line"
@@ -62,7 +62,7 @@ def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
     end[:-1] = track.start[row[1:]]
     end[final] = thread.steps.end[step[final]]
     end = np.concatenate((track.start[row[begin]], end))
-    site = track.site[row].astype(np.int64)
+    site = track.site[row]
     one = np.concatenate((np.zeros(int(begin.sum()), np.int64), site))
     two = np.empty(len(row), np.int64)
     two[:-1] = site[1:]

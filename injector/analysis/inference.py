@@ -6,7 +6,7 @@ import numpy as np
 
 from ..store.call_sites import EVALUATING, INFERENCE
 from ..store.spans import is_loaders
-from .arrays import owners
+from .arrays import numbered_kinds, owners
 from .columns import Ints
 from .evaluation import Passes
 from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
@@ -80,10 +80,10 @@ def _of_batches(
     drew = np.concatenate(([0], np.cumsum(row >= 0)))
     number = drew[closing + 1] - drew[opening]
     pacing = np.maximum.accumulate(np.where(row >= 0, np.arange(len(row)), 0))[closing]
-    sites, pace = np.unique(track.site[row[pacing]], return_inverse=True)
-    paces = [_named(pace_of(track.sites[site], "loader")) for site in sites.tolist()]
+    sites, pace = numbered_kinds(track.site[row[pacing]])
+    paces = [_named(pace_of(track.sites[site], "loader")) for site in sites]
     none = np.zeros(len(closing), np.int64)
-    return TrackSteps(edges[opening], until[closing], pace.astype(np.int64), number, none, paces)
+    return TrackSteps(edges[opening], until[closing], pace, number, none, paces)
 
 
 def _with_start(marks: Landmarks, passes: Passes, rows: Ints, inside: Ints) -> Ints:
@@ -111,14 +111,14 @@ def _of_calls(marks: Landmarks, rows: Ints) -> TrackSteps:
     mine = rows[longest]
     # What is called by itself before or after that one is a loop of its own.
     rows = rows[longest | (rows < mine[0]) | (rows > mine[-1])]
-    sites, pace = np.unique(track.site[rows], return_inverse=True)
-    paces = [_named(pace_of(track.sites[site], CALL)) for site in sites.tolist()]
+    sites, pace = numbered_kinds(track.site[rows])
+    paces = [_named(pace_of(track.sites[site], CALL)) for site in sites]
     end = track.end[rows]
     start = track.start[rows].copy()
     same = np.concatenate(([False], pace[1:] == pace[:-1]))
     start[same] = end[:-1][same[1:]]
     none = np.zeros(len(rows), np.int64)
-    return TrackSteps(start, end, pace.astype(np.int64), none, none.copy(), paces)
+    return TrackSteps(start, end, pace, none, none.copy(), paces)
 
 
 def _named(pace: StepPacing) -> StepPacing:

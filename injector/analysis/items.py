@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..store.spans import unpack
-from .arrays import ExcludedIntervals, owners
+from .arrays import ExcludedIntervals, owners, places
 from .columns import Ints
 from .steps import TrackSteps
 from .tracks import Landmarks, numbers_of
@@ -140,7 +140,7 @@ def _drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> 
     if not len(rows):
         return []
     loader = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)
-    first = np.searchsorted(step, np.arange(len(steps)))
+    first = places(step, np.arange(len(steps)))
     leading = np.bincount(loader[first[first < len(rows)]] + 1).argmax() - 1
     items = unpack(track.payload[rows])[0]
     mine = loader == leading
@@ -250,8 +250,8 @@ def _summed(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints, number:
     updates, updated = track.start[marks.updates], track.end[marks.updates]
     # The batches of a step: with several loaders, or a fetch ahead, one a step or as it says.
     batch = _batches(marks, steps, rows, step)
-    iteration = np.searchsorted(updated, track.start[rows], side="right")
-    piece = np.searchsorted(backward, track.start[rows])
+    iteration = places(updated, track.start[rows], "right")
+    piece = places(backward, track.start[rows])
     inside = owners(updates, updated, track.start[rows]) >= 0
     piece = np.where(inside, -1, piece)  # an optimizer calls its closure again on the same batch
     order = np.lexsort((rows, piece, iteration, batch, step, model))
@@ -273,10 +273,9 @@ def _batches(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints) -> Int
     fetches = track.start[marks.fetches]
     owner = owners(steps.start, steps.end, fetches)
     loader = track.site[marks.fetches]
-    leading = loader[np.searchsorted(fetches, steps.start).clip(max=len(fetches) - 1)]
+    leading = loader[places(fetches, steps.start).clip(max=len(fetches) - 1)]
     pacing = fetches[(owner >= 0) & (loader == leading[owner])]
-    found: Ints = np.searchsorted(pacing, track.start[rows], side="right")
-    return found
+    return places(pacing, track.start[rows], "right")
 
 
 def _heads(keys: list[Ints]) -> Ints:

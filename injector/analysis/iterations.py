@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import counts
+from .arrays import counts, median_of, merged, numbered_kinds, places
 from .columns import Flags, Ints
 from .loaders import OPEN, Loaders, Stream, fetched_only, share_out, take_ahead
 from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
@@ -48,7 +48,7 @@ class LoaderIterations:
         best, iterations = share_out(streams, track, updates)
         self.tried, pacing, found = [], [], []
         driving = [each.start for n, each in enumerate(streams) if (best == n).any()]
-        fetches = np.sort(np.concatenate(driving)) if driving else self.marks.fetches[:0]
+        fetches = merged(*driving) if driving else self.marks.fetches[:0]
         for number, stream in enumerate(streams):
             if not (best == number).any():
                 found.append(no_steps())
@@ -60,7 +60,7 @@ class LoaderIterations:
             )
             found.append(self._of_stream(stream, iterations[number], best == number, best == -1))
         self.free = updates[best == -1]
-        self.pacing = np.sort(np.concatenate(pacing)) if pacing else self.marks.fetches[:0]
+        self.pacing = merged(*pacing) if pacing else self.marks.fetches[:0]
         return found
 
     def _of_stream(self, stream: Stream, iteration: Ints, mine: Flags, free: Flags) -> TrackSteps:
@@ -96,8 +96,8 @@ class LoaderIterations:
     def _paces(self, stream: Stream) -> tuple[Ints, list[StepPacing]]:
         """For each iteration what paces it: fetches at several lines by turns are one loop."""
         track = self.marks.track
-        sites, which = np.unique(track.site[stream.rows], return_inverse=True)
-        paces = [pace_of(track.sites[site], "loader") for site in sites.tolist()]
+        sites, which = numbered_kinds(track.site[stream.rows])
+        paces = [pace_of(track.sites[site], "loader") for site in sites]
         if len(sites) == 1:
             return which, paces
         number = np.bincount(which)
@@ -124,7 +124,7 @@ def _take_leftovers(
         return
     updates = marks.updates[free]
     moments = track.start[updates]
-    last = np.searchsorted(stream.start, moments, side="right") - 1
+    last = places(stream.start, moments, "right") - 1
     held = np.bincount(iteration[(best == number) & (iteration >= 0)], minlength=len(stream.start))
     after = (last >= 0) & (held[last] == 0) & (moments >= stream.close[last])
     if len(marks.backward):
@@ -154,9 +154,7 @@ def _join(
     if not len(trained):
         return no_steps()
     ends = iterations[trained]
-    group = np.searchsorted(
-        trained, np.arange(len(iterations))
-    )  # the step each iteration belongs to
+    group = places(trained, np.arange(len(iterations)))  # the step each iteration belongs to
     kept = group < len(trained)
     iterations, group = iterations[kept], group[kept]
     if len(iterations) > len(trained):
@@ -164,13 +162,13 @@ def _join(
         batches = ~ahead[iterations]
         whole = np.bincount(group[batches], minlength=len(trained))
         alike = np.bincount(group[same & batches], minlength=len(trained))
-        usual = np.median(whole if _steady(whole) and not _steady(alike) else alike)
+        usual = median_of(whole if _steady(whole) and not _steady(alike) else alike)
         # What was left of an epoch goes on in the next one where the update comes that much earlier.
         across = (alike < usual) & (whole <= usual)
         kept = same | across[group]
         iterations, group = iterations[kept], group[kept]
     size = np.bincount(group, stream.fetched[iterations]).astype(np.int64)  # fetches of each
-    first = iterations[np.searchsorted(group, np.arange(len(trained)))]
+    first = iterations[places(group, np.arange(len(trained)))]
     return TrackSteps(
         stream.start[first], close[ends], paces[0][ends], size, number[ends], paces[1]
     )  # fmt: skip
@@ -178,7 +176,7 @@ def _join(
 
 def _steady(number: Ints) -> bool:
     """Whether nearly all are the same."""
-    return bool(np.mean(number == np.median(number)) >= _NEARLY)
+    return bool(np.mean(number == median_of(number)) >= _NEARLY)
 
 
 def _entangled(parts: list[TrackSteps]) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..store.call_sites import INFERENCE, SourceLine
 from ..store.folder import Run
 from ..store.spans import unpack
-from .arrays import NOTHING, ExcludedIntervals, owners
+from .arrays import NOTHING, ExcludedIntervals, merged, owners
 from .columns import PREDICT, SECOND, TRYING, Floats, Ints, RecordedProcess, read_rows, sources
 from .loops import skipped_steps
 from .passes import PlacePasses, passes_by_place
@@ -86,7 +86,7 @@ def _batches(
         return track.start[calls][mine], length[mine] / SECOND, _known(items[mine])
     begin = track.end[fetches]
     bounds = (track.start[fetches], track.start[marks.ends], thread.predicted.end[which])
-    every = np.sort(np.concatenate(bounds))
+    every = merged(*bounds)
     end = every[np.minimum(np.searchsorted(every, begin), len(every) - 1)]
     batch = owners(begin, end, track.start[calls])
     most = np.zeros(len(fetches))

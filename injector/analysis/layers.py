@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..store.call_sites import CallSite, SourceLine
-from .arrays import owners
+from .arrays import owners, places
 from .columns import SECOND, Ints
 from .profile import Layer
 from .traces import LoopTrace, Thread
@@ -82,7 +82,7 @@ def _counted(track: Track, rows: Ints) -> tuple[Ints, Ints]:
     kept = ~(backward & (owners(start, end, track.start[rows]) >= 0))
     rows, backward = rows[kept], backward[kept]
     until = np.concatenate(([0], np.cumsum(end - start)))
-    begun, ended = (np.searchsorted(start, each[rows]) for each in (track.start, track.end))
+    begun, ended = (places(start, each[rows]) for each in (track.start, track.end))
     again = np.minimum(until[ended] - until[begun], track.end[rows] - track.start[rows])
     return rows, np.where(backward, again, 0)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..store.call_sites import CallSite
 from ..store.spans import is_loaders
-from .arrays import among, counts
+from .arrays import among, counts, kinds_of, median_of, merged, places, runs
 from .columns import Flags, Ints
 from .tracks import Landmarks, Track, numbers_of
 
@@ -65,9 +65,7 @@ class Loaders:
         self.key_of_fetch = table[track.site[marks.fetches]]
         self.key_of_end = table[track.site[marks.ends]]
         self.key_of_start = table[track.site[marks.starts]]
-        self.busy = np.sort(
-            np.concatenate((track.start[marks.updates], track.start[marks.backward])), kind="stable"
-        )
+        self.busy = merged(track.start[marks.updates], track.start[marks.backward])
 
     def streams(self, merged: list[frozenset[int]]) -> list[Stream]:
         """One for each loader that has fetched; those of a set in ``merged`` are one."""
@@ -83,7 +81,7 @@ class Loaders:
         apart. Fetches elsewhere for another purpose (to look at a batch, to validate) are not meant.
         """
         groups: dict[Key, set[int]] = {}
-        for key in np.unique(self.key_of_fetch).tolist():
+        for key in kinds_of(self.key_of_fetch):
             groups.setdefault(self.numbers[key][:1], set()).add(key)
         found: list[frozenset[int]] = []
         for source, group in groups.items():
@@ -110,11 +108,11 @@ class Loaders:
         if len(begun) > len(rows) / 2:
             start = begin  # next(iter(loader)): each batch waits for that as well
         else:
-            ends = np.sort(np.concatenate((ends, begun)))
+            ends = merged(ends, begun)
         close = np.concatenate((start[1:], [OPEN])) if len(start) else start
-        following = np.searchsorted(ends, start)
+        following = places(ends, start)
         limit = np.concatenate((ends, [OPEN]))[following]
-        exhausted = np.concatenate((dry, [OPEN]))[np.searchsorted(dry, start)]
+        exhausted = np.concatenate((dry, [OPEN]))[places(dry, start)]
         left = (limit < close) & (limit < exhausted)
         return Stream(keys, rows, start, np.minimum(close, limit), following, left, begin,
                       np.ones(len(start), np.int64), not keys & self._loaders)  # fmt: skip
@@ -124,7 +122,7 @@ def _since(start: Ints, begun: Ints) -> Ints:
     """The fetches together with the loader's start, where one has just been made."""
     if not len(begun):
         return start
-    last = np.searchsorted(begun, start) - 1
+    last = places(begun, start) - 1
     made = begun[np.maximum(last, 0)]
     before = np.concatenate(([np.iinfo(np.int64).min], start[:-1]))
     return np.where((last >= 0) & (made > before), made, start)
@@ -147,7 +145,7 @@ def _key(site: CallSite) -> Key:
 def iterations_of(stream: Stream, track: Track, updates: Ints) -> Ints:
     """In which iteration of ``stream`` each update begins; -1 for none."""
     moments = track.start[updates]
-    iteration = np.searchsorted(stream.start, moments, side="right") - 1
+    iteration = places(stream.start, moments, "right") - 1
     if not len(stream.start):
         return iteration
     return np.where((iteration >= 0) & (moments < stream.close[iteration]), iteration, -1)
@@ -177,9 +175,7 @@ def share_out(streams: list[Stream], track: Track, updates: Ints) -> tuple[Ints,
         better = number < fewest
         best[better], fewest[better] = i, number[better]
     for i in ranking:
-        best[
-            _surplus(iterations[i], best == i, track.site[updates].astype(np.int64), streams[i])
-        ] = -1
+        best[_surplus(iterations[i], best == i, track.site[updates], streams[i])] = -1
     return best, iterations
 
 
@@ -192,10 +188,10 @@ def _surplus(iteration: Ints, mine: Flags, site: Ints, stream: Stream) -> Ints:
     trained = np.flatnonzero(number)
     if len(trained) == 1:
         # One batch for a whole program: the updates pace it.
-        kinds = len(np.unique(site[held]))
+        kinds = len(kinds_of(site[held]))
         return held if len(held) > kinds else held[:0]
     last = trained[-1]
-    usual = int(np.median(number[trained[:-1]]))
+    usual = int(median_of(number[trained[:-1]]))
     limit = np.full(len(number), 10 * usual + 10)
     if stream.close[last] == OPEN:
         limit[last] = 2 * usual + 1
@@ -229,13 +225,13 @@ def _updated(
         return iteration
     track = marks.track
     moments = track.start[marks.updates[free]]
-    last = np.searchsorted(stream.start, moments, side="right") - 1
+    last = places(stream.start, moments, "right") - 1
     free, moments, last = (each[last >= 0] for each in (free, moments, last))
     close = stream.close[last]
     after = (moments >= close) & (close < OPEN) & ~stream.left[last] & _spare(stream, marks)[last]
     after &= counts(fetches, close, moments) == 0
-    site = track.site[marks.updates].astype(np.int64)
-    after &= among(site[free], np.unique(site[mine]).tolist())
+    site = track.site[marks.updates]
+    after &= among(site[free], kinds_of(site[mine]))
     after &= counts(track.start[_work(marks)], close, track.end[marks.updates[free]]) > 0
     free, last = free[after], last[after]
     if not len(free):
@@ -245,7 +241,7 @@ def _updated(
     fresh = np.concatenate(([True], last[1:] != last[:-1]))
     first = np.flatnonzero(fresh)
     nth = np.arange(len(free)) - first[np.cumsum(fresh) - 1]
-    kept = nth < max(1, int(np.median(held[held > 0])))
+    kept = nth < max(1, int(median_of(held[held > 0])))
     free, last = free[kept], last[kept]
     best[free] = number
     final = np.concatenate((last[1:] != last[:-1], [True]))
@@ -266,8 +262,8 @@ def _accumulated(
     if not len(at) or not (mine & (iteration >= 0)).any():
         return iteration
     close = stream.close[at]
-    following = fetches[np.searchsorted(fetches, close)]  # at least the next epoch's
-    first, beyond = (np.searchsorted(track.start[work], each) for each in (close, following))
+    following = fetches[places(fetches, close)]  # at least the next epoch's
+    first, beyond = (places(track.start[work], each) for each in (close, following))
     # Where something is updated meanwhile, it is that update's, and paced by something else.
     some = (beyond > first) & (counts(track.start[marks.updates], close, following) == 0)
     return _insert(stream, iteration, at[some], track.end[work[beyond[some] - 1]])
@@ -280,16 +276,17 @@ def _work(marks: Landmarks) -> Ints:
 
 def fetched_only(stream: Stream, marks: Landmarks) -> Flags:
     """For each iteration whether it is the first of an epoch, and its batch was not trained with in it."""
-    worked = counts(marks.track.start[_work(marks)], stream.start, stream.close) > 0
-    fresh = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
-    only: Flags = fresh & ~worked
+    only = np.zeros(len(stream.start), np.bool_)
+    first, _ = runs(stream.epoch)
+    worked = counts(marks.track.start[_work(marks)], stream.start[first], stream.close[first])
+    only[first] = worked == 0
     return only
 
 
 def _spare(stream: Stream, marks: Landmarks) -> Flags:
     """For each iteration whether its epoch began with a batch that was not trained with in its iteration."""
-    spare: Flags = fetched_only(stream, marks)[np.searchsorted(stream.epoch, stream.epoch)]
-    return spare
+    first, length = runs(stream.epoch)
+    return np.repeat(fetched_only(stream, marks)[first], length)
 
 
 def _insert(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..store.call_sites import SourceLine
 from ..store.spans import is_loaders, unpack
-from .arrays import owners
+from .arrays import merged, owners
 from .columns import SECOND, Flags, Ints
 from .items import contradicts, fits
 from .traces import Thread
@@ -88,7 +88,7 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     items = unpack(track.payload[rows])[0]
     model = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)
     # One of a loader that is a batch ahead comes after it ran dry.
-    begun = np.sort(np.concatenate((thread.marks.fetches, thread.marks.ends)))
+    begun = merged(thread.marks.fetches, thread.marks.ends)
     batch = np.searchsorted(begun, rows)
     best, calls, until, before = 0, 0, -1, list[tuple[int, int]]()
     for each in dict.fromkeys(model.tolist()):  # in the order of their first calls

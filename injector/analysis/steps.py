@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..store.call_sites import CallSite, SourceLine
-from .arrays import ExcludedIntervals, counts, runs
+from .arrays import ExcludedIntervals, counts, kinds_of, median_of, merged, places, runs
 from .columns import Ints
 from .tracks import Landmarks, Track
 
@@ -107,7 +107,7 @@ def paced_by_updates(marks: Landmarks, free: Ints) -> TrackSteps:
 
 def _optimizer_keys(track: Track, rows: Ints) -> Ints:
     """A number for each update by which optimizer is stepped where."""
-    sites = np.unique(track.site[rows]).tolist()
+    sites = kinds_of(track.site[rows])
     made = {n: (track.sites[n].object_id, track.sites[n].place) for n in sites}
     if len(set(made.values())) > MANY:
         made = {n: (None, place) for n, (_, place) in made.items()}
@@ -173,7 +173,7 @@ def bounded(
     previous = np.concatenate(([np.iinfo(np.int64).min], steps.end[:-1]))
     fresh = np.concatenate(([True], steps.pace[1:] != steps.pace[:-1]))
     if len(others):
-        last = np.searchsorted(others.start, steps.end, side="left") - 1
+        last = places(others.start, steps.end) - 1
         limit = np.where(last >= 0, others.end[last], previous)
         fresh |= limit > previous
         previous = np.maximum(previous, limit)
@@ -189,7 +189,7 @@ def bounded(
             continue
         lead = work[mine] - start[mine] - excluded.within(start[mine], work[mine])
         calls = counts(track.start, start[mine], work[mine])
-        late = mine[(lead > PAUSE * np.median(length[mine])) & (calls > np.median(calls))]
+        late = mine[(lead > PAUSE * median_of(length[mine])) & (calls > median_of(calls))]
         start[late] = work[late]
     return TrackSteps(
         np.minimum(start, lane_start(track, marks, steps)),
@@ -204,7 +204,7 @@ def bounded(
 def lane_start(track: Track, marks: Landmarks, steps: TrackSteps) -> Ints:
     """When the update that ends each step began: no step begins later."""
     rows = marks.updates
-    found: Ints = track.start[rows[np.searchsorted(track.end[rows], steps.end)]]
+    found: Ints = track.start[rows[places(track.end[rows], steps.end)]]
     return found
 
 
@@ -217,22 +217,21 @@ def _work(marks: Landmarks, since: Ints, until: Ints, excluded: ExcludedInterval
     track = marks.track
     found: Ints = until.copy()
     called = marks.trained if len(marks.trained) else marks.learnt
-    rows = np.sort(np.concatenate((called, marks.backward, marks.updates, marks.fetches,
-                                   track.region("h2d"))))  # fmt: skip
+    rows = merged(called, marks.backward, marks.updates, marks.fetches, track.region("h2d"))
     start = track.start[rows]
     rows = rows[~excluded.hold(start)]
     start = track.start[rows]
-    first = np.searchsorted(start, since)
+    first = places(start, since)
     some = first < len(rows)
     found[some] = np.minimum(start[first[some]], until[some])
     if not len(rows) or not len(marks.backward) or len(marks.trained):
         return found
     back = track.start[marks.backward]
-    at = np.searchsorted(back, since)
+    at = places(back, since)
     some = at < len(back)
     leads = np.where(some, back[np.minimum(at, len(back) - 1)], until)
     leads = np.minimum(leads, until)
-    usual = np.median(leads - found)
+    usual = median_of(leads - found)
     # The first work that is about as far from its backward as usual.
     close = np.searchsorted(start, leads - np.int64(2 * usual) - 1)
     near = np.where(close < len(start), start[np.minimum(close, len(start) - 1)], until)

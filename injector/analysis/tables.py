@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
 from ..store.spans import WAIT, gives
-from .arrays import ExcludedIntervals, owners
+from .arrays import ExcludedIntervals, kinds_of, owners, places
 from .columns import SECOND, Flags, Ints
 from .profile import READING
 from .steps import TrackSteps
@@ -132,8 +132,8 @@ class Pieces:
 
 def pieces_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals) -> Pieces:
     """Which spans of ``track`` lie in which of ``steps``."""
-    first = np.searchsorted(track.start, steps.start)
-    last = np.searchsorted(track.start, steps.end)
+    first = places(track.start, steps.start)
+    last = places(track.start, steps.end)
     owner = _owners(first, last, len(track))
     apart = track.flags(lambda site: site.region in STRUCTURE)
     if len(excluded):
@@ -276,7 +276,7 @@ def _paths(
     names = list(number_of)
     code = lookup(track.sites, lambda site: number_of[called[site.number]])
     # What lies in nothing, which is nearly all, takes one look at its site.
-    outermost = np.flatnonzero(np.bincount(track.site[part & (track.depth == 0)]))
+    outermost = kinds_of(track.site[part & (track.depth == 0)])
     paths: list[Path] = [(names[each],) for each in np.unique(code[outermost]).tolist()]
     first = np.full(len(names), -1, np.int64)
     first[[number_of[path[0]] for path in paths]] = np.arange(len(paths))
@@ -356,8 +356,7 @@ def table_of(
             continue
         rows = pieces.row[mine]
         seconds = np.bincount(pieces.step[mine], pieces.seconds[mine], n).astype(np.float32)
-        used = np.flatnonzero(np.bincount(track.site[rows])).tolist()
-        sites = [track.sites[site] for site in used]
+        sites = [track.sites[site] for site in kinds_of(track.site[rows])]
         nbytes = None
         if any(site.payload == "bytes" for site in sites):
             nbytes = float(payload[rows[pieces.whole[mine]]].sum()) / n
@@ -387,7 +386,7 @@ def add_device(
         if not len(rows):
             continue
         if len(rows) != len(mine):  # some were lost: by time, as good as that tells
-            began = np.searchsorted(track.start[rows], device.start[mine], side="right") - 1
+            began = places(track.start[rows], device.start[mine], "right") - 1
             rows = rows[np.maximum(began, 0)]
         step = pieces.step_of[rows]
         seconds = (device.end[mine] - device.start[mine]) / SECOND

@@ -9,7 +9,7 @@ import numpy as np
 from ..store.call_sites import INFERENCE, CallSite, SourceLine
 from ..store.spans import unpack
 from ..value_class import replace
-from .arrays import ExcludedIntervals, among, counts, owners
+from .arrays import ExcludedIntervals, among, counts, merged, owners
 from .columns import SECOND, Ints, RecordedProcess
 from .evaluation import Passes
 from .profile import TimeSegment
@@ -112,7 +112,7 @@ def _named(thread: Thread, covered: ExcludedIntervals) -> tuple[list[Sum], Exclu
     """
     track = thread.track
     callbacks = track.region(CALLBACK)
-    rows = np.sort(np.concatenate((track.region(*NAMED), callbacks)))
+    rows = merged(track.region(*NAMED), callbacks)
     rows = rows[(track.start[rows] >= covered.start[0]) & ~covered.hold(track.start[rows])]
     if not len(rows):
         return [], covered
@@ -183,7 +183,7 @@ def _gaps(thread: Thread, covered: ExcludedIntervals) -> list[Sum]:
     following = np.searchsorted(thread.steps.start, end)
     paced = among(thread.steps.pace, loose)
     played = calls & np.concatenate((paced, [False]))[following]
-    kind = np.stack((track.site[before].astype(np.int64), track.site[after].astype(np.int64),
+    kind = np.stack((track.site[before], track.site[after],
                      played.astype(np.int64)), axis=1)  # fmt: skip
     kinds, which = np.unique(kind, axis=0, return_inverse=True)
     which = which.reshape(-1)
@@ -219,7 +219,7 @@ def _playing(thread: Thread) -> Ints:
         seen = np.median(unpack(track.payload[rows])[0])
         if track.start[rows[0]] < first and seen < usual and outside.mean() > 0.5:
             found.append(rows)
-    return np.sort(np.concatenate(found))
+    return merged(*found)
 
 
 def _between(one: CallSite, two: CallSite) -> str:

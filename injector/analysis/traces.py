@@ -8,7 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store.folder import Run
-from .arrays import NOTHING, ExcludedIntervals, among, counts, owners, warmup_of
+from .arrays import (
+    NOTHING,
+    ExcludedIntervals,
+    among,
+    counts,
+    numbered_kinds,
+    owners,
+    places,
+    warmup_of,
+)
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .evaluation import Passes, no_passes, passes_of
 from .inference import steps_of_inference
@@ -178,8 +187,8 @@ def _explicit(marks: Landmarks) -> TrackSteps:
     track, rows = marks.track, marks.steps
     if not len(rows):
         return no_steps()
-    sites, which = np.unique(track.site[rows], return_inverse=True)
-    paces = [pace_of(track.sites[site], "step") for site in sites.tolist()]
+    sites, which = numbered_kinds(track.site[rows])
+    paces = [pace_of(track.sites[site], "step") for site in sites]
     start, end = track.start[rows], track.end[rows]
     count = [counts(track.start[each], start, end) for each in (marks.fetches, marks.updates)]
     return joined([TrackSteps(start, end.copy(), which, count[0], count[1], paces)])
@@ -216,7 +225,7 @@ def _apart(marks: Landmarks, steps: TrackSteps, explicit: ExcludedIntervals) -> 
         if (mine := steps.pace == pace).any() and shared[mine].mean() <= SHARED
     ]
     steps = steps.take(np.flatnonzero(among(steps.pace, kept))) if kept else no_steps()
-    following = np.searchsorted(explicit.start, steps.start)
+    following = places(explicit.start, steps.start)
     limit = np.concatenate((explicit.start, steps.end[-1:]))[following]
     steps.end = np.minimum(steps.end, limit)
     held = counts(marks.track.start[marks.updates], steps.start, steps.end)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..store.call_sites import OWN, CallSite
 from ..store.spans import updates
-from .arrays import counts
+from .arrays import counts, kinds_of, places
 from .columns import COMPILED, PREDICT, TRYING, Flags, Ints, SpanColumns, evaluates
 
 Numbers = npt.NDArray[np.int32]
@@ -31,7 +31,7 @@ class Track:
     """
 
     def __init__(
-        self, sites: dict[int, CallSite], start: Ints, end: Ints, payload: Ints, site: Numbers
+        self, sites: dict[int, CallSite], start: Ints, end: Ints, payload: Ints, site: Ints
     ) -> None:
         order = _order(start, end)
         if order is not None:
@@ -239,7 +239,7 @@ def _parents(depth: Numbers) -> Ints:
         rows = np.flatnonzero(depth == level)
         if not len(rows):
             break
-        parent[rows] = above[np.searchsorted(above, rows) - 1]
+        parent[rows] = above[places(above, rows) - 1]
         above = rows
     return parent
 
@@ -335,11 +335,11 @@ class Landmarks:
         for training is.
         """
         track, sites = self.track, self.track.sites
-        trained = {sites[n].object_id for n in np.unique(track.site[self.trained]).tolist()}
+        trained = {sites[n].object_id for n in kinds_of(track.site[self.trained])}
         known = {
             n for n, site in sites.items() if site.phase == "eval" or site.object_id in trained
         }
-        probes = {sites[n].selector for n in np.unique(track.site[calls]).tolist() if n in known}
+        probes = {sites[n].selector for n in kinds_of(track.site[calls]) if n in known}
         beside = [n for n, site in sites.items() if n not in known and site.selector in probes]
         return calls[~np.isin(track.site[calls], beside)]
 
@@ -383,7 +383,7 @@ def _not_inside(track: Track, rows: Ints, of: Ints) -> Ints:
     """Of ``rows``, those that lie in none of ``of``, which do not overlap."""
     if not len(of) or not len(rows):
         return rows
-    last = track.start[of].searchsorted(track.start[rows], side="right") - 1
+    last = places(track.start[of], track.start[rows], "right") - 1
     return rows[(last < 0) | (track.end[rows] > track.end[of[last]])]
 
 

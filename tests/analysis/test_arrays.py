@@ -1,0 +1,60 @@
+"""Columns: where values lie, medians, merging; against NumPy's own functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from injector.analysis import arrays
+from injector.analysis.arrays import median_of, merged, places, statistics_of
+
+SIDES = ("left", "right")
+gaps = st.lists(st.integers(0, 3), max_size=60)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few():
+    """Columns of some values take the same ways as those of many."""
+    before, arrays._FEW = arrays._FEW, 3
+    yield
+    arrays._FEW = before
+
+
+@given(gaps, gaps, st.integers(-5, 40), st.sampled_from(SIDES))
+def test_values_in_order_are_found_where_numpy_finds_them(ordered, values, begin, side):
+    many, few = np.cumsum(ordered), begin + np.cumsum(values, dtype=np.int64)
+    assert places(many, few, side).tolist() == np.searchsorted(many, few, side).tolist()
+
+
+@given(st.lists(st.integers(0, 20)), st.lists(st.integers(-3, 23)), st.sampled_from(SIDES))
+def test_values_in_no_order_are_found_too(ordered, values, side):
+    many, few = np.sort(np.array(ordered, np.int64)), np.array(values, np.int64)
+    assert places(many, few, side).tolist() == np.searchsorted(many, few, side).tolist()
+
+
+@given(st.integers(1, 6), st.integers(2, 50), st.integers(-2, 2), st.data(), st.sampled_from(SIDES))
+def test_the_loop_that_is_guessed_and_its_exceptions(stride, steps, shift, data, side):
+    many = 10 * np.arange(stride * steps)
+    few = many[::stride] + shift
+    odd = data.draw(st.lists(st.integers(0, len(many) - 1), max_size=3))
+    many = np.delete(many, odd)
+    assert places(many, few, side).tolist() == np.searchsorted(many, few, side).tolist()
+
+
+@given(st.lists(st.floats(0, 1e6, width=32), min_size=1))
+def test_statistics_are_those_of_numpy(values):
+    column = np.array(values, np.float32)
+    found = statistics_of(column)
+    exact = column.astype(np.float64)
+    assert median_of(column) == found.median
+    assert found.median == pytest.approx(np.quantile(exact, 0.5), rel=1e-9)
+    assert found.p95 == pytest.approx(np.quantile(exact, 0.95), rel=1e-9)
+    assert (found.min, found.max) == (exact.min(), exact.max())
+
+
+@given(st.lists(gaps, min_size=1, max_size=4))
+def test_columns_in_order_are_merged(columns):
+    made = [np.cumsum(each, dtype=np.int64) for each in columns]
+    assert merged(*made).tolist() == sorted(np.concatenate(made).tolist())
