@@ -78,7 +78,8 @@ def benchmark_metrics(run: Run) -> list[NodeMetric]:
     found += _recorded(values, {source.index: (node, source) for node, source in known}, found)
     for node, seen in enumerate(read_monitor(run.content)):
         found += [
-            NodeMetric(name, node, None, value) for name, value in hosts.metrics(seen).items()
+            NodeMetric(name, node, None, value)
+            for name, value in hosts.metrics(seen, hosts.utilization(seen)).items()
         ]
     return found
 

@@ -7,7 +7,7 @@ totals are what was moved during the run, not since the host's boot.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..store.monitor import Monitored, core_loads
 
@@ -18,12 +18,38 @@ CROWDED = 0.25
 """Fraction of the cores that others use, and of the time in which processes wait for one, to be reported."""
 
 
-def metrics(seen: Monitored) -> dict[str, float]:
-    """The 18 metrics of one host; percent, hours, bytes. Those without two samples are left out."""
+class Utilization(NamedTuple):
+    """How busy each core was from one sample until the next."""
+
+    time: float
+    """Of the latter; unix seconds."""
+    cores: list[float]
+    """Percent."""
+    mean: float
+
+
+def utilization(seen: Monitored) -> list[Utilization]:
+    """Of the host, as far as it was watched."""
+    found: list[Utilization] = []
+    before: Sequence[Sequence[float]] | None = None
+    for sample in seen.hosts:
+        cores = sample.data.get("cores")
+        loads = core_loads(before, cores)
+        if loads is not None:
+            percent = [100 * load for load in loads]
+            found.append(Utilization(sample.time, percent, _mean(percent)))
+        before = cores
+    return found
+
+
+def metrics(seen: Monitored, used: Sequence[Utilization]) -> dict[str, float]:
+    """The 18 metrics of one host that was ``used`` so; percent, hours, bytes.
+
+    Those without two samples are left out.
+    """
     found: dict[str, float] = {}
-    cores = _utilization(seen)
-    if cores:
-        found.update(_processor(cores, seen))
+    if used:
+        found.update(_processor(used, seen))
     memory = [sample.data["memory"]["fraction"] for sample in seen.hosts if "memory" in sample.data]
     if memory:
         found["node_max_memory_utilization_pct"] = 100 * max(memory)
@@ -34,44 +60,26 @@ def metrics(seen: Monitored) -> dict[str, float]:
     return found
 
 
-def _processor(cores: list[list[float]], seen: Monitored) -> dict[str, float]:
-    means = [_mean(sample) for sample in cores]
+def _processor(used: Sequence[Utilization], seen: Monitored) -> dict[str, float]:
+    means = [each.mean for each in used]
     average = _mean(means)
     elapsed = seen.hosts[-1].time - seen.hosts[0].time
-    hours = elapsed * len(cores[0]) / 3600
+    hours = elapsed * len(used[0].cores) / 3600
     found = {"cpu_avg_utilization_pct": average}
     for level in LEVELS:
         share = _mean([100.0 * (mean >= level - 1e-6) for mean in means])
         found[f"cpu_avg_utilization_over{level}_pct"] = share
     found["max_t_cpu_pct_per_cpu_avg"] = max(means)
-    found["max_t_cpu_pct_per_cpu_min"] = max(map(min, cores))
-    found["max_t_cpu_pct_per_cpu_max"] = max(map(max, cores))
+    found["max_t_cpu_pct_per_cpu_min"] = max(min(each.cores) for each in used)
+    found["max_t_cpu_pct_per_cpu_max"] = max(max(each.cores) for each in used)
     found["node_cpu_hours"] = hours
     found["node_unused_cpu_hours"] = hours * (100 - average) / 100
     return found
 
 
-def _utilization(seen: Monitored) -> list[list[float]]:
-    """Percent of each core between one sample and the next."""
-    return [cores for _, cores in _timed(seen)]
-
-
-def _timed(seen: Monitored) -> list[tuple[float, list[float]]]:
-    """When each of the samples was taken, and percent of each core since the one before."""
-    found: list[tuple[float, list[float]]] = []
-    before: Sequence[Sequence[float]] | None = None
-    for sample in seen.hosts:
-        cores = sample.data.get("cores")
-        loads = core_loads(before, cores)
-        if loads is not None:
-            found.append((sample.time, [100 * load for load in loads]))
-        before = cores
-    return found
-
-
-def load(seen: Monitored) -> tuple[tuple[float, float], ...]:
+def load(used: Sequence[Utilization]) -> tuple[tuple[float, float], ...]:
     """Unix seconds, and the fraction of all cores' time that was in use until then."""
-    return tuple((time, _mean(cores) / 100) for time, cores in _timed(seen))
+    return tuple((each.time, each.mean / 100) for each in used)
 
 
 def cores(seen: Monitored) -> int | None:
@@ -126,20 +134,21 @@ def shortage(seen: Monitored) -> dict[str, float]:
     return {name: min(max(seconds / elapsed, 0.0), 1.0) for name, seconds in stalled.items()}
 
 
-def crowding(seen: Monitored, cores: float | None, waits: float) -> str | None:
+def crowding(
+    host: str, used: Sequence[Utilization], cores: float | None, waits: float
+) -> str | None:
     """What to know of other programs, where they took what this one could have used.
 
     ``cores`` are the processors that this one kept busy, ``waits`` is the fraction of the time in which
     something waited for one.
     """
-    found = _utilization(seen)
-    if not found or cores is None or waits < CROWDED:
+    if not used or cores is None or waits < CROWDED:
         return None
-    total, used = len(found[0]), _mean(map(_mean, found)) / 100
-    others = used * total - cores
-    if used < FULL or others < CROWDED * total:
+    total, busy = len(used[0].cores), _mean(each.mean for each in used) / 100
+    others = busy * total - cores
+    if busy < FULL or others < CROWDED * total:
         return None
-    return f"other programs kept {others:.2g} of {total} cores of {seen.host} busy, this one {cores:.2g}"
+    return f"other programs kept {others:.2g} of {total} cores of {host} busy, this one {cores:.2g}"
 
 
 def container(seen: Monitored) -> dict[str, float]:

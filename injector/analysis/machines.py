@@ -9,10 +9,12 @@ from typing import Any
 
 from ..store import monitor
 from ..store.folder import Run
-from ..store.monitor import Monitored, Sample
+from ..store.monitor import Monitored
 from ..value_class import replace, value_class
 from . import hosts
 
+State = tuple[float, dict[str, Any]]
+"""Unix seconds, and what a device was like then."""
 Memory = dict[int, tuple[Sequence[float], Sequence[float]]]
 
 
@@ -115,11 +117,11 @@ def machines(run: Run) -> list[HostUsage]:
 
 
 def _machine(seen: Monitored, info: Mapping[str, Any]) -> HostUsage:
-    devices = tuple(devices_of(seen))
+    devices, used = tuple(devices_of(seen)), hosts.utilization(seen)
     found = HostUsage(
         seen.host,
         len(seen.hosts),
-        hosts.metrics(seen),
+        hosts.metrics(seen, used),
         hosts.shortage(seen),
         hosts.container(seen),
         tuple(processes_of(seen)),
@@ -127,8 +129,8 @@ def _machine(seen: Monitored, info: Mapping[str, Any]) -> HostUsage:
         {device.number: _ranks(device.pids, seen.host, info) for device in devices},
         tuple(seen.problems),
     )
-    found = replace(found, load=hosts.load(seen), total_cores=hosts.cores(seen))
-    crowded = hosts.crowding(seen, found.cores, found.shortage.get("cpu", 0.0))
+    found = replace(found, load=hosts.load(used), total_cores=hosts.cores(seen))
+    crowded = hosts.crowding(seen.host, used, found.cores, found.shortage.get("cpu", 0.0))
     if not crowded:
         return found
     known = f"other load: {crowded}; the program may be faster without it"
@@ -198,12 +200,10 @@ def devices_of(seen: Monitored) -> list[DeviceUsage]:
 
 def _device(number: str, facts: dict[str, Any], seen: Monitored) -> DeviceUsage:
     states = [
-        sample._replace(data=sample.data[number])
-        for sample in seen.devices
-        if number in sample.data
+        (sample.time, sample.data[number]) for sample in seen.devices if number in sample.data
     ]
     load, power = _values(states, "load"), _values(states, "power")
-    pids = {int(pid) for state in states for pid in state.data.get("processes") or ()}
+    pids = {int(pid) for _, state in states for pid in state.get("processes") or ()}
     return DeviceUsage(
         number,
         int(facts.get("index", 0)),
@@ -222,26 +222,26 @@ def _device(number: str, facts: dict[str, Any], seen: Monitored) -> DeviceUsage:
     )
 
 
-def energy(states: list[Sample]) -> float | None:
+def energy(states: list[State]) -> float | None:
     """Joules between the first and the last state: the counter's growth, else the integral of power."""
     counted = _values(states, "energy")
     if len(counted) > 1 and counted[-1] >= counted[0]:
         return counted[-1] - counted[0]
-    powers = [(state.time, float(state.data["power"])) for state in states if "power" in state.data]
+    powers = [(time, float(state["power"])) for time, state in states if "power" in state]
     if len(powers) < 2:
         return None
     pairs = pairwise(powers)
     return fsum((t1 - t0) * (p0 + p1) / 2 for (t0, p0), (t1, p1) in pairs)
 
 
-def _throttled(states: list[Sample]) -> dict[str, float]:
-    samples = [state.data["throttle"] for state in states if "throttle" in state.data]
+def _throttled(states: list[State]) -> dict[str, float]:
+    samples = [state["throttle"] for _, state in states if "throttle" in state]
     reasons = sorted({str(reason) for each in samples for reason in each})
     return {reason: sum(reason in each for each in samples) / len(samples) for reason in reasons}
 
 
-def _values(states: list[Sample], key: str) -> list[float]:
-    return [float(state.data[key]) for state in states if key in state.data]
+def _values(states: list[State], key: str) -> list[float]:
+    return [float(state[key]) for _, state in states if key in state]
 
 
 def _mean(values: list[float]) -> float | None:

@@ -170,9 +170,10 @@ def core_loads(before: Any, after: Any) -> list[float] | None:
 
 
 def _load(old: Sequence[float], new: Sequence[float]) -> float:
-    # The kernel's idle time may step back by a tick.
-    busy, idle = max(new[0] - old[0], 0.0), max(new[1] - old[1], 0.0)
-    return busy / (busy + idle) if busy + idle else 0.0
+    busy, idle = new[0] - old[0], new[1] - old[1]
+    if busy <= 0 or idle <= 0:  # the kernel's idle time may step back by a tick
+        return 1.0 if busy > 0 else 0.0
+    return busy / (busy + idle)
 
 
 def cpu_load(before: Any, after: Any) -> float | None:

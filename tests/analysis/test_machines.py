@@ -26,15 +26,14 @@ def test_the_metrics_of_lightgbm_benchmark():
             "nets": {"lo": [moved, moved], "eth0": [10 * moved, 3 * moved]},
         }
 
-    found = hosts.metrics(
-        seen(
-            [
-                host(0.0, 100.0, 0.0, **more(0.2, 0.5, 0)),
-                host(1800.0, 100.0, 1800.0, **more(0.7, 0.6, 7)),
-                host(3600.0, 1900.0, 1800.0, **more(0.3, 0.6, 10)),
-            ]
-        )
+    watched = seen(
+        [
+            host(0.0, 100.0, 0.0, **more(0.2, 0.5, 0)),
+            host(1800.0, 100.0, 1800.0, **more(0.7, 0.6, 7)),
+            host(3600.0, 1900.0, 1800.0, **more(0.3, 0.6, 10)),
+        ]
     )
+    found = hosts.metrics(watched, hosts.utilization(watched))
     assert found == pytest.approx(
         {
             "cpu_avg_utilization_pct": 25.0,
@@ -61,7 +60,8 @@ def test_the_metrics_of_lightgbm_benchmark():
 
 
 def test_one_sample_tells_no_utilization():
-    assert hosts.metrics(seen([host(0.0, 1.0, 1.0)])) == {}
+    watched = seen([host(0.0, 1.0, 1.0)])
+    assert hosts.metrics(watched, hosts.utilization(watched)) == {}
 
 
 def test_shortage_is_a_fraction_of_the_time():
@@ -82,14 +82,17 @@ def test_other_programs_that_take_what_this_one_could_use():
         times = ((100.0, cores[0]), (100.0 + seconds, cores[1]))
         return seen([Sample("host", time, {"cores": each}) for time, each in times])
 
-    message = hosts.crowding(full(10.0), 0.5, 0.9)
+    def crowding(watched, own, waits):
+        return hosts.crowding("h", hosts.utilization(watched), own, waits)
+
+    message = crowding(full(10.0), 0.5, 0.9)
     assert message is not None and "kept 1.5 of 2 cores of h busy, this one 0.5" in message
-    assert hosts.crowding(full(10.0), 1.6, 0.9) is None  # its own threads do
-    assert hosts.crowding(full(10.0), 0.5, 0.1) is None  # nobody waits
-    assert hosts.crowding(full(10.0, 0.7), 0.5, 0.9) is None  # there are cores left
-    assert hosts.crowding(full(0.0), 0.5, 0.9) is None
-    assert hosts.crowding(full(10.0), None, 0.9) is None
-    assert hosts.crowding(seen([]), 0.5, 0.9) is None
+    assert crowding(full(10.0), 1.6, 0.9) is None  # its own threads do
+    assert crowding(full(10.0), 0.5, 0.1) is None  # nobody waits
+    assert crowding(full(10.0, 0.7), 0.5, 0.9) is None  # there are cores left
+    assert crowding(full(0.0), 0.5, 0.9) is None
+    assert crowding(full(10.0), None, 0.9) is None
+    assert crowding(seen([]), 0.5, 0.9) is None
 
 
 def test_a_containers_limits():
