@@ -47,7 +47,8 @@ def instrument_parts(ov: Any) -> None:
 
     def ended(thread: Any, _: Any) -> None:
         if is_trial(thread) and runs:
-            ov.record_trial("ray", id=runs["id"], error=runs.get("error"))
+            runs.pop("begun")
+            ov.record_trial("ray", **runs)
             runs.clear()
 
     def raised(error: Any) -> None:
@@ -57,13 +58,17 @@ def instrument_parts(ov: Any) -> None:
     def stopped() -> None:
         # The thread of a trial that is stopped before its function returns ends with its process.
         if runs:
-            seconds = perf_counter() - runs["begun"]
-            ov.record_trial("ray", id=runs["id"], seconds=seconds, error=runs.get("error"))
+            seconds = perf_counter() - runs.pop("begun")
+            ov.record_trial("ray", seconds=seconds, **runs)
             runs.clear()
 
-    def iterated(trainable: Any, _: Any) -> None:
+    def iterated(trainable: Any, result: Any) -> None:
+        # The program knows all of this, too, but says so only once the study has ended.
+        facts = {"params": trainable.config, "values": results(result)}
         if not hasattr(trainable, "_trainable_func"):
-            ov.record_trial("ray", id=trainable.trial_id)
+            ov.record_trial("ray", id=trainable.trial_id, **facts)
+        elif runs and facts["values"]:  # the last result of a function may only say that it is over
+            runs.update(facts)
 
     run = "/ray.air._internal.util/RunnerThread/run"
     trainable = "/ray.tune.trainable.trainable/Trainable"
@@ -90,10 +95,18 @@ def instrument_workers(ov: Any) -> None:
 def instrument_study(ov: Any) -> None:
     """In the program: the study, what became of each trial, and which was best."""
     pruned: set[str] = set()
+    errors: dict[str, str] = {}
+    """The last failure of each trial that had one, by its identifier."""
 
     def decided(tuner: Any, trial: Any, flat_result: Any, decision: Any) -> None:
         if decision == "STOP" and is_pruned(tuner._scheduler_alg, trial, flat_result):
             pruned.add(trial.trial_id)
+
+    def failed(trial: Any, exception: Any) -> None:
+        errors[trial.trial_id] = reason(exception)
+
+    def begins(metric: Any, mode: Any) -> None:
+        ov.record_study("ray", **goal(metric, mode))
 
     def ends(tuner: Any) -> None:
         algorithm, scheduler = tuner._search_alg, tuner._scheduler_alg
@@ -101,14 +114,15 @@ def instrument_study(ov: Any) -> None:
         for number, trial in enumerate(tuner._trials):
             state = {"TERMINATED": "complete", "ERROR": "failed"}.get(trial.status)
             state = "pruned" if trial.trial_id in pruned and state == "complete" else state
+            error = errors.get(trial.trial_id) if state == "failed" else None
+            if state is None:
+                error = f"it was {str(trial.status).lower()} when the study ended"
             trials[trial.trial_id] = {
                 "number": number,
                 "params": trial.evaluated_params or trial.config,
                 "values": results(trial.last_result or {}),
                 "state": state or "failed",
-                "error": None
-                if state
-                else f"it was {str(trial.status).lower()} when the study ended",
+                "error": error,
             }
         ov.record_study(
             "ray",
@@ -128,6 +142,7 @@ def instrument_study(ov: Any) -> None:
     ov.region("/ray._private.worker/init", "deploy", what="ray")
     ov.region("/ray._private.worker/shutdown", "undeploy", what="ray")
     ov.region("/ray.tune.tune/run", "study", what="ray")
+    ov.value("/ray.tune.tune/run", "begins", get=lambda metric, mode: begins(metric, mode))
     ov.region(best, "best", what="ray")
     ov.value(
         f"{controller}/_process_trial_result",
@@ -136,12 +151,26 @@ def instrument_study(ov: Any) -> None:
             self, trial, flat_result, decision
         ),
     )
+    ov.value(
+        f"{controller}/_process_trial_failure",
+        "failed",
+        get=lambda trial, exception: failed(trial, exception),
+    )
     ov.value(f"{controller}/cleanup", "ends", get=lambda self: ends(self))
     ov.value(
         best,
         "best",
         get=lambda metric, mode, self, result: found(metric, mode, self, result),
     )
+
+
+def reason(exception: BaseException) -> str:
+    """Of what the program raised in a trial, not of how Ray reports it: a traceback as a text."""
+    cause = getattr(exception, "cause", None) or exception
+    lines = [line for line in str(cause).splitlines() if line and not line[0].isspace()]
+    if cause is exception and len(lines) > 1:  # a process that died in what made it
+        return lines[-1]
+    return f"{type(cause).__name__}: {cause}"
 
 
 def results(last: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from . import loops, machine, measures, peers, suites, table, truth
 
 PROBES = ("events", "startup", "imports")
-LOOPS = ("steps", "small", "regions", "boosting", "starts", "every")
+LOOPS = ("steps", "small", "regions", "boosting", "studies", "starts", "every")
 PARTS = (*PROBES, *LOOPS, "suites", "truth")
 
 
@@ -87,6 +87,7 @@ def _measure(
             | loops.methods(folder, few, part)
         ),
         "boosting": lambda: loops.boosting(folder, rounds, part),
+        "studies": lambda: loops.studies(folder, rounds, part),
         "starts": lambda: loops.starts(found, folder, rounds),
         "every": lambda: loops.every(found, folder, 1, part),
         "suites": lambda: suites.suites(folder, rounds),

@@ -198,6 +198,23 @@ def boosting(folder: Path, rounds: int, part: float = 1.0) -> Table:
     return table
 
 
+def studies(folder: Path, rounds: int, part: float = 1.0) -> Table:
+    """Milliseconds of CPU of its process that a trial takes longer, whatever it computes."""
+    tools = [plain(folder), ours(folder, "auto", None)]
+    table: Table = {}
+    for library in ("optuna", "sklearn"):
+
+        def run(tool: Tool, library: str = library) -> float:
+            file, trials = folder / "studies.json", max(int(200 * part), 2)
+            used: float = _written("run_trials.py", tool, file, library, trials)
+            return 1e3 * used
+
+        taken = in_turns(tools, rounds, run)
+        if len(taken) == len(tools):
+            table[f"trial {library}"] = _over(taken)
+    return table
+
+
 def methods(folder: Path, rounds: int, part: float = 1.0) -> Table:
     """Microseconds of thread CPU that a hooked ``.to`` takes longer, milliseconds to hook a module."""
 

@@ -124,6 +124,15 @@ BOOSTING = Sheet(
         Row("boosting xgboost slower", "  of 100 000 rows, longer by", "%", 1.0, AUTO),
     ),
 )
+STUDIES = Sheet(
+    "trials of hyper-parameter studies, that compute nothing",
+    ("python", "auto"),
+    (
+        # A hundredth of a trial of 1 s.
+        Row("trial optuna", "Optuna: 5 parameters, 10 reports", "ms", 10.0, AUTO),
+        Row("trial sklearn", "scikit-learn: a candidate, 3 folds", "ms", 10.0, AUTO),
+    ),
+)
 SUITES = Sheet(
     "suites, over their commands by hand",
     ("python", "suite"),
@@ -132,4 +141,4 @@ SUITES = Sheet(
         Row("planning", "a plan of 10 000 jobs, whole", "ms", 2_000.0, ("suite",)),
     ),
 )
-SHEETS = (PROBES, STEPS, SMALL, CALLS, BOOSTING, SUITES)
+SHEETS = (PROBES, STEPS, SMALL, CALLS, BOOSTING, STUDIES, SUITES)

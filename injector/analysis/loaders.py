@@ -105,7 +105,7 @@ class Loaders:
         start = track.start[rows]
         begun = track.start[self.marks.starts[among(self.key_of_start, keys)]]
         begin, dry = _since(start, begun), ends
-        if len(begun) > len(rows) / 2:
+        if np.count_nonzero(begin < start) > len(rows) / 2:
             start = begin  # next(iter(loader)): each batch waits for that as well
         else:
             ends = merged(ends, begun)

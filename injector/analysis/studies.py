@@ -83,14 +83,14 @@ def studies_of(
     attribute(found)
     groups = _grouped(found)
     groups.sort(key=lambda group: group.start)
-    ends = [following.start for following in groups[1:]]
     evaluated = [each.evaluated for each in found if each.evaluated is not None]
     began = {each.process: each.began for each in found}
     made = []
     for at, group in enumerate(groups[:MOST]):
-        begins = groups[at - 1].last if at else 0
-        until = ends[at] if at < len(ends) else None
-        made.append(_study(group, began, (begins, until), evaluated, usage, bool(exit_code)))
+        # Those that go on at the same time, and those within its trials, are neither before nor after it.
+        before = max((each.last for each in groups[:at] if each.last <= group.start), default=0)
+        until = next((each.start for each in groups[at:] if each.start >= group.last), None)
+        made.append(_study(group, began, (before, until), evaluated, usage, bool(exit_code)))
     if made and len(groups) <= MOST and (collection := _metric_collection(info)) is not None:
         made[-1] = replace(made[-1], phases=(*made[-1].phases, collection))
     return tuple(made)
@@ -132,9 +132,10 @@ def _grouped(found: Sequence[ProcessStudies]) -> list[_Found]:
         group = _of_facts(moment, facts, named, whole)
         if group is not None:
             group.facts.update(facts)
+    busy = {part.process for part in parts}
     for group in groups:
-        processes = {part.process for part in group.parts}
-        group.spans = [each for each in spans if _is_of(each, group, processes)]
+        others = busy - {part.process for part in group.parts}
+        group.spans = [each for each in spans if _is_of(each, group, others)]
         group.parts.sort(key=lambda part: part.start)
     return groups
 
@@ -182,8 +183,10 @@ def _of_facts(
     return near[-1] if near else None
 
 
-def _is_of(span: FrameworkSpan, group: _Found, processes: Set[int]) -> bool:
-    """Whether a call of the framework belongs to a study, which ran in ``processes``."""
+def _is_of(span: FrameworkSpan, group: _Found, others: Set[int]) -> bool:
+    """Whether a call of the framework belongs to a study; ``others`` are processes that ran trials, but none
+    of this one. A process without any trial may open the study, and look for its best one.
+    """
     own = span.region in ("study", SETUP, "store", "refit")
     if group.window and (own or span.framework == "joblib"):
         inside = group.window[0] <= span.start <= group.window[1]
@@ -193,8 +196,8 @@ def _is_of(span: FrameworkSpan, group: _Found, processes: Set[int]) -> bool:
     if span.framework != group.framework:
         return False
     if group.window:  # its trials may all have run in other processes than its call
-        processes = processes | {each.process for each in group.spans}
-    return span.process in processes
+        others = others - {each.process for each in group.spans}
+    return span.process not in others
 
 
 # --- one study ------------------------------------------------------------------------------------
@@ -237,7 +240,7 @@ def _study(
     }
     gaps = _setups(group, lanes, {each: started.get(each, start) for each in pool}, deploys)
     trials = _trials(group, lanes, gaps, start)
-    trials += _unseen(known, trials)
+    trials = sorted([*trials, *_unseen(known, trials)], key=lambda trial: trial.number)
     if (metric := facts.get("metric")) is not None:
         trials = [_with_first(trial, str(metric)) for trial in trials]
     best = _best(trials, goals, facts)

@@ -96,6 +96,8 @@ def best_of(study: Study) -> list[str]:
             "no trial was completed"
             if not study.counts()["complete"]
             else "what is better is not known"
+            if not study.goals
+            else "no trial has a value"
         )
         return [f"not known: {why}"]
     texts = [

@@ -532,6 +532,34 @@ def test_a_new_iterator_for_each_batch(tmp_path: Path) -> None:
     assert found.verdict.kind == "input-bound" and "46 %" in found.verdict.sentence
 
 
+@pytest.mark.parametrize("fits", [3, 12])
+def test_fits_of_a_library_that_starts_loaders_more_often_than_they_fetch(
+    tmp_path: Path, fits: int
+) -> None:
+    """As Keras does for building, for each epoch and each validation, at one line and to no end."""
+    p = Program()
+    for fit in range(fits):
+        for _ in range(2):
+            p.span("io.start", 1, of=4 * fit + 1, line=10)
+            p.io(of=4 * fit + 1)  # looked at, to build the model
+        p.span("io.start", 1, of=4 * fit + 2, line=10)
+        p.span("io.start", 1, of=4 * fit + 2, line=10)
+        for _ in range(3):
+            p.io(of=4 * fit + 2)
+            p.train()
+        for _ in range(6):
+            p.span("io.start", 1, of=4 * fit + 3, line=10)
+        with p.around("evaluation", phase="eval"):
+            for _ in range(3):
+                p.io(of=4 * fit + 3)
+                p.predict()
+        p.wait(500)
+    found = report(tmp_path / "r", p)
+    steps = [(loop.steps, loop.step.max) for loop in found.loops]
+    assert sum(number for number, _ in steps) == 3 * fits
+    assert max(longest for _, longest in steps) == ms(8e-3)
+
+
 def test_an_epoch_that_is_left_early(tmp_path: Path) -> None:
     p = Program()
     for _ in range(3):

@@ -151,6 +151,27 @@ def test_trials_at_once_have_workers_of_their_own(tmp_path):
     assert study.best == (1,)
 
 
+def test_a_process_that_runs_no_trial_opens_the_study_and_looks_for_the_best_trial(tmp_path):
+    """As where workers of ``multiprocessing`` share a storage; one with trials of another study is none."""
+    for pid, name in ((2, "s"), (3, "s"), (4, "of another program")):
+        made = Recorder()
+        made.trial(100 + pid, pid, float(pid))
+        made.events[-1][1]["study"] = name
+        made.span(DEPLOY, 90, 92)
+        made.write(tmp_path, pid=pid)
+    parent = Recorder()
+    parent.span(DEPLOY, 0, 30)
+    parent.span(BEST, 240, 250)
+    parent.write(tmp_path, pid=1)
+    found = summary_of(tmp_path).profile
+    assert found is not None
+    study = next(each for each in found.studies if each.name == "s")
+    phases = {phase.name: phase for phase in study.phases}
+    assert (phases["deploy"].calls, phases["deploy"].seconds) == (3, ms(0.032))
+    assert phases["result collection"].seconds == ms(0.250 - 0.188)
+    assert (study.best, study.seconds) == ((2,), ms(0.250 - 0.103))
+
+
 def test_overlapping_trials_of_one_thread_are_workers_too(tmp_path):
     made = Recorder()
     for number in range(3):  # `ask` three, train them elsewhere, `tell` three

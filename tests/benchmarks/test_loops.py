@@ -11,6 +11,8 @@ from benchmarks.overhead import __main__ as command
 from benchmarks.overhead import loops, profilers, sheets, table, tools
 from benchmarks.overhead.processes import cost
 from benchmarks.overhead.spread import Spread
+from injector.analysis.studies import studies_in_run
+from injector.store.folder import open_run
 
 pytest.importorskip("torch")
 NOBODY = loops.Peers(None, {})
@@ -18,7 +20,9 @@ EVERYBODY = {name: f"/peers/{name}/python" for name in ("traceml", "pyinstrument
 
 
 def test_every_part_can_be_requested():
-    assert set(command.LOOPS) == {"boosting", "steps", "small", "regions", "starts", "every"}
+    assert set(command.LOOPS) == {
+        *("boosting", "steps", "small", "regions", "starts", "studies", "every"),
+    }
     assert "truth" in command.PARTS
 
 
@@ -75,6 +79,23 @@ def test_calls_of_methods_are_timed(tmp_path):
     assert set(measured) == {row.key for row in sheets.CALLS.rows if row.key.startswith("methods")}
     (run,) = (tmp_path / "runs").glob("*")
     assert '"region":"h2d"' in next((run / "raw").glob("*.log")).read_text()
+
+
+@pytest.mark.release
+def test_a_trial_is_timed_and_recorded(tmp_path):
+    pytest.importorskip("optuna")
+    pytest.importorskip("sklearn")
+    measured = loops.studies(tmp_path, 1, 0.02)
+    assert set(measured) == {row.key for row in sheets.STUDIES.rows}
+    assert all(cells["python"].median > 0 for cells in measured.values())
+    states = [
+        trial.state
+        for run in (tmp_path / "runs").iterdir()
+        for study in studies_in_run(open_run(str(run)))
+        for trial in study.trials
+    ]
+    # Of Optuna and of scikit-learn: one before, and four that are timed.
+    assert states == ["complete"] * 2 * (1 + 4)
 
 
 @pytest.mark.release

@@ -62,7 +62,12 @@ class Boosted(NamedTuple):
 
 
 def run(
-    folder: Path, program: str, *args: str, timeout: float = 300, options: tuple[str, ...] = ()
+    folder: Path,
+    program: str,
+    *args: str,
+    timeout: float = 300,
+    options: tuple[str, ...] = (),
+    exits: int = 0,
 ) -> Boosted:
     """Run a program as it is, without a voirfile of its own, and check that nothing went wrong."""
     words = ["-m", "injector", "run", "--runs", "runs", *options]
@@ -81,7 +86,7 @@ def run(
     record = json.loads((run / "run.json").read_text())
     logs = sorted((run / "raw").glob("*.log"))
     found = Boosted(done.returncode, done.stdout, done.stderr, record, [*map(Process, logs)])
-    assert (found.exit, found.wrong()) == (0, []), found.err
+    assert (found.exit, found.wrong()) == (exits, []), found.err
     return found
 
 

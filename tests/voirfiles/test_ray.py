@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from signal import SIGKILL
+
 import pytest
 from boosted import inside, run, studies
 from trained import needs
@@ -47,3 +49,24 @@ def test_a_study(tmp_path):
     phases = {phase.name: phase for phase in study.phases}
     assert {"deploy", "setup", "result collection", "un-deploy"} <= set(phases)
     assert all(0 < trial.seconds < 30 and trial.setup > 0 for trial in study.trials)
+
+
+def test_a_trial_that_fails_says_why_wherever_it_did(tmp_path):
+    """In what makes its process, in a step, and with the process itself."""
+    found = run(tmp_path, PROGRAM, "broken")
+    assert found.out.splitlines()[-1] == "3"
+    [study] = studies(tmp_path)
+    assert [trial.state for trial in study.trials] == ["failed", "failed", "failed", "complete"]
+    made, stepped, died, _ = (trial.error for trial in study.trials)
+    assert (made, stepped) == ("RuntimeError: no such device", "ValueError: x is 2")
+    assert "worker process has died" in died
+
+
+def test_of_a_study_that_is_killed_the_trials_are_known(tmp_path):
+    """Those that had ended; the program itself would have said so after the last one."""
+    run(tmp_path, PROGRAM, "killed", exits=-SIGKILL)
+    [study] = studies(tmp_path)
+    assert study.metric == "loss" and study.goals == ("minimize",)
+    assert [trial.params for trial in study.trials] == [{"x": 2.0}, {"x": 1.0}]
+    assert [trial.values["loss"] for trial in study.trials] == [2.0, 1.0]
+    assert study.best == (1,)
