@@ -33,9 +33,16 @@ pytest_plugins = ["ray_cluster", "slurm_cluster"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Settings of hypothesis have to be there before the first module of tests is imported."""
+    """Settings of hypothesis have to be there before the first module of tests is imported.
+
+    A compiled part of older sources would record less, and tests would fail for no reason that they show.
+    """
     often = "not release" in config.option.markexpr
     settings.load_profile("commit" if often else "release")
+    probe = ROOT / "injector" / "probe"
+    made = [each.stat().st_mtime for each in probe.glob("_native*.so")]
+    if made and max(made) < max(each.stat().st_mtime for each in probe.glob("native/*.[ch]")):
+        pytest.exit("the compiled part is older than its sources: pip install --no-deps -e .", 2)
 
 
 FIRST = ("voirfiles", "loops", "launch")
