@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.cli import run
+from injector.cli import supervised
 
 ROOT = Path(__file__).parents[2]
 CALLS = {
@@ -317,7 +317,7 @@ def test_verbose_says_of_each_process_what_acted_and_where(tmp_path):
     assert both.returncode == 2 and "--quiet" in both.stderr and not both.stdout
 
 
-@pytest.mark.parametrize(("cores", "soon"), [({0, 1}, 0.0), ({3}, run.SOON)])
+@pytest.mark.parametrize(("cores", "soon"), [({0, 1}, 0.0), ({3}, supervised.SOON)])
 def test_imports_beside_a_program_wait_where_it_has_one_core(monkeypatch, cores, soon):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cores, raising=False)
-    assert run._soon() == soon
+    assert supervised._soon() == soon
