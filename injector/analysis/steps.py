@@ -164,8 +164,8 @@ def bounded(
     """``steps`` that begin where their own work does, where something else lies in between.
 
     That is so for the first of a loop, after steps of ``others``, and where what precedes the first
-    part of a step lasts long and is more than usually precedes it: an agent plays its environment. A
-    iteration that is only slow is a slow step.
+    part of a step lasts long and has more than twice the usual calls: an agent plays its environment. An
+    iteration that is only slow is a slow step, also where an agent acts a few times in each.
     """
     if not len(steps):
         return steps
@@ -189,7 +189,8 @@ def bounded(
             continue
         lead = work[mine] - start[mine] - excluded.within(start[mine], work[mine])
         calls = counts(track.start, start[mine], work[mine])
-        late = mine[(lead > PAUSE * median_of(length[mine])) & (calls > median_of(calls))]
+        long = lead > PAUSE * median_of(length[mine])
+        late = mine[long & (calls > 2 * median_of(calls))]
         start[late] = work[late]
     return TrackSteps(
         np.minimum(start, lane_start(track, marks, steps)),

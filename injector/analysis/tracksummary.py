@@ -149,7 +149,7 @@ def _outside(thread: Thread, main: bool) -> Outside:
     found: dict[tuple[str, SourceLine | None, str | None], list[Floats]] = {}
     for site in np.unique(sites).tolist():
         one = track.sites[site]
-        key = (one.region, one.place, one.label or (None if main else "in another thread"))
+        key = (one.region, one.place, one.label or (None if main else "another thread"))
         found.setdefault(key, []).append(length[sites == site] / SECOND)
     return {key: np.concatenate(parts).astype(np.float32) for key, parts in found.items()}
 

@@ -505,7 +505,7 @@ def test_threads_that_train_side_by_side(tmp_path: Path) -> None:
     found = report(tmp_path / "r", p)
     loop = only(found)
     assert [track.steps for track in loop.ranks] == [10, 10] and loop.step.max == ms(8e-3)
-    assert [(n.name, n.what) for n in found.others] == [("decode", "in another thread")]
+    assert [(n.name, n.what) for n in found.others] == [("decode", "another thread")]
 
 
 def test_a_region_around_each_turn(tmp_path: Path) -> None:
@@ -817,6 +817,20 @@ def test_a_slow_turn_without_a_loader_is_a_slow_step(tmp_path: Path) -> None:
     loop = only(found)
     assert (loop.steps, stretch(found, "gap")) == (60, 0)
     assert loop.throughput.items == pytest.approx(8 / ((8 + 89 / 6) * 1e-3), rel=0.1)
+
+
+def test_a_slow_turn_of_an_agent_that_acts_in_each_is_a_slow_step(tmp_path: Path) -> None:
+    """How often its policy is asked differs: at times it acts at random."""
+    p = Program()
+    for turn in range(60):
+        for _ in range(3 + turn % 4):
+            p.forward(1, items=1, line=50, of=1, phase="predict")
+            p.wait(90 if turn % 12 == 11 else 0)
+        p.span("compiled", 2, 8, phase="train")
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, stretch(found, "gap")) == (60, 0)
+    assert loop.step.min >= 4e-3
 
 
 @pytest.mark.parametrize(("plays", "size"), [(True, 1), (False, 8), (False, 64)])
