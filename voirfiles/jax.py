@@ -107,11 +107,9 @@ def instrument_updates(ov: Any) -> None:
         begin,
         eager,
         end,
-        enter_loop,
         follow,
         items,
         known,
-        leave_loop,
         note,
         updated,
     )
@@ -135,10 +133,28 @@ def instrument_updates(ov: Any) -> None:
         items=lambda fun, args: items(known(eager(fun)), args),
         outermost=True,
     )
-    loops = "/jax._src.lax.control_flow.loops"
-    for where in ("scan", "while_loop"):
-        ov.override(f"{loops}/{where} > #enter", enter_loop)
-        ov.override(f"{loops}/{where} > #exit", leave_loop)
+
+
+def instrument_loops(ov: Any) -> None:
+    """`jax.lax.scan`, `while_loop` and `fori_loop`, which are compiled code outside of any other as well."""
+    from injector.voirfiles._jitted import end_loop, enter_loop, leave_loop, loop_name
+
+    ov.override("/jax._src.lax.control_flow.loops/scan > #exit", leave_loop)
+    ov.region(
+        "/jax._src.lax.control_flow.loops/scan",
+        "compiled",
+        when=lambda f: enter_loop(f, ov.learn),
+        of=lambda f, result: end_loop(f, result, ov.learn),
+        what=lambda f: loop_name(f),
+    )
+    ov.override("/jax._src.lax.control_flow.loops/while_loop > #exit", leave_loop)
+    ov.region(
+        "/jax._src.lax.control_flow.loops/while_loop",
+        "compiled",
+        when=lambda body_fun: enter_loop(body_fun, ov.learn),
+        of=lambda body_fun, result: end_loop(body_fun, result, ov.learn),
+        what=lambda body_fun: loop_name(body_fun),
+    )
 
 
 def instrument_compiled(ov: Any) -> None:

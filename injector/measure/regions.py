@@ -210,15 +210,22 @@ class Region:
 
     def call(self, spans: Spans, selector: str, library: str) -> Call:
         """How its hooks ask, and what they ask for."""
-        what = self._what.over((RESULT, *self.late_captures) if self._late_kind else self.captures)
         sites, name, data = spans.sites, self.name, self._data(selector)
 
-        def find(frame: FrameType | None, of: Any, phase: Any, values: Any) -> int:
-            kind = what(*values)
-            shown = None if kind is None and of is None else kind or type(of).__name__
-            return sites.at(frame, library, of, region=name, phase=phase, what=shown, **data)
+        def finder(what: Function) -> Function:
+            def find(frame: FrameType | None, of: Any, phase: Any, values: Any) -> int:
+                kind = what(*values)
+                shown = None if kind is None and of is None else kind or type(of).__name__
+                return sites.at(frame, library, of, region=name, phase=phase, what=shown, **data)
 
-        call = Call(name, find, sites.program)
+            return find
+
+        begun, what = self.captures, self._what
+        call = Call(name, finder(what.over(begun)), sites.program)
+        if self._late_kind:
+            call.find = finder(what.over((RESULT, *self.late_captures)))
+            if not {*what.names} <= {*begun}:
+                call.find_begun = finder(lambda *_: None)
         self._fill(call)
         if name == FETCH:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)

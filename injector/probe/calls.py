@@ -47,6 +47,8 @@ class Call:
         """``near(frame)``: from ``frame`` on, the first whose line tells one call from another."""
         self.find = find
         """``find(frame, of, phase, variables)``: the number of the site; ``frame`` is the caller's."""
+        self.find_begun = find
+        """The same when the call begins, with the variables that are known by then."""
         self.when: Function | None = None
         self.of: Function | None = None
         self.phase: Function | None = None
@@ -230,7 +232,7 @@ class SpanHooks(compiled.Hooks):
         if not self._fired:
             self._fired = True
             points.on_first(self._point)
-        site = self._look(caller, stack, of, phase, rest)
+        site = self._look(self._call.find_begun, caller, stack, of, phase, rest)
         apart = is_generator(function)
         if self._guard is not None and apart and site >= 0:
             self._guard.set(True)
@@ -251,19 +253,26 @@ class SpanHooks(compiled.Hooks):
         if self._guard is not None:
             self._guard.include_tasks()
 
-    def _look(self, caller: FrameType | None, stack: Any, of: Any, phase: Any, rest: Any) -> int:
-        call = self._call
+    def _look(
+        self,
+        find: Function,
+        caller: FrameType | None,
+        stack: Any,
+        of: Any,
+        phase: Any,
+        rest: Any,
+    ) -> int:
         if caller is None:
-            return call.find(None, of, phase, rest)  # type: ignore[no-any-return]
-        near = call.near(caller)
+            return find(None, of, phase, rest)  # type: ignore[no-any-return]
+        near = self._call.near(caller)
         at = near or caller
         code, lasti = at.f_code, at.f_lasti
-        key = (id(code), lasti, id(of), phase, self.stacks.number)
+        key = (find, id(code), lasti, id(of), phase, self.stacks.number)
         known = self._places.get(key)
         if known is None:
             if len(self._places) >= _MOST_PLACES:
                 self._places.clear()
-            known = self._places[key] = (call.find(caller, of, phase, rest), code)
+            known = self._places[key] = (find(caller, of, phase, rest), code)
         self.far = self.far or near is not caller  # also where nothing of the program called
         if not self._walks:
             self.remember(code, lasti, of, phase, stack, known[0])
@@ -352,7 +361,8 @@ class SpanHooks(compiled.Hooks):
         if not counts:
             return call, INSIDE, 0, 0, None
         if of is not MISSING:
-            site = self._look(caller, self.stacks.stack, of, phase, (result, *rest))
+            stack, every = self.stacks.stack, (result, *rest)
+            site = self._look(call.find, caller, stack, of, phase, every)
         return call, site, start, known if payload is MISSING else self._cleaned(payload), mark
 
     def _otherwise(self, entry: Entry) -> Entry:

@@ -193,12 +193,14 @@ class _Recorder:
         self, start: int, mark: Any, subject: Any, end: int, result: Any, frame: FrameType
     ) -> None:
         first: tuple[Any, ...] = (subject,) if self._early else ()
+        find = self._call.find
         try:
             of, phase, payload, values = self._answers(first, subject, result)
         except BaseException as error:  # it costs its answer, not the span
             failed(self._point, error, frame)
             of, phase, payload, values = None, None, 0, first
-        site = self._site(frame, of, phase, values)
+            find = self._call.find_begun
+        site = self._site(find, frame, of, phase, values)
         self._add(start, end, payload, site)
         if mark is not None:
             self._call.device.span(mark, payload, site)
@@ -220,17 +222,17 @@ class _Recorder:
                 payload = late_load
         return of, phase, min(max(int(payload or 0), 0), call.most), values
 
-    def _site(self, caller: FrameType, of: Any, phase: Any, values: Any) -> int:
+    def _site(self, find: Any, caller: FrameType, of: Any, phase: Any, values: Any) -> int:
         if not self._fired:
             self._fired = True
             points.on_first(self._point)
         frame = self._call.near(caller) or caller
-        key = (id(frame.f_code), frame.f_lasti, id(of), phase, self._stacks.number)
+        key = (find, id(frame.f_code), frame.f_lasti, id(of), phase, self._stacks.number)
         known = self._places.get(key)
         if known is None:
             if len(self._places) >= _MOST_PLACES:
                 self._places.clear()
-            site = self._call.find(frame, of, phase, values)
+            site = find(frame, of, phase, values)
             known = self._places[key] = (site, frame.f_code)
         return known[0]
 

@@ -279,15 +279,43 @@ def note(what: int) -> bool:
     return False
 
 
-def enter_loop(value: Any) -> Any:
-    """The body of a loop of compiled code is about to be traced."""
+def enter_loop(body: Any, learn: Learn) -> bool:
+    """A loop of compiled code is called; whether that is a call of its own, and not a part of what is being
+    traced. What is done in it is done by its ``body``, any number of times.
+    """
+    counts = bool(is_untraced()) and begin(_loop(body), (), learn)
     _open.loops += 1
-    return value
+    return counts
 
 
 def leave_loop(value: Any) -> Any:
     _open.loops -= 1
     return value
+
+
+def end_loop(body: Any, result: Any, learn: Learn) -> Jitted:
+    """A loop that was a call of its own has ended."""
+    return end(_loop(body), result, learn)
+
+
+def loop_name(body: Any) -> str:
+    return f"loop of {known(_loop(body)).name}"
+
+
+def _loop(body: Any) -> Any:
+    """What stands for the loops over ``body``, which JAX may have wrapped: the code of the function."""
+    while isinstance(body, partial):
+        body = body.func
+    if getattr(body, "__module__", None) == "jax._src.lax.control_flow.loops":  # `fori_loop`
+        for cell in body.__closure__ or ():
+            inner = cell.cell_contents
+            inner = inner() if isinstance(inner, ref) else inner
+            if callable(inner):
+                return _loop(inner)
+    code = getattr(body, "__code__", body)
+    if id(code) not in _known:
+        known(code).name = name_of(body)
+    return code
 
 
 def follow(args: Any, result: Any) -> None:
@@ -333,21 +361,25 @@ def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
     """Which argument is the batch, or which item of it an array, and the first dimension of all of these.
 
     A batch is an array beside others, or a tuple, list or map of nothing but arrays, and no earlier result.
+    As long as it is not known what is one, the first argument may be weights.
     """
     every, data = range(len(args)), jitted.data
     places = every if data is None else [at for at in data if at in every]
     alone = {at: args[at] for at in places if type(args[at]) in _ARRAYS and is_data(args[at])}
     batches: list[tuple[Any, int | None]] = [(alone, None)]
-    for at in () if data is None else places:  # as long as nothing is known, it may be weights
+    for at in places[1:] if data is None else places:
         if type(args[at]) in (tuple, list):
             batches.append((dict(enumerate(args[at])), at))
         elif type(args[at]) is dict:
             batches.append((args[at], at))
+    found: list[tuple[int, Any, int]] = []
     for parts, outer in batches:
         sizes = {_leading(each, jitted.axes) for each in parts.values()}
         if len(sizes) == 1 and 0 not in sizes:
             first = next(iter(parts))
-            return (first, None, sizes.pop()) if outer is None else (outer, first, sizes.pop())
+            found.append((first, None, *sizes) if outer is None else (outer, first, *sizes))
+    if found and (data or found[0][1] is None or len({each[2] for each in found}) == 1):
+        return found[0]
     return len(args), None, 0
 
 

@@ -268,6 +268,24 @@ def test_the_result_decides(measured):
     assert (payload, site["of"], site["what"]) == (4, 1, "Thing")
 
 
+def test_what_is_asked_beside_the_result_gets_the_same_variables_at_the_begin(measured):
+    """The site is found when the call begins, and once more when it has ended."""
+    asked = []
+    work = measured.function(
+        PLAIN,
+        "forward",
+        when=lambda x: x,
+        of=lambda result, x: result,
+        what=lambda x: asked.append(x) or f"what {x.number}",
+    )
+    thing = Thing()
+    thing.number = 3
+    work(thing)
+    assert asked == [thing, thing] and measured.failures == []
+    [(*_, site)] = measured.rows()
+    assert (site["of"], site["what"]) == (1, "what 3")
+
+
 def test_a_function_that_raises_costs_its_answer_only(measured):
     def bad(x):
         raise KeyError("bad")

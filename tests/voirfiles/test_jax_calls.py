@@ -6,12 +6,15 @@ import re
 import subprocess
 import sys
 from itertools import product
+from random import Random
 
 import pytest
 from boosted import PROGRAMS, run
 from trained import needs
 
+from injector.analysis.summary import summarise
 from injector.probe.compiled import NATIVE
+from injector.store.folder import open_run
 
 needs("jax")
 needs("optax")
@@ -22,34 +25,74 @@ pytestmark = pytest.mark.skipif(
 STEPS = 10
 WAYS = ("jit", "donated", "method", "factory", "keywords", "anew", "keyed", "mapped", "compiled")
 UPDATES = ("hand", "optax", "nested", "apart", "apart_optax", "outside")
-LOOPS = ("plain", "epochs", "drawn", "held", "loader")
+LOOPS = ("plain", "arrays", "epochs", "drawn", "held", "threaded", "loader")
+PREDICTED = {"trained": [], "evaluated": [5] * 6, "inferred": [8] * STEPS}
+"""The items of all calls that only predict."""
 
 
-def check_loops(tmp_path, ways, updates, loops):
-    found = run(tmp_path, "jax_loops.py", ",".join(ways), ",".join(updates), ",".join(loops))
+def check_loops(tmp_path, ways, updates, loops, mode):
+    words = [",".join(each) for each in (ways, updates, loops)]
+    found = run(tmp_path, "jax_loops.py", *words, mode)
     for names in product(ways, updates, loops):
-        calls = found.part("-".join(names)).of("compiled")
+        part = found.part("-".join((*names, mode)))
+        calls = part.of("compiled")
         trained = [span for span in calls if span.site["phase"] == "train"]  # the first as well
-        assert len(trained) == STEPS, names
-        assert [span.items for span in trained[2:]] == [8] * 8, names
+        assert len(trained) == (0 if mode == "inferred" else STEPS), names
+        assert [span.items for span in trained[2:]] == [8] * len(trained[2:]), names
         assert {span.items for span in trained[:2]} <= {0, 8}, names
-        others = [span for span in calls if span.site["phase"] != "train"]
-        assert len(others) == (STEPS if "apart" in names[1] else 0), names
+        predicted = part.of("forward")
+        assert {span.site["phase"] for span in predicted} <= {"predict"}, names
+        assert [span.items for span in predicted] == PREDICTED[mode], names
+        assert len(calls) - len(trained) == (len(trained) if "apart" in names[1] else 0), names
 
 
 def test_loops_that_train(tmp_path):
-    check_loops(tmp_path, ("donated", "compiled"), UPDATES, LOOPS[:1])
+    check_loops(tmp_path, ("donated", "compiled"), UPDATES, ["plain"], "evaluated")
 
 
 @pytest.mark.release
+@pytest.mark.parametrize("mode", ["trained", "evaluated"])
 @pytest.mark.parametrize("update", UPDATES)
-def test_all_loops_that_train(tmp_path, update):
+def test_all_loops_that_train(tmp_path, update, mode):
     needs("torch")
-    check_loops(tmp_path, WAYS, [update], LOOPS)
+    check_loops(tmp_path, WAYS, [update], LOOPS, mode)
+
+
+@pytest.mark.release
+def test_all_loops_that_only_predict(tmp_path):
+    needs("torch")
+    check_loops(tmp_path, WAYS, ["hand"], LOOPS, "inferred")
+
+
+CHOICES = list(product(WAYS, UPDATES, LOOPS, PREDICTED, [(0, None), (0, 3), (3, None), (2, 4)]))
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("chosen", Random(1).sample(CHOICES, 24))
+def test_what_a_report_says_of_a_loop(tmp_path, chosen):
+    """With and without ``--skip`` and ``--stop``."""
+    needs("torch")
+    *words, mode, (skip, stop) = chosen
+    options = [] if stop is None else ["--stop", str(stop)]
+    options += ["--skip", str(skip)] if skip else []
+    options += ["--phase", "inference"] if mode == "inferred" else []
+    found = run(tmp_path, "jax_loops.py", *words, mode, options=tuple(options))
+    [folder] = (tmp_path / "runs").iterdir()
+    profile = summarise(open_run(str(folder))).profile
+    [loop] = profile.loops
+    steps = STEPS if stop is None else skip + stop
+    assert (loop.task, loop.steps) == ("inference" if mode == "inferred" else "train", steps)
+    assert (loop.warmup.skipped, loop.items_per_step) == (skip, 8)
+    assert loop.warmup.steps in ((skip,) if skip else (0, 1, 2))
+    passes = steps // 5 if mode == "evaluated" else 0
+    assert [evaluation.passes for evaluation in profile.evaluations] == ([passes] if passes else [])
+    assert ("stop" in [name for name, _ in found.processes[0].events]) == (stop is not None)
 
 
 def check_stop(tmp_path, steps, way, update, loop):
-    found = run(tmp_path, "jax_loops.py", way, update, loop, options=("--stop", str(steps)))
+    found = run(
+        tmp_path, "jax_loops.py", way, update, loop, "trained", options=("--stop", str(steps))
+    )
     [stop] = [data for name, data in found.processes[0].events if name == "stop"]
     trained = [span for span in found.of("compiled") if span.site["phase"] == "train"]
     assert (stop["task"], stop["steps"], len(trained)) == ("train", steps, steps)
@@ -108,6 +151,18 @@ def test_what_is_not_sure(tmp_path):
     predicted = found.part("predicting").of("forward")
     assert [(span.site["phase"], span.items) for span in predicted] == [("predict", 3)] * 8
     assert {span.site["phase"] for span in found.part("recurrent").of("compiled")} == {"train"}
+
+
+def test_loops_outside_of_what_is_compiled(tmp_path):
+    spans = run(tmp_path, "jax_unsure.py", "loops").part("loops").of("compiled")
+    names = [
+        "train, which derives gradients in a loop",
+        "loop of halve",
+        "loop of <lambda>",
+        "loop of fail",
+    ]
+    assert [span.site["what"] for span in spans] == names * 2
+    assert {span.site["phase"] for span in spans} == {None}
 
 
 @pytest.mark.release

@@ -1,8 +1,12 @@
-"""JAX: every way to compile a step that is named as an argument, in each kind of loop, by each kind of update."""
+"""JAX: each way to compile a step that is named as an argument, by each kind of update, in each kind of loop;
+trained alone, with evaluation in between, or with inference in its place.
+"""
 
 import functools
+import itertools
+import queue
 import sys
-from itertools import product
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -107,15 +111,14 @@ def keyed(update):
 def mapped(update):
     """Over the only device."""
     step = jax.pmap(fresh(update))
-    widened = lambda tree: jax.tree_util.tree_map(lambda leaf: leaf[None], tree)
-    begun = []
+    return lambda state, x, y: step(widened(state), x[None], y[None])
 
-    def called(state, x, y):
-        state = state if begun else widened(state)
-        begun.append(True)
-        return step(state, x[None], y[None])
 
-    return called
+def widened(state):
+    """With a dimension for devices."""
+    if state[0]["b"].ndim:
+        return state
+    return jax.tree_util.tree_map(lambda leaf: leaf[None], state)
 
 
 def compiled(update):
@@ -143,12 +146,11 @@ def apart(way, update):
         derived = gradients(state, x, y)
         if way == "anew":
             return jax.jit(function)(state, derived)
-        if way == "mapped" and not made:
-            state = jax.tree_util.tree_map(lambda leaf: leaf[None], state)
-        if way == "compiled" and not made:
-            made.append(updated.lower(state, derived).compile())
-            return made[0](state, derived)
-        made.append(updated)
+        if way == "mapped":
+            state = widened(state)
+        if not made:
+            ahead = way == "compiled"
+            made.append(updated.lower(state, derived).compile() if ahead else updated)
         return made[0](state, derived)
 
     return called
@@ -157,16 +159,8 @@ def apart(way, update):
 def outside(way, update):
     """The same, the update not compiled."""
     gradients = WAYS["jit" if way == "donated" else way](derive)
-    made = []
-
-    def called(state, x, y):
-        derived = gradients(state, x, y)
-        if way == "mapped" and not made:
-            state = jax.tree_util.tree_map(lambda leaf: leaf[None], state)
-        made.append(True)
-        return update(state, derived)
-
-    return called
+    prepared = widened if way == "mapped" else lambda state: state
+    return lambda state, x, y: update(prepared(state), gradients(state, x, y))
 
 
 WAYS = {
@@ -190,9 +184,77 @@ UPDATES = {
 }
 
 
+def measured(way):
+    """Inference."""
+    return WAYS["jit" if way == "donated" else way](lambda state, x, y: loss(state[0], x, y))
+
+
+def trained(way, update):
+    return UPDATES[update](way)
+
+
+def evaluated(way, update):
+    """Three batches after every five steps."""
+    step, measure, number = UPDATES[update](way), measured(way), itertools.count(1)
+
+    def called(state, x, y):
+        state = step(state, x, y)
+        if next(number) % 5 == 0:
+            for x, y in itertools.islice(data(), 3):
+                float(measure(state, x[:5], y[:5]).sum())
+        return state
+
+    return called
+
+
+def inferred(way, update):
+    measure = measured(way)
+
+    def called(state, x, y):
+        measure(state, x, y)
+        return state
+
+    return called
+
+
+MODES = {"trained": trained, "evaluated": evaluated, "inferred": inferred}
+
+
 def plain(step, state):
     for x, y in data():
         state = step(state, x, y)
+
+
+def arrays(step, state):
+    """Parts of arrays, on the device already."""
+    x, y = (jnp.concatenate(each) for each in zip(*data(), strict=True))
+    for at in range(0, STEPS * SIZE, SIZE):
+        state = step(state, x[at : at + SIZE], y[at : at + SIZE])
+
+
+class Ahead:
+    """Batches that a thread makes ahead, as loaders for JAX do."""
+
+    def __iter__(self):
+        self.queue = queue.Queue(2)
+        threading.Thread(target=self.work, daemon=True).start()
+        return self
+
+    def work(self):
+        for batch in data():
+            self.queue.put(jax.device_put(batch))
+        self.queue.put(None)
+
+    def __next__(self):
+        batch = self.queue.get()
+        if batch is None:
+            raise StopIteration
+        return {"x": batch[0], "y": batch[1]}
+
+
+def threaded(step, state):
+    for batch in Ahead():
+        state = step(state, batch["x"], batch["y"])
 
 
 def epochs(step, state):
@@ -229,17 +291,27 @@ def loader(step, state):
         state = step(state, x.numpy(), y.numpy())
 
 
-LOOPS = {"plain": plain, "epochs": epochs, "drawn": drawn, "held": held, "loader": loader}
+LOOPS = {
+    "plain": plain,
+    "arrays": arrays,
+    "epochs": epochs,
+    "drawn": drawn,
+    "held": held,
+    "threaded": threaded,
+    "loader": loader,
+}
 
 
-def start():
+def start(way):
     params = {"w": jnp.zeros(4), "b": jnp.zeros(())}
-    return params, optimizer.init(params)
+    state = params, optimizer.init(params)
+    return widened(state) if way == "mapped" else state
 
 
-GRADIENTS(start()[0], *next(data()))
-chosen = [sys.argv[1].split(","), sys.argv[2].split(","), sys.argv[3].split(",")]
-for way, update, loop in product(*chosen):
-    made = UPDATES[update](way)
-    with injector.region(f"part/{way}-{update}-{loop}"):
-        LOOPS[loop](made, start())
+chosen = [words.split(",") for words in sys.argv[1:5]]
+if "nested" in chosen[1] and chosen[3] != ["inferred"]:
+    GRADIENTS(start("jit")[0], *next(data()))
+for way, update, loop, mode in itertools.product(*chosen):
+    called = MODES[mode](way, update)
+    with injector.region(f"part/{way}-{update}-{loop}-{mode}"):
+        LOOPS[loop](called, start(way))

@@ -66,6 +66,29 @@ def looped():
         w, _ = step(w, rng.normal(size=(5, 8, 4)).astype(np.float32))
 
 
+def loops():
+    """Outside of any compiled function: of a training, of none, of one that fails."""
+
+    def train(w, batch):
+        return w - 0.1 * jax.grad(lambda w: jnp.mean((batch @ w) ** 2))(w), None
+
+    def halve(_, x):
+        return x / 2
+
+    def fail(x, _):
+        raise ValueError
+
+    w = jnp.ones(4)
+    for _ in range(2):
+        w, _ = jax.lax.scan(train, w, rng.normal(size=(5, 8, 4)).astype(np.float32))
+        jax.lax.fori_loop(0, 3, halve, w)
+        jax.lax.while_loop(lambda x: x.sum() > 1, lambda x: halve(0, x), w)
+        try:
+            jax.lax.scan(fail, w, w)
+        except ValueError:
+            pass
+
+
 def scaled():
     """No weights: an array beside another."""
     step = jax.jit(lambda x, mean: x - mean)
