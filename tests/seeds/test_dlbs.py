@@ -498,6 +498,86 @@ def test_a_list_of_gpus_is_those_devices_and_an_empty_one_the_processor(
     assert process.environment["OMP_NUM_THREADS"] == threads
 
 
+PLACED = {
+    "0": ("0", 1, 16),
+    "2": ("2", 1, 16),
+    '"1"': ("1", 1, 16),
+    "0,2": ("0 2", 2, 32),
+    '["3", 0]': ("3 0", 2, 32),
+    "0:1,2:3": ("0 1 2 3", 4, 32),
+    "1:2": ("1 2", 2, 16),
+    '""': ("", 0, 16),
+    "[]": ("", 0, 16),
+    "null": ("", 0, 16),
+    "0,7": "there is no device 7; there is cpu:0, cpu:1, cpu:2, cpu:3",
+    "0,1:0": "device 0 stands 2 times",
+    "0,,1": "commas stand between several, '0,1'",
+    '"0;1"': "the text '0;1' is no whole number",
+    '["0:1", 2]': "the text '0:1' is no whole number",
+    "-1": "the number -1 is no whole number from 0",
+    "1.5": "the number 1.5 is no whole number from 0",
+    "true": "true is no whole number",
+}
+"""Of each value of ``exp.gpus`` the devices, their number and the batch; else what is wrong with it."""
+MINE = """
+include: dlbs
+{variables}
+_mine:
+  inherits: _defaults
+  run: train.py
+  argv: {{--batch: "${{exp.effective_batch}}", --gpus: "${{exp.num_gpus}}"}}
+"""
+
+
+@pytest.mark.parametrize("way", ["-P", "-V", "file"])
+@pytest.mark.parametrize("given", PLACED)
+def test_each_form_of_gpus_is_its_devices_or_a_mistake(
+    tmp_path: Path, given: str, way: str
+) -> None:
+    """On one machine of four devices, for a framework that is added to the shipped suite."""
+    written = f"variables:\n  exp:\n    gpus: {given}" if way == "file" else ""
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "mine.yaml").write_text(MINE.format(variables=written))
+    words = ["suite", "plan", tmp_path / "mine.yaml", "--base", tmp_path, "--devices", "cpu:4"]
+    words += ["--use-current-env", "-P", "exp.framework=mine"]
+    if way != "file":
+        listed = f"[{given}]" if given[0] in '["{' or "," not in given else f'["{given}"]'
+        words += [way, f"exp.gpus={given if way == '-P' else listed}"]
+    wanted = PLACED[given]
+    out, err = call(*words, code=2 if isinstance(wanted, str) else 0)
+    if isinstance(wanted, str):
+        assert wanted in err and "plan.devices" in err
+        return
+    devices, number, batch = wanted
+    [process] = [line.split() for line in out.splitlines() if ".R0.D0  " in line]
+    assert process[0] == f"mine-resnet50-{number}-training.R0.D0"
+    assert [each.strip(",") for each in process[1:]] == [
+        f"cpu:{n}" for n in (devices or "0").split()
+    ]
+    assert f"--batch {batch} --gpus {number}" in out
+
+
+def test_frameworks_that_hold_whole_models_on_devices_refuse_replicas_over_several(
+    tmp_path: Path,
+) -> None:
+    for framework in ("pytorch", "tensorflow", "jax"):
+        words = ("--base", tmp_path, "--devices", "cpu:4", "-P", f"exp.framework={framework}")
+        _, err = call("suite", "plan", "dlbs", *words, "-P", "exp.gpus=0:1,2:3", code=2)
+        assert "_whole_models.plan.devices: the text '0:1' is no whole number" in err
+
+
+def test_sets_of_as_many_devices_are_benchmarks_of_their_own(tmp_path: Path) -> None:
+    """With logs of their own, and the processor beside one device."""
+    sweep = 'exp.gpus=["", "0", "1", "0,1"]'
+    words = ("--base", tmp_path, "--devices", "cpu:4", "--use-current-env", "-V", sweep)
+    out, _ = call("suite", "plan", "dlbs", *words)
+    names = [line.split()[0] for line in out.splitlines() if ".R0.D0  " in line]
+    assert names == [
+        f"pytorch-resnet50-{each}.R0.D0"
+        for each in ("0-training-none", "1-training-0", "1-training-1", "2-training-0_1")
+    ]
+
+
 SUITE = """
 variables:
   exp:

@@ -92,6 +92,9 @@ class Expansion:
         """The variables that it uses."""
         self.dynamic = False
         """Whether it may use others."""
+        self.by_values = False
+        """Whether names have the values of variables that a pattern only uses through others: that of
+        ``exp.num_gpus`` is the same for two values of ``exp.gpus``."""
         self.broken = False
         self.blends: dict[tuple[tuple[str, ...], str | None], Blend] = {}
         self.bases: dict[tuple[str, ...], SettingsLayer] = {}
@@ -109,6 +112,14 @@ class Expansion:
 
     def benchmarks(self) -> list[Benchmark]:
         """Its benchmarks; none where something is wrong, which is noted."""
+        made = self.made()
+        if _distinct(made):
+            return made
+        self.by_values = True
+        other = self.made()
+        return other if _distinct(other) else made
+
+    def made(self) -> list[Benchmark]:
         made: list[Benchmark] = []
         try:
             for bound in combinations(self.sweeps(self.used, {})):
@@ -149,7 +160,9 @@ class Expansion:
     def naming(self, varied: list[str]) -> Naming:
         found = self.job.data.get("name") or self.shape.data.get("name")
         used = _references({"name": found})
-        mentioned = self.inputs.mentioned(used) | {str(each) for each in used}
+        mentioned = {str(each) for each in used}
+        if not self.by_values:
+            mentioned |= self.inputs.mentioned(used)
         return Naming(self.name, None if found is None else str(found), varied, mentioned)
 
     def rows(self, variables: Values) -> list[Values]:
@@ -336,6 +349,10 @@ _FORMING = ("matrix", "inherits", "definition", "exclude", "name")
 def _references(settings: dict[str, Any]) -> list[Reference]:
     """Every name that the templates and conditions of settings use."""
     return [each for _, each in find_templates(settings).references()]
+
+
+def _distinct(made: Sequence[Benchmark]) -> bool:
+    return len({each.name for each in made}) == len(made)
 
 
 def _named(reference: Reference, known: Mapping[str, Any]) -> str | None:

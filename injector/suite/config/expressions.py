@@ -327,10 +327,16 @@ def read_number(text: str) -> int | float | None:
 
 
 def read_numbers(value: Any) -> Any:
-    """The list that a text of whole numbers is, ``0,2``, as swept variables have it; else ``value``."""
-    if not isinstance(value, str) or not re.fullmatch(r"[\d, ]*", value, re.ASCII):
+    """The list that a text of whole numbers is, ``0,2`` or ``0:1,2:3``, as swept variables have it.
+
+    Any other value is given back as it is.
+    """
+    if not isinstance(value, str) or not _WHOLE_NUMBERS.fullmatch(value):
         return value
     return [int(each) for each in re.findall(r"\d+", value)]
+
+
+_WHOLE_NUMBERS = re.compile(r"\s*(?:\d+(?:\s*[,:]\s*\d+)*\s*)?", re.ASCII)
 
 
 def limited(value: Any) -> Any:
@@ -418,7 +424,26 @@ def _length(value: Any) -> int:
 def _split(text: Any, separator: Any = ",") -> list[str]:
     if not isinstance(separator, str) or not separator:
         raise Mistake("split takes a text and the text that separates its parts")
-    return [part.strip() for part in str(text).split(separator)]
+    whole = "" if text is None else str(text)
+    parts = text if isinstance(text, list) else whole.split(separator)
+    return [str(part).strip() for part in parts]
+
+
+def _whole_numbers(value: Any) -> list[int]:
+    if isinstance(value, str) and isinstance(listed := read_numbers(value), list):
+        return listed
+    found = []
+    nothing = value is None or value == [""]  # what split() makes of an empty text
+    for each in [] if nothing else value if isinstance(value, list) else [value]:
+        whole = (
+            int(each) if isinstance(each, str) and re.fullmatch(r"\d+", each, re.ASCII) else each
+        )
+        if isinstance(whole, bool) or not isinstance(whole, int) or whole < 0:
+            raise Mistake(
+                f"{kind(each)} is no whole number from 0; commas stand between several, '0,1'"
+            )
+        found.append(whole)
+    return found
 
 
 def _round(value: Any, digits: Any = None) -> Any:
@@ -436,6 +461,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Any], int, int, str]] = {
     "ceil": (lambda value: math.ceil(number(value)), 1, 1, "rounded up"),
     "abs": (lambda value: abs(number(value)), 1, 1, "without its sign"),
     "split": (_split, 1, 2, "the parts of a text, separated by commas or by the second argument"),
+    "numbers": (_whole_numbers, 1, 1, "the whole numbers of a text with commas or colons, of a list, or one"),
 }  # fmt: skip
 """Name → function, fewest and most arguments, what it gives."""
 

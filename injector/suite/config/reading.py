@@ -191,6 +191,8 @@ class _Maker:
         if construct is None:
             self.tagged(node, path)
             return None
+        if ":" in node.value:  # YAML 1.1 counts 1:30 in sixties, which is 90
+            return node.value
         try:
             return construct(node)
         except (yaml.YAMLError, ValueError, OverflowError, KeyError):

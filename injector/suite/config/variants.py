@@ -269,5 +269,5 @@ def _short(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         value = "+".join(map(_short, value))
     word = str(value).lower() if isinstance(value, bool) else str(value)
-    text = "" if value is None else _UNFIT.sub("_", word).strip("_")
+    text = "" if value is None else _UNFIT.sub("_", word.replace(":", "+")).strip("_")
     return text or "none"

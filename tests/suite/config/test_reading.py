@@ -31,9 +31,9 @@ def test_every_key_and_item_has_its_line():
     assert str(made.places["a", "argv", "--x"]) == "s.yaml:3: a.argv.--x"
 
 
-def test_values_are_those_of_yaml_but_dates_are_texts():
+def test_values_are_those_of_yaml_but_dates_and_times_are_texts():
     text = "a: [1, 1.5, 0x10, yes, ~, 1e-4, 2024-01-02, '8', text, 1:30, .5]"
-    expected = [1, 1.5, 16, True, None, "1e-4", "2024-01-02", "8", "text", 90, 0.5]
+    expected = [1, 1.5, 16, True, None, "1e-4", "2024-01-02", "8", "text", "1:30", 0.5]
     assert parse(text, "s").data["a"] == expected
 
 
