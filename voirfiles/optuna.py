@@ -20,21 +20,35 @@ def instrument_trials(ov: Any) -> None:
     """When the trials that go on began, by study and number."""
     errors: dict[int, str] = {}
     """What the trial of a thread has raised."""
+    running: dict[int, tuple[str, int, set[str]]] = {}
+    """Of the trials that go on, by Optuna's own number: study, number, and the hyper-parameters they have."""
 
     def raised(error: Any) -> Any:
         if error is None:
             errors.pop(get_ident(), None)
         else:
-            errors[get_ident()] = f"{type(error).__name__}: {error}"
+            errors[get_ident()] = ": ".join(filter(None, (type(error).__name__, str(error))))
         return error
 
     def begins(study: Any, trial: Any) -> None:
-        begun[study.study_name, trial.number] = perf_counter()
+        name, number = study.study_name, trial.number
+        begun[name, number] = perf_counter()
+        running[trial._trial_id] = name, number, set()
+        ov.record_trial("optuna", study=name, goals=goals(study), number=number, state="running")
+
+    def suggested(trial: Any, name: str, value: Any) -> None:
+        # What a trial whose process dies was about, as one that needs too much memory.
+        study, number, known = running.get(trial._trial_id, ("", 0, {name}))
+        if name not in known:
+            known.add(name)
+            params = {name: value}
+            ov.record_trial("optuna", study=study, number=number, params=params, state="running")
 
     def ended(study: Any, frozen_trial: Any, result: Any) -> dict[str, Any] | None:
         if frozen_trial.state.is_finished():
             return None  # its end has been recorded before
         since = begun.pop((study.study_name, frozen_trial.number), None)
+        running.pop(frozen_trial._trial_id, None)
         error = errors.pop(get_ident(), None) or warning(result)
         facts = state(result)
         ov.record_trial(
@@ -54,6 +68,11 @@ def instrument_trials(ov: Any) -> None:
     ov.override("/optuna.study._optimize/_run_trial > func_err", raised)
     ov.value(
         "/optuna.study.study/Study/ask", "begun", get=lambda self, result: begins(self, result)
+    )
+    ov.value(
+        "/optuna.trial._trial/Trial/_suggest",
+        "suggested",
+        get=lambda self, name, result: suggested(self, name, result),
     )
     ov.value("/optuna.study._tell/_tell_with_warning", task="trial", get=ended)
 

@@ -44,6 +44,7 @@ def instrument_parts(ov: Any) -> None:
         info = getattr(session, "trial_info", None)
         if is_trial(thread) and info is not None:
             runs.update(id=info.id, begun=perf_counter())
+            ov.record_trial("ray", id=info.id, state="running")
 
     def ended(thread: Any, _: Any) -> None:
         if is_trial(thread) and runs:
@@ -68,6 +69,8 @@ def instrument_parts(ov: Any) -> None:
         if not hasattr(trainable, "_trainable_func"):
             ov.record_trial("ray", id=trainable.trial_id, **facts)
         elif runs and facts["values"]:  # the last result of a function may only say that it is over
+            if "params" not in runs:
+                ov.record_trial("ray", id=runs["id"], params=facts["params"], state="running")
             runs.update(facts)
 
     run = "/ray.air._internal.util/RunnerThread/run"

@@ -1,8 +1,8 @@
-"""Instructions that ``inject run`` adds to a step of a small loop of PyTorch.
+"""Instructions that ``inject run`` adds to a step of PyTorch, a round of LightGBM, a trial of Optuna.
 
 ``python -m benchmarks.overhead.counted`` counts, with callgrind, the steps of ``programs/train_counted.py``
-under python and under ``inject run``: they do not depend on what else the machine does. It needs valgrind
-with its headers, and a C compiler.
+(or with ``--of``, what else there is) under python and under ``inject run``: they do not depend on what else
+the machine does. It needs valgrind with its headers, and a C compiler.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ from .processes import ProgramFailed
 from .tools import HOME, PROGRAMS, VOIRFILES
 
 STEPS = 400
+PARTS = {
+    "step": ("train_counted.py", STEPS),
+    "round": ("boost_counted.py", 20),
+    "trial": ("trials_counted.py", 100),
+}
+"""What can be counted: its program, and how many."""
 GOALS = {"no option": 8000, "ov.loader": 1600, "ov.value": 800}
 """Instructions a step: some 5, 1 and 0.5 µs."""
 _LIBRARY = """
@@ -38,9 +44,11 @@ def library(folder: Path) -> Path:
     return made
 
 
-def ways(folder: Path) -> dict[str, list[str]]:
-    """What is counted, by name: the words before those of the program."""
+def ways(folder: Path, part: str = "step") -> dict[str, list[str]]:
+    """How each is counted, by name: the words before those of the program."""
     inject = [*_INJECT, "--runs", str(folder / "runs")]
+    if part != "step":
+        return {"python": [], "no option": inject}
     return {
         "python": [],
         "no option": inject,
@@ -49,12 +57,14 @@ def ways(folder: Path) -> dict[str, list[str]]:
     }
 
 
-def count(words: list[str], counting: Path, steps: int, kept: Path | None = None) -> float:
-    """Instructions of a step. ``kept`` gets what callgrind wrote. Raises ProgramFailed."""
+def count(
+    words: list[str], counting: Path, steps: int, kept: Path | None = None, part: str = "step"
+) -> float:
+    """Instructions of one of ``steps``. ``kept`` gets what callgrind wrote. Raises ProgramFailed."""
     with tempfile.TemporaryDirectory() as name:
         valgrind = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes"]
         valgrind += ["--instr-atstart=no", f"--callgrind-out-file={name}/count.%p"]
-        program = [str(PROGRAMS / "train_counted.py"), str(counting), str(steps)]
+        program = [str(PROGRAMS / PARTS[part][0]), str(counting), str(steps)]
         command = [*valgrind, sys.executable, *words, *program]
         if shutil.which("setarch"):  # else objects lie, and hash, elsewhere in each run
             command = ["setarch", "-R", *command]
@@ -81,7 +91,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.overhead.counted", description=__doc__
     )
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps to be counted ({STEPS})")
+    parser.add_argument("--of", choices=PARTS, default="step", help="what is counted (step)")
+    parser.add_argument("--steps", type=int, help=f"how many of them (steps: {STEPS})")
     parser.add_argument(
         "--keep", type=Path, help="a folder for the profiles, which callgrind_annotate reads"
     )
@@ -93,12 +104,15 @@ def main() -> int:
         options.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         counting, bare = library(Path(name)), 0.0
-        for way, words in ways(Path(name)).items():
+        steps = options.steps or PARTS[options.of][1]
+        for way, words in ways(Path(name), options.of).items():
             kept = None if options.keep is None else options.keep / f"{way.replace(' ', '-')}.out"
-            found = count(words, counting, options.steps, kept)
+            found = count(words, counting, steps, kept, options.of)
             bare = bare or found
-            goal = f"  goal {GOALS[way]:,}" if way in GOALS else ""
-            print(f"{way:10}{found:>12,.0f}{found - bare:>+12,.0f}{goal}", flush=True)
+            more = f"  goal {GOALS[way]:,}" if way in GOALS else ""
+            if options.of != "step":
+                more = f"{found / bare - 1:>+9.2%}"
+            print(f"{way:10}{found:>14,.0f}{found - bare:>+12,.0f}{more}", flush=True)
     return 0
 
 

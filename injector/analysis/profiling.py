@@ -124,8 +124,7 @@ def profile(
 def _studies(run: Run, found: list[ProcessStudies]) -> tuple[Study, ...]:
     if not found:
         return ()
-    ended = _code(run.info.get("exit"))
-    return studies_of(found, sampled_usage(monitor.read(run.content)), ended, run.info)
+    return studies_of(found, sampled_usage(monitor.read(run.content)), run.info)
 
 
 def _with_epochs(

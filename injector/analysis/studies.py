@@ -27,6 +27,7 @@ from .trials import (
     LOAD,
     OTHER,
     PHASES,
+    RUNNING,
     SETUP,
     TRAIN,
     VALIDATE,
@@ -73,13 +74,14 @@ class _Found:
 def studies_of(
     found: Sequence[ProcessStudies],
     usage: Usage | None = None,
-    exit_code: int | None = None,
     info: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Study, ...]:
     """The studies of a run in the order in which they began; ``usage`` is what its processes used, when.
 
     ``info`` is its run.json, whose metrics are collected once all of them are over: a phase of the last one.
     """
+    ended = info.get("exit") or {}
+    broken = bool(ended.get("code") or ended.get("signal"))
     attribute(found)
     groups = _grouped(found)
     groups.sort(key=lambda group: group.start)
@@ -90,7 +92,7 @@ def studies_of(
         # Those that go on at the same time, and those within its trials, are neither before nor after it.
         before = max((each.last for each in groups[:at] if each.last <= group.start), default=0)
         until = next((each.start for each in groups[at:] if each.start >= group.last), None)
-        made.append(_study(group, began, (before, until), evaluated, usage, bool(exit_code)))
+        made.append(_study(group, began, (before, until), evaluated, usage, broken))
     if made and len(groups) <= MOST and (collection := _metric_collection(info)) is not None:
         made[-1] = replace(made[-1], phases=(*made[-1].phases, collection))
     return tuple(made)
@@ -102,8 +104,7 @@ def studies_in_run(run: Run) -> tuple[Study, ...]:
     if not has_studies(having):
         return ()
     found = [studies_in(source, threads_of(source, read_rows(source))) for source in having]
-    code = (run.info.get("exit") or {}).get("code")
-    return studies_of(found, sampled_usage(monitor.read(run.content)), code, run.info)
+    return studies_of(found, sampled_usage(monitor.read(run.content)), run.info)
 
 
 # --- which trials belong together -----------------------------------------------------------------
@@ -113,7 +114,9 @@ def _grouped(found: Sequence[ProcessStudies]) -> list[_Found]:
     spans = [span for each in found for span in each.spans]
     named: dict[tuple[str, str], _Found] = {}
     whole: list[_Found] = []
-    parts = sorted((part for each in found for part in each.parts), key=lambda part: part.start)
+    parts = _without_told(
+        sorted((part for each in found for part in each.parts), key=lambda part: part.start)
+    )
     for part in parts:
         if part.recorded and part.facts.get("study"):
             key = part.facts["framework"], str(part.facts["study"])
@@ -138,6 +141,16 @@ def _grouped(found: Sequence[ProcessStudies]) -> list[_Found]:
         group.spans = [each for each in spans if _is_of(each, group, others)]
         group.parts.sort(key=lambda part: part.start)
     return groups
+
+
+def _without_told(parts: list[TrialPart]) -> list[TrialPart]:
+    """``parts`` but for those that went on in one process when another one had recorded their end."""
+
+    def key(part: TrialPart) -> tuple[Any, ...]:
+        return tuple(part.facts.get(name) for name in ("framework", "study", "number", "id"))
+
+    ended = {key(part) for part in parts if part.facts.get("state") != RUNNING}
+    return [p for p in parts if p.facts.get("state") != RUNNING or key(p) not in ended]
 
 
 def _add_nameless(
@@ -388,7 +401,7 @@ def _trials(
     """How many trials each round of a search by halving has."""
     for at, part in enumerate(group.parts):
         facts = part.facts
-        if not part.recorded:
+        if not part.recorded and "number" not in facts:
             together["unrecorded", at] = [at]
         elif "part" in facts:
             fold = facts["number"], facts["part"]
@@ -433,6 +446,8 @@ def _trial(
         str(part.facts.get("state") or ("complete" if part.recorded else "failed"))
         for part, _, _ in parts
     ]
+    if RUNNING in states:
+        states = ["failed"]
     state = next((word for word in ("failed", "pruned") if word in states), "complete")
     expected = facts.get("parts")
     error = str(facts.get("error") or ("" if recorded else "it left no result"))

@@ -24,6 +24,8 @@ WITHIN = ("suggest", "prune", "report")
 """Regions of a framework's own work in a trial."""
 TRAINING = ("fit", "train")
 """Regions that train, besides steps."""
+RUNNING = "running"
+"""The state of a trial whose end is not recorded."""
 LOAD, TRAIN, VALIDATE, FRAMEWORK, OTHER, SETUP = PHASES = (
     "load", "train", "validate", "framework", "other", "setup"
 )  # fmt: skip
@@ -109,8 +111,16 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
     found.ids = source.host, source.pid, source.ppid
     found.activities = {each.number: Activity(each) for each in threads}
     ended: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
+    running: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
+    """Trials that have begun: when, and what is known of them."""
     for moment, data in source.study_events:
-        if "thread" in data:
+        key = tuple(data.get(name) for name in ("framework", "study", "number", "id"))
+        if data.get("state") == RUNNING:
+            since, known = running.get(key, (moment, data))
+            params = {**known.get("params", {}), **data.get("params", {})}
+            running[key] = since, {**known, "params": params}
+        elif "thread" in data:
+            running.pop(key, None)
             ended.setdefault(int(data["thread"]), []).append((moment, data))
         else:
             found.facts.append((moment, data))
@@ -121,6 +131,7 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
         found.spans += spans
     for number, rest in ended.items():  # a thread without spans
         parts += [_untraced(source.index, number, moment, data) for moment, data in rest]
+    parts += _left(source, threads, parts, list(running.values()))
     found.parts = sorted(_joined(parts), key=lambda part: part.start)
     if found.activities:
         found.evaluated = _union([each.validates for each in found.activities.values()])
@@ -264,6 +275,41 @@ def _parts(
             TrialPart(process, thread.number, int(start), done, done, facts, False, site.place)
         )
     return made
+
+
+def _left(
+    source: RecordedProcess,
+    threads: list[Thread],
+    parts: list[TrialPart],
+    running: list[tuple[int, dict[str, Any]]],
+) -> list[TrialPart]:
+    """Trials that went on when their process recorded its last; what is known of a call that left no result
+    is added to it.
+    """
+    found = []
+    for moment, data in running:
+        number = int(data.get("thread", 0))
+        call = next(
+            (
+                part
+                for part in parts
+                if not part.recorded
+                and part.thread == number
+                and part.start <= moment <= part.end
+                and "number" not in part.facts
+            ),
+            None,
+        )
+        if call is not None:
+            call.facts = {**call.facts, **data, "state": "failed"}
+            continue
+        error, end = "it left no result", moment
+        if source.ended is None:
+            last = [int(each.track.end.max()) for each in threads if len(each.track.end)]
+            error, end = "it went on when its process died", max(moment, *last, 0)
+        data = {**data, "error": error}
+        found.append(TrialPart(source.index, number, moment, end, end, data, True, None))
+    return found
 
 
 def _untraced(process: int, thread: int, moment: int, data: Mapping[str, Any]) -> TrialPart:

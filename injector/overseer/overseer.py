@@ -458,11 +458,12 @@ class Overseer:
 
         ``study`` and ``goals`` are as in :meth:`record_study`; ``number`` counts the trials of the study from
         0; ``params`` are its hyper-parameters by name; ``values`` a number, several, or a mapping;
-        ``state`` ``"complete"``, ``"pruned"`` or ``"failed"``; ``error`` why it failed; ``reports``
-        how many intermediate values it gave; ``seconds`` how long ago it began: without that, it is the call
-        last begun in this thread of those in the region ``trial``. A trial that runs in parts (the folds of a
-        cross-validation) has a record of each, with ``part``, from 0, of ``parts``, and ``of``, how
-        many trials there are. ``id`` is the framework's own name of the trial.
+        ``state`` ``"complete"``, ``"pruned"`` or ``"failed"``, or ``"running"`` as it begins, and where more
+        of its ``params`` become known: that is all of a trial whose process dies; ``error`` why it failed;
+        ``reports`` how many intermediate values it gave; ``seconds`` how long ago it began: without that, it
+        is the call last begun in this thread of those in the region ``trial``. A trial that runs in parts
+        (the folds of a cross-validation) has a record of each, with ``part``, from 0, of ``parts``, and
+        ``of``, how many trials there are. ``id`` is the framework's own name of the trial.
         """
         thread = self._measures.spans.sites.thread()
         self._emit("study", study_record({"framework": framework, "thread": thread, **facts}))

@@ -201,6 +201,59 @@ def test_a_trial_that_left_no_result_has_failed(tmp_path):
     assert (study.best, study.aborted) == ((2,), False)
 
 
+def test_a_trial_that_goes_on_when_its_process_dies_has_failed(tmp_path):
+    made = Recorder()
+    made.trial(100, 0, 3.0)
+    made.span(ASK, 210, 215)
+    made.event(215, study="s", thread=0, number=1, state="running", goals=["minimize"])
+    made.event(216, study="s", thread=0, number=1, state="running", params={"lr": 0.2})
+    made.event(217, study="s", thread=0, number=1, state="running", params={"width": 8})
+    made.span(STEP, 230, 250)
+    rows = sorted(made.rows, key=lambda row: row[1])
+    write_process(tmp_path, SITES, rows, pid=1, events=made.events)
+    study = only(tmp_path, exit={"code": 137})
+    trial = study.trials[1]
+    assert (trial.state, trial.error) == ("failed", "it went on when its process died")
+    assert dict(trial.params) == {"lr": 0.2, "width": 8} and study.aborted
+    assert (trial.seconds, trial.train, trial.load) == (ms(0.035), ms(0.02), ms(0.015))
+    assert study.counts() == {"complete": 1, "pruned": 0, "failed": 1}
+
+
+def test_a_trial_that_one_process_begins_and_another_one_ends_is_one(tmp_path):
+    one, two = Recorder(), Recorder()
+    one.span(ASK, 0, 5)
+    one.event(5, study="s", thread=0, number=0, state="running", goals=["minimize"])
+    two.trial(100, 0, 3.0)
+    one.write(tmp_path, pid=1)
+    two.write(tmp_path, pid=2)
+    [trial] = only(tmp_path).trials
+    assert (trial.state, trial.number) == ("complete", 0)
+
+
+def test_a_trial_that_is_begun_and_never_ended_leaves_the_others_as_they_are(tmp_path):
+    made = three(tmp_path)
+    before = only(tmp_path)
+    made.event(445, study="s", thread=0, number=3, state="running", goals=["minimize"])
+    made.write(tmp_path)
+    study = only(tmp_path)
+    assert (study.trials[3].state, study.trials[3].error) == ("failed", "it left no result")
+    phases = [{each.name: each.seconds for each in found.phases} for found in (before, study)]
+    assert phases[1] == phases[0] | {"result collection": ms(0.015), "setup": phases[1]["setup"]}
+    assert study.best == before.best and study.seconds == before.seconds
+
+
+def test_a_call_without_a_result_is_of_the_trial_that_began_in_it(tmp_path):
+    made = Recorder()
+    made.trial(100, 0, 3.0)
+    made.event(202, study="s", thread=0, number=1, state="running", params={"lr": 0.2})
+    made.span(TRIAL, 200, 250)
+    made.write(tmp_path)
+    study = only(tmp_path)
+    trial = study.trials[1]
+    assert (trial.state, trial.error) == ("failed", "it left no result")
+    assert (dict(trial.params), trial.seconds) == ({"lr": 0.2}, ms(0.05))
+
+
 def test_a_study_that_its_last_trial_ended_was_aborted(tmp_path):
     made = Recorder()
     made.trial(0, 0, 1.0)

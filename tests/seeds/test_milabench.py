@@ -23,6 +23,7 @@ from injector.suite.environments.setup import Resources
 from injector.suite.plan.machine import Machine, PlanDevice
 from injector.suite.plan.planner import PlanOptions, plan_suite
 from injector.suite.results.validation import check
+from injector.suite.run.ssh_nodes import nodes_of
 
 MACHINE = Machine(
     tuple(PlanDevice("cuda", n, str(n), f"Card {n}", f"GPU-{n}", 80 << 30) for n in range(8)),
@@ -322,6 +323,23 @@ def test_the_system_configuration_names_the_nodes(workdir):
     image = "ghcr.io/mila-iqia/milabench:cuda-nightly"
     words = by_name(suite)["nodes-known"].argv({**MACHINE.facts(), **JOB})
     assert words == ["--first", "192.168.11.11", "--image", image]
+
+
+def test_commands_are_sent_to_all_nodes(workdir, tmp_path, monkeypatch):
+    """The main node, where the suite is started, needs no connection; the others are reached by the key.
+
+    What two machines do with them is in ``tests/suite/run/test_ssh.py``.
+    """
+    monkeypatch.setenv("HOME", str(tmp_path))
+    key = tmp_path / ".ssh" / "id_ed25519"
+    key.parent.mkdir()
+    key.write_text("")
+    key.chmod(0o600)
+    manager, node = nodes_of(standard(workdir, SYSTEM).system)
+    assert manager.argv("true") == ["sh", "-c", "true"]
+    words = node.argv("true")
+    assert words[-2:] == ["username@192.168.11.12", "exec sh -c true"]
+    assert words[words.index("-i") + 1] == str(key)
 
 
 # --- methodology

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from injector.analysis.profile import Study, StudyPhase
+from injector.analysis.studies import studies_in_run
 from injector.analysis.summary import Summary, summarise
 from injector.store.folder import open_run
 
@@ -213,6 +215,32 @@ def test_a_study_whose_trial_crashes_has_its_record(tmp_path):
     assert [trial["state"] for trial in study["trials"]] == ["complete", "complete", "failed"]
     assert study["aborted"] and study["best"] in ([0], [1])
     assert study["trials"][2]["error"] == "ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("how", ["os.kill(os.getpid(), signal.SIGKILL)", "sys.exit(3)"])
+def test_of_a_trial_that_ends_the_program_is_known_what_it_tried(tmp_path, how):
+    """As the system does to one that needs too much memory."""
+    pytest.importorskip("optuna")
+    (tmp_path / "study.py").write_text(
+        "import os, signal, sys, optuna\n"
+        "optuna.logging.disable_default_handler()\n"
+        "def objective(trial):\n"
+        "    size = trial.suggest_int('size', 8, 8)\n"
+        "    width = trial.suggest_int('width', 0, 9)\n"
+        f"    if trial.number == 2: {how}\n"
+        "    return width\n"
+        "optuna.create_study().optimize(objective, n_trials=5)\n"
+    )
+    command = [sys.executable, "-m", "injector", "run", "--runs", "runs", "--quiet", "study.py"]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == (3 if "exit" in how else -signal.SIGKILL)
+    [run] = (tmp_path / "runs").iterdir()
+    [study] = studies_in_run(open_run(str(run)))
+    assert [trial.state for trial in study.trials] == ["complete", "complete", "failed"]
+    assert study.aborted and study.best in ((0,), (1,))
+    assert study.trials[2].params["size"] == 8 and "width" in study.trials[2].params
+    assert study.trials[2].seconds > 0
 
 
 GRID = """

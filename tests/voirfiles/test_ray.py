@@ -63,10 +63,11 @@ def test_a_trial_that_fails_says_why_wherever_it_did(tmp_path):
 
 
 def test_of_a_study_that_is_killed_the_trials_are_known(tmp_path):
-    """Those that had ended; the program itself would have said so after the last one."""
+    """The program itself would have said so after the last one."""
     run(tmp_path, PROGRAM, "killed", exits=-SIGKILL)
     [study] = studies(tmp_path)
     assert study.metric == "loss" and study.goals == ("minimize",)
-    assert [trial.params for trial in study.trials] == [{"x": 2.0}, {"x": 1.0}]
-    assert [trial.values["loss"] for trial in study.trials] == [2.0, 1.0]
-    assert study.best == (1,)
+    assert [trial.state for trial in study.trials] == ["complete", "complete", "failed"]
+    assert [trial.params for trial in study.trials] == [{"x": 2.0}, {"x": 1.0}, {"x": 3.0}]
+    assert [trial.values.get("loss") for trial in study.trials[:2]] == [2.0, 1.0]
+    assert (study.best, study.aborted) == ((1,), True)
