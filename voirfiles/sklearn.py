@@ -9,6 +9,7 @@ of compiled code does is not seen.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any
 
 from injector.voirfiles._between import Between
@@ -196,25 +197,46 @@ def instrument_studies(ov: Any) -> None:
             goals=["maximize"],
         )
 
-    def scored(parameters: Any, candidate_progress: Any, split_progress: Any, result: Any) -> None:
-        if candidate_progress is None:
-            return  # a fold of `cross_validate`
-        error = result.get("fit_error")
-        ov.record_trial(
-            "sklearn",
-            goals=["maximize"],
-            number=candidate_progress[0],
-            of=candidate_progress[1],
-            part=split_progress[0],
-            parts=split_progress[1],
-            params=parameters,
-            values=result["test_scores"],
-            state="complete" if error is None else "failed",
-            error=None if error is None else str(error).strip().rpartition("\n")[2],
-        )
+    folds: dict[int, dict[str, Any]] = {}
+    """What a thread fits and scores, unless that is a fold of `cross_validate`."""
+
+    def begins(parameters: Any, candidate_progress: Any, split_progress: Any) -> None:
+        folds.pop(get_ident(), None)
+        if candidate_progress is not None:
+            facts = {
+                "goals": ["maximize"],
+                "number": candidate_progress[0],
+                "of": candidate_progress[1],
+                "part": split_progress[0],
+                "parts": split_progress[1],
+                "params": parameters,
+            }
+            folds[get_ident()] = facts
+            ov.record_trial("sklearn", state="running", **facts)
+
+    def scored(result: Any) -> None:
+        facts = folds.pop(get_ident(), None)
+        if facts is not None:
+            error = result.get("fit_error")
+            ov.record_trial(
+                "sklearn",
+                values=result["test_scores"],
+                state="complete" if error is None else "failed",
+                error=None if error is None else str(error).strip().rpartition("\n")[2],
+                **facts,
+            )
+
+    def raised(error: Any) -> Any:
+        facts = folds.pop(get_ident(), None)
+        if facts is not None:
+            text = ": ".join(filter(None, (type(error).__name__, str(error))))
+            ov.record_trial("sklearn", state="failed", error=text, **facts)
+        return error
 
     ov.value(f"{search}/fit", "searches", get=lambda self, result: fitted(self, result))
+    ov.value(fold, "begun", get=begins)
     ov.value(fold, "folds", get=scored)
+    ov.override(f"{fold} > #error", raised)
     # The workers of a search, and of anything else that joblib runs; without any nothing is deployed.
     for function, region in (
         ("_initialize_backend", "deploy"),

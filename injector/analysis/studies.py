@@ -37,6 +37,7 @@ from .trials import (
     attribute,
     clipped,
     has_studies,
+    identity,
     studies_in,
 )
 from .usage import Usage, sampled_usage, usage_of
@@ -114,7 +115,7 @@ def _grouped(found: Sequence[ProcessStudies]) -> list[_Found]:
     spans = [span for each in found for span in each.spans]
     named: dict[tuple[str, str], _Found] = {}
     whole: list[_Found] = []
-    parts = _without_told(
+    parts = _without_ended_elsewhere(
         sorted((part for each in found for part in each.parts), key=lambda part: part.start)
     )
     for part in parts:
@@ -143,14 +144,19 @@ def _grouped(found: Sequence[ProcessStudies]) -> list[_Found]:
     return groups
 
 
-def _without_told(parts: list[TrialPart]) -> list[TrialPart]:
+def _without_ended_elsewhere(parts: list[TrialPart]) -> list[TrialPart]:
     """``parts`` but for those that went on in one process when another one had recorded their end."""
 
-    def key(part: TrialPart) -> tuple[Any, ...]:
-        return tuple(part.facts.get(name) for name in ("framework", "study", "number", "id"))
-
-    ended = {key(part) for part in parts if part.facts.get("state") != RUNNING}
-    return [p for p in parts if p.facts.get("state") != RUNNING or key(p) not in ended]
+    ended: dict[object, set[int]] = {}
+    for part in parts:
+        if part.facts.get("state") != RUNNING:
+            ended.setdefault(identity(part.facts), set()).add(part.process)
+    return [
+        part
+        for part in parts
+        if part.facts.get("state") != RUNNING
+        or not ended.get(identity(part.facts), set()) - {part.process}
+    ]
 
 
 def _add_nameless(

@@ -114,7 +114,7 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
     running: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
     """Trials that have begun: when, and what is known of them."""
     for moment, data in source.study_events:
-        key = tuple(data.get(name) for name in ("framework", "study", "number", "id"))
+        key = identity(data)
         if data.get("state") == RUNNING:
             since, known = running.get(key, (moment, data))
             params = {**known.get("params", {}), **data.get("params", {})}
@@ -136,6 +136,11 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
     if found.activities:
         found.evaluated = _union([each.validates for each in found.activities.values()])
     return found
+
+
+def identity(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells a trial, or a part of one, from others."""
+    return tuple(facts.get(name) for name in ("framework", "study", "number", "id", "part"))
 
 
 def has_studies(sources: Iterable[RecordedProcess]) -> bool:

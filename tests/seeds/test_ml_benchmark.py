@@ -243,6 +243,49 @@ def test_of_a_trial_that_ends_the_program_is_known_what_it_tried(tmp_path, how):
     assert study.trials[2].seconds > 0
 
 
+SEARCH = """
+import os, signal, sys
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import GridSearchCV
+
+class Constant(ClassifierMixin, BaseEstimator):
+    def __init__(self, answer=0):
+        self.answer = answer
+    def fit(self, x, y):
+        self.classes_ = np.unique(y)
+        if self.answer == 3:
+            HOW
+        return self
+    def predict(self, x):
+        return np.full(len(x), self.answer)
+
+x, y = np.zeros((60, 3)), np.arange(60) % 2
+GridSearchCV(Constant(), {"answer": [1, 2, 3, 4]}, cv=3, error_score="raise").fit(x, y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "it went on when its process died"),
+        ("raise ValueError('is 3')", "ValueError: is 3"),
+    ],
+)
+def test_a_candidate_that_ends_a_search_has_its_error_and_its_parameters(tmp_path, how, error):
+    (tmp_path / "search.py").write_text(SEARCH.replace("HOW", how))
+    command = [sys.executable, "-m", "injector", "run", "--runs", "runs", "--quiet", "search.py"]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True)
+    assert done.returncode == (1 if "raise" in how else -signal.SIGKILL)
+    [run] = (tmp_path / "runs").iterdir()
+    [study] = studies_in_run(open_run(str(run)))
+    assert [dict(trial.params) for trial in study.trials] == [{"answer": n} for n in (1, 2, 3)]
+    assert [trial.error for trial in study.trials] == ["", "", error]
+    assert study.aborted and study.best == (0,)
+
+
 GRID = """
 import sys
 
