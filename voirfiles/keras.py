@@ -108,6 +108,16 @@ def watch_jax(ov: Any) -> None:
             "ends",
             get=lambda self, kind=kind: step.end_evaluation(self, kind),
         )
+        ov.region(
+            f"{TRAINER}/{kind}_on_batch",
+            "forward",
+            when=lambda self: not self.run_eagerly,
+            of="self",
+            what=lambda self, kind=kind: f"{type(self).__name__}.{kind}_on_batch",
+            phase="eval",
+            items=lambda x: leading([x]),
+            outermost=True,
+        )
     iterator = "/keras.src.backend.jax.trainer/JAXEpochIterator/_get_iterator"
 
     def builds(self: Any) -> Any:

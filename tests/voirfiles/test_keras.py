@@ -130,6 +130,11 @@ def test_batches_by_hand(tmp_path, name):
     ran, process, _ = backend(tmp_path, name, "by_hand")
     assert [span.items for span in process.of("compiled", "train")] == [4] * 10
     assert ran.steps() == [[10]]
+    evaluated = process.of("forward", "eval")
+    assert [span.items for span in evaluated] == [3, 2] * 2
+    if name == "jax":
+        kinds = ["Own.test_on_batch", "Own.predict_on_batch"]
+        assert [span.site["what"] for span in evaluated] == kinds * 2
 
 
 @pytest.mark.release

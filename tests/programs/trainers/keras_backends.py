@@ -35,7 +35,11 @@ def main():
     if how == "predict":
         told = {"rows": [len(model.predict(x, batch_size=4, verbose=0)) for _ in range(2)]}
     elif how == "by_hand":
-        losses = [model.train_on_batch(x[:4], y[:4])[0] for _ in range(10)]
+        losses = []
+        for _ in range(2):
+            losses += [model.train_on_batch(x[:4], y[:4])[0] for _ in range(5)]
+            model.test_on_batch(x[:3], y[:3])
+            model.predict_on_batch(x[:2])
         told = {"losses": [float(loss) for loss in losses]}
     else:
         history = model.fit(x, y, batch_size=4, epochs=2, validation_data=arrays(8), verbose=0)
