@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -17,6 +18,7 @@ from injector.cli import main
 from injector.compat import dlbs
 from injector.errors import UserError
 from injector.suite.config import load
+from injector.suite.config.definitions import shipped_suites
 from injector.suite.environments.setup import Resources
 from injector.suite.plan.machine import Machine, PlanDevice
 from injector.suite.plan.planner import PlanOptions, plan_suite
@@ -498,6 +500,90 @@ def test_a_list_of_gpus_is_those_devices_and_an_empty_one_the_processor(
     assert process.environment["OMP_NUM_THREADS"] == threads
 
 
+SEED_VARIABLES = (
+    'exp.framework=["pytorch", "tensorflow", "jax"]',
+    'exp.gpus=["0", "0,1", "0,1,2,3"]',
+    'exp.model=["resnet50"]',
+    "exp.replica_batch=[16]",
+)
+SEED_PARAMETERS = (
+    *("exp.docker=true", "exp.num_warmup_batches=10", "exp.num_batches=100"),
+    'exp.phase="training"',
+    'exp.log_file="${BENCH_ROOT}/logs/${exp.framework}/'
+    '${exp.model}_${exp.num_gpus}_${exp.effective_batch}.log"',
+    'pytorch.docker_image="hpe/pytorch:cuda9"',
+    'tensorflow.docker_image="nvcr.io/nvidia/tensorflow:17.11"',
+)
+"""The introduction's command line, with frameworks that still live."""
+
+
+def test_the_introductions_command_line_makes_nine_benchmarks_with_their_logs_and_images(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BENCH_ROOT", "/bench")
+    machine = Machine(tuple(PlanDevice("cpu", n) for n in range(4)), (0, 1, 2, 3), 4)
+    context = {"base": "/b", "data": "/d", "out": "/o", "source": "/s", **machine.facts()}
+    context |= {"device_count": 1, "benchmark_folder": "/f"}
+    suite = load(
+        shipped_suites()["dlbs"],
+        machine.facts(),
+        variables=SEED_VARIABLES,
+        parameters=SEED_PARAMETERS,
+    )
+    logs = [each.parameters(context)["exp.log_file"] for each in suite.benchmarks]
+    assert logs == [
+        f"/bench/logs/{framework}/resnet50_{number}_{16 * number}.log"
+        for framework in ("pytorch", "tensorflow", "jax")
+        for number in (1, 2, 4)
+    ]
+    filled = [each.filled(context) for each in suite.benchmarks]
+    assert [each["docker_image"] for each in filled] == [
+        *["hpe/pytorch:cuda9"] * 3,
+        *["nvcr.io/nvidia/tensorflow:17.11"] * 3,
+        *["injector:cpu"] * 3,
+    ]
+    options = {"skip": 10, "stop": 100, "phase": "training"}
+    assert all(options.items() <= each["voir"]["options"].items() for each in filled)
+
+
+def test_a_benchmark_is_bare_metal_unless_docker_is_asked_for(tmp_path: Path) -> None:
+    words = ("--base", tmp_path, "--devices", "cpu:1", "--use-current-env")
+    for more, given in (((), False), (("-P", "exp.docker=true"), True)):
+        out, _ = call("suite", "plan", "dlbs", *words, *more)
+        assert ("--container injector:cpu " in out) == given
+
+
+def test_a_configuration_may_be_a_json_file(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    entry = {"run": "train.py", "argv": {"--batch": "${exp.batch}"}}
+    entry["plan"] = {"method": "njobs", "launcher": "none", "devices": "{numbers(exp.gpus)}"}
+    content = {"variables": {"exp": {"gpus": "0", "batch": 16}}, "train": entry}
+    (tmp_path / "s.json").write_text(json.dumps(content))
+    words = ("--base", tmp_path, "--devices", "cpu:2", "--use-current-env")
+    out, _ = call("suite", "plan", tmp_path / "s.json", *words, "-V", 'exp.gpus=["0", "0,1"]')
+    assert "2 jobs" in out and out.count("train.py --batch 16") == 2
+    (tmp_path / "s.json").write_text(json.dumps(content)[:-9])
+    _, err = call("suite", "plan", tmp_path / "s.json", *words, code=2)
+    assert "s.json:1: is not YAML" in err
+
+
+def test_utilization_memory_and_power_are_monitored(tmp_path: Path) -> None:
+    sample = {"load": 0.5, "memory_used": 8 << 30, "memory_total": 80 << 30, "power": 250.0}
+    device = {"name": "Stand-in", "uuid": "GPU-0", "samples": [{**sample, "processes": {}}]}
+    (tmp_path / "devices.json").write_text(json.dumps([device]))
+    (tmp_path / "program.py").write_text(
+        "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end:\n    pass\n"
+    )
+    command = [sys.executable, "-m", "injector", "run", "-q", "--interval", "0.1", "--into", "run"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "INJECT_SCRIPTED_DEVICES": "devices.json"}
+    subprocess.run([*command, "program.py"], cwd=tmp_path, env=environ, check=True)
+    [machine] = json.loads(call("report", tmp_path / "run", "--json")[0])["machines"]
+    assert machine["metrics"]["cpu_avg_utilization_pct"] > 0
+    assert 0 < machine["metrics"]["node_max_memory_utilization_pct"] < 100
+    [used] = machine["devices"]
+    assert (used["load"], used["peak_memory"], used["power"]) == (0.5, 8 << 30, 250.0)
+
+
 PLACED = {
     "0": ("0", 1, 16),
     "2": ("2", 1, 16),
@@ -605,6 +691,8 @@ def test_a_job_leaves_its_log_which_is_read_again(tmp_path: Path) -> None:
     log = dlbs.read_log(str(tmp_path / "logs" / "mlp_16.log"))
     assert not log.problems and log.phase == "inference" and log.items == 16
     assert len(log.batches) == 20, "a time of each batch"
+    assert log.parameters["exp.node_id"] == socket.gethostname()
+    assert log.parameters["exp.status"] == "ok" and log.parameters["exp.model"] == "mlp"
     suite = json.loads(
         call("suite", "report", "s.yaml", "--base", tmp_path / "base", "--format", "json")[0]
     )

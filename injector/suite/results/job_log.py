@@ -51,6 +51,8 @@ def _pieces(
     for name, value in row.items():
         if name.startswith("exp.") or (name in parameters and "." in name):
             yield _line(name, value)
+    if records and records[0].host and "exp.node_id" not in row:
+        yield _line("exp.node_id", records[0].host)
     last = max((end.ended for end in ended.values() if end.ended is not None), default=None)
     seconds = figures.get("duration")
     if last is not None and seconds is not None:
