@@ -44,8 +44,10 @@ LARGEST = 1 << 18
 """Bytes of the largest chunk: a hook waits until it is mapped, and the one before is not."""
 OPEN = (HEADER - TITLE) // 8
 """How many open calls the title has room for."""
-AT_ONCE = 1 << 25
-"""Bytes that are read at once; a large file is never in memory twice."""
+AT_ONCE = 1 << 18
+"""Bytes that are read at once: what stays in a processor's cache until it is in columns."""
+ROWS_AT_ONCE = 1 << 20
+"""Packed rows that are read at once."""
 
 
 class SpanFile(Mapped):
@@ -186,7 +188,7 @@ def arrays(path: str) -> Iterator[Any]:
     file = _parquet_file(path)
     read = 0
     try:
-        for batch in file.iter_batches(AT_ONCE // ROW, columns=COLUMNS):
+        for batch in file.iter_batches(ROWS_AT_ONCE, columns=COLUMNS):
             read += batch.num_rows
             yield np.stack([column.to_numpy() for column in batch.columns], axis=1)
     except NotImplementedError as error:  # what a changed byte asks for
