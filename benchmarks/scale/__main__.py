@@ -15,15 +15,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parts = parser.add_subparsers(dest="part", required=True)
     watched = parts.add_parser("live", help="watch a run that goes on, then collect it")
-    for part in (watched,):
-        part.add_argument("--nodes", type=int, default=1000)
-        part.add_argument("--ranks", type=int, default=8, help="of each node")
     watched.add_argument("--seconds", type=int, default=60, help="of the run, simulated")
     watched.add_argument("--monitors", action="store_true", help="a monitor on each node as well")
+    reported = parts.add_parser("report", help="the report of a run that is over")
+    reported.add_argument("--steps", type=int, default=10_000, help="of each rank")
+    for part in (watched, reported):
+        part.add_argument("--nodes", type=int, default=1000)
+        part.add_argument("--ranks", type=int, default=8, help="of each node")
     options = parser.parse_args()
-    from . import live
+    from . import live, report
 
-    live.main(options.nodes, options.ranks, options.seconds, options.monitors)
+    if options.part == "live":
+        live.main(options.nodes, options.ranks, options.seconds, options.monitors)
+    else:
+        report.main(options.nodes * options.ranks, options.steps)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.scale import live
+from benchmarks.scale import live, report
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "report")]
 
 
 def test_a_simulated_job_is_watched_and_collected(capsys):
@@ -16,3 +17,9 @@ def test_a_simulated_job_is_watched_and_collected(capsys):
     assert first.startswith("3 nodes, 6 ranks")
     assert shown == "shown last: 19 steps, 384 items/s, 6 ranks, 24 devices"
     assert [line.partition(":")[0] for line in costs] == ["watching", "collecting at the end"]
+
+
+def test_the_report_of_many_ranks_is_made(capsys):
+    report.main(ranks=4, steps=200)
+    *_, row = capsys.readouterr().out.splitlines()
+    assert row.startswith("| 4 | 200 | ") and row.endswith(" MB |")
