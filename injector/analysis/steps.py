@@ -218,7 +218,8 @@ def _work(marks: Landmarks, since: Ints, until: Ints, excluded: ExcludedInterval
     track = marks.track
     found: Ints = until.copy()
     called = marks.trained if len(marks.trained) else marks.learnt
-    rows = merged(called, marks.backward, marks.updates, marks.fetches, track.region("h2d"))
+    others = track.region("h2d", "gradients")
+    rows = merged(called, marks.backward, marks.updates, marks.fetches, others)
     start = track.start[rows]
     rows = rows[~excluded.hold(start)]
     start = track.start[rows]

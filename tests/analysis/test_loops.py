@@ -51,6 +51,18 @@ def test_without_a_loader_the_optimizer_paces(tmp_path: Path) -> None:
     assert loop.items_per_step == 8 and loop.fetches_per_step == 0
 
 
+def test_the_first_step_begins_with_its_gradients(tmp_path: Path) -> None:
+    """As where JAX derives them outside of compiled code: neither a loader nor a model is seen."""
+    p = Program()
+    for _ in range(10):
+        p.span("gradients", 4)
+        p.update()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.step.min) == (10, ms(5e-3))
+    assert stretch(found, "start-up") == 0
+
+
 def test_iter_and_next_at_two_lines(tmp_path: Path) -> None:
     p = Program()
     for epoch in range(4):
