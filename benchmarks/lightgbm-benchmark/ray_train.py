@@ -61,7 +61,8 @@ def main() -> None:
     found = {
         "train": files_of(args.train),
         "test": files_of(args.test),
-        "export_model": args.export_model,
+        # A worker's current folder is one of Ray's.
+        "export_model": args.export_model and str(Path(args.export_model).resolve()),
         "params": {"verbose": -1, **params, **args.custom_params},
     }
     workers = len(found["train"])

@@ -34,6 +34,7 @@ PARAMETERS = {
     "exp.gpus": "the GPUs that a benchmark uses, by number, with commas (0,1,2,3), or with colons where they "
     "hold one replica together (0:1,2:3); empty for the processor",
     "exp.num_gpus": "how many GPUs a benchmark uses: devices of a run",
+    "exp.num_replicas": "how many replicas of the model they hold, in the suite dlbs: 1 on the processor",
     "exp.replica_batch": "the batch size of each replica, or device: weak scaling keeps it",
     "exp.effective_batch": "the batch size of all replicas, the items of a step: strong scaling keeps it",
     "exp.num_warmup_batches": "batches that are left out of the numbers, as --skip of inject run",
