@@ -45,10 +45,14 @@ class RecordedValue(NamedTuple):
 
 
 class LiveProcess:
-    """One process: its rank, its tasks, its regions. Moments are nanoseconds of its monotonic clock."""
+    """One process: its rank, its tasks, its regions. Moments are nanoseconds of its monotonic clock.
 
-    def __init__(self, name: str) -> None:
+    ``raw``: the folder of its files.
+    """
+
+    def __init__(self, name: str, raw: str) -> None:
         self.name = name
+        self.raw = raw
         self.facts: dict[str, Any] = {}
         self.rank: int | None = None
         self.world: int | None = None

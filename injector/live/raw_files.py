@@ -45,7 +45,8 @@ class Follower:
     """
 
     def __init__(self, folder: str) -> None:
-        self._raw = os.path.join(folder, "raw")
+        self.raw = os.path.join(folder, "raw")
+        """Where they are."""
         self._files: dict[str, _File] = {}
 
     @property
@@ -86,14 +87,14 @@ class Follower:
 
     def _names(self) -> list[str]:
         try:
-            return sorted(os.listdir(self._raw))
+            return sorted(os.listdir(self.raw))
         except OSError:
             return []
 
     def _file(self, name: str, start: int) -> _File:
         found = self._files.get(name)
         if found is None:
-            found = self._files[name] = _File(os.path.join(self._raw, name), start)
+            found = self._files[name] = _File(os.path.join(self.raw, name), start)
         return found
 
 

@@ -48,12 +48,10 @@ class ProcessState:
         return self.state in BUSY
 
 
-def states_of(
-    raw: str, processes: Sequence[LiveProcess], now: float, over: bool
-) -> list[ProcessState]:
+def states_of(processes: Sequence[LiveProcess], now: float, over: bool) -> list[ProcessState]:
     """The processes that have a row, of each rank that of the latest attempt, in the order of ranks.
 
-    ``raw`` is the folder of their files, ``now`` is unix seconds, ``over``: whether the run has ended.
+    ``now`` is unix seconds, ``over``: whether the run has ended.
     """
     known = [ProcessState(each, each.as_rank(round(now * 1e9), over)) for each in processes]
     known.sort(key=lambda each: each.process.facts.get("monotonic_ns") or 0)
@@ -63,7 +61,7 @@ def states_of(
     latest = [attempts[-1] for attempts in rows]
     for each in latest:
         if each.rank.alive and each.rank.silence > each.rank.limit:
-            each.rank.opened = _opened(raw, each.process)
+            each.rank.opened = _opened(each.process)
     there = together(each.rank for each in latest if each.rank.alive)
     for attempts in rows:
         each = attempts[-1]
@@ -122,10 +120,10 @@ def _state(known: ProcessState, ranks: Together) -> tuple[str, str]:
     return process.doing, ""
 
 
-def _opened(raw: str, process: LiveProcess) -> tuple[RegionCall, ...]:
+def _opened(process: LiveProcess) -> tuple[RegionCall, ...]:
     """What it is in."""
     try:
-        numbers = spans.opened(os.path.join(raw, process.name + spans.SUFFIX))
+        numbers = spans.opened(os.path.join(process.raw, process.name + spans.SUFFIX))
     except Exception:  # the folder is on its way out; or it was packed, and nothing reads Parquet
         return ()
     return tuple(call for number in numbers if (call := process.call(number)) is not None)

@@ -21,15 +21,18 @@ PATIENCE = 60.0
 
 
 class State:
-    """The run in ``folder``; ``goal`` is the number of steps after which it is stopped."""
+    """The run in ``folder``; ``goal`` is the number of steps after which it is stopped.
 
-    def __init__(self, folder: str, goal: int | None = None) -> None:
+    ``parts``: where its records are meanwhile, if its nodes record apart.
+    """
+
+    def __init__(self, folder: str, goal: int | None = None, parts: Sequence[str] = ()) -> None:
         self.folder = folder
         self.goal = goal
-        self._raw = os.path.join(folder, "raw")
-        self._follower = Follower(folder)
-        self._processes: dict[str, LiveProcess] = {}
-        self._monitors: dict[str, MonitorState] = {}
+        self._followers = [Follower(each) for each in parts or (folder,)]
+        self._processes: dict[tuple[str, str], LiveProcess] = {}
+        """By folder and name."""
+        self._monitors: dict[tuple[str, str], MonitorState] = {}
         self._exited: list[tuple[object, object, int]] = []
         self._subscribers: list[Callable[[Snapshot], None]] = []
         self.ended = False
@@ -56,32 +59,34 @@ class State:
         """Take in all that was written so far, in as many turns as that takes; at most ``patience`` s."""
         due = time.monotonic() + patience
         self._read()
-        while self._follower.behind and time.monotonic() < due:
+        while any(each.behind for each in self._followers) and time.monotonic() < due:
             self._read()
 
     def _read(self) -> None:
         """Take in what is new."""
-        for found in self._follower.poll():
-            if isinstance(found, NewSpans):
-                self._process(found.process).spans(found.rows)
-            elif isinstance(found, NewSample):
-                name = found.monitor
-                self._monitors.setdefault(name, MonitorState(name)).take(found.sample)
-            else:
-                self._take(found)
+        for follower in self._followers:
+            for found in follower.poll():
+                if isinstance(found, NewSample):
+                    key, new = (follower.raw, found.monitor), MonitorState(found.monitor)
+                    self._monitors.setdefault(key, new).take(found.sample)
+                    continue
+                process = self._process(follower.raw, found.process)
+                if isinstance(found, NewSpans):
+                    process.spans(found.rows)
+                else:
+                    self._take(process, found)
         for process in self._processes.values():
             process.mark()
         self._endings()
         self._last_values()
 
-    def _process(self, name: str) -> LiveProcess:
-        if name not in self._processes:
-            self._processes[name] = LiveProcess(name)
-        return self._processes[name]
+    def _process(self, raw: str, name: str) -> LiveProcess:
+        if (raw, name) not in self._processes:
+            self._processes[raw, name] = LiveProcess(name, raw)
+        return self._processes[raw, name]
 
-    def _take(self, record: NewRecord) -> None:
+    def _take(self, process: LiveProcess, record: NewRecord) -> None:
         """A record of a process; a launcher also records the end of those that it has started."""
-        process = self._process(record.process)
         process.record(record.event, record.data, record.t)
         if record.event == "exited" and isinstance(record.data, dict):
             code = record.data.get("code")
@@ -111,11 +116,11 @@ class State:
         """The last number of each series."""
         for process in self._processes.values():
             if process.shown and not (process.ended or process.gone):
-                process.losses.update(last_values(self._raw, process.name))
+                process.losses.update(last_values(process.raw, process.name))
 
     def snapshot(self, now: float) -> Snapshot:
         """The state at ``now``, unix seconds."""
-        states = states_of(self._raw, list(self._processes.values()), now, self.ended)
+        states = states_of(list(self._processes.values()), now, self.ended)
         rows = [_row(each) for each in states]
         there = [row for row, each in zip(rows, states, strict=True) if each.there] or rows
         tasks = task_rows([each for each in states if each.process.shown])

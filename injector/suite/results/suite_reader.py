@@ -17,6 +17,7 @@ from ..plan import jobs as plans
 from ..plan.jobs import Job, LeftOut, PlannedProcess, is_suite_run
 from ..run import journal
 from ..run.journal import JobRecord
+from ..run.machine_part import apart_run, folder_of
 from ..run.processes import ProcessEnd, end_from_record
 from ..run.suite_folder import NoResultsError
 from . import run_record, validation
@@ -78,8 +79,8 @@ class SuiteReader:
         self.folder = folder
         self.plan = plans.read_plan(folder)
         self._follow = follow
-        self._states: dict[str, State] = {}
-        """By run folder, of the processes that run."""
+        self._states: dict[tuple[str, ...], State] = {}
+        """By run folder, or those of its parts, of the processes that run."""
         self._finished: dict[str, tuple[JobRecord, ProcessSummary]] = {}
         self._benchmarks: dict[str, BenchmarkSummary] = {}
 
@@ -126,7 +127,7 @@ class SuiteReader:
             for process in job.processes:
                 known = self._finished.get(process.key)
                 if self._follow and record.state == journal.STARTED:
-                    live = self._live(job, record.run_of(process), states, now)
+                    live = self._live(job, process, record, states, now)
                     found[process.key] = replace(_summary(job, process, record), live=live)
                 elif known is not None and known[0] == record:
                     found[process.key] = known[1]
@@ -138,16 +139,37 @@ class SuiteReader:
                     found[each.key] = each
         return found
 
-    def _live(self, job: Job, run: str, states: Mapping[str, State], now: float) -> Snapshot:
+    def _live(
+        self,
+        job: Job,
+        process: PlannedProcess,
+        record: JobRecord,
+        states: Mapping[tuple[str, ...], State],
+        now: float,
+    ) -> Snapshot:
         """What the run of a process looks like, after what it has written since the last time."""
-        state = states.get(run)
+        run = record.run_of(process)
+        parts = tuple(self._parts(job, process, record)) or (run,)
+        state = states.get(parts)
         if state is None:
-            state = State(os.path.join(self.folder, run), _goal(self._settings(job.benchmark)))
+            paths = [os.path.join(self.folder, each) for each in parts]
+            goal = _goal(self._settings(job.benchmark))
+            state = State(os.path.join(self.folder, run), goal, paths)
             state.catch_up(CATCH_UP)
-        self._states[run] = state
+        self._states[parts] = state
         shown = state.tick(now)
         ended = end_from_record(self.folder, run) is not None
         return replace(shown, state=ENDED) if ended else shown
+
+    def _parts(self, job: Job, process: PlannedProcess, record: JobRecord) -> Iterator[str]:
+        """Where machines record their parts of a process apart, until these are merged."""
+        if len(process.machines) == 1 or os.path.isdir(
+            os.path.join(self.folder, record.run_of(process), "raw")
+        ):
+            return
+        for machine in process.machines:
+            own = folder_of(self.folder, job.key, record.attempt, machine)
+            yield apart_run(os.path.relpath(own, self.folder), process)
 
     def _ended(
         self, status: SuiteStatus, job: Job, process: PlannedProcess, record: JobRecord

@@ -125,6 +125,25 @@ def test_each_benchmark_and_process_has_its_state_and_rates_add_up(made, held):
     assert (rows["waits"].jobs, rows["waits"].done, rows["waits"].rate) == (2, 0, None)
 
 
+def test_ranks_that_record_apart_show_before_their_records_are_merged(made, held):
+    [key] = started(made, "far")
+    made.plan["jobs"][-1]["processes"][-1]["machines"] = [0, 1]
+    shutil.rmtree(made.path / "jobs" / key)
+    made.write()
+    [row] = watched(str(made.path), NOW).benchmarks[-1].processes
+    assert (row.state, row.ranks) == ("starting", 0)
+    for rank in (0, 1):
+        run_of(made, f"../machines/far.R0.1.m{rank}/D0", 0.1, rank=rank, world=2)
+    reader = Watched(str(made.path))
+    [row] = reader.tick(NOW).benchmarks[-1].processes
+    assert (row.state, row.ranks, row.steps) == ("training", 2, STEPS)
+    assert row.rate == pytest.approx(2 * ITEMS / 0.1, rel=0.03)
+    for rank in (0, 1):  # merged, a moment before the journal says that it has ended
+        run_of(made, key, 0.1, rank=rank, world=2)
+    [row] = reader.tick(NOW).benchmarks[-1].processes
+    assert (row.ranks, row.steps) == (2, STEPS)
+
+
 def test_devices_and_hosts_stand_once(made, held):
     shown = watched(str(made.path), NOW)
     assert [(each.number, each.load) for each in shown.devices] == [("0", 0.5), ("1", 0.75)]
