@@ -11,6 +11,7 @@ import time
 import pytest
 
 DAEMONS = ("munged", "slurmctld", "slurmd")
+PLACES = "/usr/sbin:/sbin:/usr/bin"
 GPUS = ("/dev/null", "/dev/zero")
 """What Slurm takes for GPUs: it only looks whether they are devices."""
 CONFIGURATION = """\
@@ -44,10 +45,71 @@ KillWait=20
 """
 
 
+class SlurmCluster(dict):
+    """Two nodes of two GPUs each, both on this machine; its items are the environment of its commands."""
+
+    def __init__(self, folder):
+        super().__init__(SLURM_CONF=str(folder / "slurm.conf"))
+        self.folder = folder
+        self.nodes = {}
+        """The daemon of each."""
+        self._others = []
+
+    def start(self, *words):
+        """Start a daemon."""
+        with open(self.folder / "daemons.log", "a") as log:
+            return subprocess.Popen(
+                words, env=os.environ | self, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def begin(self, *words):
+        """Start a daemon that no node has."""
+        self._others.append(self.start(*words))
+
+    def add(self, name):
+        """Start the daemon of a node, and wait until it can run jobs."""
+        path = shutil.which("slurmd", path=PLACES)
+        self.nodes[name] = self.start(path, "-D", "-N", name)
+        self.until(lambda: self.state(name) == "idle")
+
+    def lose(self, name):
+        """Kill the daemon of a node; what it has started goes on."""
+        self.nodes[name].kill()
+        self.nodes[name].wait(60)
+
+    def state(self, name):
+        """``idle``, ``down``, …"""
+        words = [
+            "sinfo",
+            "--noheader",
+            "--Node",
+            f"--nodes={name}",
+            "--partition=main",
+            "--format=%t",
+        ]
+        done = subprocess.run(words, env=os.environ | self, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def until(self, ready):
+        """Wait for something."""
+        deadline = time.monotonic() + 120
+        while not ready():
+            assert time.monotonic() < deadline, (self.folder / "daemons.log").read_text()
+            time.sleep(0.2)
+
+    def close(self):
+        """End all daemons."""
+        daemons = [*self.nodes.values(), *reversed(self._others)]
+        for daemon in daemons:
+            daemon.terminate()
+        for daemon in daemons:
+            daemon.wait(60)
+
+
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory):
-    """The environment of a cluster of two nodes of two GPUs each, both on this machine."""
-    paths = {name: shutil.which(name, path="/usr/sbin:/sbin:/usr/bin") for name in DAEMONS}
+    """The cluster."""
+    paths = {name: shutil.which(name, path=PLACES) for name in DAEMONS}
     missing = [name for name, path in paths.items() if path is None]
     if missing or os.geteuid() != 0:
         why = f"{', '.join(missing)} not installed" if missing else "its daemons are root's"
@@ -65,49 +127,16 @@ def slurm(tmp_path_factory):
     (folder / "gres.conf").write_text(gpus)
     files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "seed-file": "seed"}
     munge = [f"--{option}={folder}/munge.{suffix}" for option, suffix in files.items()]
-    environment = {"SLURM_CONF": str(folder / "slurm.conf")}
-    started = []
-
-    def start(*words):
-        with open(folder / "daemons.log", "a") as log:
-            started.append(
-                subprocess.Popen(
-                    words,
-                    env=os.environ | environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                )
-            )
-
-    def until(ready):
-        deadline = time.monotonic() + 120
-        while not ready():
-            assert time.monotonic() < deadline, (folder / "daemons.log").read_text()
-            time.sleep(0.2)
-
-    def idle():
-        done = subprocess.run(
-            ["sinfo", "--noheader", "--Node", "--format", "%t"],
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-        )
-        return set(done.stdout.split()) == {"idle"}
-
+    cluster = SlurmCluster(folder)
     try:
-        start(paths["munged"], "--foreground", "--force", *munge)
-        until((folder / "munge.socket").exists)
-        start(paths["slurmctld"], "-D")
+        cluster.begin(paths["munged"], "--foreground", "--force", *munge)
+        cluster.until((folder / "munge.socket").exists)
+        cluster.begin(paths["slurmctld"], "-D")
         for node in ("n1", "n2"):
-            start(paths["slurmd"], "-D", "-N", node)
-        until(idle)
-        yield environment
+            cluster.add(node)
+        yield cluster
     finally:
-        for daemon in reversed(started):
-            daemon.terminate()
-        for daemon in reversed(started):
-            daemon.wait(60)
+        cluster.close()
 
 
 def free_ports(count):

@@ -60,7 +60,21 @@ class ProcessEnd:
         if self.code:
             last = tracebacks.last_line(os.path.join(folder, self.run, STDERR))
             return f"exit code {self.code}" + (f" ({last})" if last else "")
-        return None if self.recorded else "left no record"
+        return None if self.recorded else f"left no record{no_room(folder)}"
+
+
+LITTLE = 16 << 10
+"""Bytes: less room than a record needs at its end."""
+
+
+def no_room(folder: str) -> str:
+    """For the end of a sentence: that ``folder`` is on a full disk, where that is so."""
+    try:
+        there = os.statvfs(folder)
+    except OSError:
+        return ""
+    full = there.f_bavail * there.f_frsize < LITTLE
+    return f" (there is no space left in {folder})" if full else ""
 
 
 def end_from_record(folder: str, run: str) -> ProcessEnd | None:

@@ -21,7 +21,7 @@ from .active_job import BACKSTOP
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
 from .machine_part import MACHINES
-from .processes import CannotStartError
+from .processes import CannotStartError, no_room
 from .remote_job import RemoteJob, needs_of, parts_are_over
 
 NAME = "slurm"
@@ -141,7 +141,8 @@ class SlurmJob(RemoteJob):
             signalled = (
                 "it got a signal to end, as before a time limit" if self.got_a_signal else ""
             )
-            why = WHY.get(state) or signalled or "it ended and left no word of it"
+            silent = f"it ended and left no word of it{no_room(self.folder)}"
+            why = WHY.get(state) or signalled or silent
             if not self.over:
                 self.lost(f"{why} (Slurm job {self.number}: {state}{nodes})")
 
