@@ -32,6 +32,15 @@ ONE_CLOCK = 1_000_000_000
 adjusted; of two machines it differs by what lies between their boots."""
 
 
+class ClockBounds(NamedTuple):
+    """How far the clock of a host is ahead of one and the same other clock, as was measured."""
+
+    low: float
+    """Seconds, at least;"""
+    high: float
+    """and at most."""
+
+
 class Tie(NamedTuple):
     """What is known of the clock of one part against that of the first."""
 
@@ -43,8 +52,9 @@ class Tie(NamedTuple):
 class _Part:
     """One of the folders."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, clock: ClockBounds | None) -> None:
         self.run = run
+        self.clock = clock
         self.info = run.info
         self.logs = logs_of(run.content, self.info["processes"])
         self.hosts = {str(log.host): log.clock.offset for log in self.logs if log.began is not None}
@@ -97,8 +107,12 @@ class _Part:
                     yield [(sites[row[3]], at(row[0]), at(row[1])) for row in sorted(found)]
 
 
-def join(folders: Sequence[str], out: str) -> None:
+def join(
+    folders: Sequence[str], out: str, clocks: Sequence[ClockBounds | None] | None = None
+) -> None:
     """Make ``out`` one run folder of the runs in ``folders``, whole or not at all.
+
+    ``clocks``: of the host of each folder, where they were measured.
 
     Raises UserError for folders that are no runs, or not of one job: of different programs or numbers of
     ranks, at different times, without ranks, or with a rank in common; and where ``out`` exists. OSError.
@@ -116,7 +130,8 @@ def join(folders: Sequence[str], out: str) -> None:
                 raise UserError(f"{run.path}: there are no raw files of inject in it to merge")
             if not all("log" in each for each in run.info["processes"]):
                 raise UserError(f"{run.path}: its injector was too old for inject merge")
-        parts = [_Part(run) for run in runs]
+        known = clocks or [None] * len(runs)
+        parts = [_Part(run, clock) for run, clock in zip(runs, known, strict=True)]
         _check(parts)
         parts.sort(key=lambda part: min(part.ranks))
         _name_hosts(parts)
@@ -188,14 +203,38 @@ def _name_hosts(parts: Sequence[_Part]) -> None:
 
 
 def tie(first: _Part, part: _Part) -> Tie:
-    """The clock of ``part`` against that of ``first``, by the barriers that both passed.
+    """The clock of ``part`` against that of ``first``: by the barriers that both passed, and as measured.
 
-    No rank ends a barrier before the other has begun it, so each bounds the difference on either side.
     The clock is moved only where no difference is not within the bounds.
     """
     here, there = first.named(first.host), part.named(part.host)
     if {part.named(host) for host in part.hosts} <= {first.named(host) for host in first.hosts}:
         return Tie(0.0, "")
+    low, high, source = _bounds(first, part)
+    if not source:
+        return Tie(
+            0.0,
+            f"the clock of {there} is taken as it is: no barriers of the program show by how much it "
+            f"differs from that of {here}",
+        )
+    if low <= 0 <= high:
+        most = 1e3 * max(-low, high)
+        return Tie(
+            0.0, f"the clocks of {here} and {there} differ by at most {most:.3g} ms, by {source}"
+        )
+    shift, error = (low + high) / 2, (high - low) / 2
+    return Tie(
+        shift,
+        f"the clock of {there} is moved by {round(shift, 6):+.10g} s to that of {here}, by {source}; "
+        f"the error is at most {1e3 * error:.3g} ms",
+    )
+
+
+def _bounds(first: _Part, part: _Part) -> tuple[float, float, str]:
+    """Seconds to add to the clock of ``part``, at least and at most, and what says so, if anything does.
+
+    No rank ends a barrier before the other has begun it, so each bounds the difference on either side.
+    """
     low, high, count = float("-inf"), float("inf"), 0
     for mine in first.barriers():
         for other in part.barriers():
@@ -203,24 +242,15 @@ def tie(first: _Part, part: _Part) -> Tie:
                 continue  # not of the same group
             for (_, start, end), (_, began, ended) in zip(mine, other, strict=True):
                 low, high, count = max(low, start - ended), min(high, end - began), count + 1
-    if not count or low > high:
-        return Tie(
-            0.0,
-            f"the clock of {there} is taken as it is: no barriers of the program show by how much it "
-            f"differs from that of {here}",
-        )
-    passed = f"{count} barrier{'s' if count > 1 else ''}"
-    if low <= 0 <= high:
-        most = 1e3 * max(-low, high)
-        return Tie(
-            0.0, f"the clocks of {here} and {there} differ by at most {most:.3g} ms, by {passed}"
-        )
-    shift, error = (low + high) / 2, (high - low) / 2
-    return Tie(
-        shift,
-        f"the clock of {there} is moved by {shift:+.6g} s to that of {here}, by {passed}; "
-        f"the error is at most {1e3 * error:.3g} ms",
-    )
+    source = f"{count} barrier{'s' if count > 1 else ''}" if count and low <= high else ""
+    if first.clock is None or part.clock is None:
+        return low, high, source
+    least, most = first.clock.low - part.clock.high, first.clock.high - part.clock.low
+    if not source:
+        return least, most, "asking both"
+    if max(low, least) > min(high, most):  # a clock was set between the run and the question
+        return low, high, source
+    return max(low, least), min(high, most), f"{source} and asking both"
 
 
 # --- the new folder -------------------------------------------------------------------------------

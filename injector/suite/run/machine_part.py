@@ -42,6 +42,9 @@ NODE = "INJECT_NODE"
 """The variable by which an engine says what this machine is called there."""
 MEETING = "meeting.json"
 """In the folder of machine 0: by process, the address where the ranks of all machines meet."""
+HEARTBEATS = 20_000
+"""Of 5 s each, after which torchrun takes another machine for dead, by the clocks of both: with its own 3,
+machines whose clocks differ by 15 s never meet. Engines notice themselves that a machine was lost."""
 TOGETHER = 120.0
 """Seconds to wait for what another machine writes."""
 
@@ -208,7 +211,8 @@ def _meeting_variables(place: str | None, machine: int) -> dict[str, str]:
         raise UserError(f"{text}: {error.strerror}") from None
     return {
         "PET_RDZV_ENDPOINT": place,
-        "PET_RDZV_CONF": f"is_host={int(machine == 0)}",  # it would look for its own name otherwise
+        # It would look for its own name otherwise.
+        "PET_RDZV_CONF": f"is_host={int(machine == 0)},keep_alive_max_attempt={HEARTBEATS}",
         "PET_RDZV_ID": f"inject.{port}",
         "PET_LOCAL_ADDR": own,
         **({"GLOO_SOCKET_IFNAME": name} if (name := _interface(own)) else {}),

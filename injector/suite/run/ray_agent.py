@@ -20,7 +20,7 @@ from . import file_copy, ports, ray_jobs, ray_node
 from .ray_jobs import CANCELLED, ENDED, LOST, OVER, PLACED, RayJobs, RayRequest, name_of
 from .ray_node import RayNode
 from .ssh_nodes import LOOK as FACTS
-from .ssh_nodes import facts_of
+from .ssh_nodes import QUESTIONS, facts_of
 
 NAMESPACE = "inject"
 LOOK = 1.0
@@ -304,9 +304,28 @@ class RayAgent:
                 self._bring(handle, job, job["state"] in (ENDED, LOST))
             if job != known:
                 self._sent[handle] = job
-                self.say("job", handle=handle, **job)
+                more = {"clocks": self._clocks(job)} if job["state"] == ENDED else {}
+                self.say("job", handle=handle, **job, **more)
                 if job["state"] in OVER:
                     self.jobs.note.remote(handle, job["state"])
+
+    def _clocks(self, job: Mapping[str, Any]) -> list[tuple[float, float]]:
+        """By machine of a job on several, how far its clock is ahead of ours: at least, and at most."""
+        import ray
+
+        found = []
+        for each in job["nodes"] if len(job["nodes"]) > 1 else ():
+            low, high = float("-inf"), float("inf")
+            for _ in range(QUESTIONS):
+                before = time.time()
+                try:
+                    theirs = ray.get(self._node(each["id"]).now.remote(), timeout=ANSWER)
+                except ray.exceptions.RayError:
+                    self._nodes.pop(each["id"], None)
+                    return []
+                low, high = max(low, theirs - time.time()), min(high, theirs - before)
+            found.append((low, high))
+        return found
 
     def look_until_closed(self) -> None:
         """Look again and again; the jobs go on when the suite has died."""

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from ...bus.joining import ClockBounds
 from ...errors import UserError
 from ...store.place import replace_file
 from ..plan import jobs as plans
@@ -178,6 +179,10 @@ class RayJob(ApartJob):
         self._client = client
         self._nodes: list[str] = []
         """By machine, what its node is called."""
+        self._ended = False
+        """Whether Ray says so, and all that its parts have written is here."""
+        self._clocks: list[ClockBounds] = []
+        """By machine of several, how far its clock is ahead of ours."""
         self._why = ""
         self._late = 0.0
         """The monotonic time at which what its parts have written last is here, or never will be."""
@@ -199,9 +204,11 @@ class RayJob(ApartJob):
     def update(self, seen: Mapping[str, Any]) -> None:
         """Take note of what Ray says of it."""
         state = seen["state"]
+        self._clocks = [ClockBounds(*each) for each in seen.get("clocks") or ()]
         self._nodes = [each["name"] for each in seen["nodes"]]
         self.may_run = state != "queued"
         if state in ("ended", "lost", "cancelled") and not self.over:
+            self._ended = True
             self._why = seen["why"]
             self._late = time.monotonic() + LATE
             self._in(0.0, self._read_last)
@@ -225,6 +232,7 @@ class RayJob(ApartJob):
 
     def gave_up(self, why: str) -> None:
         """Nothing more will be heard of it."""
+        self._ended = True
         self.read_parts()
         if not self.over:
             self.lost(why)
@@ -238,6 +246,12 @@ class RayJob(ApartJob):
     def results_of(self) -> list[list[str]]:
         """By machine, what comes back from a node that has a file system of its own."""
         return [[self.part(n), *self.runs(n)] for n in range(self.job.machines)]
+
+    def has_all(self, machine: int) -> bool:
+        return self._ended
+
+    def clock(self, machine: int) -> ClockBounds | None:
+        return self._clocks[machine] if self._clocks else None
 
 
 class RayEngine(JobEngine):

@@ -11,6 +11,7 @@ import queue
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
@@ -32,6 +33,10 @@ class RayNode:
         """What a shell's ``script`` prints."""
         words = ["sh", "-c", script]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
+    def now(self) -> float:
+        """Its unix time."""
+        return time.time()
 
     def sees(self, path: str) -> bool:
         """Whether a path is there."""

@@ -53,6 +53,12 @@ class RemoteJob(RunningJob):
         hosts = ", ".join(dict.fromkeys(self._hosts[each] for each in sorted(self._hosts)))
         return f"{hosts}: {super().where}" if hosts else super().where
 
+    @property
+    def seconds(self) -> float:
+        if self.over and self._parts and all(map(_is_over, self._parts.values())):
+            return max(each.seconds for each in self._parts.values())
+        return max(0.0, time.time() - self.started)
+
     @abstractmethod
     def terminate(self) -> None:
         """Ask every part to end its programs and write its record."""
@@ -77,7 +83,8 @@ class RemoteJob(RunningJob):
                 continue
             self._read_part(machine)
         if self._parts and self.state == journal.QUEUED:
-            self.started = min(each.time - each.seconds for each in self._parts.values())
+            began = min(each.time - each.seconds for each in self._parts.values())
+            self.started = min(max(began, self.started), time.time())  # their clocks may be wrong
             self.state = journal.STARTED
         over = [each for each in self._parts.values() if _is_over(each)]
         if self.got_a_signal and not (self.interrupted or self._ends_others):

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...bus.joining import ClockBounds
 from ...errors import UserError
 from ...store.place import replace_file
 from ..plan import jobs as plans
@@ -27,13 +28,15 @@ from .journal import QUEUED, JobRecord
 from .machine_part import MEETING, folder_of
 from .processes import CannotStartError
 from .progress import print_through
-from .ssh_nodes import SshNode, call, call_all, facts, nodes_of
+from .ssh_nodes import SshNode, call, call_all, clock_of, facts, nodes_of
 
 NAME = "ssh"
 LOOK = 2.0
 """Seconds between two looks at a node."""
 LOST = 60.0
 """Seconds without a connection after which what runs on a node is given up."""
+UNCOPIED = 98
+"""Exit code of a look at a node that was reached, whose files could not be copied here."""
 PID = "pid"
 """The file of a part that has the number of its process."""
 
@@ -77,6 +80,10 @@ class SshJob(ApartJob):
         """Nodes that it was lost with, and why."""
         self._signals: list[subprocess.Popen[bytes]] = []
         self._looks: dict[int, subprocess.Popen[bytes]] = {}
+        self._whole: set[int] = set()
+        """Machines whose parts live no more, and all of whose files are here."""
+        self._uncopied: dict[int, float] = {}
+        """By machine, since when what it has written cannot be copied here."""
         self._reached = dict.fromkeys(range(len(nodes)), time.monotonic())
         super().__init__(queued, folder)
         self._in(0.0, self._look)
@@ -104,8 +111,14 @@ class SshJob(ApartJob):
         if node not in self._shared:  # after the look: what ended before it has written all
             paths = [self.part(machine), *self.runs(machine)]
             copy = shlex.join(node.copy_argv(paths, back=True, options=["--ignore-missing-args"]))
-            script = f"alive=$({script}) && {copy} && echo $alive"
+            script = f"alive=$({script}) || exit; echo $alive"
+            script += (
+                f'; problem=$({copy} 2>&1) || {{ echo "$problem" | head -1; exit {UNCOPIED}; }}'
+            )
         return _quiet(["sh", "-c", script])
+
+    def has_all(self, machine: int) -> bool:
+        return machine in self._whole or self.nodes[machine] in self._shared
 
     def _living(self, machine: int) -> str:
         """For a shell of the node: whether the part lives, as process ``$pid``."""
@@ -115,20 +128,36 @@ class SshJob(ApartJob):
     def _looked(self, machine: int, code: int) -> None:
         process = self._looks[machine]
         assert process.stdout is not None
-        alive = b"lives" in process.stdout.read()
+        text = process.stdout.read().decode(errors="replace")
+        alive = text.startswith("lives")
         process.stdout.close()
         node, now = self.nodes[machine], time.monotonic()
-        if code == 0:
+        if code in (0, UNCOPIED):
             self._reached[machine] = now
+        if code == UNCOPIED and not alive:
+            self._not_copied(machine, node, text.strip())
+            return
         silent = now - self._reached[machine]
         if silent > LOST:
             self.unreachable[node] = f"{node.destination} could not be reached for {silent:.0f} s"
             self.lost(f"node {node.name}: {self.unreachable[node]}")
             return
         if code == 0 and not alive:
+            self._whole.add(machine)
             self.read_parts()
             if not self.over and not self.is_over(machine):
                 self.part_lost(machine, node.name)
+
+    def _not_copied(self, machine: int, node: SshNode, why: str) -> None:
+        """What a part that has ended has written could not be copied here, where it is tried again."""
+        since = self._uncopied.setdefault(machine, time.monotonic())
+        if time.monotonic() - since > LOST:
+            places = " and ".join([*self.runs(machine), self.part(machine)])
+            text = f"node {node.name}: its records could not be copied here: {why}"
+            self.lost(f"{text}; they are in {places} there")
+
+    def clock(self, machine: int) -> ClockBounds | None:
+        return clock_of(self.nodes[machine])
 
     def goes_on(self) -> bool:
         """Whether each part lives, has written down its end, or cannot be looked at now."""
@@ -138,6 +167,8 @@ class SshJob(ApartJob):
         text, _ = self._start_look(machine).communicate()
         first = b"lives" in text  # where the process was not known before, one more look is needed
         text, _ = (look := self._start_look(machine)).communicate()
+        if look.returncode == 0 and b"lives" not in text:
+            self._whole.add(machine)
         self.read_parts()
         return first or b"lives" in text or look.returncode != 0 or self.is_over(machine)
 
@@ -175,8 +206,18 @@ class SshEngine(JobEngine):
         copies = {node: node.copy_argv(sources, options=options) for node in apart}
         for node, why in call_all(copies).items():
             self._is_down(node, f"its files could not be copied: {why}")
+        self._try_pythons()
         if len(self._down) == len(self.nodes):
-            raise UserError("no node can be used")
+            raise UserError(f"none of the {len(self.nodes)} nodes can be used")
+
+    def _try_pythons(self) -> None:
+        """Use no node on which an environment that is installed here does not run."""
+        words = [each.command[0] for job in self.plan.jobs for each in job.processes]
+        for python in dict.fromkeys(word for word in words if os.access(word, os.X_OK)):
+            script = shlex.join(_with_paths([python, "-m", ports.__name__, "0"]))
+            left = [node for node in self.nodes if node not in self._down]
+            for node, why in call_all({node: node.argv(script) for node in left}).items():
+                self._is_down(node, f"{python} does not run inject there: {why}")
 
     def _find_shared(self) -> None:
         """Which nodes see the suite's folder as it is here."""
@@ -232,10 +273,7 @@ class SshEngine(JobEngine):
 
     def _start_part(self, job: SshJob, machine: int, node: SshNode) -> None:
         """Raises CannotStartError."""
-        words = job.words(machine)
-        paths = os.environ.get("PYTHONPATH")
-        words = [*(["env", f"PYTHONPATH={paths}"] if paths else []), *words]
-        quoted, line = shlex.quote(job.part(machine)), shlex.join(words)
+        quoted, line = shlex.quote(job.part(machine)), shlex.join(_with_paths(job.words(machine)))
         script = f"mkdir -p {quoted} && cd {quoted} || exit"
         script += f"; setsid {line} >> {OUTPUT} 2>&1 < /dev/null & echo $! > {PID}"
         try:
@@ -287,6 +325,12 @@ class SshEngine(JobEngine):
     def goes_on(self, job: Job, before: JobRecord, dry: bool) -> bool:
         tried = QueuedJob(job, before.attempt, before.time, before.handle)
         return SshJob(tried, self.folder, self._nodes(before.handle), self._shared).goes_on()
+
+
+def _with_paths(words: Sequence[str]) -> list[str]:
+    """A command that finds there what it finds here."""
+    paths = os.environ.get("PYTHONPATH")
+    return [*(["env", f"PYTHONPATH={paths}"] if paths else []), *words]
 
 
 def _quiet(argv: Sequence[str]) -> subprocess.Popen[bytes]:

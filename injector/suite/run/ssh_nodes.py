@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ...bus.joining import ClockBounds
 from ...errors import UserError
 from ..plan.machine import NodeFacts
 
@@ -126,7 +128,10 @@ LOOK = """
 nproc
 awk '/^MemTotal/ {print $2}' /proc/meminfo
 command -v rsync > /dev/null || echo 'no rsync' >&2
-command -v nvidia-smi > /dev/null && nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits
+if command -v nvidia-smi > /dev/null; then
+    gpus=$(nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits 2>&1) \
+        && echo "$gpus" || echo "nvidia-smi: $gpus" >&2
+fi
 grep -ls 'simd_count [1-9]' /sys/class/kfd/kfd/topology/nodes/*/properties | sed 's/.*/AMD, 0/'
 true
 """
@@ -144,9 +149,16 @@ def facts(nodes: Sequence[SshNode]) -> tuple[dict[SshNode, NodeFacts], dict[SshN
             lost[node] = _last(problem) or f"exit code {process.returncode}"
         elif "no rsync" in problem and not node.main:
             lost[node] = "rsync is not installed there"
+        elif (driver := _of_driver(problem)) and "No devices were found" not in driver:
+            lost[node] = driver
         else:
             found[node] = facts_of(lines)
     return found, lost
+
+
+def _of_driver(problem: str) -> str:
+    """What a driver of GPUs that does not work says of itself."""
+    return next((line for line in problem.splitlines() if line.startswith("nvidia-smi: ")), "")
 
 
 def facts_of(lines: Sequence[str]) -> NodeFacts:
@@ -154,6 +166,37 @@ def facts_of(lines: Sequence[str]) -> NodeFacts:
     gpus = [line.rpartition(", ") for line in lines[2:]]
     devices = tuple((name, int(size) << 20) for name, _, size in gpus if size.isdecimal())
     return NodeFacts(int(lines[0]), int(lines[1]) << 10, devices)
+
+
+QUESTIONS = 8
+"""Questions for the time of a node: the quickest answer bounds it best."""
+
+
+def clock_of(node: SshNode) -> ClockBounds | None:
+    """How far the clock of a node is ahead of ours; None where it does not tell."""
+    if node.main:
+        return ClockBounds(0.0, 0.0)
+    low, high, pipe = float("-inf"), float("inf"), subprocess.PIPE
+    script = "while read -r line; do date +%s.%N; done"
+    with subprocess.Popen(
+        node.argv(script), stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, bufsize=1
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(QUESTIONS):
+            before = time.time()
+            try:
+                process.stdin.write("\n")
+                theirs = process.stdout.readline().strip()
+                after = time.time()
+                if not theirs.rpartition(".")[
+                    2
+                ].isdecimal():  # no GNU date, which knows parts of seconds
+                    return None
+            except OSError:
+                return None
+            low, high = max(low, float(theirs) - after), min(high, float(theirs) - before)
+    return ClockBounds(low, high)
 
 
 def _start(argv: Sequence[str]) -> subprocess.Popen[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
+import sys
 
 import pytest
 from suite_runs import PATIENCE, RANKS, Suites, last, until
@@ -14,14 +16,49 @@ from suite_runs import PATIENCE, RANKS, Suites, last, until
 from injector.errors import UserError
 from injector.suite.run.ssh_nodes import SshNode, nodes_of
 
-COMMANDS = ("ip", "sshd", "ssh", "ssh-keygen", "rsync", "unshare")
+COMMANDS = ("cc", "ip", "sshd", "ssh", "ssh-keygen", "rsync", "unshare")
 NETWORK = "10.77.61"
 HOST = """
 hostname {name}
 mount --bind {own} {far}
 exec {sshd} -D -e -f /dev/null -h {folder}/host -o AuthorizedKeysFile={folder}/key.pub \
-    -o PidFile=none -o StrictModes=no -o UsePAM=no
+    -o PidFile=none -o StrictModes=no -o UsePAM=no -o SetEnv="{variables}"
 """
+CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+static long wrong;
+__attribute__((constructor)) static void begin(void) {
+    FILE *file = fopen(getenv("CLOCK_FILE"), "r");
+    if (file) {
+        if (fscanf(file, "%ld", &wrong) != 1) wrong = 0;
+        fclose(file);
+    }
+}
+int clock_gettime(clockid_t id, struct timespec *now) {
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int code = real(id, now);
+    if (id == CLOCK_REALTIME) now->tv_sec += wrong;
+    return code;
+}
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    int (*real)(struct timeval *, void *) = dlsym(RTLD_NEXT, "gettimeofday");
+    int code = real(now, zone);
+    now->tv_sec += wrong;
+    return code;
+}
+time_t time(time_t *now) {
+    struct timespec found;
+    clock_gettime(CLOCK_REALTIME, &found);
+    if (now) *now = found.tv_sec;
+    return found.tv_sec;
+}
+"""
+"""Preloaded in all that runs on a2, whose clock is wrong by as many seconds as a file says."""
 
 
 def call(*words):
@@ -59,6 +96,9 @@ def hosts(tmp_path_factory):
         f'#!/bin/sh\nexec /usr/bin/ssh -o UserKnownHostsFile={folder}/known "$@"\n'
     )
     (folder / "bin/ssh").chmod(0o755)
+    (folder / "clock.c").write_text(CLOCK)
+    call("cc", "-shared", "-fPIC", "-o", str(folder / "clock.so"), str(folder / "clock.c"), "-ldl")
+    preload = f" LD_PRELOAD={folder}/clock.so CLOCK_FILE={folder}/clock"
     daemons = []
     try:
         call("ip", "link", "add", "injtest", "type", "bridge")
@@ -76,7 +116,11 @@ def hosts(tmp_path_factory):
             for link in ("eth0", "lo"):
                 call(*inside, "ip", "link", "set", link, "up")
             sshd = shutil.which("sshd", path="/usr/sbin:/usr/bin")
-            script = HOST.format(name=name, own=own, far=far, sshd=sshd, folder=folder)
+            variables = f"HOME={folder} PATH={far}/bin:/usr/local/bin:/usr/bin:/bin"
+            variables += preload if name == "a2" else ""
+            script = HOST.format(
+                name=name, own=own, far=far, sshd=sshd, folder=folder, variables=variables
+            )
             path = folder / f"{name}.log"
             with path.open("w") as log:
                 words = [*inside, "unshare", "--mount", "--uts", "sh", "-c", script]
@@ -191,21 +235,103 @@ def test_an_interrupt_ends_what_runs_and_brings_its_record(hosts, far):
     assert (far.run() / "jobs/a.R0.D0/run.json").exists()
 
 
-@pytest.mark.release
-def test_a_node_that_is_lost_fails_its_job_and_not_the_suite(hosts, far):
-    lost = """
+IMPATIENT = """
 import sys; from injector.suite.run import ssh_engine
 ssh_engine.LOST = 4.0
 from injector.cli import main
 sys.exit(main())
 """
-    far.environ["INJECT_LOST"] = far.program("lost.py", lost)
-    suite = written(far, far.counted("a", "b", "c", seconds=600))
+
+
+def impatient(far, suite):
+    """A suite that gives a node up, or files that cannot be copied, after 4 s."""
     words = far.words("run", suite, "--engine", "ssh", "--override", "*.max_duration=900")
-    words[1:3] = [far.environ["INJECT_LOST"]]
-    process = subprocess.Popen(
+    words[1:3] = [far.program("impatient.py", IMPATIENT)]
+    return subprocess.Popen(
         words, cwd=far.folder, env=far.environ, stderr=subprocess.PIPE, text=True
     )
+
+
+@pytest.mark.release
+def test_a_link_that_is_down_for_a_while_changes_nothing(hosts, far):
+    process = far.start(written(far, far.counted("a", "b", seconds=600)), "--engine", "ssh")
+    until(lambda: len(entries(hosts, far)) == 2, "a beginning on both hosts")
+    both = {"a.R0": "started", "b.R0": "started"}
+    until(lambda: {key: each["state"] for key, each in last(far.run()).items()} == both, "lines")
+    link = ["ip", "link", "set", "injta1"]
+    try:
+        call(*link, "down")
+        go(hosts, far)
+        until(lambda: last(far.run())["b.R0"]["state"] == "finished", "an end of b")
+        assert last(far.run())["a.R0"]["state"] == "started"
+    finally:
+        call(*link, "up")
+    _, message = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, message
+    assert (far.run() / "jobs/a.R0.D0/run.json").exists()
+
+
+@pytest.mark.release
+def test_a_full_disk_here_is_not_the_fault_of_a_node(hosts, far):
+    """Records that cannot be copied stay where they are, which is named."""
+    far.base.mkdir()
+    call("mount", "-t", "tmpfs", "-o", "size=2m", "none", str(far.base))
+    try:
+        process = impatient(far, written(far, far.counted("a", "b", seconds=600)))
+        until(lambda: len(entries(hosts, far)) == 2, "a beginning on both hosts")
+        until(lambda: len(last(far.run())) == 2, "their lines")
+        words = ["dd", "if=/dev/zero", f"of={far.base}/filler", "bs=4096"]
+        assert subprocess.run(words, capture_output=True).returncode == 1
+        go(hosts, far)
+        _, message = process.communicate(timeout=PATIENCE)
+        states = {key: each["ok"] for key, each in last(far.run()).items()}
+    finally:
+        call("umount", "--lazy", str(far.base))
+    assert process.returncode == 1 and states == {"a.R0": False, "b.R0": False}, message
+    for name, node in (("a", "a1"), ("b", "a2")):
+        assert f"node {node}: its records could not be copied here: " in message, message
+        [kept] = (hosts[0] / node / far.folder.name).glob(f"base/runs/*/jobs/{name}.R0.D0/run.json")
+        assert json.loads(kept.read_text())["exit"]["code"] == 0
+    assert "No space left on device" in message and "could not be reached" not in message
+    assert "no longer used" not in message
+
+
+@pytest.mark.release
+def test_nodes_that_do_not_fit_are_named_and_not_used(hosts, far):
+    """The driver of the one does not work, the other has not the Python of an environment."""
+    folder = hosts[0]
+    driver = folder / "a1/bin/nvidia-smi"
+    driver.parent.mkdir()
+    driver.write_text("#!/bin/sh\necho Failed to initialize NVML: Driver mismatch\nexit 18\n")
+    driver.chmod(0o755)
+    python = os.path.realpath(sys.executable)
+    (folder / "far/python").symlink_to(python)
+    packages = (
+        far.folder / f"env/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    )
+    packages.mkdir(parents=True)
+    (packages / "all.pth").write_text("\n".join(each for each in sys.path if each))
+    (far.folder / "env/pyvenv.cfg").write_text(f"home = {os.path.dirname(python)}\n")
+    (far.folder / "env/bin").mkdir()
+    (far.folder / "env/bin/python").symlink_to(folder / "far/python")
+    words = far.words("run", written(far, far.counted("a")), "--engine", "ssh")
+    words[0] = str(far.folder / "env/bin/python")
+    try:
+        done = subprocess.run(
+            words, cwd=far.folder, env=far.environ, capture_output=True, text=True, timeout=PATIENCE
+        )
+    finally:
+        driver.unlink()
+    assert done.returncode == 2, done.stderr
+    assert f"node a1 is left out: {NETWORK}.11: nvidia-smi: Failed to init" in done.stderr
+    assert f"node a2 is no longer used: {words[0]} does not run inject there: " in done.stderr
+    assert "none of the 1 nodes can be used" in done.stderr
+
+
+@pytest.mark.release
+def test_a_node_that_is_lost_fails_its_job_and_not_the_suite(hosts, far):
+    suite = written(far, far.counted("a", "b", "c", seconds=600))
+    process = impatient(far, suite)
     until(lambda: len(entries(hosts, far)) == 2, "a beginning on both hosts")
     link = ["ip", "link", "set", "injta1"]
     try:
@@ -219,6 +345,39 @@ sys.exit(main())
     states = {key: each["ok"] for key, each in last(far.run()).items()}
     assert states == {"a.R0": False, "b.R0": True, "c.R0": True}, message
     assert f"node a1: {NETWORK}.11 could not be reached for" in message
+
+
+@pytest.mark.parametrize("wrong", [3600, -3600])
+@pytest.mark.release
+def test_clocks_an_hour_apart(hosts, far, wrong):
+    """The ranks are put in order by a measured difference; what took how long is not affected."""
+    clock = hosts[0] / "clock"
+    clock.write_text(str(wrong))
+    try:
+        ranks = {"num_machines": 2, "plan": {"method": "njobs"}}
+        suite = {
+            "ranks": {"run": far.program("ranks.py", RANKS), **ranks},
+            "each": {
+                "run": far.program("short.py", "import time; time.sleep(1)"),
+                "num_machines": 2,
+            },
+        }
+        done = far.call("run", written(far, suite), "--engine", "ssh")
+    finally:
+        clock.unlink()
+    assert done.returncode == 0, done.stderr
+    assert all(1 <= each["seconds"] < 100 for each in last(far.run()).values())
+    run = far.run() / "jobs/ranks.R0.D0"
+    info = json.loads((run / "run.json").read_text())
+    [text] = [each for each in info["remarks"] if "clock" in each]
+    said = re.fullmatch(
+        r"the clock of a2 is moved by (\S+) s to that of a1, by asking both; "
+        r"the error is at most (\S+) ms", text
+    )  # fmt: skip
+    assert said, text
+    error = float(said[2]) / 1e3
+    assert 0 < error < 1 and abs(float(said[1]) + wrong) <= error
+    assert 0 < info["ended"] - info["started"] < 600
 
 
 @pytest.mark.parametrize(
