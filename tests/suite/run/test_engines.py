@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from suite_runs import gpus, last, made_suite
+from suite_runs import RANKS, gpus, last, made_suite
 
 from injector.analysis.summary import summarise
 from injector.store.folder import open_run
@@ -139,13 +139,30 @@ sys.exit(int(sys.argv[2]))
 """
 
 
+HANGS = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("hangs", flush=True)
+time.sleep(600)
+"""
+
+
 def results(suites, engine, *options, **system):
     """What becomes of each process of a suite on an engine, what it prints, how many steps it takes."""
     program = suites.program("trains.py", TRAINS)
+    late = suites.program("late.py", "import time\ntime.sleep(600)\n")
+    ranks = suites.program("ranks.py", RANKS.replace("print(", "dist.get_rank() or print("))
     suite = {
         "short": {"run": f"{program} 12 0"},
         "long": {"run": f"{program} 30 0", "voir": {"options": {"stop": 20, "skip": 5}}},
         "fails": {"run": f"{program} 3 4"},
+        "together": {"run": ranks, "plan": {"method": "njobs"}},
+        "late": {"run": late, "max_duration": 3, "plan": {"devices": 1}},
+        "hangs": {
+            "run": suites.program("hangs.py", HANGS),
+            "max_duration": 3,
+            "plan": {"devices": 1},
+        },
     }
     path = suites.write(suite)
     if system:
@@ -157,10 +174,12 @@ def results(suites, engine, *options, **system):
     for job in last(run).values():
         for key, process in job["processes"].items():
             folder = run / process["run"]
-            exit_code = json.loads((folder / "run.json").read_text())["exit"]["code"]
-            [loop] = summarise(open_run(str(folder))).profile.loops
-            steps = sum(each.steps for each in loop.ranks)
-            found[key] = (job["ok"], exit_code, (folder / "stdout").read_text(), steps)
+            ended = json.loads((folder / "run.json").read_text())["exit"]
+            profile = summarise(open_run(str(folder))).profile
+            loops = profile.loops if profile else ()
+            steps = sum(each.steps for loop in loops for each in loop.ranks)
+            how = (job["ok"], job["reason"], ended["code"], ended["signal"])
+            found[key] = (*how, (folder / "stdout").read_text(), steps)
     return found
 
 
@@ -177,6 +196,11 @@ def test_the_same_suite_has_the_same_results(suites, name, request):
     expected = results(suites, "local")
     assert results(suites, name, *options, **system) == expected
     assert {key: each[0] for key, each in expected.items()} == {
-        f"{job}.R0.D{n}": job != "fails" for job in ("short", "long", "fails") for n in (0, 1)
+        **{f"{job}.R0.D{n}": job != "fails" for job in ("short", "long", "fails") for n in (0, 1)},
+        "together.R0.D0": True,
+        "late.R0.D0": False,
+        "hangs.R0.D0": False,
     }
-    assert [expected[f"{job}.R0.D0"][3] for job in ("short", "long", "fails")] == [12, 25, 3]
+    steps = [expected[f"{job}.R0.D0"][-1] for job in ("short", "long", "fails", "together")]
+    assert steps == [12, 25, 3, 16]
+    assert [expected[f"{job}.R0.D0"][3] for job in ("late", "hangs")] == [15, 9]
