@@ -70,7 +70,7 @@ def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
         there.memory,
         _name(options.get("partition")),
         there.number,
-        {"name": NAME, "options": dict(options), "limit": there.limit},
+        {"name": NAME, "options": dict(options), "limit": there.limit, "one_run": True},
         devices_known=found[0].kind == "cpu",
     )
 

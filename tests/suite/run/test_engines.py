@@ -40,12 +40,12 @@ def nodes(monkeypatch, tmp_path):
     return {"nodes": [{"name": "a"}, {"name": "b"}]}
 
 
-def planned(name, system, **benchmarks):
+def planned(name, system, container=lambda _: (), **benchmarks):
     machine = engines.machine_of(name, system, None)
     if name == "local":
         machine = replace(machine, count=2)  # which it has not: for the sake of the plan
     options = PlanOptions("/base/runs/x")
-    ground = Resources("/env/bin/python", {"data": "/base/data"})
+    ground = Resources("/env/bin/python", {"data": "/base/data"}, container=container)
     return plan_suite(made_suite(**benchmarks), machine, "/base", lambda each: ground, options)
 
 
@@ -74,6 +74,19 @@ def _compared(job):
 
 
 OTHER = ("Large", 160 << 30)
+
+
+@pytest.mark.parametrize("name", [each for each in engines.ENGINES if each != engines.LOCAL])
+def test_ranks_on_several_nodes_record_from_containers_only_apart(nodes, name):
+    job = {"num_machines": 2, "plan": {"method": "njobs"}}
+    benchmarks = {"ranks": job, "each": {"num_machines": 2}, "one": {}}
+    there = planned(name, nodes, container=lambda _: ("--container", "image"), **benchmarks)
+    kept = [each.benchmark for each in there.jobs]
+    assert kept == (["each", "one"] if name == "slurm" else ["ranks", "each", "one"])
+    assert [each.benchmark for each in there.left_out] == (["ranks"] if name == "slurm" else [])
+    assert all("cannot from containers" in each.reason for each in there.left_out)
+
+
 CAPABLE = {
     "large": {"requires_capabilities": ["gpu.capacity > '100 GiB'"]},
     "named": {"requires_capabilities": ["gpu.name == 'Large'", "len(nodes) >= 2"]},
