@@ -22,6 +22,7 @@ LEAST = 0.01
 """Of a step or of the run: what would save less has no bound."""
 RUNS = {name: f"without {name}" for name in ("evaluation", "checkpoint", "logging", "callback")}
 """Time segments of a run that could be left out, or be done by another process."""
+_Column = npt.NDArray[np.floating]
 _Matrix = npt.NDArray[np.float64]
 """A column for each step; a row for each rank, where there are rows."""
 
@@ -44,7 +45,7 @@ def bounds_of(
     regions = [_regions(table, aligned) for table in tables]
     waits, transfer = _collectives(whole, regions, aligned, count)
     work = step - waits
-    names = dict.fromkeys(name for each in regions for name in each if name not in COMPUTING)
+    names = dict.fromkeys(name for each in regions for name in each)
     found = []
 
     def add(kind: str, words: str, remaining: _Matrix, added: _Matrix | float) -> None:
@@ -103,18 +104,23 @@ def _bound(
     return UpperBound(kind, of, before, after, factor, text)
 
 
-def _regions(table: StepTable, aligned: slice) -> dict[str, _Matrix]:
-    """A step divided among regions; reading is one of them, whatever part of it."""
-    found: dict[str, _Matrix] = {}
+def _regions(table: StepTable, aligned: slice) -> dict[str, _Column]:
+    """What of a step computes nothing, by regions; reading is one of them, whatever part of it.
+
+    Of thousands of ranks that is much, and no copy of it is made where a region is one column.
+    """
+    found: dict[str, _Column] = {}
     for name, seconds in table.regions().items():
-        name = "io" if name in READING else name
-        found[name] = found.get(name, 0.0) + seconds[aligned].astype(np.float64)
+        if name not in COMPUTING:
+            name = "io" if name in READING else name
+            mine = seconds[aligned]
+            found[name] = found[name] + mine.astype(np.float64) if name in found else mine
     return found
 
 
 def _collectives(
-    ranks: list[LoopTrace], regions: list[dict[str, _Matrix]], aligned: slice, count: int
-) -> tuple[_Matrix, _Matrix | float]:
+    ranks: list[LoopTrace], regions: list[dict[str, _Column]], aligned: slice, count: int
+) -> tuple[_Column, _Matrix | float]:
     """What each rank spends in collectives in each step, and what of that is no waiting for others."""
     nothing = np.zeros(aligned.stop - aligned.start)
     if len(ranks) < 2:
