@@ -74,7 +74,7 @@ def test_it_samples_until_it_is_ended(folder, program):
     assert process.pid in {each.pid for each in machines.processes_of(found)}
     times = [sample.time for sample in found.hosts]
     assert times == sorted(times)
-    metrics = hosts.metrics(found)
+    metrics = hosts.metrics(found, hosts.utilization(found))
     assert 0 <= metrics["cpu_avg_utilization_pct"] <= 100
 
 
