@@ -240,9 +240,7 @@ def _study(
     for part in group.parts:
         part.facts = {**part.facts, **known.get(str(part.facts.get("id")), {})}
     recorded = [part for part in group.parts if part.recorded]
-    if (
-        known and recorded
-    ):  # what became of calls without a record is known of the trials that they are of
+    if known and recorded:  # of calls without a record, their trials say what became of them
         group.parts = recorded
     goals = tuple(str(goal) for goal in facts.get("goals") or ())
     deploys = [

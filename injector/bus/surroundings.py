@@ -31,7 +31,7 @@ def machine() -> dict[str, Any]:
     return {
         "cpu": {
             "count": os.cpu_count(),
-            "usable": _usable_cpus(),
+            "usable": usable_cpus(),
             **_cpu_description(),
             "architecture": _architecture(),
         },
@@ -46,7 +46,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _usable_cpus() -> int | None:
+def usable_cpus() -> int | None:
+    """How many processors this process may use; None where nothing tells."""
     try:
         return len(os.sched_getaffinity(0))
     except (AttributeError, OSError):

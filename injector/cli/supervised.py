@@ -325,11 +325,9 @@ class SupervisedRun:
 
 def _soon() -> float:
     """Seconds after which we may use a core: at once, unless the program, which starts, has no other."""
-    try:
-        cores: int | None = len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        cores = os.cpu_count()
-    return 0.0 if cores and cores > 1 else SOON
+    from injector.bus.surroundings import usable_cpus  # which the sidecars need at once, too
+
+    return 0.0 if (usable_cpus() or 1) > 1 else SOON
 
 
 def _inbox(folder: str | None) -> Inbox | None:

@@ -189,9 +189,9 @@ def clock_of(node: SshNode) -> ClockBounds | None:
                 process.stdin.write("\n")
                 theirs = process.stdout.readline().strip()
                 after = time.time()
-                if not theirs.rpartition(".")[
-                    2
-                ].isdecimal():  # no GNU date, which knows parts of seconds
+                if not theirs.replace(
+                    ".", "", 1
+                ).isdecimal():  # %N is GNU's: another date does not know it
                     return None
             except OSError:
                 return None
