@@ -235,13 +235,7 @@ def _study(
     """
     before, until = between
     start, last = group.start, group.last
-    facts = {**group.parts[0].facts, **group.facts}
-    known: Mapping[str, Mapping[str, Any]] = facts.get("trials") or {}
-    for part in group.parts:
-        part.facts = {**part.facts, **known.get(str(part.facts.get("id")), {})}
-    recorded = [part for part in group.parts if part.recorded]
-    if known and recorded:  # of calls without a record, their trials say what became of them
-        group.parts = recorded
+    facts, known = _facts(group)
     goals = tuple(str(goal) for goal in facts.get("goals") or ())
     deploys = [
         each
@@ -271,14 +265,11 @@ def _study(
         each for each in group.spans if each.start >= last and (until is None or each.start < until)
     ]
     outer = {
-        "deploy": [
-            *((each.start, each.end) for each in deploys),
-            *((start, end) for end in started.values()),
-        ],
+        "deploy": [*_times_of(deploys, "deploy"), *((start, end) for end in started.values())],
         "result collection": [(last, known_at)],
-        "refit": [(each.start, each.end) for each in later if each.region == "refit"],
+        "refit": _times_of(later, "refit"),
         "test": _tests(evaluated, known_at, after, later),
-        "un-deploy": [(each.start, each.end) for each in later if each.region == "undeploy"],
+        "un-deploy": _times_of(later, "undeploy"),
     }
     pieces = _pieces(group.parts, gaps)
     sums = [part.segments.seconds() for part in group.parts]
@@ -311,6 +302,22 @@ def _study(
         / SECOND,
         phases=_phases(outer, pieces, len(trials), usage, {**spent, SETUP: setup, "store": stored}),
     )
+
+
+def _facts(group: _Found) -> tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]:
+    """What is recorded of the study, and of its trials by their ids; the latter is put into its parts."""
+    facts = {**group.parts[0].facts, **group.facts}
+    known: Mapping[str, Mapping[str, Any]] = facts.get("trials") or {}
+    for part in group.parts:
+        part.facts = {**part.facts, **known.get(str(part.facts.get("id")), {})}
+    recorded = [part for part in group.parts if part.recorded]
+    if known and recorded:  # of calls without a record, their trials say what became of them
+        group.parts = recorded
+    return facts, known
+
+
+def _times_of(spans: Sequence[FrameworkSpan], region: str) -> list[tuple[int, int]]:
+    return [(each.start, each.end) for each in spans if each.region == region]
 
 
 def _in_trial(span: FrameworkSpan, group: _Found) -> bool:
