@@ -397,28 +397,28 @@ class Trial:
     """``complete``, ``pruned`` or ``failed``."""
     error: str
     """Why it failed, as far as that is known."""
-    began: float
+    began: float = 0.0
     """Since the study began."""
-    seconds: float
+    seconds: float = 0.0
     """From its first line to its last."""
-    setup: float
+    setup: float = 0.0
     """For which its worker was free before it, while the study went on."""
-    load: float | None
+    load: float | None = None
     """Before it first trained or evaluated; None, as the next two, of a trial that did neither."""
-    train: float | None
-    validate: float | None
-    framework: float
+    train: float | None = None
+    validate: float | None = None
+    framework: float = 0.0
     """In functions of the framework that it called."""
-    other: float
-    store: float
+    other: float = 0.0
+    store: float = 0.0
     """After it, until its result was stored."""
-    steps: int
+    steps: int = 0
     """Of training."""
-    reports: int
+    reports: int = 0
     """Intermediate values that it gave."""
-    last: bool
+    last: bool = False
     """Whether none ended after it."""
-    runs: tuple[WorkerRun, ...]
+    runs: tuple[WorkerRun, ...] = ()
 
 
 METRICS = "metric collection"

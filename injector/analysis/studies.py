@@ -506,19 +506,6 @@ def _unseen(known: Mapping[str, Mapping[str, Any]], seen: Sequence[Trial]) -> li
             values=dict(facts.get("values") or {}),
             state=str(facts.get("state") or "failed"),
             error=str(facts.get("error") or "no process recorded it"),
-            began=0.0,
-            seconds=0.0,
-            setup=0.0,
-            load=None,
-            train=None,
-            validate=None,
-            framework=0.0,
-            other=0.0,
-            store=0.0,
-            steps=0,
-            reports=0,
-            last=False,
-            runs=(),
         )
         for name, facts in known.items()
         if name not in ids

@@ -39,12 +39,23 @@ CONTAINER = ("--container", "--container-engine", "--container-mount", "--contai
 """What says in which container the whole command runs: taken away before the rest is read."""
 ENGINE = ("--engine", "--engine-option")
 """What says where the whole command runs: taken away likewise."""
-VALUED = (
-    *("--voirfile", "--config", "--runs", "--into", "--name", "--tag", "--track", "--price"),
-    *("--layers", "--peak-flops", "--torch-profile", "--phase"),
-    *(*CONTAINER[:-1], *ENGINE),
-    *LIMITS,
-)
+REPEATED = {"--voirfile": "voirfiles", "--config": "configs"}
+PAIRS: dict[str, tuple[str, Callable[[str], tuple[str, str]]]] = {
+    "--tag": ("tags", tag_of),
+    "--track": ("tracks", track_of),
+}
+SINGLE: dict[str, tuple[str, Callable[[str], object]]] = {
+    "--runs": ("runs", str),
+    "--into": ("into", str),
+    "--name": ("given_name", str),
+    "--price": ("price", price_of),
+    "--layers": ("layers", layers_of),
+    "--peak-flops": ("peak", peak_of),
+    "--torch-profile": ("profiled", profile_of),
+    "--phase": ("phase", phase_of),
+}
+"""By option the attribute of a :class:`Command`, and what reads its value."""
+VALUED = (*REPEATED, *PAIRS, *SINGLE, *CONTAINER[:-1], *ENGINE, *LIMITS)
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
     *("--live", "--no-live", "--flops", "--memory", "--verbose", "--help", "--sample-native"),
@@ -288,34 +299,16 @@ def _set(command: Command, option: str, value: str | None) -> None:
         raise UserError(f"{option} is to stand before the options of voirfiles")
     if value is None:
         command.flags.add(option)
-    elif option == "--voirfile":
-        command.voirfiles.append(value)
-    elif option == "--config":
-        command.configs.append(value)
-    elif option == "--runs":
-        command.runs = value
-    elif option == "--into":
-        command.into = value
-    elif option == "--tag":
-        key, tag = tag_of(value)
-        command.tags[key] = tag
-    elif option == "--layers":
-        command.layers = layers_of(value)
-    elif option == "--peak-flops":
-        command.peak = peak_of(value)
-    elif option == "--price":
-        command.price = price_of(value)
-    elif option == "--torch-profile":
-        command.profiled = profile_of(value)
-    elif option == "--phase":
-        command.phase = phase_of(value)
-    elif option == "--track":
-        tool, where = track_of(value)
-        command.tracks[tool] = where
+    elif option in REPEATED:
+        getattr(command, REPEATED[option]).append(value)
+    elif option in PAIRS:
+        attribute, pair_of = PAIRS[option]
+        getattr(command, attribute).update([pair_of(value)])
     elif option in LIMITS:
         command.limits[option] = limit(option, value)
     else:
-        command.given_name = value
+        attribute, read = SINGLE[option]
+        setattr(command, attribute, read(value))
 
 
 def _is_option(word: str) -> bool:
@@ -408,10 +401,8 @@ def _ahead(command: Command, rest: list[str]) -> Command:
             _aim(guess, left)
             continue
         del left[:1]
-        if option == "--voirfile":
-            guess.voirfiles.append(value)
-        elif option == "--config":
-            guess.configs.append(value)
+        if option in REPEATED:
+            getattr(guess, REPEATED[option]).append(value)
     guess.arguments = left
     if not guess.closed:
         _take_voirfiles(guess)

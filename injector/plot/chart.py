@@ -81,6 +81,39 @@ def chart(
 
     Raises UserError where no row has both, a y is no number, or a logarithm cannot be taken.
     """
+    usable = _usable(rows, x, y)
+    x_unit, x_factor = _scale(x, usable, units)
+    y_unit, y_factor = _scale(y, usable, units)
+    numbers = [_number(row[x]) for row in usable]
+    names = tuple(dict.fromkeys(_text(row[x]) for row in usable)) if None in numbers else ()
+    found: dict[str, dict[float, list[float]]] = {}
+    for row, number in zip(usable, numbers, strict=True):
+        value = _number(row[y])
+        if value is None:
+            raise UserError(f"--y {y}: {row[y]!r} is no number")
+        at = names.index(_text(row[x])) if names or number is None else number * x_factor
+        line = ", ".join(_text(row.get(name)) for name in series) or y
+        found.setdefault(line, {}).setdefault(at, []).append(value * y_factor)
+    lines = tuple(
+        ChartLine(name, tuple(_dot(at, values, agg, error) for at, values in sorted(dots.items())))
+        for name, dots in found.items()
+    )
+    if "x" in log and names:
+        raise UserError(f"--log {log}: {x} is no number")
+    _check_logarithm(lines, log, x, y)
+    aggregated = f"{agg} of " if any(dot.n > 1 for line in lines for dot in line.dots) else ""
+    return Chart(
+        title or f"{y} over {x}",
+        Axis(_label(x, x_unit), "x" in log),
+        Axis(aggregated + _label(y, y_unit), "y" in log),
+        names,
+        lines,
+        error,
+    )
+
+
+def _usable(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> list[Mapping[str, Any]]:
+    """The rows that have both. Raises UserError where there is none."""
     if not rows:
         raise UserError(
             "nothing to plot: no run, and no repeat of a benchmark, is left that did not fail"
@@ -93,39 +126,7 @@ def chart(
         raise UserError(
             f"nothing to plot: none of {len(rows)} rows {what}; there are {', '.join(known)}"
         )
-    numbers = [_number(row[x]) for row in usable]
-    x_scale, y_scale = (
-        (units[name], 1.0)
-        if name in units
-        else _scale(name, [_number(row[name]) for row in usable])
-        for name in (x, y)
-    )
-    is_number = all(number is not None for number in numbers)
-    names = tuple(dict.fromkeys(_text(row[x]) for row in usable))
-    found: dict[str, dict[float, list[float]]] = {}
-    for row, number in zip(usable, numbers, strict=True):
-        value = _number(row[y])
-        if value is None:
-            raise UserError(f"--y {y}: {row[y]!r} is no number")
-        at = number * x_scale[1] if is_number and number is not None else names.index(_text(row[x]))
-        line = ", ".join(_text(row.get(name)) for name in series) or y
-        found.setdefault(line, {}).setdefault(at, []).append(value * y_scale[1])
-    lines = tuple(
-        ChartLine(name, tuple(_dot(at, values, agg, error) for at, values in sorted(dots.items())))
-        for name, dots in found.items()
-    )
-    if "x" in log and not is_number:
-        raise UserError(f"--log {log}: {x} is no number")
-    _check_logarithm(lines, log, x, y)
-    aggregated = f"{agg} of " if any(dot.n > 1 for line in lines for dot in line.dots) else ""
-    return Chart(
-        title or f"{y} over {x}",
-        Axis(_label(x, x_scale[0]), "x" in log),
-        Axis(aggregated + _label(y, y_scale[0]), "y" in log),
-        () if is_number else names,
-        lines,
-        error,
-    )
+    return usable
 
 
 def labelled(found: Chart, x: str, y: str, legend: Mapping[str, str]) -> Chart:
@@ -173,13 +174,18 @@ def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _scale(name: str, values: Sequence[float | None]) -> tuple[str, float]:
-    """The unit that ``values`` of a metric are shown in, and what they are multiplied by for it."""
+def _scale(
+    name: str, rows: Sequence[Mapping[str, Any]], units: Mapping[str, str]
+) -> tuple[str, float]:
+    """The unit that the values of a metric are shown in, and what they are multiplied by for it."""
+    if name in units:
+        return units[name], 1.0
     unit = METRICS[name].unit if name in METRICS else ""
-    if unit == "s":
-        most = max((abs(value) for value in values if value is not None), default=1.0)
-        return ("s", 1.0) if most >= 1 else ("ms", 1e3) if most >= 1e-3 else ("µs", 1e6)
-    return ("", 1.0) if unit == "count" else shown(unit)
+    if unit != "s":
+        return ("", 1.0) if unit == "count" else shown(unit)
+    numbers = (_number(row[name]) for row in rows)
+    most = max((abs(number) for number in numbers if number is not None), default=1.0)
+    return ("s", 1.0) if most >= 1 else ("ms", 1e3) if most >= 1e-3 else ("µs", 1e6)
 
 
 def _label(name: str, unit: str) -> str:
