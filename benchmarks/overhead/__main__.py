@@ -9,17 +9,20 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from . import loops, machine, measures, peers, suites, table, truth
+from .. import guard
+from . import loops, machine, measures, peers, suites, table, third_party, truth
 
 PROBES = ("events", "startup", "imports")
 LOOPS = ("steps", "small", "regions", "boosting", "studies", "starts", "every")
-PARTS = (*PROBES, *LOOPS, "suites", "truth")
+DEFAULT = (*PROBES, *LOOPS, "suites", "truth")
+PARTS = (*DEFAULT, "programs")
+"""`programs` installs gigabytes, and is measured where it is named."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the parts that were asked for; 1 under ``--strict`` when a goal was missed."""
     options = _parser().parse_args(arguments)
-    parts = options.only or list(PARTS)
+    parts = options.only or list(DEFAULT)
     found = loops.Peers(None, {}) if options.no_peers else _peers(parts, options.peers)
     about = machine.describe(*found)
     with tempfile.TemporaryDirectory(prefix="injector-overhead-") as folder:
@@ -28,10 +31,15 @@ def main(arguments: list[str] | None = None) -> int:
     for key, value in about.items():
         print(f"{key}: {value}")
     print()
-    print("\n".join(table.lines(measured)))
+    if measured:
+        print("\n".join(table.lines(measured)))
     if times:
         print("\n".join(["", *truth.lines(times)]))
     misses = table.missed(measured) + [miss for row in times for miss in row.missed()]
+    if "programs" in parts:
+        costs, failed = _programs(options)
+        misses += third_party.missed(costs)
+        about |= {"programs": costs, "programs that were not run": failed}
     print()
     print("\n".join(_verdict(misses, table.unmeasured(measured))))
     if options.json:
@@ -42,6 +50,14 @@ def main(arguments: list[str] | None = None) -> int:
 def _peers(parts: list[str], asked: str | None) -> loops.Peers:
     watched = set(parts) & {"steps", "starts", "every"}
     return loops.Peers(peers.find(asked), peers.profilers() if watched else {})
+
+
+def _programs(options: argparse.Namespace) -> tuple[third_party.Costs, dict[str, str]]:
+    with tempfile.TemporaryDirectory(prefix="injector-programs-") as folder:
+        against = options.against
+        roots = {against: guard.checkout(against, Path(folder))} if against else {}
+        base = options.base or Path(folder) / "base"
+        return third_party.measure(base, options.select or [], options.rounds, roots)
 
 
 def _times(rounds: int, part: float) -> list[truth.Row]:
@@ -63,6 +79,22 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=1.0,
         help="how much of each loop is run, to try it (default 1)",
+    )
+    parser.add_argument(
+        "--select",
+        action="append",
+        metavar="NAME",
+        help="of `programs`, only this (as often as wanted)",
+    )
+    parser.add_argument(
+        "--base",
+        type=Path,
+        help="a folder that keeps the environments of `programs` for the next time",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="measure `programs` with the package of this commit as well",
     )
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has voir and ptera")
     parser.add_argument("--no-peers", action="store_true", help="leave the peers' columns out")
