@@ -21,7 +21,7 @@ from injector import reaper
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
-    from typing import Any
+    from typing import Any, NoReturn
 
 PATIENCE = 0.25
 """Seconds that a signal waits which reached us alone. Some senders (``timeout``, systemd, Slurm) send to
@@ -29,32 +29,6 @@ one process after the other: within this time it has reached all, or it was mean
 ANSWER = 10.0
 """Seconds that an answer of the sentinel may take on a machine that has much else to do."""
 POLL = 0.001
-
-# SIGIO says that the supervisor has a question, or has ended: then the pipe is at its end. Neither text
-# nor name of the supervisor stands in the command line: ``pkill -f`` of those is for the supervisor alone.
-_PROGRAM = """
-import _signal, fcntl, posix, sys
-numbers, seen = set(map(int, sys.argv[1:])), set()
-def note(found):
-    if found is not None and found.si_signo in numbers:
-        seen.add(b"%d %d %d\\n" % (found.si_signo, found.si_code, found.si_pid))
-    return found
-fcntl.fcntl(0, fcntl.F_SETOWN, posix.getpid())
-fcntl.fcntl(0, fcntl.F_SETFL, posix.O_NONBLOCK | posix.O_ASYNC)
-while True:
-    try:
-        request = posix.read(0, 64)
-    except BlockingIOError:
-        request = None
-    if request == b"":
-        break
-    if request:
-        while note(_signal.sigtimedwait(numbers, 0)):
-            pass
-        posix.write(1, b"".join(seen) + b".\\n" * len(request))
-        seen.clear()
-    note(_signal.sigwaitinfo({*numbers, _signal.SIGIO}))
-"""
 
 Key = tuple[int, int, int]
 """A signal's number, its code and its sender (0 for the kernel, and for other name spaces)."""
@@ -158,21 +132,11 @@ class SignalSentinel:
     def __init__(self, numbers: Iterable[int]) -> None:
         requests, self._request = _pipe()
         self._answer, answers = _pipe()
-        numbers = list(map(int, numbers))
-        words = [sys.executable, "-I", "-S", "-c", _PROGRAM, *map(str, numbers)]
-        streams: list[tuple[Any, ...]] = [
-            (os.POSIX_SPAWN_DUP2, requests, 0),
-            (os.POSIX_SPAWN_DUP2, answers, 1),
-            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-        ]
         try:
-            self.pid = os.posix_spawn(
-                sys.executable,
-                words,
-                dict(os.environ),
-                file_actions=streams,
-                setsigmask=[*numbers, _signal.SIGIO],
-            )
+            # Not a program of its own, which would take the time of an interpreter's start.
+            self.pid = os.fork()
+            if self.pid == 0:
+                _stand_in_group(set(map(int, numbers)), requests, answers)
         except BaseException:
             self._close()
             raise
@@ -238,6 +202,77 @@ class SignalSentinel:
     def _close(self) -> None:
         for descriptor in (self._request, self._answer):
             os.close(descriptor)
+
+
+def _stand_in_group(numbers: set[int], requests: int, answers: int) -> NoReturn:
+    """What the sentinel does, in a process that has just been forked.
+
+    SIGIO says that the supervisor has a question, or has ended: then the pipe is at its end.
+    """
+    try:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, {*numbers, _signal.SIGIO})
+        nowhere = _above_streams(os.open(os.devnull, os.O_WRONLY))
+        for standard, descriptor in enumerate((requests, answers, nowhere)):
+            os.dup2(descriptor, standard)
+        for descriptor in map(int, os.listdir("/proc/self/fd")):
+            if descriptor > 2:
+                _close(descriptor)
+        _take_own_name()
+        _answer_questions(numbers)
+    finally:
+        os._exit(0)
+
+
+def _close(descriptor: int) -> None:
+    try:
+        os.close(descriptor)
+    except OSError:  # it was that of the list itself
+        pass
+
+
+def _take_own_name() -> None:
+    """A signal for the supervisor by its name or its text (``pkill -f``) is not to be one for us as well."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+        begin, end = int(words[45]), int(words[46])  # of the command line, in our own memory
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            memory.seek(begin)
+            kept = memory.read(end - begin).find(b"\0") + 1
+            memory.seek(begin + kept)
+            memory.write(bytes(end - begin - kept))
+        with open("/proc/self/comm", "w") as file:
+            file.write(os.path.basename(sys.executable))
+    except (OSError, ValueError, IndexError):
+        pass  # a kernel that does not let us
+
+
+def _answer_questions(numbers: set[int]) -> None:
+    """Tell which of these signals came, whenever the supervisor asks, until it has ended."""
+    import fcntl
+
+    seen = set()
+
+    def note(found: Any) -> Any:
+        if found is not None and found.si_signo in numbers:
+            seen.add(b"%d %d %d\n" % key(found))
+        return found
+
+    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
+    while True:
+        try:
+            request = os.read(0, 64)
+        except BlockingIOError:
+            request = None
+        if request == b"":
+            return
+        if request:
+            while note(_signal.sigtimedwait(numbers, 0)):
+                pass
+            os.write(1, b"".join(seen) + b".\n" * len(request))
+            seen.clear()
+        note(_signal.sigwaitinfo({*numbers, _signal.SIGIO}))
 
 
 def settle() -> None:
