@@ -6,11 +6,10 @@ another one (:attr:`Unit.shown`), which is the only place where anything is conv
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from .errors import UserError
+from .named_tuple import NamedTuple
 
 
 class Unit(NamedTuple):
@@ -413,6 +412,8 @@ def found(pattern: str) -> Iterator[Metric]:
 
     Raises UserError where it is no regular expression.
     """
+    import re  # every report imports this module, and few look for a metric
+
     try:
         sought = re.compile(pattern, re.IGNORECASE)
     except re.error as error:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
+from ..plain_json import loads
 from ..store.folder import Run
 from ..value_class import value_class
 from .profile import LoopRank, Profile, TrainingLoop
 from .recorded import number
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 LOWER_BOUND = (
     "counted in one step of a second run by PyTorch's counter, which takes operations without a formula "
@@ -93,7 +96,7 @@ def counted(run: Run, tag: str, failure: str) -> dict[str, Any]:
     Keys of its tags begin with ``tag``; ``failure`` is how it ended, empty for in order.
     """
     tags: Mapping[str, str] = run.info.get("tags") or {}
-    found = [json.loads(text) for key, text in tags.items() if key.split()[0] == tag]
+    found = [loads(text) for key, text in tags.items() if key.split()[0] == tag]
     failed = [each["why"] for each in found if "why" in each]
     if failed:
         return {"why": f"PyTorch's counter failed: {failed[0]}"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import fsum
-from typing import Any
 
 from ..store import monitor
 from ..store.folder import Run
@@ -13,7 +12,11 @@ from ..store.monitor import Monitored
 from ..value_class import replace, value_class
 from . import hosts
 
-State = tuple[float, dict[str, Any]]
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
+
+State = tuple[float, dict[str, "Any"]]
 """Unix seconds, and what a device was like then."""
 Memory = dict[int, tuple[Sequence[float], Sequence[float]]]
 

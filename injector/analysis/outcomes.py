@@ -10,14 +10,18 @@ rank waits for it, is *silent*.
 
 from __future__ import annotations
 
-import signal
+import _signal  # type: ignore[import-not-found]  # signal imports enum
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
 
+from ..named_tuple import NamedTuple
 from ..value_class import replace, state_class
 from .profile import RankOutcome, SourceLine
 from .wording import duration, line_of, short, signal_name
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 SECOND = 1_000_000_000
 WAITING = "comm"
@@ -28,7 +32,7 @@ TIMES = 20.0
 """So many of its usual steps have to fit into that time."""
 SILENT = 60.0
 """Seconds without a span after which a process that no rank waits for is called silent."""
-POLITE = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
+POLITE = (-_signal.SIGINT, -_signal.SIGTERM, -_signal.SIGHUP)
 """How launchers end the ranks that are left when one has died."""
 MARGIN = SECOND // 2
 """Before the end of a run, in which its processes may already have been ended with it."""

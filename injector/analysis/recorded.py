@@ -5,15 +5,19 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, inf, isfinite, nan, sqrt
-from typing import Any, NamedTuple
 
+from ..named_tuple import NamedTuple
 from ..store.call_sites import EVALUATING
 from ..store.exceptions import in_a_line
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from ..value_class import field, value_class
-from .losses import LossSource, Origin, loss_source, origins_of
+from .losses import LossSource, Origin, origins_of
 from .profile import SourceLine, Statistics
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 NO_TASK = ""
 BACKWARD = ("train", "loss")
@@ -302,7 +306,11 @@ def _series(
 ) -> ValueSeries:
     found = statistics(sample.values)
     place = places.get(key[2].removeprefix(BACKWARD[1])) if _is_backwards(key) else None
-    source = None if place is None else loss_source(place)
+    source: LossSource | None = None
+    if place is not None:
+        from .loss_lines import loss_source  # most runs without steps have no loss
+
+        source = loss_source(place)
     return ValueSeries(*key, sample.count, sample.first, sample.last, found, sample.odd, source)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-from typing import Any, NamedTuple
 
+from ..named_tuple import NamedTuple
+from ..plain_json import dumps
 from ..store.event import REASONS
 from ..store.folder import Run, is_run
 from ..store.run_json import NotARunError, read_info
 from ..store.seal import flaws
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Listed(NamedTuple):
@@ -92,7 +96,7 @@ def _of(info: dict[str, Any], name: str, stem: str) -> Listed:
         verdict.get("kind") if isinstance(verdict, dict) else None,
         _broken(info.get("broken")),
         None,
-        json.dumps(info["tags"]) if info.get("tags") else None,
+        dumps(info["tags"]) if info.get("tags") else None,
     )
 
 

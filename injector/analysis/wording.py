@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import isfinite
-from signal import Signals
 
 from .profile import SourceLine
 
@@ -74,6 +73,8 @@ def rank_name(rank: object, process: object) -> str:
 def signal_name(number: int) -> str:
     """``SIGKILL``; ``signal 99`` where it has no name."""
     try:
+        from signal import Signals  # with enum, which few reports need
+
         return Signals(number).name
     except ValueError:
         return f"signal {number}"

@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
+from ..named_tuple import NamedTuple
 from ..schema import SCHEMA
 from ..store.event import SENT, line_of
 from ..store.logs import files
@@ -21,6 +21,10 @@ from . import surroundings
 from .endings import Endings, Gone, seen
 from .merge import Merged, Record, StreamEvent, monitor_events, sent
 from .tally import Tally, warnings
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class FinishedRun(NamedTuple):

@@ -9,15 +9,19 @@ the process itself. What none of them knows stays unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
 
+from ..named_tuple import NamedTuple
 from ..store import monitor
 from ..store.exceptions import in_a_line
 from ..store.logs import UNKNOWN, Clock
 
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
+
 ERROR = 300
 """Characters kept of what ended a process."""
-Exit = dict[str, Any]
+Exit = dict[str, "Any"]
 """``{"code": …, "signal": …}``, one of both None."""
 
 

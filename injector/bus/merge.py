@@ -5,11 +5,15 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 
+from ..named_tuple import NamedTuple
 from ..store import monitor, series, spans
 from ..store.logs import CHUNK, Log, logs_of, series_files
 from .steps import MOST, Steps
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 MIB = 1 << 20
 FEW = 64

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ..store.folder import Run, open_run, read_events
 from ..store.logs import Damage
 from ..store.seal import flaws, names, salvage
 from .collector import FinishedRun, collect, retell
 from .merge import Merged
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def is_foreign(run: Run) -> bool:

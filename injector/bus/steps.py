@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
+from ..named_tuple import NamedTuple
 from ..store import spans
 from ..store.call_sites import CallSite, read_call_sites
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 MOST = 4_096
 """Events for one task of one process."""

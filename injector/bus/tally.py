@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from ..store.event import REASONS
 from ..store.logs import Log, ranks_by_task
 from .endings import Endings, Gone, error_of, exit_of
 from .merge import Record
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 PLACE = ("module", "function", "file", "line", "source", "kind")
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from injector.analysis.columns import RecordedProcess
+    from injector.analysis.summary import Summary
     from injector.cli.step_tasks import StepTask
+    from injector.store.folder import Run
 
 SOON, LATER = 0.1, 1.0
 """Seconds after which a program on one core is taken for one that is not over at once, and any is looked
@@ -290,17 +292,16 @@ class SupervisedRun:
         try:
             if not os.path.exists(os.path.join(folder, "run.json")):  # the report knows of nothing
                 self.say(*(warning["text"] for warning in info["warnings"]))
-            from injector.analysis.summary import summarise
-            from injector.bus.readable import collected
             from injector.store.folder import open_run
 
-            with collected(open_run(folder), check=False) as run:
-                summary = summarise(run, keep=True)
-                details: list[RecordedProcess] = []
-                if "--verbose" in self.command.flags:
-                    from injector.analysis.columns import sources
+            run = open_run(folder)
+            if run.info and run.data_files:
+                summary, details = self.summary(run)
+            else:  # the disk is full: collect it elsewhere
+                from injector.bus.readable import collected
 
-                    details = sources(run)
+                with collected(run, check=False) as readable:
+                    summary, details = self.summary(readable)
             if not self.quiet:
                 from injector.report.output import show
                 from injector.report.terminal import render
@@ -309,6 +310,17 @@ class SupervisedRun:
                 show(lambda: render(summary, details), sys.stderr)
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
+
+    def summary(self, run: Run) -> tuple[Summary, list[RecordedProcess]]:
+        """What the report says of ``run``, and of its processes where it says more than else."""
+        from injector.analysis.summary import summarise
+
+        found = summarise(run, keep=True)
+        if "--verbose" not in self.command.flags:
+            return found, []
+        from injector.analysis.columns import sources
+
+        return found, sources(run)
 
     def begin_line(self) -> None:
         """Leave the line to which the program wrote last, once: a progress bar ends in no newline."""

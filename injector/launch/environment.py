@@ -224,21 +224,3 @@ def _quoted(text: str) -> str:
 
         return dumps(text)
     return encode_basestring_ascii(text)
-
-
-def decode(text: str) -> dict[str, Any]:
-    """The value of a JSON text."""
-    found: dict[str, Any]
-    # The attributes that json.JSONDecoder has.
-    decoder: dict[str, Any] = dict.fromkeys(("array_hook", "object_hook", "object_pairs_hook"))
-    decoder |= {"parse_float": float, "parse_int": int, "parse_constant": float}
-    decoder |= {"strict": True, "memo": {}}
-    try:
-        from _json import make_scanner
-
-        found = make_scanner(type("Decoder", (), decoder))(text, 0)[0]  # type: ignore[arg-type]
-    except (ImportError, AttributeError, TypeError):  # a Python whose scanner is made otherwise
-        from json import loads
-
-        found = loads(text)
-    return found

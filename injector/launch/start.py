@@ -11,7 +11,7 @@ from injector import gc_padding
 from injector.bus import inbox
 from injector.launch.boot import ProgramProcess, spare_builtins
 from injector.launch.children import Children, native
-from injector.launch.environment import decode
+from injector.plain_json import loads
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]
 
     ``allocated`` objects counted for the next garbage collection when we came.
     """
-    config = decode(settings)
+    config = loads(settings)
     config["pythonpath"] = os.environ.get("PYTHONPATH")
     if config.get("inbox"):
         inbox.offer(config["inbox"])

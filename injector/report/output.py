@@ -7,11 +7,13 @@ a line may be. Colours come last, over lines that are whole, so that no width co
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TextIO
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Token
+    from typing import TextIO
 
 WIDTH = 100
 """Columns of a line where there is no terminal, and the most that sentences take."""
@@ -39,14 +41,18 @@ def piped() -> bool:
     return room() >= ENDLESS
 
 
-@contextmanager
-def laid_out(width: int) -> Iterator[None]:
+class laid_out:
     """Lay out for lines of ``width`` columns meanwhile."""
-    token = _room.set(width)
-    try:
-        yield
-    finally:
-        _room.reset(token)
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._tokens: list[Token[int]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_room.set(self._width))
+
+    def __exit__(self, *_: object) -> None:
+        _room.reset(self._tokens.pop())
 
 
 def width_of(stream: TextIO) -> int:
@@ -71,7 +77,11 @@ def show(make: Callable[[], str], stream: TextIO, colors: bool = True) -> None:
     """Write the text that ``make()`` returns to ``stream``, laid out, painted and encoded for it."""
     with laid_out(width_of(stream)):
         text = encodable(make(), stream.encoding)
-    stream.write(painted(text) if colors and colored(stream) else text)
+    if colors and colored(stream):
+        from .colors import painted
+
+        text = painted(text)
+    stream.write(text)
 
 
 def encodable(text: str, encoding: str | None) -> str:
@@ -89,53 +99,3 @@ _ASCII = str.maketrans(
     {"█": "#", "·": "-", "–": "-", "…": "~", "µ": "u", "├": "|", "└": "`", "│": "|", "─": "-"}
     | dict.fromkeys("▏▎▍▌▋▊▉", " ")
 )
-
-# --- colours --------------------------------------------------------------------------------------
-
-_BOLD, _DIM, _RED, _YELLOW, _CYAN = "1", "2", "31", "33", "36"
-_PAINTS = (
-    (re.compile(r"^  (?:exit [1-9]\d*|exit not known|killed by \S+)"), _RED),
-    (re.compile(r"^\d+ warnings?$"), _YELLOW),
-    (re.compile(r"(?<=  )\d+ not finite"), _RED),
-    (re.compile(r"^inject\b.*|^\S[^:]{0,40}?(?=:?  |: |$)"), _BOLD),
-    (re.compile(r"[█▏▎▍▌▋▊▉]+"), _CYAN),
-    (re.compile(r"(?<=^  )[│├└─ ]*[├└]─"), _DIM),
-)
-"""What is painted of a line, with the number of its colour; the first that covers a place has it."""
-_FIRST = re.compile(r"^(verdict|broken|missing|restarted)\b.*(?:\n {9,}\S.*)*", re.MULTILINE)
-"""Sentences that stand first, painted whole: they may be wrapped."""
-
-
-def painted(text: str) -> str:
-    """``text`` of a report with colours: verdict, titles, bars, what went wrong."""
-    parts, at = [], 0
-    for match in _FIRST.finditer(text):
-        color = _color(match)
-        if color:
-            lines = [f"\x1b[{color}m{line}\x1b[0m" for line in match[0].split("\n")]
-            parts += [_lines(text[at : match.start()]), "\n".join(lines)]
-            at = match.end()
-    return "".join([*parts, _lines(text[at:])])
-
-
-def _color(match: re.Match[str]) -> str:
-    if match[1] != "verdict":
-        return _YELLOW if match[1] == "restarted" else _RED
-    colors = {"critical)": f"{_BOLD};{_RED}", "warning)": f"{_BOLD};{_YELLOW}"}
-    return colors.get(match[0].rpartition("(")[2], "")
-
-
-def _lines(text: str) -> str:
-    return "\n".join(map(_painted, text.split("\n")))
-
-
-def _painted(line: str) -> str:
-    found: list[tuple[int, int, str]] = []
-    for pattern, color in _PAINTS:
-        for match in pattern.finditer(line):
-            start, end = match.span()
-            if start < end and all(end <= begun or start >= over for begun, over, _ in found):
-                found.append((start, end, color))
-    for start, end, color in sorted(found, reverse=True):
-        line = f"{line[:start]}\x1b[{color}m{line[start:end]}\x1b[0m{line[end:]}"
-    return line

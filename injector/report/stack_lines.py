@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..analysis.profile import LoopSamples
 from ..analysis.summary import Summary
+from ..named_tuple import NamedTuple
 from .text import clean, code_line, count, line_of, percent, table, wrapped
 
 LEAST = 0.02

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ..analysis.profile import Node
+from ..named_tuple import NamedTuple
 from .output import BARS, room
 from .text import (
     UNKNOWN,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from ..analysis.profile import METRICS, Study, StudyPhase, Trial, WorkerRun
 from ..metrics import shown_at
+from ..named_tuple import NamedTuple
 from ..value_class import fields as fields_of
 from .output import room
 from .segments import ENERGY, JOULES, size

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from ..named_tuple import NamedTuple
 from .text import percent
 
 TEXT, NUMBER, CODE, SHARE = "text", "number", "code", "share"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from ..analysis.outcomes import is_broken
 from ..analysis.profile import LoopRank, Profile, Verdict
@@ -24,7 +23,10 @@ from .text import (
     wrapped,
 )
 
+TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..analysis.columns import RecordedProcess  # and with it numpy
 
 _LISTED = 4

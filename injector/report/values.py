@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
 
 from ..analysis.profile import Statistics
 from ..analysis.recorded import Rate, Recorded, ValueSeries, number
@@ -26,7 +25,10 @@ from .text import (
     wrapped,
 )
 
+TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..analysis.columns import RecordedProcess  # and with it numpy
 
 

@@ -5,30 +5,7 @@ These three records are the whole vocabulary between the rewriter and the rest o
 
 from __future__ import annotations
 
-from collections import namedtuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NamedTuple
-else:
-
-    class _Fields(type):
-        """Turns the annotations of a class into the fields of a named tuple.
-
-        Every process of every probed program imports this, and ``typing`` would cost it 5 ms.
-        """
-
-        def __new__(cls, name, bases, body):
-            fields = body.get("__annotations__")
-            if not isinstance(fields, dict):
-                return super().__new__(cls, name, bases, body)
-            defaults = [body[field] for field in fields if field in body]
-            base = namedtuple(name, fields, defaults=defaults)
-            return type(name, (base,), {"__slots__": (), "__doc__": body.get("__doc__")})
-
-    class NamedTuple(metaclass=_Fields):
-        """Base of the records, as ``typing.NamedTuple`` is."""
-
+from injector.named_tuple import NamedTuple
 
 MAIN = "__main__"
 """The module name that selectors starting with ``//`` name: the program itself."""

@@ -6,10 +6,9 @@ An exception may report another one, of a worker (Ray, ``torch.multiprocessing``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-# Patterns are compiled where they are first used: every run imports this module, and few fail.
+# Patterns are compiled, and `re` imported, where they are used: every run imports this module, and few fail.
 HEAD = "Traceback (most recent call last)"
 _FRAME = r'(\s*)File ".*", line \d+, in '
 _NAMED = r"[\w.]*(?:Error|Exception)\b"
@@ -34,6 +33,8 @@ def in_a_line(kind: object, message: object, trace: object = "") -> str:
 
 def reported_in(lines: Sequence[str]) -> str:
     """The line of the exception that the last traceback in ``lines`` ends with; empty where there is none."""
+    import re
+
     plain = [re.sub(_COLOUR, "", line) for line in lines]
     frames = [(at, found) for at, line in enumerate(plain) if (found := re.match(_FRAME, line))]
     if not frames:
@@ -48,6 +49,8 @@ def reported_in(lines: Sequence[str]) -> str:
 
 def first_line(lines: Sequence[str]) -> str:
     """The first of ``lines`` that has a word in it: a launcher's message begins with a rule."""
+    import re
+
     plain = (re.sub(_COLOUR, "", line).strip() for line in lines)
     return next((line for line in plain if any(map(str.isalnum, line))), "")
 
@@ -58,6 +61,8 @@ def _depth(line: str) -> int:
 
 def _first_member(trace: Sequence[str]) -> list[str]:
     """The lines of the first exception in a group, or in a group within it; none where there is no group."""
+    import re
+
     plain = [re.sub(_MARGIN, "", line) for line in trace]
     begins = [at for at, line in enumerate(plain) if re.match(_MEMBER, line)]
     ends = [*begins[1:], len(plain)] if begins else []

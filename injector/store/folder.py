@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
 
+from ..named_tuple import NamedTuple
 from .logs import Damage, read_records
 from .place import clean_name, default_runs, stamp
 from .run_json import NAME, NotARunError, read_info
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 LAST = "LAST"
 """What stands for the newest run wherever one is named."""

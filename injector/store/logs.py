@@ -16,14 +16,18 @@ Versions are those of :mod:`..schema`:
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 
+from ..named_tuple import NamedTuple
+from ..plain_json import loads
 from . import series
 from .event import LOG
 from .run_json import check_schema
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 LONGEST = (1 << 28) + (1 << 16)
 """Bytes of a line that are read at once: a writer's longest record, and what is around its data."""
@@ -47,7 +51,7 @@ CHUNK = 1 << 20
 def parse(line: bytes) -> dict[str, Any] | None:
     """The record that ``line`` is; None where it is none, or one in part."""
     try:
-        record = json.loads(line)
+        record = loads(line)
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and isinstance(record.get("event"), str) else None
@@ -106,7 +110,7 @@ def _parsed(lines: Sequence[bytes]) -> Sequence[dict[str, Any] | None]:
     # Of whole lines this is a list with as many members; anything else is looked at line by line.
     if len(whole) > 1 and all(text[:1] == b"{" and text[-1:] == b"}" for text in whole):
         try:
-            found = json.loads(b"[" + b",".join(whole) + b"]")
+            found = loads(b"[" + b",".join(whole) + b"]")
         except (ValueError, RecursionError):
             found = ()
         if len(found) == len(whole) and all(isinstance(each.get("event"), str) for each in found):

@@ -27,9 +27,15 @@ Versions are those of :mod:`..schema`:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
 
+from ..named_tuple import NamedTuple
 from .logs import UNKNOWN, Clock, Log, files
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+else:
+    Protocol = object
 
 SUFFIX = ".monitor"
 HOST, TREE, DEVICES = "host", "tree", "devices"

@@ -10,15 +10,18 @@ Versions are those of :mod:`..schema`:
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from typing import Any
 from zlib import crc32
 
 from ..errors import UserError
+from ..plain_json import dumps, indented, loads
 from ..schema import SCHEMA
 from .place import replace_file
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 NAME = "run.json"
 LONGEST = 1 << 28
@@ -42,7 +45,7 @@ def read_info(folder: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             text = file.read(LONGEST)
-        info = json.loads(text)
+        info = loads(text)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -70,7 +73,7 @@ def _broken(path: str, what: str) -> BrokenRunError:
 
 def checksum_of(info: Mapping[str, Any]) -> str:
     """The CRC-32 of ``info`` as JSON, in eight hexadecimal digits."""
-    return f"{crc32(json.dumps(info).encode()):08x}"
+    return f"{crc32(dumps(info).encode()):08x}"
 
 
 def check_schema(version: object, where: str) -> None:
@@ -90,5 +93,5 @@ def write_info(folder: str, info: Mapping[str, Any]) -> None:
     info = {"schema": SCHEMA, **info}
     if "files" in info:
         info = {**info, "checksum": checksum_of(info)}
-    text = json.dumps(info, indent=1)
+    text = indented(info)
     replace_file(os.path.join(folder, NAME), [text.encode(), b"\n"])

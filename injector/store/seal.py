@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 from zlib import crc32
 
 from ..errors import UserError
+from ..named_tuple import NamedTuple
 from . import monitor, series, spans, stacks
 from .event import LOG, SENT
 from .run_json import read_info, write_info
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from typing import Any
 
 PIECE = 1024
 """Bytes of the smallest piece that has a checksum of its own."""
@@ -30,7 +34,7 @@ ARTIFACTS = "artifacts"
 _INDIVISIBLE = ".parquet"
 """A file of this kind cannot be read in part; nor can an artifact."""
 
-Seal = Mapping[str, Any]
+Seal = Mapping[str, "Any"]
 """By a file's name in the run folder: ``{"size": bytes, "crc32": eight hexadecimal digits a piece}``."""
 
 

@@ -16,16 +16,16 @@ The rate is in ``run.json`` (``sampling``). There is one version of this form.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from ..named_tuple import NamedTuple
 
 SUFFIX = ".stacks"
 LONGEST = 1 << 20
 """Characters of a line; a longer one is no stack."""
 UNNAMED = "[unnamed]"
 """What a function of compiled code is called whose name its library does not have."""
-# Compiled where they are first used: every run imports this module, few have stacks, and it takes 3 ms.
+# Compiled, and `re` imported, where they are used: every run imports this module, and few have stacks.
 _ADDRESS = r"0x[0-9a-f]+"
 _SOURCE = r"(?i)\.(?:[ch](?:c|h|pp|xx|\+\+)?|inl|tcc|cuh?|rs|s|f\d*|p(?:yx|xd|xi))"
 _FRAME = r"(?P<function>.+) \((?P<file>.*?)(?::(?P<line>\d+))?\)"
@@ -45,6 +45,8 @@ class Frame(NamedTuple):
         """Whether it is a function of compiled code, not of Python."""
         if self.file.endswith(".py") or self.file[:1] in ("<", "~"):
             return False
+        import re
+
         source = re.fullmatch(_SOURCE, os.path.splitext(self.file)[1])
         return not self.line or source is not None or "::" in self.function
 
@@ -68,6 +70,8 @@ def stacks(path: str) -> Iterator[Stack]:
 
 def _frames(text: str) -> Iterator[Frame]:
     """The frames of a line; what comes before the first of them says which thread it is."""
+    import re
+
     before = None
     for part in text.split(";"):
         found = re.fullmatch(_FRAME, part)

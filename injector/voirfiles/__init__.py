@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import os
 
+from injector.named_tuple import NamedTuple
 from injector.origin import shipped as shipped_folder
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from typing import Any, NamedTuple
-else:
-    from injector.rewrite.request import NamedTuple
+    from typing import Any
 
 FOLDER = shipped_folder("voirfiles")
 

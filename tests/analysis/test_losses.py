@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from layouts import EPOCH, MS, Program, report
 
-from injector.analysis.losses import loss_source
+from injector.analysis.loss_lines import loss_source
 from injector.analysis.profile import SourceLine
 from injector.analysis.recorded import recorded
 from injector.store.folder import open_run

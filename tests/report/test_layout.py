@@ -20,8 +20,9 @@ from injector.analysis.runs import listed
 from injector.analysis.summary import summarise
 from injector.live.snapshot import RankRow, Snapshot
 from injector.report import formats
+from injector.report.colors import painted
 from injector.report.final import snapshot
-from injector.report.output import ENDLESS, laid_out, painted, show, width_of
+from injector.report.output import ENDLESS, laid_out, show, width_of
 from injector.report.panel import lines as live_lines
 from injector.report.terminal import profile as profile_lines
 from injector.report.text import columns
