@@ -8,7 +8,10 @@ import numpy as np
 
 from ..rewrite.batches import Making, making
 from .arrays import exceptional
+from .columns import Ints
+from .profile import SourceLine
 from .traces import LoopTrace, Thread
+from .tracks import Track
 from .wording import line_of
 
 SAMPLE = 2_000
@@ -62,7 +65,7 @@ def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
     end[:-1] = track.start[row[1:]]
     end[final] = thread.steps.end[step[final]]
     end = np.concatenate((track.start[row[begin]], end))
-    site = track.site[row]
+    site = _first_alike(track)[track.site[row]]
     one = np.concatenate((np.zeros(int(begin.sum()), np.int64), site))
     two = np.empty(len(row), np.int64)
     two[:-1] = site[1:]
@@ -77,6 +80,15 @@ def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
     return _largest_gap(thread, trace, best // width, best % width, float(sums[best] / sums.sum()))
 
 
+def _first_alike(track: Track) -> Ints:
+    """For each call site the first one of the same line and region: each model has sites of its own."""
+    first: dict[tuple[SourceLine | None, str], int] = {}
+    alike = np.zeros(1 + max(track.sites), np.int64)
+    for number, site in track.sites.items():
+        alike[number] = first.setdefault((site.place, site.region), number)
+    return alike
+
+
 def _largest_gap(thread: Thread, trace: LoopTrace, one: int, two: int, share: float) -> LargestGap:
     sites = thread.track.sites
     names = [
@@ -84,6 +96,9 @@ def _largest_gap(thread: Thread, trace: LoopTrace, one: int, two: int, share: fl
         for each, edge in ((one, "the step's begin"), (two, "the step's end"))
     ]
     text = f"between {names[0]} and {names[1]}"
+    if one and one == two:
+        where = line_of(sites[one].place, UNKNOWN)
+        text = f"between one call of {sites[one].region} at {where} and the next"
     if trace.pace.paced_by == "loader":
         if not two:
             text = f"between {names[0]} and {line_of(trace.pace.place, UNKNOWN)} (the next fetch)"

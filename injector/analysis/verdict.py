@@ -54,6 +54,7 @@ HANDED_OVER = (
 )
 UNCOUNTED = "steps inside of a compiled function are not recorded: whether it trains is not known"
 NOTHING_TRAINED = "no training steps were recorded: injector recognised no training in this program"
+FAILED_BEFORE = "no training steps were recorded before the program failed"
 _THRESHOLD = (
     "the verdict names the largest possible saving: all of a region, or a third of computing; "
     "warning from 10 % of a step, critical from 20 %"
@@ -373,6 +374,12 @@ def with_losses(verdict: Verdict, series: Sequence[ValueSeries]) -> Verdict:
 
 def qualified(verdict: Verdict, run: Run) -> Verdict:
     """``verdict`` as far as it holds for ``run``: of a record that is not whole, it is about what is left."""
+    ended = run.info.get("exit") or {}
+    if verdict.sentence == NOTHING_TRAINED and (
+        ended.get("code") or ended.get("signal") is not None
+    ):
+        # It is to be mended before it can be measured: no advice.
+        verdict = replace(verdict, sentence=FAILED_BEFORE, advice=())
     if not missing_of(run):
         return verdict
     if verdict.kind == "none":

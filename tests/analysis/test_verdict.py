@@ -342,6 +342,33 @@ def test_a_solver_between_two_models(
     assert any(f"passes {where}" in fact for fact in verdict.evidence)
 
 
+def test_models_made_anew_are_between_the_same_lines(tmp_path: Path) -> None:
+    """A solver wraps the function it integrates in a module of its own, each time it is called."""
+    p = Program()
+    for step in range(50):
+        for _ in range(5):
+            p.forward(1, of=2 + step)
+            p.wait(2)
+        p.backward(1)
+        p.update(1)
+    verdict = report(tmp_path / "r", p).verdict
+    between = "between one call of forward at train.py:12 and the next"
+    assert verdict.sentence.endswith(f"is in no region, mostly {between}")
+    assert any(f"80 % of that passes {between}" in fact for fact in verdict.evidence)
+
+
+@pytest.mark.parametrize("exit", [{"code": 1, "signal": None}, {"code": None, "signal": 9}, None])
+def test_a_program_that_fails_before_its_first_step(tmp_path: Path, exit: object) -> None:
+    """It is to be mended first: that its loop was not recognised would be wrong, and no advice to it."""
+    p = Program()
+    p.io(1)
+    p.forward(1)
+    verdict = report(tmp_path / "r", p, exit=exit).verdict
+    assert verdict.kind == "none" and bool(verdict.advice) == (exit is None)
+    assert verdict.sentence.startswith("no training steps were recorded")
+    assert ("before the program failed" in verdict.sentence) == (exit is not None)
+
+
 def test_balanced(tmp_path: Path) -> None:
     p = Program()
     for _ in range(50):
