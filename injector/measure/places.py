@@ -19,6 +19,8 @@ EVENT_LOOP = "asyncio"
 """What is called where an event loop waits for whatever its tasks do."""
 _LARGEST = 1 << 23
 """Bytes of a source file that is still read for the text of a line."""
+_LONGEST = 200
+"""Characters of a line that are kept."""
 _MOST_CODES = 10_000
 
 
@@ -115,22 +117,48 @@ def _place(frame: FrameType) -> dict[str, Any]:
     file = code.co_filename
     if file[:1] != "<":
         file = os.path.abspath(file)
-    return {"file": file, "line": line, "function": _name(code), "text": _text(file, line)}
+    text = _text(file, line)
+    if text is None:  # no file: the cell of a notebook, or code that was made
+        file, text = _cell(file) or file, _kept(file, line)
+    return {"file": file, "line": line, "function": _name(code), "text": text}
 
 
 def _name(code: CodeType) -> str:
     return getattr(code, "co_qualname", code.co_name)
 
 
-def _text(file: str, line: int) -> str:
-    """The line itself, stripped; ``""`` when it cannot be read."""
+def _text(file: str, line: int) -> str | None:
+    """The line itself, stripped; ``""`` when it cannot be read, None where there is no such file."""
     try:
         if os.path.getsize(file) > _LARGEST:
             return ""
         with open(file, "rb") as source:
             for number, text in enumerate(source, 1):
                 if number == line:
-                    return text.strip().decode("utf-8", "replace")[:200]
+                    return text.strip().decode("utf-8", "replace")[:_LONGEST]
+    except FileNotFoundError:
+        return None
     except (OSError, ValueError):
         pass
     return ""
+
+
+def _kept(file: str, line: int) -> str:
+    """The line of code that has no file, where it was kept for tracebacks."""
+    linecache = sys.modules.get("linecache")
+    entry = linecache.cache.get(file) if linecache else None
+    lines = (
+        entry[2] if entry and len(entry) > 2 else ()
+    )  # a shorter one would first have to be loaded
+    return str(lines[line - 1]).strip()[:_LONGEST] if 0 < line <= len(lines) else ""
+
+
+def _cell(file: str) -> str | None:
+    """``In[3]``, as IPython names the cell whose code it has compiled under the name of ``file``."""
+    ipython = sys.modules.get("IPython")
+    try:
+        return str(ipython.get_ipython().compile.format_code_name(file)[1])  # type: ignore[union-attr]
+    except (
+        Exception
+    ):  # no IPython, none that runs, one of another version, or a file of another origin
+        return None

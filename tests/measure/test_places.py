@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -113,3 +115,19 @@ def test_what_a_library_runs_in_a_worker_is_its_own(place, start, monkeypatch):
     monkeypatch.setattr(places, "RUNNERS", frozenset({"click"}))
     assert place(start, "tool") == ("tool.py", 3)
     assert place(program, "tool") == ("main.py", 2)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_cell_of_a_notebook_is_named_as_its_tracebacks_name_it(known, monkeypatch):
+    """Its code has a file name, under which IPython keeps its text, and there is no such file."""
+    file, text = "/tmp/ipykernel_7/1234.py", "x = 1\n  hooked()  # of the cell\n"
+    code = text.replace("  hooked", "hooked")
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(True), file))
+    mapped = {file: ("Cell", "In[3]")} if known else {}
+    shell = SimpleNamespace(compile=SimpleNamespace(format_code_name=mapped.get))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    found = []
+    run(code, file, "cell", hooked=lambda: found.append(Finder().place(sys._getframe(1))))
+    [place] = found
+    assert place["file"] == ("In[3]" if known else file)
+    assert (place["line"], place["text"]) == (2, "hooked()  # of the cell")
