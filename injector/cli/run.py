@@ -49,6 +49,11 @@ def main(words: list[str]) -> int:
             raise UserError("--quiet prints nothing, --verbose more than else: not both")
         _check_flops(command)
         _check_lock(command)
+        if command.kind == "script" and command.target.endswith(".ipynb"):
+            raise UserError(
+                f"{command.target} is a notebook, which Python itself cannot run: name what runs it, as in "
+                f"`inject run jupyter nbconvert --to notebook --execute {command.target}`"
+            )
         if "--sample" in command.flags:
             from injector.monitor.sampler import check as check_sampler
 

@@ -321,3 +321,11 @@ def test_verbose_says_of_each_process_what_acted_and_where(tmp_path):
 def test_imports_beside_a_program_wait_where_it_has_one_core(monkeypatch, cores, soon):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cores, raising=False)
     assert supervised._soon() == soon
+
+
+def test_a_notebook_is_no_program_of_python(tmp_path):
+    """As Python, its JSON would be a NameError of ``null``, or nothing at all."""
+    (tmp_path / "train.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4}')
+    done = called(tmp_path, "train.ipynb")
+    assert done.returncode == 2 and not (tmp_path / "runs").exists()
+    assert "inject run jupyter nbconvert --to notebook --execute train.ipynb" in done.stderr
