@@ -10,7 +10,7 @@ from ..store.call_sites import INFERENCE
 from ..store.folder import Run
 from ..value_class import replace
 from . import evidence as advice
-from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest
+from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest, nodes
 from .profile import (
     BOOSTING,
     COMPUTING,
@@ -310,7 +310,7 @@ def _waited_in_few(loop: TrainingLoop, shares: Shares) -> float:
     one = loop.exceptional
     if one is not None and one.mostly == SYNC:
         return one.part
-    waits = [node.host for node in loop.tree.children if node.name == SYNC]
+    waits = [node.host for node in nodes(loop.tree, SYNC)]
     few = sum(each.median for each in waits) < FEW * sum(each.mean for each in waits)
     return shares.get(SYNC, 0.0) if few else 0.0
 

@@ -322,6 +322,19 @@ def test_most_of_the_rest_is_where_the_shares_have_it(tmp_path: Path) -> None:
     assert between in report(tmp_path / "r", p).verdict.sentence
 
 
+def test_steps_that_wait_within_what_is_compiled_are_not_few(tmp_path: Path) -> None:
+    """Where each call of it waits for its result, a wait now and then beside it changes nothing."""
+    p = Program()
+    for step in range(1, 61):
+        with p.around("compiled", 8, of=1, phase="train", what="step"):
+            p.wait(2)
+            p.span("sync", 3)
+        if step % 20 == 0:
+            p.span("sync", 0.1, line=31)
+    verdict = report(tmp_path / "r", p).verdict
+    assert verdict.kind == "compute-bound" and "few of the steps" not in verdict.sentence
+
+
 @pytest.mark.parametrize(("solver", "rest", "most"), [(3, 2, True), (3, 4, False)])
 def test_a_solver_between_two_models(
     solver: float, rest: float, most: bool, tmp_path: Path
