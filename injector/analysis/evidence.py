@@ -152,7 +152,9 @@ def _is_full(machine: HostUsage, begin: float, end: float) -> bool:
 
 LOADER = re.compile(r"(DataLoader of [^,]+)(?:, (\d+) workers?)?")
 """How torch's voirfile names a loader: one without workers says nothing of them."""
-IN_MEMORY = re.compile(r"DataLoader of (TensorDataset|list|tuple|ndarray|Tensor)\b")
+IN_MEMORY = re.compile(r"DataLoader of (TensorDataset|ndarray|Tensor)\b")
+EXAMPLES = re.compile(r"DataLoader of (list|tuple)\b")
+"""In memory, too, but each by itself: tensors, texts or graphs."""
 COMPILED = ("OptimizedModule", "compiled ")
 
 
@@ -189,6 +191,13 @@ def reading(loop: TrainingLoop, host: Host) -> tuple[str, ...]:
             "its examples are in memory: take a batch out of the tensors with one index, instead of "
             "collating single examples (or a BatchSampler as sampler, with batch_size=None)",
         )
+    if EXAMPLES.match(what):
+        stacked = (
+            "its examples are in memory: where they can be stacked, make one tensor of them in advance, and "
+            "take each batch out of it with one index"
+        )
+        others = "else collate in worker processes (num_workers), with persistent_workers=True"
+        return (stacked,) if host.full else (stacked, others)
     known = LOADER.fullmatch(what)
     what, workers = (known[1], int(known[2] or 0)) if known else (what, None)
     ahead = "decode or transform once in advance, and store the result"

@@ -48,6 +48,21 @@ def test_modules_that_make_the_batch_are_no_model_at_work(tmp_path: Path) -> Non
     assert found.verdict.sentence.startswith("input-bound: 56 % of a step waits")
 
 
+@pytest.mark.parametrize(
+    ("data", "stacked"), [("TensorDataset", True), ("list", False), ("tuple", False)]
+)
+def test_advice_fits_what_lies_in_memory(data: str, stacked: bool, tmp_path: Path) -> None:
+    """A list may hold what no index takes a batch of, as graphs of different sizes."""
+    p = Program()
+    for _ in range(40):
+        p.io(9, what=f"DataLoader of {data}")
+        p.train()
+    first, *others = report(tmp_path / "r", p).verdict.advice[:2]
+    assert first.startswith("its examples are in memory: ") and "with one index" in first
+    assert ("where they can be stacked" in first) != stacked
+    assert any("num_workers" in each for each in others) != stacked
+
+
 def test_batches_that_come_in_bursts(tmp_path: Path) -> None:
     p = Program()
     for step in range(400):
