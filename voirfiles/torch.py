@@ -352,6 +352,8 @@ def _watch_collectives(ov: Any) -> None:
             if name in known:
                 where = f"{COLLECTIVES}/{name}"
                 ov.region(where, "comm", what=name, nbytes=nbytes, outermost=True, device=True)
+    if hasattr(torch.distributed.utils, _CHECK):  # which each rank waits in for all others
+        ov.region(f"/torch.distributed.utils/{_CHECK}", "comm", what="DDP's parameters")
     work = torch.distributed.Work
     for method in RANK_METHODS:
         ov.region(
@@ -371,6 +373,8 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, (list, tuple)) else 0
 
 
+_CHECK = "_verify_param_shape_across_processes"
+"""With which each DistributedDataParallel begins: all ranks tell each other how many parameters they have."""
 _COLLECTIVES: tuple[tuple[str, Any], ...] = (
     ("all_reduce broadcast reduce send recv isend irecv", lambda tensor: _size(tensor)),
     ("all_gather", lambda tensor_list: _size(tensor_list)),

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import UserError
 from ..store import seal, series, spans
@@ -21,32 +21,17 @@ from ..store.folder import Run, open_run, read_events
 from ..store.logs import UNKNOWN, Damage, logs_of, parse
 from ..store.place import UNCOMMITTED
 from ..store.run_json import write_info
+from .clocks import ClockBounds, Tie, tie_of
 from .collector import FinishedRun, collect
 from .endings import Gone
 from .readable import collected, is_foreign
 
-BARRIERS = ("barrier", "monitored_barrier", "all_gather_object")
-"""Collectives that no rank leaves before all have entered, and that wait on the host."""
+BARRIERS = ("barrier", "monitored_barrier", "all_gather_object", "DDP's parameters")
+"""Collectives that no rank leaves before all have entered, and that wait on the host; the last is what each
+DistributedDataParallel begins with."""
 ONE_CLOCK = 1_000_000_000
 """Nanoseconds by which unix time less the monotonic clock may differ on one host, where the wall clock is
 adjusted; of two machines it differs by what lies between their boots."""
-
-
-class ClockBounds(NamedTuple):
-    """How far the clock of a host is ahead of one and the same other clock, as was measured."""
-
-    low: float
-    """Seconds, at least;"""
-    high: float
-    """and at most."""
-
-
-class Tie(NamedTuple):
-    """What is known of the clock of one part against that of the first."""
-
-    shift: float
-    """Seconds to add to its unix times."""
-    sentence: str
 
 
 class _Part:
@@ -203,10 +188,7 @@ def _name_hosts(parts: Sequence[_Part]) -> None:
 
 
 def tie(first: _Part, part: _Part) -> Tie:
-    """The clock of ``part`` against that of ``first``: by the barriers that both passed, and as measured.
-
-    The clock is moved only where no difference is not within the bounds.
-    """
+    """The clock of ``part`` against that of ``first``: by the barriers that both passed, and as measured."""
     here, there = first.named(first.host), part.named(part.host)
     if {part.named(host) for host in part.hosts} <= {first.named(host) for host in first.hosts}:
         return Tie(0.0, "")
@@ -217,17 +199,7 @@ def tie(first: _Part, part: _Part) -> Tie:
             f"the clock of {there} is taken as it is: no barriers of the program show by how much it "
             f"differs from that of {here}",
         )
-    if low <= 0 <= high:
-        most = 1e3 * max(-low, high)
-        return Tie(
-            0.0, f"the clocks of {here} and {there} differ by at most {most:.3g} ms, by {source}"
-        )
-    shift, error = (low + high) / 2, (high - low) / 2
-    return Tie(
-        shift,
-        f"the clock of {there} is moved by {round(shift, 6):+.10g} s to that of {here}, by {source}; "
-        f"the error is at most {1e3 * error:.3g} ms",
-    )
+    return tie_of(here, there, ClockBounds(low, high), source)
 
 
 def _bounds(first: _Part, part: _Part) -> tuple[float, float, str]:

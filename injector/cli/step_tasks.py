@@ -4,6 +4,9 @@ Task 0 makes the folder and leaves its path in a file beside it, which is named 
 tasks wait for that file, so that they need a shared file system and no network. While its program runs, a
 task touches a file of the folder now and then, and leaves its exit code there at the end. Task 0 waits for
 the exit codes as long as the files are touched, collects all records and reports.
+
+Where the tasks are on several nodes, each asks task 0 for the time before its program starts, and records by
+the clock of task 0: times of all nodes are in one order from the beginning.
 """
 
 from __future__ import annotations
@@ -44,9 +47,12 @@ class StepTask:
 
     period = SIGN
 
-    def __init__(self, rank: int, world: int, key: str, beside: str) -> None:
+    def __init__(self, rank: int, world: int, key: str, beside: str, nodes: int = 1) -> None:
         self.rank = rank
         self.world = world
+        self.nodes = nodes
+        self.moved = 0.0
+        """Seconds that this node's clock is moved by in all that is recorded here."""
         self._began = time.monotonic()
         self._meeting = os.path.join(beside, f".step.{key}")
         """The file in which task 0 names the run folder."""
@@ -59,10 +65,14 @@ class StepTask:
         if self.rank == 0:
             place = create()
             if place.path is not None:
+                if self.nodes > 1:
+                    self._tell_the_time(place.path)
                 self._attempt(self._meeting, place.path)
             return place
         folder = self._join()
         if folder is not None:
+            if self.nodes > 1:
+                self._ask_the_time(folder)
             return Place(folder, (), new=False)
         place = create()
         problem = f"task {self.rank} found no run folder of task 0 within {TOGETHER:g} s, and recorded alone"
@@ -84,6 +94,59 @@ class StepTask:
             except OSError:
                 time.sleep(PERIOD)
         return None
+
+    # --- clocks ------------------------------------------------------------------------------------
+
+    def _tell_the_time(self, folder: str) -> None:
+        from injector.bus import clocks
+
+        try:
+            self._attempt(_clock(folder, 0), f"{os.uname().nodename}\n{clocks.answer()}")
+        except OSError:
+            pass  # the others find no one to ask, and the report says that
+
+    def _ask_the_time(self, folder: str) -> None:
+        """Find out by how much the clocks of this node and of task 0's differ, and leave that to task 0."""
+        from injector.bus import clocks
+        from injector.store import event
+
+        own = os.uname().nodename
+        try:
+            with open(_clock(folder, 0), encoding="utf-8") as file:
+                host, port = file.read().split("\n")
+            if host == own:
+                return
+            found = clocks.ask(host, int(port))
+        except (OSError, ValueError):
+            found = None
+        if found is not None:
+            self.moved = event.moved = clocks.tie_of("", "", found, "").shift
+        self._attempt(_clock(folder, self.rank), "\n".join([own, *map(repr, found or ())]))
+
+    def clocks(self, folder: str) -> list[str]:
+        """What is known of the clocks of the other tasks' nodes, a sentence each."""
+        if self.nodes == 1:
+            return []
+        from injector.bus.clocks import ClockBounds, tie_of
+
+        here = os.uname().nodename
+        known: dict[str, ClockBounds | None] = {}
+        for rank in range(1, self.world):
+            try:
+                with open(_clock(folder, rank), encoding="utf-8") as file:
+                    host, *bounds = file.read().split("\n")
+                measured = ClockBounds(*map(float, bounds)) if bounds else None
+            except (OSError, ValueError):
+                continue  # a task on this node, or one that the report names as missing
+            known[host] = known.get(host) or measured
+        return [
+            tie_of(here, host, bounds, f"asking {here}").sentence
+            if bounds
+            else f"the clock of {host} is taken as it is: {here} did not answer when asked for the time"
+            for host, bounds in known.items()
+        ]
+
+    # --- ends --------------------------------------------------------------------------------------
 
     def ended(self, folder: str, code: int, problems: Iterable[str] = ()) -> None:
         """The program of this task ended: leave its exit code and its record's problems to task 0."""
@@ -202,11 +265,17 @@ def step_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
         key += f".{os.path.basename(os.path.abspath(command.into))}"
     else:
         beside = default_runs(command.runs, {RUNS_VARIABLE: environ.get(RUNS_VARIABLE, "")})
-    return StepTask(rank, world, key, beside)
+    nodes = environ.get("SLURM_STEP_NUM_NODES", "")
+    return StepTask(rank, world, key, beside, int(nodes) if nodes.isdecimal() else 1)
 
 
 def _started(folder: str, rank: int) -> str:
     return os.path.join(folder, "raw", f"task.{rank}.started")
+
+
+def _clock(folder: str, rank: int) -> str:
+    """Of task 0 where it can be asked for the time, of another what it found: by how much clocks differ."""
+    return os.path.join(folder, "raw", f"task.{rank}.clock")
 
 
 def _ended(folder: str, rank: int) -> str:

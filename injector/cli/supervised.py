@@ -153,6 +153,7 @@ class SupervisedRun:
             "home": os.path.dirname(environment.PACKAGE),
             "run": folder,
             "inbox": None if inbox is None else inbox.address,
+            "clock": 0.0 if self.task is None else self.task.moved,
             "voirfiles": self.voirfiles,
             "found": command.named() is None,
             "options": command.options,
@@ -199,10 +200,11 @@ class SupervisedRun:
         from injector.bus.tally import HARMLESS
 
         kinds = {"module": "module", "function": "module", "command": "command"}
-        command, code = self.command, ended.code
+        command, code, clocks = self.command, ended.code, list[str]()
         if self.task is not None and self.task.rank == 0:
             codes, about = self.task.others(folder, ended.interrupted is not None)
             self.problems += about
+            clocks = self.task.clocks(folder)
             code = code or next(filter(None, codes.values()), 0)
         run = FinishedRun(
             command=["inject", "run", *sys.argv[2:]],
@@ -213,7 +215,7 @@ class SupervisedRun:
             program={kinds.get(command.kind, "script"): command.target},
             voirfiles=self.voirfiles,
             problems=self.problems,
-            remarks=[*command.notes, *self.unnamed_loop(folder)],
+            remarks=[*command.notes, *clocks, *self.unnamed_loop(folder)],
             limits={
                 **{name[2:].replace("-", "_"): n for name, n in command.limits.items()},
                 **({"phase": command.phase} if command.phase else {}),

@@ -14,7 +14,8 @@ PATIENCE = 5.0
 
 # It ends without taking the interpreter apart, for which the user of `inject run` would wait.
 _PROGRAM = (
-    "from injector.monitor.loop import Monitor; folder, pid, interval = sys.argv[1:]; "
+    "from injector.monitor.loop import Monitor; from injector.store import event; "
+    "folder, pid, interval, moved = sys.argv[1:]; event.moved = float(moved); "
     "Monitor(folder, int(pid), float(interval)).run(); os._exit(0)"
 )
 
@@ -52,7 +53,9 @@ class MonitorProcess:
     """
 
     def __init__(self, folder: str, pid: int, interval: float) -> None:
-        self.pid = spawn(_PROGRAM, [folder, str(pid), repr(interval)])
+        from ..store import event  # when the program has begun
+
+        self.pid = spawn(_PROGRAM, [folder, str(pid), repr(interval), repr(event.moved)])
         self._ended = False
 
     def end(self) -> None:

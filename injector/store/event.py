@@ -34,6 +34,9 @@ REPR_LIMIT = 2_000
 """Characters kept of the ``repr`` of a value that is no JSON."""
 DEPTH_LIMIT = 60
 """Levels of nesting kept; a reader's recursion limit lies above it."""
+moved = 0.0
+"""Seconds that are added to this host's clock in what this process records, so that its times are those of
+the host that a run is collected on (:mod:`injector.cli.step_tasks`)."""
 
 
 def line(event: str, data: object, t: int) -> bytes:
@@ -65,12 +68,14 @@ def process_line(meta: dict[str, Any]) -> bytes:
         **_rank(),
         "attempt": _launcher_number("TORCHELASTIC_RESTART_COUNT"),
         "argv": list(getattr(sys, "orig_argv", sys.argv)),
-        "time": time.time(),
+        "time": time.time() + moved,
         "monotonic_ns": t,
         "python": sys.version.split()[0],
         "prefix": sys.prefix,
         "path": [str(entry) for entry in sys.path],
     }
+    if moved:
+        data["clock_moved"] = moved
     return line("process", {**data, **meta}, t)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 
 import pytest
+import wrong_clock
 
 from injector.cli import main
 
@@ -123,16 +125,24 @@ def test_what_cannot_be_merged(parts, monkeypatch, capsys, words, message):
 
 
 @pytest.mark.release
-def test_two_nodes_of_torchrun(tmp_path, inject, environ):
+@pytest.mark.parametrize("wrong", [0, 3600, -3600])
+def test_two_nodes_of_torchrun(tmp_path, inject, environ, wrong):
+    """Where a clock is wrong, the program has no barriers of its own."""
     pytest.importorskip("torch")
-    (tmp_path / "ddp.py").write_text(DDP)
+    (tmp_path / "ddp.py").write_text(DDP.replace("dist.barrier()\n", "") if wrong else DDP)
+    (tmp_path / "clock").write_text(str(wrong))
+    clock = {"CLOCK_FILE": str(tmp_path / "clock")}
+    clock |= {"LD_PRELOAD": str(wrong_clock.build(tmp_path))} if wrong else {}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     launcher = ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
     launcher += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
     commands = [
-        ([*inject, "run", "--into", name, *launcher, "--node-rank", str(node), "ddp.py"], {})
+        (
+            [*inject, "run", "--into", name, *launcher, "--node-rank", str(node), "ddp.py"],
+            clock if node else {},
+        )
         for node, name in enumerate("ab")
     ]
     codes, said = both(tmp_path, environ, commands)
@@ -144,3 +154,10 @@ def test_two_nodes_of_torchrun(tmp_path, inject, environ):
     assert ranks == [0, 1, 2, 3] and not info["problems"]
     [loop] = info["training"]
     assert (loop["ranks"], loop["steps"]) == (4, 6)
+    if wrong:
+        [text] = [each for each in info["remarks"] if "is moved by" in each]
+        found = re.search(
+            r"is moved by (\S+) s to that of \S+, by (\d) barriers; .* at most (\S+) ms", text
+        )
+        assert found and abs(float(found[1]) + wrong) <= float(found[3]) / 1e3 + 1e-6, text
+        assert info["ended"] - info["started"] < 300

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
+import wrong_clock
 from slurm_cluster import free_ports
 
 from injector.analysis.columns import sources as sources_of
@@ -106,6 +108,79 @@ def test_a_launcher_is_no_rank_beside_those_that_it_starts(tmp_path, inject, env
     run = open_run(str(next(tmp_path.glob("runs/*/run.json")).parent))
     recorded = sources_of(run)
     assert [each.rank for each in recorded] == [each["rank"] for each in processes]
+
+
+def apart(folder, wrong):
+    """The variables of a step whose node n2 has a clock that is wrong by so many seconds."""
+    (folder / "clock").write_text(str(wrong))
+    made = {"LD_PRELOAD": str(wrong_clock.build(folder)), "CLOCK_FILE": str(folder / "clock")}
+    return made | {"CLOCK_NODE": "n2"}
+
+
+def aligned(folder, wrong):
+    """What the record says of the clock of n2, whose times have to be those of task 0's node."""
+    info = record(folder)
+    assert info["problems"] == [] and info["ended"] - info["started"] < 300
+    times = [each["time"] for each in info["processes"]]
+    assert len(times) == 2 and all(0 <= each - info["started"] < 300 for each in times)
+    run = next(folder.glob("runs/*/run.json")).parent
+    logs = [
+        json.loads(path.read_text().split("\n")[0])["data"] for path in run.glob("raw/n2.*.log")
+    ]
+    assert logs and all(abs(each["clock_moved"] + wrong) < 1 for each in logs)
+    [monitor] = run.glob("raw/n2.*.monitor")
+    began = json.loads(monitor.read_text().split("\n")[0])["data"]["time"]
+    assert 0 <= began - info["started"] < 300
+    [text] = [each for each in info["remarks"] if "clock" in each]
+    return text
+
+
+MOVED = r"the clock of n2 is moved by (\S+) s to that of \S+, by asking \S+; the error is at most (\S+) ms"
+
+
+@pytest.mark.parametrize("wrong", [3600, -3600])
+def test_nodes_whose_clocks_are_an_hour_apart(tmp_path, inject, environ, wrong):
+    words = [each for each in sources(tmp_path) if each != "--no-monitor"]
+    words[1:1] = ["--interval", "0.1"]
+    variables = environ | apart(tmp_path, wrong)
+    tasks = [
+        subprocess.Popen(
+            [*inject, *words],
+            cwd=tmp_path,
+            env=variables | described(rank, STEP_NUM_NODES=2) | {"SLURMD_NODENAME": node},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, node in enumerate(("n1", "n2"))
+    ]
+    said = [task.communicate(timeout=300)[1] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], said
+    found = re.fullmatch(MOVED, aligned(tmp_path, wrong))
+    assert found, said
+    error = float(found[2]) / 1e3
+    assert 0 < error < 1 and abs(float(found[1]) + wrong) <= error + 1e-6
+
+
+def test_a_node_that_cannot_ask_for_the_time_says_so(tmp_path, monkeypatch):
+    """Whoever task 0 names does not answer; the clocks are taken as they are."""
+    folder = tmp_path / "run"
+    (folder / "raw").mkdir(parents=True)
+    first, second = [
+        step_task(
+            split(["--runs", str(tmp_path), "train.py"], lambda command: {}),
+            described(rank, STEP_NUM_NODES=2),
+        )
+        for rank in (0, 1)
+    ]
+    first.place(lambda: Place(str(folder), (), new=True))
+    assert first.clocks(str(folder)) == []
+    silent = free_ports(1)[0]
+    (folder / "raw/task.0.clock").write_text(f"127.0.0.1\n{silent}")
+    second.place(lambda: Place(str(folder), (), new=True))
+    here = os.uname().nodename
+    assert second.moved == 0 and first.clocks(str(folder)) == [
+        f"the clock of {here} is taken as it is: {here} did not answer when asked for the time"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -214,6 +289,17 @@ def on_two_nodes(words, folder, environ):
     return subprocess.run(
         command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300
     )
+
+
+@pytest.mark.release
+@pytest.mark.xdist_group("slurm")
+def test_a_step_on_nodes_whose_clocks_are_an_hour_apart(tmp_path, slurm, inject, environ):
+    words = [each for each in sources(tmp_path) if each != "--no-monitor"]
+    words[1:1] = ["--interval", "0.1"]
+    done = on_two_nodes([*inject, *words], tmp_path, environ | slurm | apart(tmp_path, -3600))
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(MOVED, aligned(tmp_path, -3600))
+    assert "the clock of n2 is moved by" in " ".join(done.stderr.split())
 
 
 @pytest.mark.release

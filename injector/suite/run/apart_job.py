@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from ...bus.joining import ClockBounds, join
+from ...bus.clocks import ClockBounds
+from ...bus.joining import join
 from ...errors import UserError
 from ..environments.own_package import PACKAGE
 from ..plan.jobs import Job, Plan
@@ -76,26 +77,33 @@ class ApartJob(RemoteJob):
         self.lost(f"inject on node {node} ended: {why}")
 
     def before_results(self) -> None:
-        """Make one run of what the ranks of several machines recorded apart."""
-        for process in self.job.processes:
-            if len(process.machines) == 1:
-                continue
-            whole = os.path.join(self.folder, process.run)
-            parts = [
-                os.path.join(self.folder, apart_run(self.part(n), process))
-                for n in process.machines
-            ]
-            if os.path.exists(whole):  # by a suite that was killed
-                continue
-            try:
-                os.makedirs(os.path.dirname(whole), exist_ok=True)
-                join(parts, whole, [self.clock(n) for n in process.machines])
-            except (UserError, OSError) as error:
-                self.problems.append(f"the records of its machines are not one run: {error}")
-                os.makedirs(whole, exist_ok=True)
-            for name in (STDOUT, STDERR, LOCK):
-                with suppress(OSError):
-                    shutil.copyfile(os.path.join(parts[0], name), os.path.join(whole, name))
+        join_parts(self, self.clock)
+
+
+def join_parts(job: RemoteJob, clock: Callable[[int], ClockBounds | None]) -> None:
+    """Make one run of what the ranks of several machines recorded apart, of each process of ``job``.
+
+    ``clock``: of a machine's node, as :meth:`ApartJob.clock`.
+    """
+    for process in job.job.processes:
+        if len(process.machines) == 1:
+            continue
+        whole = os.path.join(job.folder, process.run)
+        parts = []
+        for machine in process.machines:
+            own = folder_of(job.folder, job.job.key, job.attempt, machine)
+            parts.append(os.path.join(job.folder, apart_run(own, process)))
+        if os.path.exists(whole):  # by a suite that was killed
+            continue
+        try:
+            os.makedirs(os.path.dirname(whole), exist_ok=True)
+            join(parts, whole, [clock(n) for n in process.machines])
+        except (UserError, OSError) as error:
+            job.problems.append(f"the records of its machines are not one run: {error}")
+            os.makedirs(whole, exist_ok=True)
+        for name in (STDOUT, STDERR, LOCK):
+            with suppress(OSError):
+                shutil.copyfile(os.path.join(parts[0], name), os.path.join(whole, name))
 
 
 def meeting_keys(job: Job) -> list[str]:

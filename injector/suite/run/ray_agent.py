@@ -16,11 +16,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...bus.clocks import QUESTIONS
 from . import file_copy, ports, ray_jobs, ray_node
 from .ray_jobs import CANCELLED, ENDED, LOST, OVER, PLACED, RayJobs, RayRequest, name_of
 from .ray_node import RayNode
 from .ssh_nodes import LOOK as FACTS
-from .ssh_nodes import QUESTIONS, facts_of
+from .ssh_nodes import facts_of
 
 NAMESPACE = "inject"
 LOOK = 1.0

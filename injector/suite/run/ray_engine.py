@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ...bus.joining import ClockBounds
+from ...bus.clocks import ClockBounds
 from ...errors import UserError
 from ...store.place import replace_file
 from ..plan import jobs as plans

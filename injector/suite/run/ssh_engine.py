@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...bus.joining import ClockBounds
+from ...bus.clocks import ClockBounds
 from ...errors import UserError
 from ...store.place import replace_file
 from ..plan import jobs as plans

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...bus.joining import ClockBounds
+from ...bus.clocks import QUESTIONS, ClockBounds
 from ...errors import UserError
 from ..plan.machine import NodeFacts
 
@@ -166,10 +166,6 @@ def facts_of(lines: Sequence[str]) -> NodeFacts:
     gpus = [line.rpartition(", ") for line in lines[2:]]
     devices = tuple((name, int(size) << 20) for name, _, size in gpus if size.isdecimal())
     return NodeFacts(int(lines[0]), int(lines[1]) << 10, devices)
-
-
-QUESTIONS = 8
-"""Questions for the time of a node: the quickest answer bounds it best."""
 
 
 def clock_of(node: SshNode) -> ClockBounds | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 
 import pytest
-from suite_runs import PATIENCE, last, until
+import wrong_clock
+from suite_runs import PATIENCE, RANKS, last, until
 
 from injector.analysis.summary import summarise
 from injector.store.folder import open_run
@@ -159,3 +162,32 @@ def test_a_job_that_may_not_run_again_has_failed_with_its_node(cluster, slurm):
     assert process.returncode == 1
     assert "a.R0 failed: " in message and "a node failed (Slurm job " in message, message
     assert "NODE_FAIL" in message and node in message
+
+
+@pytest.mark.parametrize("wrong", [3600, -3600])
+def test_clocks_an_hour_apart(cluster, wrong):
+    """Ranks of both nodes record into one run, by one clock."""
+    (cluster.folder / "clock").write_text(str(wrong))
+    cluster.environ |= {
+        "LD_PRELOAD": str(wrong_clock.build(cluster.folder)),
+        "CLOCK_FILE": str(cluster.folder / "clock"),
+        "CLOCK_NODE": "n2",
+    }
+    suite = {
+        "ranks": {
+            "run": cluster.program("ranks.py", RANKS),
+            "num_machines": 2,
+            "plan": {"method": "njobs"},
+        }
+    }
+    done = cluster.call("run", cluster.write(suite), "--engine", "slurm")
+    assert done.returncode == 0, done.stderr
+    assert 0 < last(cluster.run())["ranks.R0"]["seconds"] < PATIENCE
+    info = json.loads((cluster.run() / "jobs/ranks.R0.D0/run.json").read_text())
+    [text] = [each for each in info["remarks"] if "clock" in each]
+    found = re.match(r"the clock of n2 is moved by (\S+) s to that of \S+, by asking", text)
+    assert found and abs(float(found[1]) + wrong) < 1, text
+    ranks = [each for each in info["processes"] if each["rank"] is not None]
+    assert {each["rank"] for each in ranks} == {0, 1} and "n2" in {each["host"] for each in ranks}
+    assert all(0 <= each["time"] - info["started"] < PATIENCE for each in ranks)
+    assert 0 < info["ended"] - info["started"] < PATIENCE

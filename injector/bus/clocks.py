@@ -1,0 +1,165 @@
+"""How far the clocks of two hosts differ: bounds from an exchange of questions and answers, and what follows.
+
+An answer was given after its question was sent and before it came back, so each bounds the difference on
+either side, whatever time the way took. Here it is asked by UDP; engines ask by what they reach nodes with.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from socket import socket
+
+QUESTIONS = 8
+"""Questions for the time of a host: the quickest answer bounds it best."""
+PATIENCE = 0.2
+"""Seconds for an answer, after which it is lost."""
+LOST = 2
+"""Answers lost after which an address is given up."""
+_MARK = 8
+"""Bytes of a question, which come back before the answer."""
+_TIME = Struct("!d")
+
+
+class ClockBounds(NamedTuple):
+    """How far one clock is ahead of another, as was measured."""
+
+    low: float
+    """Seconds, at least;"""
+    high: float
+    """and at most."""
+
+
+class Tie(NamedTuple):
+    """What is known of the clock of one host against that of another."""
+
+    shift: float
+    """Seconds to add to its unix times."""
+    sentence: str
+
+
+def tie_of(here: str, there: str, bounds: ClockBounds, source: str) -> Tie:
+    """How the clock of the host ``there`` is tied to that of ``here``, which is ahead of it by ``bounds``.
+
+    It is moved only where no difference is not within the bounds. ``source``: what they were found by.
+    """
+    low, high = bounds
+    if low <= 0 <= high:
+        most = 1e3 * max(-low, high)
+        return Tie(
+            0.0, f"the clocks of {here} and {there} differ by at most {most:.3g} ms, by {source}"
+        )
+    shift, error = (low + high) / 2, (high - low) / 2
+    return Tie(
+        shift,
+        f"the clock of {there} is moved by {round(shift, 6):+.10g} s to that of {here}, by {source}; "
+        f"the error is at most {1e3 * error:.3g} ms",
+    )
+
+
+def answer() -> int:
+    """Say what time it is here to whoever asks, from now on until this process ends; the port.
+
+    Raises OSError where there is none to be had.
+    """
+    import socket
+
+    try:
+        sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind(("::", 0))
+    except OSError:  # a host without IPv6
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.bind(("", 0))
+
+    def loop() -> None:
+        while True:
+            try:
+                question, whose = sock.recvfrom(_MARK + 1)
+                if len(question) == _MARK:
+                    sock.sendto(question + _TIME.pack(time.time()), whose)
+            except OSError:
+                time.sleep(PATIENCE)  # a way that is gone; another may be there
+
+    _start(loop)
+    return int(sock.getsockname()[1])
+
+
+def ask(host: str, port: int, patience: float = 1.0) -> ClockBounds | None:
+    """How far the clock of ``host``, which answers at ``port``, is ahead of ours.
+
+    None where no answer came within ``patience`` seconds: names may take long to be looked up.
+    """
+    from _thread import allocate_lock
+
+    found: list[ClockBounds] = []
+    over = allocate_lock()
+    over.acquire()
+
+    def work() -> None:
+        try:
+            found.extend(_asked(host, port))
+        finally:
+            over.release()
+
+    _start(work)
+    over.acquire(timeout=patience)
+    return found[0] if found else None
+
+
+def _start(function: Callable[[], None]) -> None:
+    """Call it in a thread that takes no signals: they are for those who wait for them."""
+    import _signal  # type: ignore[import-not-found]  # signal imports enum
+    from _thread import start_new_thread
+
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+    try:
+        start_new_thread(function, ())
+    finally:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+
+
+def _asked(host: str, port: int) -> list[ClockBounds]:
+    """The bounds by the first of its addresses that answers; none where none does."""
+    import socket
+
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    except OSError:
+        return []
+    for family, kind, protocol, _, address in addresses:
+        try:
+            with socket.socket(family, kind, protocol) as sock:
+                sock.settimeout(PATIENCE)
+                sock.connect(address)
+                if bounds := _exchanged(sock):
+                    return [bounds]
+        except OSError:
+            continue
+    return []
+
+
+def _exchanged(sock: socket) -> ClockBounds | None:
+    low, high, lost = float("-inf"), float("inf"), 0
+    for _ in range(QUESTIONS):
+        mark = os.urandom(_MARK)
+        before, began = time.time(), time.monotonic()
+        try:
+            sock.send(mark)
+            while not (text := sock.recv(64)).startswith(mark):
+                pass  # the answer to one that was given up
+        except TimeoutError:
+            lost += 1
+            if lost == LOST:
+                break
+            continue
+        theirs = _TIME.unpack(text[_MARK:])[0]
+        # What passed is told by the clock that nobody sets.
+        low = max(low, theirs - before - (time.monotonic() - began))
+        high = min(high, theirs - before)
+    return ClockBounds(low, high) if low <= high < float("inf") else None
