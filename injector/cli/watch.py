@@ -83,6 +83,9 @@ def _watch(run: Run, once: bool, json: bool) -> int:
         state = State(run.path)
         state.catch_up()
         if once:
+            while state.settling:
+                time.sleep(0.5)
+                state.tick()
             output(state.tick())
             return 0
         end = RunEnd(run, state)

@@ -14,6 +14,7 @@ from ..measure.pace import ThreadSteps
 from ..store.call_sites import INFERENCE, call_site
 from ..store.logs import clock_of
 from ..store.spans import ITEMS, is_loaders, updates
+from .host_clocks import HostClock
 from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
 from .position import LoopPositions
 
@@ -69,6 +70,10 @@ class LiveProcess:
         """The latest that its log has."""
         self.latest = self.began = 0
         """When its last span ended, and when that had begun."""
+        self.noted = 0
+        """When its last record was made."""
+        self.clock = HostClock()
+        """Of its host."""
         self.last: SiteKind | None = None
         """What that span was."""
         self.tasks: dict[str, TaskProgress] = {}
@@ -104,6 +109,7 @@ class LiveProcess:
 
     def record(self, event: str, data: Any, moment: int = 0) -> None:
         """Take a record of its log, written at ``moment``."""
+        self.noted = max(self.noted, moment)
         if not isinstance(data, dict):
             return
         if event == "process":
@@ -334,12 +340,24 @@ class LiveProcess:
         kind = self._kinds.get(number)
         return None if kind is None else kind.call
 
+    @property
+    def settling(self) -> bool:
+        """Whether it is not known as yet if its host is silent, or has a clock that is behind."""
+        clock = clock_of(self.facts)
+        return clock is not None and self.clock.settling(clock.offset)
+
+    @property
+    def start(self) -> int | None:
+        """When it made its first record, unix nanoseconds by the clock of who watches; None before that."""
+        clock = clock_of(self.facts)
+        return None if clock is None else clock.monotonic + self.clock.offset(clock.offset)
+
     def as_rank(self, now: int, over: bool) -> RankProcess:
         """What is known of it as a rank at ``now``, unix nanoseconds; ``over``: the run has ended."""
         facts, began, last = self.facts, now, None
         clock = clock_of(facts)
         if clock is not None:
-            shift = clock.offset
+            shift = self.clock.offset(clock.offset)
             began = clock.monotonic + shift
             if self.last is not None:
                 last = LastSpan(self.began + shift, self.latest + shift, self.last.call)

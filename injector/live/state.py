@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..store import monitor, series
+from .host_clocks import HostClock
 from .parts import WINDOW
 from .position import LoopPosition
 from .process import LiveProcess
@@ -34,6 +35,10 @@ class State:
         """By folder and name."""
         self._monitors: dict[tuple[str, str], MonitorState] = {}
         self._exited: list[tuple[object, object, int]] = []
+        self._clocks: dict[tuple[str, object], HostClock] = {}
+        """By folder and host."""
+        self._looked: int | None = None
+        """When all that there was had been read, unix nanoseconds."""
         self._subscribers: list[Callable[[Snapshot], None]] = []
         self.ended = False
         """Set by the caller when the program is over."""
@@ -43,14 +48,20 @@ class State:
         """Those of the program, as far as they have recorded anything."""
         return tuple(self._processes.values())
 
+    @property
+    def settling(self) -> bool:
+        """Whether some seconds more will show which hosts are silent, and which have another clock."""
+        return any(each.settling and not each.ended for each in self._processes.values())
+
     def subscribe(self, subscriber: Callable[[Snapshot], None]) -> None:
         """Have ``subscriber`` called with each snapshot that :meth:`tick` makes."""
         self._subscribers.append(subscriber)
 
     def tick(self, now: float | None = None) -> Snapshot:
         """Take in what is new, tell the subscribers, and return the snapshot. ``now`` is unix seconds."""
-        self._read()
-        snapshot = self.snapshot(time.time() if now is None else now)
+        now = time.time() if now is None else now
+        self._read(now)
+        snapshot = self.snapshot(now)
         for subscriber in self._subscribers:
             subscriber(snapshot)
         return snapshot
@@ -58,12 +69,12 @@ class State:
     def catch_up(self, patience: float = PATIENCE) -> None:
         """Take in all that was written so far, in as many turns as that takes; at most ``patience`` s."""
         due = time.monotonic() + patience
-        self._read()
+        self._read(time.time())
         while any(each.behind for each in self._followers) and time.monotonic() < due:
-            self._read()
+            self._read(time.time())
 
-    def _read(self) -> None:
-        """Take in what is new."""
+    def _read(self, now: float) -> None:
+        """Take in what is new at ``now``, unix seconds."""
         for follower in self._followers:
             for found in follower.poll():
                 if isinstance(found, NewSample):
@@ -77,8 +88,24 @@ class State:
                     self._take(process, found)
         for process in self._processes.values():
             process.mark()
+        self._look_at_clocks(round(now * 1e9))
         self._endings()
         self._last_values()
+
+    def _look_at_clocks(self, now: int) -> None:
+        """Note up to which moment the files of each host tell, at ``now``, unix nanoseconds."""
+        found: dict[tuple[str, object], int] = {}
+        for each in self._processes.values():
+            key = each.raw, each.facts.get("host")
+            found[key] = max(found.get(key, 0), each.latest, each.noted)
+            each.clock = self._clocks.setdefault(key, HostClock())
+        for (raw, _), seen in self._monitors.items():
+            key = raw, seen.host
+            found[key] = max(found.get(key, 0), seen.newest)
+        for key, moment in found.items():
+            self._clocks.setdefault(key, HostClock()).take(moment, now, self._looked)
+        behind = any(each.behind for each in self._followers)
+        self._looked = None if behind else now
 
     def _process(self, raw: str, name: str) -> LiveProcess:
         if (raw, name) not in self._processes:
@@ -200,8 +227,8 @@ class State:
         return process.positions.current(argv if isinstance(argv, list) else (), process.latest)
 
     def _began(self, now: float) -> float:
-        times = [p.facts.get("time") for p in self._processes.values()]
-        return min((t for t in times if isinstance(t, (int, float))), default=now)
+        times = [each.start for each in self._processes.values()]
+        return min((t / 1e9 for t in times if t is not None), default=now)
 
     def _job_state(self, rows: list[RankRow]) -> str:
         states = {row.state for row in rows}
@@ -269,6 +296,8 @@ class MonitorState:
         """Of the name ``HOST.PID``; replaced by the host that its records name."""
         self.exits: list[tuple[int, int, int | None]] = []
         """Number, moment (ns of the monotonic clock) and exit code of processes that ended."""
+        self.newest = 0
+        """The latest moment that it has recorded."""
         self._before: dict[str, Any] | None = None
         self._latest: dict[str, dict[str, Any]] = {}
         self._recent: deque[tuple[int, dict[str, Any]]] = deque()
@@ -277,6 +306,7 @@ class MonitorState:
     def take(self, sample: monitor.Sample) -> None:
         """Take one of its records."""
         data, moment = sample.data, sample.t or 0
+        self.newest = max(self.newest, moment)
         if sample.event == "process":
             self.host = str(data.get("host") or self.host)
         elif sample.event == "exit":

@@ -43,9 +43,9 @@ class Folder:
         self.spans = {}
         self.unwritten = {}
 
-    def process(self, pid, rank=None, host="h", began=0.0, **more):
+    def process(self, pid, rank=None, host="h", began=0.0, wrong=0.0, **more):
         data = {"pid": pid, "ppid": 1000, "rank": rank, "host": host, **more}
-        data.update(time=100.0 + began, monotonic_ns=round(began * 1e9))
+        data.update(time=100.0 + began + wrong, monotonic_ns=round(began * 1e9))
         self.log(pid, "process", data, host)
         for one in SITES:
             self.log(pid, "site", one, host)
@@ -332,12 +332,19 @@ def test_an_exit_before_a_process_began_is_another_ones(folder):
     assert states(State(str(folder.path)).tick(103.1)) == ["training", "training"]
 
 
+def followed(folder, now):
+    """What is seen of it at ``now``, when it has been watched for some seconds."""
+    state = State(str(folder.path))
+    state.tick(now - 4)
+    return state.tick(now)
+
+
 def test_the_rank_that_hangs_is_the_one_in_no_collective(folder):
     two_ranks(folder)
     folder.opened(1, 7)
-    found = State(str(folder.path)).tick(111.0)
+    found = followed(folder, 111.0)
     assert states(found) == ["training", "training"], "9 s may be a checkpoint"
-    found = State(str(folder.path)).tick(113.0)
+    found = followed(folder, 113.0)
     assert states(found) == ["waiting", "hung"] and found.state == "stuck"
     assert found.ranks[0].notes == (
         "has waited 11.0 s in comm (all_reduce) at train.py:41, after step 199",
@@ -351,7 +358,7 @@ def test_a_rank_that_hangs_in_its_loader(folder):
     two_ranks(folder)
     folder.opened(1, 7)
     folder.opened(2, 10)
-    found = State(str(folder.path)).tick(113.0)
+    found = followed(folder, 113.0)
     assert found.ranks[1].notes[0].endswith("; it is in io at train.py:30")
 
 
@@ -370,6 +377,7 @@ def test_slow_steps_are_no_hanging(folder):
             folder.row(pid, at * 1000 * MS + 900 * MS, at * 1000 * MS + 999 * MS, 4)
     folder.opened(1, 7)
     state = State(str(folder.path))
+    state.tick(105.0)
     assert states(state.tick(104.999 + 19)) == ["training", "training"]
     assert states(state.tick(104.999 + 21)) == ["waiting", "hung"]
 
@@ -381,6 +389,57 @@ def test_a_rank_alone_hangs_for_nobody(folder):
     assert states(state.tick(130.0)) == ["training"]
     assert states(state.tick(170.0)) == ["silent"]
     assert state.tick(170.0).state == "silent"
+
+
+def watched(folder, wrong, silent=(), monitored=True):
+    """The states of three ranks, two of them on a host with a clock that is wrong, at each look at them.
+
+    Each step takes 100 ms; between two looks lie 2 s. Ranks in ``silent`` make none after the third look.
+    """
+    hosts = {0: "h", 1: "far", 2: "far"}
+    for rank, host in hosts.items():
+        off = wrong if host == "far" else 0
+        folder.process(10 + rank, rank=rank, world=3, host=host, wrong=off)
+    state, found = State(str(folder.path)), []
+    for look in range(60):
+        if look == 30:
+            state = State(str(folder.path))  # who comes late
+        for rank, host in hosts.items():
+            if rank not in silent or look < 3:
+                for at in range(20):
+                    t = (look * 20 + at) * 100 * MS
+                    folder.row(10 + rank, t, t + 20 * MS, 1, host=host)
+                    folder.row(10 + rank, t + 20 * MS, t + 90 * MS, 2, 8, host=host)
+                    folder.row(10 + rank, t + 90 * MS, t + 100 * MS, 4, host=host)
+        if monitored:
+            for host in ("h", "far"):
+                folder.monitor("host", {"cores": {}}, 2 * look + 1.9, host)
+        snapshot = state.tick(102.0 + 2 * look)
+        found.append([each.state for each in snapshot.ranks])
+        if not silent:
+            assert abs(snapshot.elapsed - 2 - 2 * look) < 5, "as by the clock of who watches"
+    return found
+
+
+@pytest.mark.parametrize("monitored", [True, False])
+@pytest.mark.parametrize("wrong", [0, 3600, -3600])
+def test_a_host_whose_clock_is_wrong_is_judged_by_what_comes_of_it(folder, wrong, monitored):
+    assert all(each == ["training"] * 3 for each in watched(folder, wrong, (), monitored))
+
+
+@pytest.mark.parametrize("monitored", [True, False])
+@pytest.mark.parametrize("wrong", [0, 3600, -3600])
+def test_a_rank_that_is_silent_on_a_host_whose_clock_is_wrong_is_seen(folder, wrong, monitored):
+    found = watched(folder, wrong, (2,), monitored)
+    hangs = [at for at, each in enumerate(found) if each == ["training", "training", "hung"]]
+    assert all(each in (["training"] * 3, found[hangs[0]]) for each in found)
+    assert 7 <= hangs[0] <= 10 and {*range(hangs[0], 30), *range(33, 60)} <= {*hangs}
+
+
+@pytest.mark.parametrize("wrong", [0, 3600, -3600])
+def test_a_host_of_which_nothing_comes_any_more_is_silent(folder, wrong):
+    found = watched(folder, wrong, (1, 2), monitored=False)
+    assert found[29] == found[59] == ["training", "hung", "hung"]
 
 
 def test_a_rank_that_was_started_again(folder):
@@ -571,12 +630,12 @@ def test_who_comes_late_does_not_wait_for_a_run_that_goes_on(folder):
     reads = 0
 
     class Growing(State):
-        def _read(self):
+        def _read(self, now):
             nonlocal reads
             reads += 1
             folder.steps(1, 1000 + 10 * reads, 10)
             folder.write()
-            super()._read()
+            super()._read(now)
 
     state = Growing(str(folder.path))
     state.catch_up()

@@ -35,6 +35,8 @@ EVERY = 2.0
 def watch(path: str, once: bool, json: bool) -> int:
     """Show the suite in ``path`` until it ends; ``once``: as it is now."""
     state = _Watched(path)
+    while once and state.settling():
+        time.sleep(0.5)
     while json:
         began = time.thread_time()
         print(as_json(state.tick()), flush=True)
@@ -91,6 +93,11 @@ class _Watched:
             self._since = time.monotonic()
         self.over = shown.state == ENDED or time.monotonic() - self._since > PATIENCE
         return shown
+
+    def settling(self) -> bool:
+        """Read what is new; whether some seconds more will show which hosts are silent."""
+        self.tick()
+        return self._reader.settling
 
     def reached(self, seconds: float) -> bool:
         """Wait so long; whether the end has come."""

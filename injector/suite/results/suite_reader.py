@@ -118,6 +118,11 @@ class SuiteReader:
 
     # -- processes
 
+    @property
+    def settling(self) -> bool:
+        """Whether some seconds more will show which of its hosts are silent, where it is followed."""
+        return any(each.settling for each in self._states.values())
+
     def _processes(self, status: SuiteStatus, now: float) -> dict[str, ProcessSummary]:
         """Every process of the plan, by its key."""
         found, unread, states = {}, [], self._states
