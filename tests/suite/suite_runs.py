@@ -171,6 +171,47 @@ def gpus(folder, count=2):
     return {"INJECT_SCRIPTED_DEVICES": str(path)}
 
 
+SHOWS = """
+import os, sys
+print(os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("INJECT_NODE") or os.environ["SLURMD_NODENAME"])
+sys.exit(int(sys.argv[1]))
+"""
+"""Prints its devices and its node."""
+
+
+def run_on_one_node_and_on_two(suites, *options):
+    """A suite on a cluster of the nodes n1 and n2 with two GPUs each; its run folder, once it was judged."""
+    program = suites.program("shows.py", SHOWS)
+    suite = {
+        "both": {"run": f"{program} 0", "num_machines": 2},
+        "fails": {"run": f"{program} 3", "plan": {"devices": 1}},
+        "large": {"run": f"{program} 0", "num_machines": 3},
+    }
+    done = suites.call("run", suites.write(suite), *options, devices=None)
+    run = suites.run()
+    assert done.returncode == 1, done.stderr
+    assert "large was left out: needs 3 machines; there are 2" in done.stderr
+    both, fails = last(run)["both.R0"], last(run)["fails.R0"]
+    assert both["ok"] and len(both["processes"]) == 4
+    assert not fails["ok"] and fails["reason"].startswith("exit code 3")
+    said = {(run / f"jobs/both.R0.D{n}/stdout").read_text().strip() for n in range(4)}
+    assert said == {"0 n1", "1 n1", "0 n2", "1 n2"}
+    assert len(plan(run)["jobs"]) == 2
+    return run
+
+
+def run_over_two_nodes(suites, *options):
+    """One program over both nodes, with two ranks on each; what its run.json says."""
+    program = suites.program("ranks.py", RANKS)
+    suite = {"ranks": {"run": program, "num_machines": 2, "plan": {"method": "njobs"}}}
+    done = suites.call("run", suites.write(suite), *options, devices="cpu:2")
+    assert done.returncode == 0, done.stderr
+    info = json.loads((suites.run() / "jobs/ranks.R0.D0/run.json").read_text())
+    ranks = {(each["rank"], each["world"]) for each in info["processes"] if each["world"] == 4}
+    assert ranks == {(n, 4) for n in range(4)} and info["problems"] == []
+    return info
+
+
 def made_suite(**benchmarks):
     """A suite as it was read, of benchmarks that run a program."""
     made = [

@@ -93,6 +93,11 @@ class Job:
         return 1 + max(number for each in self.processes for number in each.machines)
 
     @property
+    def is_contained_apart(self) -> bool:
+        """Whether ranks of one program run in containers on several machines: these share no run folder."""
+        return any("--container" in p.command and len(p.machines) > 1 for p in self.processes)
+
+    @property
     def expected(self) -> float:
         """Seconds, of its slowest process."""
         return max(each.expected for each in self.processes)

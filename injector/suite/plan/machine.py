@@ -66,9 +66,7 @@ class Machine:
     count: int = 1
     """Machines like this one that a job may have."""
     engine: Mapping[str, Any] = field(default_factory=dict)
-    """What reaches them, where they are not this one: ``name``, and what that engine needs to know.
-
-    ``one_run``: ranks on several machines record into one run folder."""
+    """What reaches them, where they are not this one: ``name``, and what that engine needs to know."""
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
     """The machines that a job may get, by their names, where the engine knows them."""
     devices_known: bool = True

@@ -75,17 +75,6 @@ def plan_suite(
     )
 
 
-CONTAINED = (
-    "its ranks on several machines would record into one run here, which they cannot from containers: "
-    "container_engine: none runs it in an environment"
-)
-
-
-def _is_contained(job: Job) -> bool:
-    """Whether ranks of one program run in containers on several machines."""
-    return any("--container" in each.command and len(each.machines) > 1 for each in job.processes)
-
-
 class _Planner:
     """Plans benchmarks one after the other, and keeps what is wrong with them."""
 
@@ -114,9 +103,6 @@ class _Planner:
                 benchmark, stem, self.machine, self.facts, resources(benchmark), self.options
             )
             jobs = [made.job(turn) for turn in range(self.options.repeat)]
-            if self.machine.engine.get("one_run") and any(map(_is_contained, jobs)):
-                self.left_out.append(LeftOut(benchmark.name, CONTAINED, weight=benchmark.weight))
-                return
             parameters = self._parameters(benchmark, made)
         except SuiteError as error:
             self.problems += error.problems

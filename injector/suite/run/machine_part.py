@@ -115,7 +115,7 @@ def _part(job: Job, folder: str, attempt: int, machine: int, apart: bool) -> Job
     own = os.path.relpath(folder_of(folder, job.key, attempt, machine), folder)
     processes = []
     for process in mine:
-        found = _as_here(process, machine, here, places.get(process.key))
+        found = _as_here(process, machine, here, places.get(process.key), apart)
         if len(process.machines) > 1 and apart:
             found = found.recorded_in(apart_run(own, process), folder)
         elif len(process.machines) > 1 and machine:
@@ -132,11 +132,17 @@ def _judge_devices(job: Job, devices: Sequence[PlanDevice]) -> None:
 
 
 def _as_here(
-    process: PlannedProcess, machine: int, here: Mapping[int, PlanDevice], place: str | None
+    process: PlannedProcess,
+    machine: int,
+    here: Mapping[int, PlanDevice],
+    place: str | None,
+    apart: bool,
 ) -> PlannedProcess:
     cores = sorted(os.sched_getaffinity(0))
     environment = {**_meeting_variables(place, machine), **process.environment}
-    if len(process.machines) == 1:  # its tasks of a Slurm step have nothing to do with each other
+    if (
+        apart or len(process.machines) == 1
+    ):  # tasks of a Slurm step that have nothing to do with each other
         environment |= {"SLURM_STEP_NUM_TASKS": None}
     if here:
         keys = [key.partition("@") for key in process.devices]

@@ -18,6 +18,7 @@ from ..plan.jobs import Job, Plan
 from ..plan.machine import Machine, node_devices
 from . import journal, slurm
 from .active_job import BACKSTOP
+from .apart_job import join_parts
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
 from .machine_part import MACHINES
@@ -70,7 +71,7 @@ def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
         there.memory,
         _name(options.get("partition")),
         there.number,
-        {"name": NAME, "options": dict(options), "limit": there.limit, "one_run": True},
+        {"name": NAME, "options": dict(options), "limit": there.limit},
         devices_known=found[0].kind == "cpu",
     )
 
@@ -146,6 +147,10 @@ class SlurmJob(RemoteJob):
             if not self.over:
                 self.lost(f"{why} (Slurm job {self.number}: {state}{nodes})")
 
+    def before_results(self) -> None:
+        if self.job.is_contained_apart:
+            join_parts(self, lambda machine: None)
+
     def ended_elsewhere(self) -> None:
         """Slurm says why: it may be queued again."""
 
@@ -200,6 +205,7 @@ class SlurmEngine(JobEngine):
             sys.executable,
             "-m",
             "injector.suite.run.machine_part",
+            *(["--apart"] if queued.job.is_contained_apart else []),
             self.folder,
             queued.job.key,
         ]

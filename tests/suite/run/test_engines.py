@@ -77,14 +77,13 @@ OTHER = ("Large", 160 << 30)
 
 
 @pytest.mark.parametrize("name", [each for each in engines.ENGINES if each != engines.LOCAL])
-def test_ranks_on_several_nodes_record_from_containers_only_apart(nodes, name):
+def test_ranks_on_several_nodes_run_in_containers_and_record_apart(nodes, name):
     job = {"num_machines": 2, "plan": {"method": "njobs"}}
     benchmarks = {"ranks": job, "each": {"num_machines": 2}, "one": {}}
     there = planned(name, nodes, container=lambda _: ("--container", "image"), **benchmarks)
-    kept = [each.benchmark for each in there.jobs]
-    assert kept == (["each", "one"] if name == "slurm" else ["ranks", "each", "one"])
-    assert [each.benchmark for each in there.left_out] == (["ranks"] if name == "slurm" else [])
-    assert all("cannot from containers" in each.reason for each in there.left_out)
+    apart = {each.benchmark: each.is_contained_apart for each in there.jobs}
+    assert apart == {"ranks": True, "each": False, "one": False} and not there.left_out
+    assert not any(each.is_contained_apart for each in planned(name, nodes, **benchmarks).jobs)
 
 
 CAPABLE = {

@@ -9,12 +9,19 @@ import subprocess
 import sys
 
 import pytest
-from suite_runs import PATIENCE, RANKS, Suites, last, nothing_left, plan, until
+from suite_runs import (
+    PATIENCE,
+    RANKS,
+    SHOWS,
+    Suites,
+    last,
+    nothing_left,
+    run_on_one_node_and_on_two,
+    run_over_two_nodes,
+    until,
+)
 
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.release]
-
-SHOWS = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'), os.environ['INJECT_NODE'])"
-EXITS = f"{SHOWS}\nimport sys; sys.exit(int(sys.argv[1]))"
 
 
 class RaySuites(Suites):
@@ -38,33 +45,12 @@ def on_ray(tmp_path, environ, ray):
 
 
 def test_jobs_of_one_node_and_of_two(on_ray):
-    program = on_ray.program("shows.py", EXITS)
-    suite = {
-        "both": {"run": f"{program} 0", "num_machines": 2},
-        "fails": {"run": f"{program} 3", "plan": {"devices": 1}},
-        "large": {"run": f"{program} 0", "num_machines": 3},
-    }
-    done = on_ray.call("run", on_ray.write(suite), devices=None)
-    run = on_ray.run()
-    assert done.returncode == 1, done.stderr
-    assert "large was left out: needs 3 machines; there are 2" in done.stderr
-    both, fails = last(run)["both.R0"], last(run)["fails.R0"]
-    assert both["ok"] and len(both["processes"]) == 4
-    assert not fails["ok"] and fails["reason"].startswith("exit code 3")
-    said = {(run / f"jobs/both.R0.D{n}/stdout").read_text().strip() for n in range(4)}
-    assert said == {"0 n1", "1 n1", "0 n2", "1 n2"}
-    assert len(plan(run)["jobs"]) == 2
+    run = run_on_one_node_and_on_two(on_ray)
     assert not list((run / "machines").glob(".here.*"))
 
 
 def test_one_program_over_two_nodes(on_ray):
-    program = on_ray.program("ranks.py", RANKS)
-    suite = {"ranks": {"run": program, "num_machines": 2, "plan": {"method": "njobs"}}}
-    done = on_ray.call("run", on_ray.write(suite), devices="cpu:2")
-    assert done.returncode == 0, done.stderr
-    info = json.loads((on_ray.run() / "jobs/ranks.R0.D0/run.json").read_text())
-    ranks = {(each["rank"], each["world"]) for each in info["processes"] if each["world"] == 4}
-    assert ranks == {(n, 4) for n in range(4)}
+    run_over_two_nodes(on_ray)
 
 
 def test_a_suite_that_was_killed_goes_on_with_its_jobs(on_ray):
@@ -133,7 +119,7 @@ sys.exit(main())
 
 def test_jobs_run_on_the_nodes_that_meet_what_they_require(on_ray):
     program = on_ray.program("shows.py", SHOWS)
-    needs = {"run": program, "requires_capabilities": ["gpu.name == 'Large'"]}
+    needs = {"run": f"{program} 0", "requires_capabilities": ["gpu.name == 'Large'"]}
     words = on_ray.words("run", on_ray.write({"a": needs, "b": needs}), devices=None)
     words[1:3] = [on_ray.program("cards.py", CARDS)]
     done = subprocess.run(
@@ -160,7 +146,7 @@ def test_nodes_that_do_not_see_the_folder_get_files_and_send_records_home(enviro
     folder = far.far / tmp_path.name
     folder.mkdir()
     suites = RaySuites(folder, environ, far, "resources.far=1")
-    shows = suites.program("shows.py", EXITS)
+    shows = suites.program("shows.py", SHOWS)
     suite = {
         "each": {"run": f"{shows} 0", "num_machines": 2},
         "fails": {"run": f"{shows} 3"},

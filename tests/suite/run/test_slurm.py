@@ -8,7 +8,18 @@ import signal
 import subprocess
 
 import pytest
-from suite_runs import PATIENCE, RANKS, gpus, journal, last, nothing_left, plan, until
+from engine_doubles import IMAGE, calls, make_doubles
+from suite_runs import (
+    PATIENCE,
+    RANKS,
+    gpus,
+    journal,
+    last,
+    nothing_left,
+    run_on_one_node_and_on_two,
+    run_over_two_nodes,
+    until,
+)
 
 from injector.errors import UserError
 from injector.suite.run import slurm as commands
@@ -30,37 +41,43 @@ def ask(cluster, *words):
 
 
 def test_jobs_of_one_node_and_of_two(cluster):
-    shows = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['SLURMD_NODENAME'])"
-    program = cluster.program("shows.py", f"{shows}\nimport sys; sys.exit(int(sys.argv[1]))")
-    suite = {
-        "both": {"run": f"{program} 0", "num_machines": 2},
-        "fails": {"run": f"{program} 3", "plan": {"devices": 1}},
-        "large": {"run": f"{program} 0", "num_machines": 3},
-    }
     cluster.environ |= gpus(cluster.folder)
-    done = cluster.call("run", cluster.write(suite), "--engine", "slurm", devices=None)
-    run = cluster.run()
-    assert done.returncode == 1, done.stderr
-    assert "large was left out: needs 3 machines; there are 2" in done.stderr
-    both, fails = last(run)["both.R0"], last(run)["fails.R0"]
-    assert both["ok"] and len(both["processes"]) == 4
-    assert not fails["ok"] and fails["reason"].startswith("exit code 3")
-    said = {(run / f"jobs/both.R0.D{n}/stdout").read_text().strip() for n in range(4)}
-    assert said == {"0 n1", "1 n1", "0 n2", "1 n2"}
+    run = run_on_one_node_and_on_two(cluster, "--engine", "slurm")
     begun = [each for each in journal(run) if each.get("state") == "started"]
     assert all(each["handle"].isdecimal() for each in begun)
-    assert len(plan(run)["jobs"]) == 2
 
 
 @pytest.mark.release
 def test_one_program_over_two_nodes(cluster):
-    run = cluster.program("ranks.py", RANKS)
-    suite = {"ranks": {"run": run, "num_machines": 2, "plan": {"method": "njobs"}}}
+    run_over_two_nodes(cluster, "--engine", "slurm")
+
+
+@pytest.mark.release
+def test_one_program_over_two_nodes_in_containers(cluster):
+    """Of a double of docker. Its ranks record apart, as they could not join one run."""
+    make_doubles(cluster.folder / "bin")
+    (cluster.folder / "bin/docker.json.pulled").touch()
+    cluster.environ["PATH"] = f"{cluster.folder}/bin:{cluster.environ['PATH']}"
+    suite = {
+        "ranks": {
+            "run": cluster.program("ranks.py", RANKS),
+            "num_machines": 2,
+            "plan": {"method": "njobs"},
+            "docker_image": IMAGE,
+            "container_engine": "docker",
+        }
+    }
     done = cluster.call("run", cluster.write(suite), "--engine", "slurm", devices="cpu:2")
     assert done.returncode == 0, done.stderr
-    info = json.loads((cluster.run() / "jobs/ranks.R0.D0/run.json").read_text())
+    run = cluster.run()
+    info = json.loads((run / "jobs/ranks.R0.D0/run.json").read_text())
     ranks = {(each["rank"], each["world"]) for each in info["processes"] if each["world"] == 4}
-    assert ranks == {(n, 4) for n in range(4)} and info["problems"] == []
+    assert ranks == {(n, 4) for n in range(4)}
+    for machine in (0, 1):
+        part = json.loads((run / f"machines/ranks.R0.1.m{machine}/D0/run.json").read_text())
+        assert len([each for each in part["processes"] if each["world"] == 4]) == 2
+    begun = [each for each in calls(cluster.folder / "bin", "docker") if each[0] == "run"]
+    assert len(begun) == 2
 
 
 def waiting(cluster, seconds=600, **more):
