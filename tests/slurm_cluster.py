@@ -20,7 +20,7 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={ports[0]}
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire=20
 CryptoType=crypto/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool.%n
@@ -43,6 +43,7 @@ SchedulerParameters=batch_sched_delay=0
 SlurmdTimeout=10
 KillWait=20
 """
+"""A job that is requeued waits for ``cred_expire`` seconds before it may begin again: 120 by default."""
 
 
 class SlurmCluster(dict):
