@@ -113,13 +113,19 @@ def launcher_argv(
     the program starts its ranks itself; or a command of the environment that the program is added to.
 
     Raises:
-        SuiteError: a single word that is no launcher.
+        SuiteError: a single word that is no launcher; on several machines one of MPI or of a scheduler.
     """
     words = shlex.split(str(benchmark.plan.get("launcher") or _default_launcher(benchmark)))
     if words == ["none"]:
         return program_of.words()
     if len(words) == 1 and (launcher := LAUNCHERS.get(words[0])):
         return launcher(program_of, ranks)
+    if ranks.machines > 1 and os.path.basename(words[0]) in WORLDS:
+        text = (
+            f"plan.launcher: {words[0]} would start a job of its own on each of {ranks.machines} machines, "
+            f"where ranks that meet need one of {', '.join(LAUNCHERS)}, a torchrun with options, or none"
+        )
+        raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
     known = (*LAUNCHERS, "none")
     if len(words) == 1 and nearest(words[0], known):
         text = f"no launcher is called {words[0]!r}{meant(words[0], known)}"
@@ -174,6 +180,10 @@ LAUNCHERS: dict[str, Callable[[ProgramCommand, Ranks], list[str]]] = {
     "deepspeed": _deepspeed,
     "tune": _tune,
 }
+
+
+WORLDS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun", "srun", "jsrun", "aprun")
+"""Commands that start ranks on all machines by themselves."""
 
 
 def inject_argv(

@@ -217,6 +217,7 @@ def _meeting_variables(place: str | None, machine: int) -> dict[str, str]:
         raise UserError(f"{text}: {error.strerror}") from None
     return {
         "PET_RDZV_ENDPOINT": place,
+        "PET_RDZV_BACKEND": "c10d",
         # It would look for its own name otherwise.
         "PET_RDZV_CONF": f"is_host={int(machine == 0)},keep_alive_max_attempt={HEARTBEATS}",
         "PET_RDZV_ID": f"inject.{port}",

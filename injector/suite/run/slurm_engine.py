@@ -100,6 +100,11 @@ def check(plan: Plan) -> None:
         slurm.check(each, options)
 
 
+def output_of(key: str, number: str) -> str:
+    """Below a suite's folder, the file with what Slurm and the parts of a job print."""
+    return f"{MACHINES}/{key}.{number}.out"
+
+
 class SlurmJob(RemoteJob):
     """One job of the suite as one of Slurm, by its number ``handle``."""
 
@@ -142,10 +147,20 @@ class SlurmJob(RemoteJob):
             signalled = (
                 "it got a signal to end, as before a time limit" if self.got_a_signal else ""
             )
-            silent = f"it ended and left no word of it{no_room(self.folder)}"
+            silent = self._last_line() or f"it ended and left no word of it{no_room(self.folder)}"
             why = WHY.get(state) or signalled or silent
             if not self.over:
                 self.lost(f"{why} (Slurm job {self.number}: {state}{nodes})")
+
+    def _last_line(self) -> str:
+        """What its parts printed last: a node that cannot run them says why."""
+        path = os.path.join(self.folder, output_of(self.job.key, self.number))
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                said = file.read().strip().rpartition("\n")[2]
+        except OSError:
+            return ""
+        return f"it left no word but: {said}" if said else ""
 
     def before_results(self) -> None:
         if self.job.is_contained_apart:
@@ -191,7 +206,7 @@ class SlurmEngine(JobEngine):
         key = queued.job.key
         words = resources_of(queued.job, self.machine).words()
         words += [f"--job-name={key}", f"--chdir={self.folder}", "--requeue", "--open-mode=append"]
-        words += [f"--output={MACHINES}/{key}.%j.out", f"--signal=TERM@{BEFORE}"]
+        words += [f"--output={output_of(key, '%j')}", f"--signal=TERM@{BEFORE}"]
         try:
             number = slurm.submit([*words, *slurm.option_words(self.options)], self._script(queued))
         except UserError as error:

@@ -232,6 +232,18 @@ def test_a_launcher_that_no_one_knows():
         planned(a={"plan": {"method": "njobs", "launcher": "torchrn"}})
 
 
+@pytest.mark.parametrize("launcher", ["mpirun", "/opt/mpi/bin/mpiexec -n 4", "srun -n 4"])
+def test_launchers_that_start_ranks_elsewhere_by_themselves(launcher):
+    job = {"plan": {"method": "njobs", "launcher": launcher}, "num_machines": 2}
+    command = launcher.split()[0]
+    with pytest.raises(
+        SuiteError, match=f"{command} would start a job of its own on each of 2 machines"
+    ):
+        planned(PAIR, a=job)
+    [process] = processes(planned(CUDA, a={**job, "num_machines": 1}))
+    assert program(process)[-1] == "/x/train.py"
+
+
 # --- words ------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,10 @@ from injector.suite.run.journal import Journal
 from injector.suite.run.machine_part import folder_of
 from injector.suite.run.remote_job import RemoteJob
 
-SHOWS = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'), os.environ.get('MASTER_ADDR'))"
+SHOWS = """
+import os
+print(*map(os.environ.get, ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "PET_RDZV_BACKEND")))
+"""
 
 
 def process(key, folder, devices, machines):
@@ -56,7 +59,7 @@ def test_a_machine_runs_its_part_on_its_own_devices(tmp_path, environ):
     devices = gpus(tmp_path) | {"CUDA_VISIBLE_DEVICES": "GPU-1,GPU-0"}
     done = part(tmp_path, 1, environ | devices)
     assert done.returncode == 1, done.stderr  # its process is no inject run, and leaves no record
-    assert (tmp_path / "jobs/a.R0.D1/stdout").read_text() == "0 None\n"
+    assert (tmp_path / "jobs/a.R0.D1/stdout").read_text() == "0 None None\n"
     assert not (tmp_path / "jobs/a.R0.D0").exists()
     [ended] = journal.read(folder_of(str(tmp_path), "a.R0", 1, 1)).values()
     assert (ended.state, ended.reason) == ("finished", "left no record")
@@ -88,7 +91,7 @@ def test_ranks_of_several_machines_meet_at_the_first(tmp_path, environ, apart):
     done = part(tmp_path, 1, environ, *(["--apart"] if apart else []))
     assert done.returncode == 0, done.stderr
     said = tmp_path / "machines/a.R0.1.m1/D0/stdout"
-    assert said.read_text() == "? 127.0.0.1\n"
+    assert said.read_text() == "? 127.0.0.1 c10d\n"
 
 
 def test_a_job_that_is_not_written_down_does_not_begin(tmp_path, monkeypatch):

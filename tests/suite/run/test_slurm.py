@@ -22,7 +22,10 @@ from suite_runs import (
 )
 
 from injector.errors import UserError
+from injector.suite.plan.jobs import Job, PlannedProcess
 from injector.suite.run import slurm as commands
+from injector.suite.run.engine import QueuedJob
+from injector.suite.run.slurm_engine import SlurmJob
 
 pytestmark = pytest.mark.xdist_group("slurm")
 
@@ -200,6 +203,21 @@ def test_the_least_of_the_nodes_that_are_up_counts(answers):
     answers["sinfo"] = "gpu*|a3|64|500000|gpu:a100:8|down*|30:00\n"
     with pytest.raises(UserError, match=r"no node of the partition can run jobs: a3 is down\*"):
         commands.nodes("gpu")
+
+
+def test_a_node_that_cannot_run_a_part_says_why(tmp_path):
+    process = PlannedProcess(
+        "a.R0.D0", ("cpu:0",), ("/env/bin/python",), {}, str(tmp_path), "jobs/a.R0.D0", 60.0, 60.0
+    )
+    queued = QueuedJob(Job("a.R0", "a", 0, (process,)), 1)
+    job = SlurmJob(queued, str(tmp_path), "7", queued)
+    (tmp_path / "machines").mkdir()
+    (tmp_path / "machines/a.R0.7.out").write_text("x\n/env/bin/python: cannot execute\n\n")
+    for _ in range(2):
+        job.update(commands.JobState("FAILED", 0, "n2", "NonZeroExitCode"))
+    assert job.over and job.problems == [
+        "it left no word but: /env/bin/python: cannot execute (Slurm job 7: FAILED, nodes n2)"
+    ]
 
 
 def test_jobs_as_slurm_lists_them(answers):
