@@ -1,7 +1,7 @@
 """How far the clocks of two hosts differ: bounds from an exchange of questions and answers, and what follows.
 
 An answer was given after its question was sent and before it came back, so each bounds the difference on
-either side, whatever time the way took. Here it is asked by UDP; engines ask by what they reach nodes with.
+either side, whatever time the way took. Here both go by UDP; engines use what they reach nodes with.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def tie_of(here: str, there: str, bounds: ClockBounds, source: str) -> Tie:
 
 
 def answer() -> int:
-    """Say what time it is here to whoever asks, from now on until this process ends; the port.
+    """Say what time it is here to all that ask, from now on until this process ends; the port.
 
     Raises OSError where there is none to be had.
     """
@@ -103,7 +103,7 @@ def ask(host: str, port: int, patience: float = 1.0) -> ClockBounds | None:
 
     def work() -> None:
         try:
-            found.extend(_asked(host, port))
+            found.extend(_bounds(host, port))
         finally:
             over.release()
 
@@ -124,7 +124,7 @@ def _start(function: Callable[[], None]) -> None:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
-def _asked(host: str, port: int) -> list[ClockBounds]:
+def _bounds(host: str, port: int) -> list[ClockBounds]:
     """The bounds by the first of its addresses that answers; none where none does."""
     import socket
 
@@ -159,7 +159,7 @@ def _exchanged(sock: socket) -> ClockBounds | None:
                 break
             continue
         theirs = _TIME.unpack(text[_MARK:])[0]
-        # What passed is told by the clock that nobody sets.
+        # What has passed is known by the clock that is never set.
         low = max(low, theirs - before - (time.monotonic() - began))
         high = min(high, theirs - before)
     return ClockBounds(low, high) if low <= high < float("inf") else None

@@ -36,8 +36,10 @@ OURS = (
 class Inbox:
     """The end of ``inject run``. Raises OSError where there are no more descriptors."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, moved: float = 0.0) -> None:
+        """``moved``: seconds to add to this host's clock."""
         self._folder = folder
+        self._moved = moved
         self._end, self._kept = os.pipe()
         self._writer: Any = None
         self._rest = b""
@@ -83,10 +85,10 @@ class Inbox:
         if event == "data" and isinstance(data, dict) and isinstance(data.get(STOP), int):
             return [data[STOP]]
         if self._writer is None:
-            from ..store.event import SENT
+            from ..store.event import SENT, clock_meta
             from .writer import Writer
 
-            self._writer = Writer(self._folder, suffix=SENT)
+            self._writer = Writer(self._folder, clock_meta(self._moved), suffix=SENT)
         self._writer.emit(event, data)
         return [0] if event == "stop" else []
 

@@ -27,9 +27,18 @@ class Sidecars:
     """Starts with the program and ends with it; whatever fails is one of ``problems``, no more."""
 
     def __init__(
-        self, command: Command, folder: str | None, problems: list[str], follows: bool = False
+        self,
+        command: Command,
+        folder: str | None,
+        problems: list[str],
+        follows: bool = False,
+        moved: float = 0.0,
     ) -> None:
-        """``follows``: what is wanted once a run is left to the process that collects it."""
+        """``follows``: what is wanted once a run is left to the process that collects it.
+
+        ``moved``: seconds to add to this host's clock.
+        """
+        self._moved = moved
         self._command = command
         self._follows = follows
         self._folder = folder
@@ -102,7 +111,7 @@ class Sidecars:
         from injector.monitor.start import MonitorProcess
 
         self._monitor = MonitorProcess(
-            folder, self._pid, self._command.limits.get("--interval", 1.0)
+            folder, self._pid, self._command.limits.get("--interval", 1.0), self._moved
         )
         self.apart.add(self._monitor.pid)
 

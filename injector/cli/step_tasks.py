@@ -108,7 +108,6 @@ class StepTask:
     def _ask_the_time(self, folder: str) -> None:
         """Find out by how much the clocks of this node and of task 0's differ, and leave that to task 0."""
         from injector.bus import clocks
-        from injector.store import event
 
         own = os.uname().nodename
         try:
@@ -120,7 +119,7 @@ class StepTask:
         except (OSError, ValueError):
             found = None
         if found is not None:
-            self.moved = event.moved = clocks.tie_of("", "", found, "").shift
+            self.moved = clocks.tie_of("", "", found, "").shift
         self._attempt(_clock(folder, self.rank), "\n".join([own, *map(repr, found or ())]))
 
     def clocks(self, folder: str) -> list[str]:
@@ -142,7 +141,7 @@ class StepTask:
         return [
             tie_of(here, host, bounds, f"asking {here}").sentence
             if bounds
-            else f"the clock of {host} is taken as it is: {here} did not answer when asked for the time"
+            else f"the clock of {host} is taken as it is: {here} does not answer the question for the time"
             for host, bounds in known.items()
         ]
 
@@ -274,7 +273,7 @@ def _started(folder: str, rank: int) -> str:
 
 
 def _clock(folder: str, rank: int) -> str:
-    """Of task 0 where it can be asked for the time, of another what it found: by how much clocks differ."""
+    """Of task 0 where it answers questions for the time, of another by how much its clock differs."""
     return os.path.join(folder, "raw", f"task.{rank}.clock")
 
 

@@ -48,6 +48,8 @@ class SupervisedRun:
     ) -> None:
         self.command = command
         self.task = task
+        self.moved = 0.0 if task is None else task.moved
+        """Seconds to add to this host's clock, in what is recorded."""
         self.voirfiles = voirfiles
         self.place = place
         self.folder = place.path
@@ -99,11 +101,13 @@ class SupervisedRun:
     def run(self, path: str, argv: list[str], folder: str | None) -> supervisor.Ended:
         """The program, from its start until nothing is left of it."""
         follows = self.task is not None and self.task.follows
-        sidecars = self.sidecars = Sidecars(self.command, folder, self.problems, follows)
+        sidecars = self.sidecars = Sidecars(
+            self.command, folder, self.problems, follows, self.moved
+        )
         later = [(_soon(), self.prepare), (LATER, self.prepare_analysis), *sidecars.later()]
         if folder and (task := self.task) is not None and follows:
             later.append((task.period, lambda: task.sign(folder)))
-        inbox = _inbox(folder)
+        inbox = _inbox(folder, self.moved)
         environ, limits = self.environ(folder, inbox), self.limits()
         try:
             return supervisor.run(
@@ -153,7 +157,7 @@ class SupervisedRun:
             "home": os.path.dirname(environment.PACKAGE),
             "run": folder,
             "inbox": None if inbox is None else inbox.address,
-            "clock": 0.0 if self.task is None else self.task.moved,
+            "clock": {"clock_moved": self.moved} if self.moved else {},
             "voirfiles": self.voirfiles,
             "found": command.named() is None,
             "options": command.options,
@@ -344,10 +348,10 @@ def _soon() -> float:
     return 0.0 if (usable_cpus() or 1) > 1 else SOON
 
 
-def _inbox(folder: str | None) -> Inbox | None:
+def _inbox(folder: str | None, moved: float) -> Inbox | None:
     """Where processes of the program send records; None without a record, or descriptors."""
     try:
-        return None if folder is None else Inbox(folder)
+        return None if folder is None else Inbox(folder, moved)
     except OSError:
         return None
 

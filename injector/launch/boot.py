@@ -160,13 +160,13 @@ class ProgramProcess:
         from injector.bus.writer import Writer
         from injector.overseer.session import Session
         from injector.rewrite.engine import Engine
-        from injector.store import event
 
         # Nothing is reported before there is a session: nothing has been requested.
         engine = self.engine = Engine(lambda found: session.report(found), self.method_calls)
         engine.handler_files.update(self.config["voirfiles"])
-        event.moved = self.config.get("clock") or 0.0
-        writer = Writer(self.config["run"], {"argv": list(sys.orig_argv)})
+        writer = Writer(
+            self.config["run"], {"argv": list(sys.orig_argv), **self.config.get("clock", {})}
+        )
         session = self.session = Session(self.config, engine, writer)
         engine.install()
         self.owner = os.getpid()

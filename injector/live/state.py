@@ -66,12 +66,16 @@ class State:
             subscriber(snapshot)
         return snapshot
 
-    def catch_up(self, patience: float = PATIENCE) -> None:
-        """Take in all that was written so far, in as many turns as that takes; at most ``patience`` s."""
-        due = time.monotonic() + patience
-        self._read(time.time())
-        while any(each.behind for each in self._followers) and time.monotonic() < due:
-            self._read(time.time())
+    def catch_up(self, patience: float = PATIENCE, now: float | None = None) -> None:
+        """Take in all that was written so far, in as many turns as that takes; at most ``patience`` s.
+
+        ``now`` is unix seconds.
+        """
+        began = time.monotonic()
+        now = time.time() if now is None else now
+        self._read(now)
+        while any(each.behind for each in self._followers) and time.monotonic() < began + patience:
+            self._read(now + time.monotonic() - began)
 
     def _read(self, now: float) -> None:
         """Take in what is new at ``now``, unix seconds."""

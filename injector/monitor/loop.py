@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..bus.writer import Writer
+from ..store.event import clock_meta
 from ..store.monitor import SUFFIX, MonitorRecords
 from . import host
 from .devices import Devices
@@ -43,8 +44,10 @@ class Monitor:
     SIGTERM; Ctrl-C is the program's.
     """
 
-    def __init__(self, folder: str, pid: int, interval: float) -> None:
-        self._writer = Writer(folder, {"role": "monitor", "interval": interval}, suffix=SUFFIX)
+    def __init__(self, folder: str, pid: int, interval: float, moved: float = 0.0) -> None:
+        """``moved``: seconds to add to this host's clock."""
+        about = {"role": "monitor", "interval": interval, **clock_meta(moved)}
+        self._writer = Writer(folder, about, suffix=SUFFIX)
         self._records = MonitorRecords(self._writer)
         self._interval = interval
         self._tree = Tree(pid)

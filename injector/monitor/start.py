@@ -14,9 +14,8 @@ PATIENCE = 5.0
 
 # It ends without taking the interpreter apart, for which the user of `inject run` would wait.
 _PROGRAM = (
-    "from injector.monitor.loop import Monitor; from injector.store import event; "
-    "folder, pid, interval, moved = sys.argv[1:]; event.moved = float(moved); "
-    "Monitor(folder, int(pid), float(interval)).run(); os._exit(0)"
+    "from injector.monitor.loop import Monitor; folder, pid, *numbers = sys.argv[1:]; "
+    "Monitor(folder, int(pid), *map(float, numbers)).run(); os._exit(0)"
 )
 
 
@@ -49,13 +48,13 @@ def spawn(
 class MonitorProcess:
     """A monitor that samples the process ``pid`` into ``folder`` every ``interval`` seconds.
 
+    ``moved``: seconds to add to this host's clock.
+
     Raises OSError when it cannot be started.
     """
 
-    def __init__(self, folder: str, pid: int, interval: float) -> None:
-        from ..store import event  # when the program has begun
-
-        self.pid = spawn(_PROGRAM, [folder, str(pid), repr(interval), repr(event.moved)])
+    def __init__(self, folder: str, pid: int, interval: float, moved: float = 0.0) -> None:
+        self.pid = spawn(_PROGRAM, [folder, str(pid), repr(interval), repr(moved)])
         self._ended = False
 
     def end(self) -> None:

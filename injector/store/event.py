@@ -34,9 +34,6 @@ REPR_LIMIT = 2_000
 """Characters kept of the ``repr`` of a value that is no JSON."""
 DEPTH_LIMIT = 60
 """Levels of nesting kept; a reader's recursion limit lies above it."""
-moved = 0.0
-"""Seconds that are added to this host's clock in what this process records, so that its times are those of
-the host that a run is collected on (:mod:`injector.cli.step_tasks`)."""
 
 
 def line(event: str, data: object, t: int) -> bytes:
@@ -58,7 +55,11 @@ def line_of(record: dict[str, Any]) -> bytes:
 
 
 def process_line(meta: dict[str, Any]) -> bytes:
-    """The first record of a process: who it is, and what its clock says in unix time."""
+    """The first record of a process: who it is, and what its clock says in unix time.
+
+    ``clock_moved`` of ``meta``: seconds to add to that, where its host's clock is not that of the run
+    (:mod:`injector.cli.step_tasks`).
+    """
     t = time.monotonic_ns()
     data = {
         "schema": SCHEMA,
@@ -68,15 +69,18 @@ def process_line(meta: dict[str, Any]) -> bytes:
         **_rank(),
         "attempt": _launcher_number("TORCHELASTIC_RESTART_COUNT"),
         "argv": list(getattr(sys, "orig_argv", sys.argv)),
-        "time": time.time() + moved,
+        "time": time.time() + meta.get("clock_moved", 0.0),
         "monotonic_ns": t,
         "python": sys.version.split()[0],
         "prefix": sys.prefix,
         "path": [str(entry) for entry in sys.path],
     }
-    if moved:
-        data["clock_moved"] = moved
     return line("process", {**data, **meta}, t)
+
+
+def clock_meta(moved: float) -> dict[str, Any]:
+    """Of a process whose host's clock is moved by so many seconds, what :func:`process_line` takes."""
+    return {"clock_moved": moved} if moved else {}
 
 
 def lost_line(records: int, why: str, t: int) -> bytes:

@@ -11,7 +11,7 @@ from injector.monitor import start
 
 @pytest.fixture
 def monitors(monkeypatch):
-    """The monitors that were started: their folder, the program's number, their interval."""
+    """The monitors that were started: folder, the program's number, interval, seconds to add to the clock."""
     started = []
 
     class NoMonitor:
@@ -38,14 +38,14 @@ def test_the_monitor_starts_once_the_program_has_run_for_a_while(tmp_path, monit
     assert monitors == []
     [(seconds, action)] = made.later()
     assert seconds == MONITOR_AFTER and action() is not True
-    assert monitors == [(str(tmp_path), 7, 1.0)]
+    assert monitors == [(str(tmp_path), 7, 1.0, 0.0)]
     made.end()
     assert monitors[1:] == ["ended"]
 
 
 def test_with_an_interval_the_monitor_starts_with_the_program(tmp_path, monitors):
     made = sidecars(str(tmp_path), "--interval", "0.5")
-    assert monitors == [(str(tmp_path), 7, 0.5)] and made.later() == []
+    assert monitors == [(str(tmp_path), 7, 0.5, 0.0)] and made.later() == []
     made.end()
 
 

@@ -179,7 +179,7 @@ def test_a_node_that_cannot_ask_for_the_time_says_so(tmp_path, monkeypatch):
     second.place(lambda: Place(str(folder), (), new=True))
     here = os.uname().nodename
     assert second.moved == 0 and first.clocks(str(folder)) == [
-        f"the clock of {here} is taken as it is: {here} did not answer when asked for the time"
+        f"the clock of {here} is taken as it is: {here} does not answer the question for the time"
     ]
 
 

@@ -94,10 +94,10 @@ class State(Watched):
             made.write()
         return super().tick(now)
 
-    def catch_up(self, patience=60.0):
+    def catch_up(self, patience=60.0, now=None):
         for made in FOLDERS:
             made.write()
-        super().catch_up(patience)
+        super().catch_up(patience, now)
 
 
 FOLDERS = []

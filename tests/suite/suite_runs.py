@@ -84,7 +84,13 @@ class Suites:
             made += ["--use-current-env", *(["--devices", devices] if devices else [])]
         return made
 
-    def call(self, verb: str, *words: object, devices: str | None = "cpu:1"):
+    def call(
+        self,
+        verb: str,
+        *words: object,
+        devices: str | None = "cpu:1",
+        patience: float = PATIENCE,
+    ):
         """``inject suite VERB``, to its end."""
         return subprocess.run(
             self.words(verb, *words, devices=devices),
@@ -92,7 +98,7 @@ class Suites:
             env=self.environ,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience,
         )
 
     def start(self, *words: object, devices: str | None = "cpu:1", **how):

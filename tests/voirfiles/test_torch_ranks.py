@@ -72,6 +72,7 @@ def test_the_fast_rank_waits_for_the_slow_one(run):
         others = [(s.what, s.payload) for s in process.named("comm") if s.what != GRADIENTS]
         talk = "send" if process is fast else "recv"
         assert others == [
+            ("DDP's parameters", 0),
             ("all_reduce", 40),
             ("broadcast", 40),
             ("all_gather", 80),

@@ -160,7 +160,7 @@ class SuiteReader:
             paths = [os.path.join(self.folder, each) for each in parts]
             goal = _goal(self._settings(job.benchmark))
             state = State(os.path.join(self.folder, run), goal, paths)
-            state.catch_up(CATCH_UP)
+            state.catch_up(CATCH_UP, now)
         self._states[parts] = state
         shown = state.tick(now)
         ended = end_from_record(self.folder, run) is not None

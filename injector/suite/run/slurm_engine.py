@@ -157,10 +157,10 @@ class SlurmJob(RemoteJob):
         path = os.path.join(self.folder, output_of(self.job.key, self.number))
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
-                said = file.read().strip().rpartition("\n")[2]
+                printed = file.read().strip().rpartition("\n")[2]
         except OSError:
             return ""
-        return f"it left no word but: {said}" if said else ""
+        return f"it left no word but: {printed}" if printed else ""
 
     def before_results(self) -> None:
         if self.job.is_contained_apart:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from suite_runs import RANKS, gpus, last, made_suite
+from suite_runs import PATIENCE, RANKS, gpus, last, made_suite
 
 from injector.analysis.summary import summarise
 from injector.store.folder import open_run
@@ -179,7 +179,8 @@ def results(suites, engine, *options, **system):
     path = suites.write(suite)
     if system:
         path.write_text(yaml.safe_dump({"system": system}) + path.read_text())
-    done = suites.call("run", path, "--engine", engine, *options, "--name", engine, devices="cpu:2")
+    words = ["run", path, "--engine", engine, *options, "--name", engine]
+    done = suites.call(*words, devices="cpu:2", patience=6 * PATIENCE)  # for each benchmark
     assert done.returncode == 1, done.stderr
     [run] = suites.base.glob(f"runs/{engine}.*")
     found = {}
