@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -140,6 +140,8 @@ def numbered_kinds(values: Ints) -> tuple[list[int], Ints]:
 
 
 _TIMES, _PART, _MANY = 10, 0.1, 200
+_CELLS = 1 << 22
+"""Of a matrix of steps over ranks, at most."""
 
 
 def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
@@ -149,7 +151,7 @@ def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
         return Statistics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     mean = float(values.mean(dtype=np.float64))
     std = float(values.std(ddof=1, dtype=np.float64)) if n > 1 else 0.0
-    middle, late = _at(values, 0.5), _at(values, 0.95)
+    middle, late = _at(values, 0.5, 0.95)
     return Statistics(n, mean, middle, late, std, float(values.min()), float(values.max()))
 
 
@@ -167,18 +169,49 @@ def kept_of(values: npt.NDArray[np.floating], points: int) -> Ints:
 
 def median_of(values: npt.NDArray[np.floating] | Ints) -> float:
     """0 of nothing."""
-    return _at(values, 0.5) if len(values) else 0.0
+    return _at(values, 0.5)[0] if len(values) else 0.0
 
 
-def _at(values: npt.NDArray[np.floating] | Ints, fraction: float) -> float:
-    """As :func:`numpy.quantile`. NumPy's fast selection, a fifth of a sort, is that of one place."""
-    place = (len(values) - 1) * fraction
-    low = int(place)
-    parted = np.partition(values, low)
-    found = float(parted[low])
-    return (
-        found if low == place else found + (float(parted[low + 1 :].min()) - found) * (place - low)
-    )
+def _at(values: npt.NDArray[np.floating] | Ints, *fractions: float) -> list[float]:
+    """As :func:`numpy.quantile` of ``fractions``, which rise.
+
+    NumPy's fast selection, a fifth of a sort, is that of one place. What lies above it has the next one.
+    """
+    above, first = values.copy(), 0
+    found = []
+    for fraction in fractions:
+        place = (len(values) - 1) * fraction
+        low = int(place)
+        above.partition(low - first)
+        above, first = above[low - first :], low
+        one = float(above[0])
+        found.append(one if low == place else one + (float(above[1:].min()) - one) * (place - low))
+    return found
+
+
+def mean_across(columns: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.floating]:
+    """Of each step the mean of all ``columns``, one a rank."""
+    total: npt.NDArray[np.floating] = columns[0].copy()
+    for each in columns[1:]:
+        total += each
+    total /= len(columns)
+    return total
+
+
+def middle_of(values: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """As :func:`numpy.median` along the first axis, which would import masked arrays."""
+    low, high = (len(values) - 1) // 2, len(values) // 2
+    parted = np.partition(values, (low, high), axis=0)
+    found: npt.NDArray[np.floating] = (parted[low] + parted[high]) / 2
+    return found
+
+
+def median_across(columns: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.floating]:
+    """Of each step the median of all ``columns``, one a rank; never all of them as one matrix."""
+    number, steps = len(columns), len(columns[0])
+    size = max(1, _CELLS // number)
+    parts = [slice(at, at + size) for at in range(0, steps, size)]
+    return np.concatenate([middle_of(np.stack([c[part] for c in columns])) for part in parts])
 
 
 def exceptional(seconds: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
@@ -189,7 +222,7 @@ def exceptional(seconds: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
     """
     n = len(seconds)
     none = np.zeros(n, np.bool_)
-    if n < 3:
+    if n < 3 or 2 * float(seconds.max()) < _PART * seconds.sum(dtype=np.float64):
         return none
     usual = median_of(seconds)
     slow = np.flatnonzero(seconds > _TIMES * usual) if usual > 0 else np.empty(0, np.int64)

@@ -7,11 +7,12 @@ something, so no change of a program reaches its bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import exceptional
+from .arrays import exceptional, mean_across, median_across
 from .profile import COMPUTING, READING, Straggler, TimeSegment, UpperBound
 from .ranks import ranked, waits_of
 from .tables import Path, StepTable
@@ -23,8 +24,7 @@ LEAST = 0.01
 RUNS = {name: f"without {name}" for name in ("evaluation", "checkpoint", "logging", "callback")}
 """Time segments of a run that could be left out, or be done by another process."""
 _Column = npt.NDArray[np.floating]
-_Matrix = npt.NDArray[np.float64]
-"""A column for each step; a row for each rank, where there are rows."""
+"""A value for each step."""
 
 
 def bounds_of(
@@ -37,44 +37,51 @@ def bounds_of(
     least in it. No step becomes shorter than what the device works in it, nor longer than it was.
     """
     whole = ranked(traces) or traces[:1]
-    count = min(len(trace.start) for trace in whole)
+    count = min(map(len, whole))
     aligned = slice(min(warmup, count // 2), count)
     tables = [trace.table for trace in whole]
-    step = np.stack([table.seconds[aligned] for table in tables]).astype(np.float64)
-    usual = ~exceptional(step.mean(axis=0).astype(np.float32))
+    seconds = [table.seconds[aligned] for table in tables]
+    step = mean_across([seconds[0].astype(np.float64), *seconds[1:]])
+    usual = ~exceptional(step.astype(np.float32))
+    if not usual.any():
+        return []
     regions = [_regions(table, aligned) for table in tables]
     waits, transfer = _collectives(whole, regions, aligned, count)
-    work = step - waits
     names = dict.fromkeys(name for each in regions for name in each)
+    # Of each step the largest over ranks, rank after rank: all of them at once do not fit into memory.
+    most = {name: np.full(len(step), -np.inf) for name in names}
+    for taken, wait, mine in zip(seconds, waits, regions, strict=True):
+        work = taken.astype(np.float64) - wait
+        for name, largest in most.items():
+            hidden = name in mine and not (name == "comm" and len(whole) > 1)
+            np.maximum(largest, work - mine[name] if hidden else work, out=largest)
     found = []
 
-    def add(kind: str, words: str, remaining: _Matrix, added: _Matrix | float) -> None:
-        left = remaining.max(axis=0) + added
-        busy = _busy(tables, aligned, kind)
-        left = np.minimum(np.maximum(left, busy), step.mean(axis=0))
-        made = _bound(
-            kind, words, float(step.mean(axis=0)[usual].mean()), float(left[usual].mean())
-        )
+    def add(kind: str, words: str, left: _Column) -> None:
+        left = np.minimum(np.maximum(left, _busy(tables, aligned, kind)), step)
+        made = _bound(kind, words, float(step[usual].mean()), float(left[usual].mean()))
         if made is not None:
             found.append(made)
 
-    if not usual.any():
-        return []
-    for name in names:
+    for name, largest in most.items():
         if name == "comm" and len(whole) > 1:
-            add(name, "collectives hidden completely", work, 0.0)
+            add(name, "collectives hidden completely", largest)
             continue
-        nothing = np.zeros(step.shape[1])
-        own = np.stack([each.get(name, nothing) for each in regions])
         words = "without what no region covers" if name == "other" else f"{name} hidden completely"
-        add(name, words, work - own, transfer)
+        add(name, words, largest + transfer)
     if straggler is not None and len(whole) > 1:
-        culprit = next(n for n, trace in enumerate(whole) if trace.source.rank == straggler.rank)
-        others = np.median(np.delete(work, culprit, axis=0), axis=0)
-        even = work.copy()
-        even[culprit] = np.minimum(even[culprit], others)
-        add("straggler", f"rank {straggler.rank} as fast as the others' median", even, transfer)
+        ranks = [trace.source.rank for trace in whole]
+        even = _without(seconds, waits, ranks.index(straggler.rank))
+        add("straggler", f"rank {straggler.rank} as fast as the others' median", even + transfer)
     return sorted(found, key=lambda each: -each.factor)
+
+
+def _without(seconds: list[_Column], waits: Sequence[_Column], culprit: int) -> _Column:
+    """Of each step the largest work of a rank, were that of the ``culprit`` the others' median at most."""
+    work = [taken.astype(np.float64) - wait for taken, wait in zip(seconds, waits, strict=True)]
+    own = work.pop(culprit)
+    found: _Column = np.maximum(reduce(np.maximum, work), np.minimum(own, median_across(work)))
+    return found
 
 
 def bounds_of_run(segments: Sequence[TimeSegment], wall: float) -> list[UpperBound]:
@@ -120,20 +127,17 @@ def _regions(table: StepTable, aligned: slice) -> dict[str, _Column]:
 
 def _collectives(
     ranks: list[LoopTrace], regions: list[dict[str, _Column]], aligned: slice, count: int
-) -> tuple[_Column, _Matrix | float]:
+) -> tuple[list[_Column], _Column | float]:
     """What each rank spends in collectives in each step, and what of that is no waiting for others."""
     nothing = np.zeros(aligned.stop - aligned.start)
     if len(ranks) < 2:
-        return nothing[None], 0.0
+        return [nothing], 0.0
     if any("comm" in each for each in regions):
-        spent = np.stack([each.get("comm", nothing) for each in regions])
-        paths = _shared(ranks)
         transfer = nothing.copy()
-        for path in paths:
-            columns = [trace.table.own(path)[aligned] for trace in ranks]
-            transfer += np.min(np.stack(columns), axis=0)
-        return spent, transfer
-    return np.stack([each[aligned] for each in waits_of(ranks, count)]).astype(np.float64), 0.0
+        for path in _shared(ranks):
+            transfer += reduce(np.minimum, (trace.table.own(path)[aligned] for trace in ranks))
+        return [each.get("comm", nothing) for each in regions], transfer
+    return [each[aligned] for each in waits_of(ranks, count)], 0.0
 
 
 def _shared(ranks: list[LoopTrace]) -> list[Path]:
@@ -143,7 +147,7 @@ def _shared(ranks: list[LoopTrace]) -> list[Path]:
     return [path for path in paths if all(path in each for each in others)]
 
 
-def _busy(tables: Sequence[StepTable], aligned: slice, without: str) -> _Matrix | float:
+def _busy(tables: Sequence[StepTable], aligned: slice, without: str) -> _Column | float:
     """Seconds for which the busiest device works in each step, without what it does for one region."""
     found = [busy[aligned] for table in tables if (busy := table.busy(without)) is not None]
-    return np.max(np.stack(found), axis=0).astype(np.float64) if found else 0.0
+    return reduce(np.maximum, found).astype(np.float64) if found else 0.0

@@ -193,20 +193,23 @@ def read_rows(source: RecordedProcess, memory: bool = False) -> SpanColumns:
     of_memory[list(source.memory_sites)] = True
     count = unknown = 0
     for block in spans.arrays(source.spans_path):
-        number = block[:, 3]
+        block = block[: room - count]  # it may grow meanwhile
+        here = slice(count, count + len(block))
+        start[here], end[here], payload[here], site[here] = block.T
+        number = site[here]
         if number.min(initial=0) < 0 or number.max(initial=0) >= len(known):
             number = np.where((number > 0) & (number < len(known)), number, 0)
-        fine = known[number] & (block[:, 1] >= block[:, 0]) & (block[:, 0] > -(2**62))
-        if not fine.all():
-            unknown += int(np.count_nonzero((block[:, 3] != 0) & ~fine))
-            block = block[fine]
+        fine = known[number] & (end[here] >= start[here]) & (start[here] > -(2**62))
+        if not (whole := bool(fine.all())):
+            unknown += int(np.count_nonzero((site[here] != 0) & ~fine))
         if source.memory_sites or memory:
-            block = block[of_memory[block[:, 3]] == memory]
-        kept = block[: room - count]  # it may grow meanwhile
-        here = slice(count, count + len(kept))
-        start[here], end[here], payload[here] = kept[:, 0], kept[:, 1], kept[:, 2]
-        site[here] = kept[:, 3]
-        count += len(kept)
+            fine &= of_memory[number] == memory
+            whole = bool(fine.all())
+        if not whole:
+            block = block[fine]
+            here = slice(count, count + len(block))
+            start[here], end[here], payload[here], site[here] = block.T
+        count += len(block)
     start, end = start[:count], end[:count]
     start += source.shift
     end += source.shift

@@ -33,8 +33,8 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
     moments = track.start[track.outermost(explicit)]
     if not len(moments) and trace.pace.paced_by == "loader":
         moments = _of_loader(thread, trace)
-        if len(moments):
-            moments = np.unique(np.concatenate((np.minimum(trace.start[:1], moments[:1]), moments)))
+        if len(moments) and trace.start[0] < moments[0]:
+            moments = np.concatenate((trace.start[:1], moments))
     first = places(trace.start, moments)
     moments, first = moments[first < len(trace.start)], first[first < len(trace.start)]
     # Of several beginnings before one step, the last one is its epoch's.

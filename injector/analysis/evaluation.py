@@ -8,7 +8,7 @@ import numpy as np
 
 from ..store.call_sites import CallSite
 from ..store.spans import unpack
-from .arrays import ExcludedIntervals, counts, merged, owners, places
+from .arrays import ExcludedIntervals, counts, kinds_of, merged, owners, places
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
@@ -242,7 +242,7 @@ def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
     moved = merged(marks.starts, marks.ends)
     of, moved_of = (track.table(_object, each) for each in (rows, moved))
     again = np.zeros(len(rows), np.int64)
-    for each in np.unique(of).tolist():
+    for each in {_object(track.sites[number]) for number in kinds_of(track.site[rows])}:
         mine = of == each
         again[mine] = np.searchsorted(moved[moved_of == each], rows[mine])
     found: Ints = name * _PASSES + again

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..rewrite.batches import Making
 from ..store.spans import gives
-from .arrays import exceptional, median_of
+from .arrays import exceptional, median_of, middle_of
 from .gaps import LargestGap
 from .machines import HostUsage
 from .profile import (
@@ -79,15 +79,16 @@ class Evidence:
 
 def windows_of(traces: list[LoopTrace], warmup: int) -> list[Shares]:
     """The same over parts of the measured steps, all ranks together."""
-    count = min(len(trace.start) - trace.measured_from(warmup) for trace in traces)
+    count = min(len(trace) - trace.measured_from(warmup) for trace in traces)
     count = max(1, min(WINDOWS, count // IN_WINDOW))
     sums: list[dict[str, float]] = [{} for _ in range(count)]
     for trace in traces:
         first = trace.measured_from(warmup)
         kept = ~exceptional(trace.table.seconds[first:])
-        edges = np.linspace(0, len(kept), count + 1).astype(int)[:-1]
+        edges, whole = np.linspace(0, len(kept), count + 1).astype(int)[:-1], bool(kept.all())
         for name, seconds in trace.table.regions().items():
-            parts = np.add.reduceat(seconds[first:] * kept, edges, dtype=np.float64)
+            counted = seconds[first:] if whole else seconds[first:] * kept
+            parts = np.add.reduceat(counted, edges, dtype=np.float64)
             name = "io" if name in READING else name
             for window, part in zip(sums, parts.tolist(), strict=True):
                 window[name] = window.get(name, 0.0) + part
@@ -115,15 +116,14 @@ def growth_of(memory: Memory, traces: list[LoopTrace]) -> tuple[int, float] | No
     """The process whose memory grew most through three bands of the loop, beyond doubt."""
     worst: tuple[int, float] | None = None
     for trace in traces:
-        if len(trace.start) < LEAST_STEPS or trace.source.index not in memory:
+        if len(trace) < LEAST_STEPS or trace.source.index not in memory:
             continue
         times, values = (np.asarray(each, np.float64) for each in memory[trace.source.index])
-        edges = [float(trace.start[i * (len(trace.start) - 1) // 3]) / 1e9 for i in range(3)]
-        edges.append(float(trace.end[-1]) / 1e9)
+        edges = [moment / 1e9 for moment in trace.thirds]
         bands = [values[(times >= a) & (times <= b)] for a, b in pairwise(edges)]
         if any(not len(band) for band in bands):
             continue
-        low, middle, high = (float(np.median(band)) for band in bands)
+        low, middle, high = (float(middle_of(band)) for band in bands)
         if low < middle < high and high - low >= GROWTH and (not worst or high - low > worst[1]):
             worst = trace.source.index, high - low
     return worst
@@ -132,8 +132,8 @@ def growth_of(memory: Memory, traces: list[LoopTrace]) -> tuple[int, float] | No
 def host_of(watched: Sequence[HostUsage], traces: list[LoopTrace]) -> Host:
     """What the monitors saw of the hosts of a loop while it ran."""
     names = {trace.source.host for trace in traces}
-    begin = min(int(trace.start[0]) for trace in traces) / 1e9
-    end = max(int(trace.end[-1]) for trace in traces) / 1e9
+    begin = min(trace.thirds[0] for trace in traces) / 1e9
+    end = max(trace.thirds[-1] for trace in traces) / 1e9
     mine = [machine for machine in watched if machine.host in names]
     return Host(
         cores=min((machine.total_cores for machine in mine if machine.total_cores), default=None),

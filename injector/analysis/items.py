@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..store.spans import unpack
-from .arrays import ExcludedIntervals, owners, places
+from .arrays import ExcludedIntervals, among, kinds_of, owners, places
 from .columns import Ints
 from .steps import TrackSteps
 from .tracks import Landmarks, numbers_of
@@ -85,10 +85,10 @@ def _judged(
     if found.items is None:
         return found
     track = marks.track
-    others = marks.learnt[~np.isin(track.site[marks.learnt], np.unique(track.site[known]))]
+    others = marks.learnt[~among(track.site[marks.learnt], kinds_of(track.site[known]))]
     others = others[track.table(lambda site: site.phase is None, others) == 1]
     against = 0
-    for site in np.unique(track.site[others]).tolist():
+    for site in kinds_of(track.site[others]):
         loss, _ = _called(marks, steps, excluded, [others[track.site[others] == site]])
         if loss is None or loss.items is None:
             continue
@@ -168,7 +168,7 @@ def _work(marks: Landmarks, steps: TrackSteps, fetches: int) -> Ints:
     found = []
     for rows in (
         marks.backward,
-        *(calls[track.site[calls] == n] for n in np.unique(track.site[calls])),
+        *(calls[track.site[calls] == n] for n in kinds_of(track.site[calls])),
     ):
         inside = owners(steps.start, steps.end, track.start[rows])
         found.append(np.bincount(inside[inside >= 0], minlength=len(steps)))
@@ -222,7 +222,7 @@ def _of_steps(marks: Landmarks, steps: TrackSteps) -> Items | None:
         np.bincount(step[step >= 0], each[step >= 0], len(steps)).astype(np.int64)
         for each in unpack(track.payload[rows])
     )
-    if all(track.sites[site].payload == "counted" for site in np.unique(track.site[rows]).tolist()):
+    if all(track.sites[site].payload == "counted" for site in kinds_of(track.site[rows])):
         # Counted by the shape of what a loader gave, which itself may say how many it drew.
         inner = np.flatnonzero(
             track.flags(lambda site: site.region == "io" and site.payload == "items")
@@ -290,7 +290,7 @@ def _heads(keys: list[Ints]) -> Ints:
 def _most(model: Ints, step: Ints, number: Ints, n: int) -> Ints:
     """For each step the largest sum of any model."""
     most = np.zeros(n, np.int64)
-    for each in np.unique(model).tolist():
+    for each in kinds_of(model):
         mine = model == each
         sums = np.bincount(step[mine], number[mine], n).astype(np.int64)
         most = np.maximum(most, sums)

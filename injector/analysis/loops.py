@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..store.folder import Run
 from ..value_class import replace
-from .arrays import exceptional, statistics_of
+from .arrays import exceptional, mean_across, statistics_of
 from .columns import Floats, Ints
 from .profile import Blocks, Exceptional, Node, Overlap, Statistics, TrainingLoop, Warmup
 from .ranks import loop_rank_of, straggler_of, throughput_of
@@ -87,7 +87,7 @@ def warmup_steps(traces: list[LoopTrace], skip: int) -> int:
 def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLoop:
     """A loop over all its ranks."""
     steps = warmup_steps(traces, skip)
-    longest = max(traces, key=lambda trace: len(trace.start))
+    longest = max(traces, key=len)
     kept = longest.measured_from(steps)
     first = longest.table.seconds[:kept]
     made = _Tree(traces, steps)
@@ -98,7 +98,7 @@ def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLo
         task=longest.pace.task,
         paced_by=longest.pace.paced_by,
         place=longest.pace.place,
-        steps=len(longest.start),
+        steps=len(longest),
         warmup=Warmup(kept, float(first.sum(dtype=np.float64)),
                       float(first.max()) if kept else 0.0, min(skip, kept)),
         step=tree.host,
@@ -157,8 +157,10 @@ class _Tree:
         self.first = [trace.measured_from(warmup) for trace in traces]
         self.paths = list(dict.fromkeys(path for trace in traces for path in trace.table.columns))
         whole = self.each(())
-        self.usual = ~np.concatenate([exceptional(each) for each in whole])
-        self.total = float(np.concatenate(whole)[self.usual].sum(dtype=np.float64))
+        apart = np.concatenate([exceptional(each) for each in whole])
+        self.usual = ~apart if apart.any() else None
+        """Which of all steps shares count; None for all of them."""
+        self.total = self._counted(np.concatenate(whole))
 
     def each(self, path: Path, own: bool = False) -> list[Seconds]:
         """The seconds of each trace's measured steps, without the regions inside if ``own``."""
@@ -177,7 +179,11 @@ class _Tree:
     def share(self, seconds: Seconds) -> float:
         if not self.total:
             return 0.0
-        return float(seconds[self.usual].sum(dtype=np.float64)) / self.total
+        return self._counted(seconds) / self.total
+
+    def _counted(self, seconds: Seconds) -> float:
+        counted = seconds if self.usual is None else seconds[self.usual]
+        return float(counted.sum(dtype=np.float64))
 
     def node(self, path: Path, where: str | None = None) -> Node:
         seconds = np.concatenate(self.each(path))
@@ -281,12 +287,12 @@ class _Tree:
 def blocks_of(traces: Sequence[LoopTrace], warmup: int) -> Blocks | None:
     """Of the ranks of one job: the steps that all of them made; None where there are none."""
     first = [trace.measured_from(warmup) for trace in traces]
-    number = min(len(trace.start) - at for trace, at in zip(traces, first, strict=True))
+    number = min(len(trace) - at for trace, at in zip(traces, first, strict=True))
     if number < 1:
         return None
     kept = [slice(at, at + number) for at in first]
     whole = [trace.table.seconds[part] for trace, part in zip(traces, kept, strict=True)]
-    edges = edges_of(whole[0] if len(whole) == 1 else np.mean(whole, axis=0))
+    edges = edges_of(mean_across(whole))
     regions: dict[str, Floats] = {}
     for trace, part in zip(traces, kept, strict=True):
         for name, each in trace.table.regions().items():

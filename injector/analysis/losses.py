@@ -16,8 +16,13 @@ from ..store.folder import Run
 from ..value_class import value_class
 from .profile import SourceLine
 
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from .columns import RecordedProcess
+
 Origin = Callable[[int, float], str]
 """Of the index of a process and a moment (unix seconds): what is added to the name of a loss."""
+Processes = Callable[[], "list[RecordedProcess]"]
 SEVERAL = 6
 """Lines, or trials, whose losses are kept apart; more lines are of one thing."""
 
@@ -34,10 +39,12 @@ class LossSource:
     """The line that assigns it; None where it was not found, or the file has changed since."""
 
 
-def origins_of(run: Run) -> tuple[Origin | None, dict[str, SourceLine]]:
+def origins_of(
+    run: Run, processes: Processes | None = None
+) -> tuple[Origin | None, dict[str, SourceLine]]:
     """Which of several things a loss is of (None where there is but one), and where each is started from.
 
-    The latter by what is added to its name.
+    The latter by what is added to its name. ``processes`` gives those of the run, where they have been read.
     """
     raw = os.path.join(run.path, "raw")
     if not (os.path.isdir(raw) and any(spans.SUFFIX in name for name in os.listdir(raw))):
@@ -46,7 +53,7 @@ def origins_of(run: Run) -> tuple[Origin | None, dict[str, SourceLine]]:
 
     known: dict[int, tuple[list[float], list[str]]] = {}
     places: dict[str, SourceLine] = {}
-    for source in sources(run):
+    for source in sources(run) if processes is None else processes():
         lines: dict[int, str] = {}
         trials = []
         for number, site in source.sites.items():

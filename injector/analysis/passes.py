@@ -84,7 +84,7 @@ def _items(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int
     """
     track, losses = thread.track, rows
     rows = thread.marks.of_models(rows)
-    losses = np.setdiff1d(losses, rows)
+    losses = losses[~np.isin(losses, rows)]
     items = unpack(track.payload[rows])[0]
     model = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)
     # One of a loader that is a batch ahead comes after it ran dry.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +43,8 @@ _AT_ONCE = 2
 """Processes whose spans are in memory together: columns are worked on without the interpreter's lock."""
 _MOST_ROWS = 1 << 22
 """Rows of the largest process from which on it is in memory alone: its columns take 150 bytes a row."""
+_FEW_ROWS = 1 << 20
+"""Rows of all processes up to which one after the other is read: a second."""
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 """Parameters of glibc's ``mallopt``, by their numbers in ``malloc.h``."""
 
@@ -56,6 +57,7 @@ def profile(
     losses: Sequence[TimedLoss] = (),
     goes_on: bool = False,
     recording: Recording | None = None,
+    processes: Sequence[RecordedProcess] | None = None,
 ) -> Profile | None:
     """What the spans of ``run`` say; None where it recorded none.
 
@@ -63,16 +65,28 @@ def profile(
     the hosts as they were ``watched`` nothing of other programs and full cores, without the ``series`` of its
     values nothing of losses that are not finite, and without its ``losses`` nothing of those of epochs. While
     the run ``goes_on``, the verdict is about steps alone: what part of the run anything takes is not known.
-    What is found in its spans is kept in ``recording``. Raises OSError, and NotARunError for records of a
-    later version.
+    What is found in its spans is kept in ``recording``; ``processes`` are those of the run, where they have
+    been read. Raises OSError, and NotARunError for records of a later version.
     """
-    found = recording.sources if recording else sources(run)
+    if processes is None:
+        processes = recording.sources if recording else sources(run)
+    found = list(processes)
     having = [source for source in found if source.has_spans()]
     if not having:
         return None
     skip = skipped_steps(run)
-    summaries, unknown, ends = _read_all(having, recording, skip)
-    loops = grouped([trace for each in summaries for trace in each.traces])
+    read = partial(_read, recording=recording, studying=has_studies(found), skip=skip)
+    leading = _leading(having)
+    reads = _read_all(having, read, leading)
+    loops = _loops(reads)
+    # Where a loop's first rank is none of those (the lowest rank of all makes no such steps), once more.
+    while missed := {traces[0].source.index for traces in loops} - leading:
+        reads |= _read_all([each for each in having if each.index in missed], read, missed)
+        leading |= missed
+        loops = _loops(reads)
+    summaries = [summary for each in reads.values() for summary in each.summaries]
+    unknown = sum(each.unknown for each in reads.values())
+    ends = {index: each.last for index, each in reads.items() if each.last is not None}
     studied = [source.studies for source in found if source.studies is not None]
     where = {id(u): at for each in summaries for u, at in zip(each.traces, each.where, strict=True)}
     texts = [at.text if (at := where[id(traces[0])]) and at.is_most else None for traces in loops]
@@ -151,25 +165,44 @@ def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:
     return outcomes_of(run.info, ranks_of(run.info, sources(run), {}, []))
 
 
+class _ReadProcess(NamedTuple):
+    """What the spans of one process show."""
+
+    summaries: list[TrackSummary]
+    unknown: int
+    """Rows that nothing explains."""
+    last: LastSpan | None
+
+
+def _leading(found: Sequence[RecordedProcess]) -> set[int]:
+    """The processes, by index, that the first rank of a loop is likely to be one of."""
+    lowest: dict[int | None, int] = {}
+    for each in found:
+        if each.is_rank and each.rank is not None:
+            lowest[each.attempt] = min(each.rank, lowest.get(each.attempt, each.rank))
+    return {e.index for e in found if not e.is_rank or e.rank == lowest[e.attempt]}
+
+
+def _loops(reads: Mapping[int, _ReadProcess]) -> list[list[LoopTrace]]:
+    summaries = (summary for each in reads.values() for summary in each.summaries)
+    return grouped([trace for each in summaries for trace in each.traces])
+
+
 def _read_all(
-    found: Sequence[RecordedProcess], recording: Recording | None, skip: int
-) -> tuple[list[TrackSummary], int, dict[int, LastSpan]]:
-    """What all tracks show; rows that nothing explains; by its index, the last span of each process."""
-    summaries: list[TrackSummary] = []
-    ends: dict[int, LastSpan] = {}
-    unknown = 0
+    found: Sequence[RecordedProcess], read: Callable[..., _ReadProcess], leading: set[int]
+) -> dict[int, _ReadProcess]:
+    """By index what each process shows; of those that are ``leading`` also what no other needs to show."""
     largest = max(spans.count(source.spans_path) for source in found)
-    read = partial(_read, recording=recording, studying=has_studies(found), skip=skip)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        if one_by_one := largest > _MOST_ROWS:
+    leads = [source.index in leading for source in found]
+    indices = [source.index for source in found]
+    if largest > _MOST_ROWS or largest * len(found) < _FEW_ROWS:
+        if largest > _MOST_ROWS:
             _keep_freed_memory()
-        each = map(read, found) if one_by_one else pool.map(read, found)
-        for source, (made, more, end) in zip(found, each, strict=True):
-            summaries += made
-            unknown += more
-            if end is not None:
-                ends[source.index] = end
-    return summaries, unknown, ends
+        return dict(zip(indices, map(read, found, leads), strict=True))
+    from concurrent.futures import ThreadPoolExecutor  # a tenth of what a short report takes
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(indices, pool.map(read, found, leads), strict=True))
 
 
 def _keep_freed_memory() -> None:
@@ -188,9 +221,8 @@ def _keep_freed_memory() -> None:
 
 
 def _read(
-    source: RecordedProcess, recording: Recording | None, studying: bool, skip: int
-) -> tuple[list[TrackSummary], int, LastSpan | None]:
-    """What the tracks of a process show; rows that nothing explains; the last span."""
+    source: RecordedProcess, leads: bool, recording: Recording | None, studying: bool, skip: int
+) -> _ReadProcess:
     rows = read_rows(source)
     last = _last_span(source, rows)
     threads = recording.threads(source, rows) if recording else threads_of(source, rows)
@@ -203,16 +235,23 @@ def _read(
     if studying:
         source.studies = studies_in(source, threads)
     idle = not any(thread.traces for thread in threads)
-    made = [track_summary(each, idle or bool(each.traces), skip) for each in threads]
-    return made, rows.unknown, last
+    made = [track_summary(each, idle or bool(each.traces), skip, leads) for each in threads]
+    if not leads and recording is None:
+        for thread in threads:
+            for trace in thread.traces:
+                trace.let_go()
+    return _ReadProcess(made, rows.unknown, last)
 
 
 def _last_span(source: RecordedProcess, rows: SpanColumns) -> LastSpan | None:
     waits = [number for number, site in source.sites.items() if site.region == "wait"]
-    mine = ~among(rows.site, waits)
-    if not mine.any():
+    end = rows.end
+    if waits:
+        mine = ~among(rows.site, waits)
+        end = np.where(mine, end, np.iinfo(np.int64).min) if mine.any() else end[:0]
+    if not len(end):
         return None
-    last = int(np.where(mine, rows.end, np.iinfo(np.int64).min).argmax())
+    last = int(end.argmax())
     call = _call(source.sites[int(rows.site[last])])
     return LastSpan(int(rows.start[last]), int(rows.end[last]), call)
 
@@ -265,8 +304,8 @@ def ranks_of(
             each.opened = tuple(_call(site) for site in opened if site is not None)
         mine = [trace for trace in traces if trace.source is source]
         if mine:
-            latest = max(mine, key=lambda trace: int(trace.end[-1]))
-            each.steps, each.usual = len(latest.start), median_of(latest.table.seconds)
+            latest = max(mine, key=lambda trace: trace.thirds[-1])
+            each.steps, each.usual = len(latest), median_of(latest.table.seconds)
     number_attempts(found)
     return found
 
@@ -319,7 +358,7 @@ def _segments(
         nothing = "no steps and no evaluation were recorded"
         return (TimeSegment("the program", (times[1] - times[0]) / SECOND, nothing),)
     warmups = [
-        min(warmup_steps(traces, skip), len(trace.start) // 2)
+        trace.measured_from(warmup_steps(traces, skip))
         for trace in main.traces
         for traces in loops
         if any(u is trace for u in traces)
@@ -329,7 +368,7 @@ def _segments(
     if len(attempts) > 1:
         later = max(attempts) > (main.source.attempt or 0)
     elif len(set(labels(loops))) > 1:
-        later = any(trace.end[-1] > main.span[1] for traces in loops for trace in traces)
+        later = any(trace.thirds[-1] > main.span[1] for traces in loops for trace in traces)
     else:
         return found
     return among_attempts(found, main.source, main.span[1], times, later)

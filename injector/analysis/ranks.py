@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import median_of, statistics_of
+from .arrays import median_across, median_of, middle_of, statistics_of
 from .profile import LoopRank, Straggler, Throughput
 from .tables import Seconds
 from .traces import LoopTrace
@@ -38,7 +39,7 @@ def rate_of(trace: LoopTrace, warmup: int) -> Amounts:
         None if each is None else float(each[first:].sum(dtype=np.float64))
         for each in (trace.items, trace.tokens)
     )
-    return Amounts(len(trace.start) - first, seconds, items, tokens)
+    return Amounts(len(trace) - first, seconds, items, tokens)
 
 
 def throughput_of(traces: list[LoopTrace], warmup: int, together: bool) -> Throughput:
@@ -53,7 +54,7 @@ def throughput_of(traces: list[LoopTrace], warmup: int, together: bool) -> Throu
     tokens = [each.tokens / each.seconds for each in sums if each.tokens and each.seconds > 0]
     whole = len(items) == len(sums)
     # Ranks that work on one job make each step together; others make their own.
-    made = float(np.median(steps)) if together and steps else sum(steps)
+    made = float(middle_of(np.array(steps))) if together and steps else sum(steps)
     why = next((trace.why for trace in traces if trace.why), None)
     return Throughput(
         steps=made,
@@ -79,6 +80,8 @@ def _rates(trace: LoopTrace, warmup: int, items: bool) -> Seconds:
     first = trace.measured_from(warmup)
     seconds = trace.table.seconds[first:]
     number = trace.items[first:] if items and trace.items is not None else np.float32(1)
+    if seconds.min(initial=1) > 0:
+        return number / seconds
     return np.where(seconds > 0, number / np.where(seconds > 0, seconds, 1), 0).astype(np.float32)
 
 
@@ -90,7 +93,7 @@ def loop_rank_of(trace: LoopTrace, warmup: int) -> LoopRank:
         rank=trace.source.rank,
         host=trace.source.host,
         device=trace.device,
-        steps=len(trace.start),
+        steps=len(trace),
         step=statistics_of(trace.table.seconds[first:]),
         throughput=throughput_of([trace], warmup, together=False),
         waits=median_of(trace.waits[first:]),
@@ -103,7 +106,7 @@ def ranked(traces: list[LoopTrace]) -> list[LoopTrace]:
     best: dict[int, LoopTrace] = {}
     for trace in traces:
         rank = trace.source.rank
-        if rank is not None and (rank not in best or len(trace.start) > len(best[rank].start)):
+        if rank is not None and (rank not in best or len(trace) > len(best[rank])):
             best[rank] = trace
     return [best[rank] for rank in sorted(best)]
 
@@ -115,20 +118,18 @@ def straggler_of(traces: list[LoopTrace], warmup: int) -> Straggler | None:
     least: it is named only where there are steps enough, and where nearly all of them say the same.
     """
     ranks = ranked(traces)
-    n = min((len(trace.start) for trace in ranks), default=0)
+    n = min(map(len, ranks), default=0)
     aligned = slice(min(warmup, n // 2), n)
     if len(ranks) < 2 or aligned.stop - aligned.start < LEAST_STEPS:
         return None
-    waits = np.stack([each[aligned] for each in waits_of(ranks, n)])
-    typical = np.array([median_of(each) for each in waits])
-    culprit = int(typical.argmin())
-    others = [i for i in range(len(ranks)) if i != culprit]
-    theirs = np.median(waits[others], axis=0)
-    lack = theirs - waits[culprit]
+    waits = [each[aligned] for each in waits_of(ranks, n)]
+    culprit = int(np.argmin([median_of(each) for each in waits]))
+    own = waits.pop(culprit)
+    theirs = median_across(waits)
+    lack = theirs - own
     if median_of(theirs) < LEAST_WAIT or np.mean(lack > 0) < STEADY:
         return None
-    step = np.median(np.stack([trace.table.seconds[aligned] for trace in ranks]), axis=0)
-    whole = median_of(step)
+    whole = median_of(median_across([trace.table.seconds[aligned] for trace in ranks]))
     wait = median_of(lack)
     if whole <= 0 or wait <= 0:
         return None
@@ -149,7 +150,7 @@ def waits_of(ranks: list[LoopTrace], n: int) -> list[Seconds]:
     if any(each is None for each in inside):
         return waits
     backward = [each[:n] for each in inside if each is not None]
-    fastest = np.min(np.stack(backward), axis=0)
+    fastest = reduce(np.minimum, backward)
     return [each - fastest for each in backward]
 
 
@@ -165,7 +166,7 @@ def _reason(ranks: list[LoopTrace], culprit: int, aligned: slice) -> tuple[str |
             for number, each in enumerate(regions)
             if number != culprit
         ]
-        excess = median_of(mine[aligned]) - float(np.median(theirs))
+        excess = median_of(mine[aligned]) - float(middle_of(np.array(theirs)))
         if excess > best[1]:
             best = (name, excess)
     return best

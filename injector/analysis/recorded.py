@@ -12,7 +12,7 @@ from ..store.exceptions import in_a_line
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from ..value_class import field, value_class
-from .losses import LossSource, Origin, origins_of
+from .losses import LossSource, Origin, Processes, origins_of
 from .profile import SourceLine, Statistics
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -251,10 +251,10 @@ class _EventReader:
         known.values.append(value)
 
 
-def recorded(run: Run) -> Recorded:
-    """Read the events of ``run`` once. Raises OSError."""
+def recorded(run: Run, processes: Processes | None = None) -> Recorded:
+    """Read the events of ``run`` once; ``processes`` as for :func:`.losses.origins_of`. Raises OSError."""
     try:
-        origin, places = origins_of(run)
+        origin, places = origins_of(run, processes)
     except Exception:  # the profile is made of the same files, and says what is wrong with them
         origin, places = None, {}
     reader, damage = _EventReader(origin), Damage()

@@ -119,7 +119,7 @@ def _optimizer_keys(track: Track, rows: Ints) -> Ints:
 
 def _groups(key: Ints) -> list[list[int]]:
     """Which optimizers take turns within one loop."""
-    kinds = np.unique(key).tolist()
+    kinds = kinds_of(key)
     positions = {kind: np.flatnonzero(key == kind) for kind in kinds}
     leader = {kind: kind for kind in kinds}
     for i, a in enumerate(kinds):

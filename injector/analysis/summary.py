@@ -26,6 +26,8 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
 
+    from .columns import RecordedProcess
+    from .losses import Processes
     from .traces import Recording
 
 RANKS = "ranks"
@@ -153,7 +155,15 @@ def summarise(
     """
     if goes_on:
         run = unfinished(run)
-    events = recorded(run)
+    known: list[list[RecordedProcess]] = []
+
+    def processes() -> list[RecordedProcess]:
+        """Whose logs are read once for all that is made of them."""
+        if not known:
+            known.append(recording.sources if recording else _sources(run))
+        return known[0]
+
+    events = recorded(run, processes)
     seen: list[HostUsage] = []
     profile: Profile | None = None
     broken: tuple[RankOutcome, ...] = ()
@@ -162,7 +172,7 @@ def summarise(
     sampling: Mapping[str, Any] = {}
     try:
         seen = machines(run)
-        profile, broken = _profile(run, seen, events, goes_on, recording)
+        profile, broken = _profile(run, seen, events, goes_on, recording, processes)
         sampled, sampling = _sampled(run, profile)
     except Exception as error:
         problem = f"no profile: {type(error).__name__}: {error}"
@@ -280,19 +290,27 @@ def has_spans(folder: str) -> bool:
     return any(name.endswith((spans.SUFFIX, spans.PACKED)) for name in names)
 
 
+def _sources(run: Run) -> list[RecordedProcess]:
+    from .columns import sources  # numpy, only where there are spans
+
+    return sources(run)
+
+
 def _profile(
     run: Run,
     seen: list[HostUsage],
     events: Recorded,
     goes_on: bool,
     recording: Recording | None,
+    processes: Processes,
 ) -> tuple[Profile | None, tuple[RankOutcome, ...]]:
     """What the spans say, and what became of the ranks."""
     if has_spans(run.content):
         from . import profiling  # numpy, half of what a short run costs, only where there are spans
 
+        memory, series, losses = memory_of(seen, run.info), events.series, events.losses
         found = profiling.profile(
-            run, memory_of(seen, run.info), seen, events.series, events.losses, goes_on, recording
+            run, memory, seen, series, losses, goes_on, recording, processes()
         )
         if found is not None:
             return found, found.outcomes

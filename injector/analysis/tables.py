@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
 from ..store.spans import WAIT, gives
-from .arrays import ExcludedIntervals, kinds_of, owners, places
+from .arrays import ExcludedIntervals, owners, places
 from .columns import SECOND, Flags, Ints
 from .profile import READING
 from .steps import TrackSteps
@@ -51,9 +51,15 @@ class StepTable:
     """Seconds of the device for the step as a whole, where that was timed."""
     crossed: frozenset[tuple[Name, Name]] = frozenset()
     """Regions that begin in another one and outlast it: the one that begins later first."""
+    _own: dict[Path, Seconds] = field(default_factory=dict)
 
     def own(self, path: Path) -> Seconds:
         """What ``path`` takes without the regions inside it."""
+        if path not in self._own:
+            self._own[path] = self._without_inner(path)
+        return self._own[path]
+
+    def _without_inner(self, path: Path) -> Seconds:
         inside = [
             column.seconds
             for other, column in self.columns.items()
@@ -195,11 +201,11 @@ def _without_itself(track: Track, apart: Flags) -> Flags:
     if not len(inner):
         return apart
     names = numbers_of((site.region, site.place) for site in track.sites.values())
-    name = track.table(lambda site: names[site.region, site.place])
-    named = track.flags(lambda site: site.region not in STRUCTURE)
-    blocked = track.flags(lambda site: site.region == WAIT)
-    outer = track.parent[inner]
-    same = inner[(name[inner] == name[outer]) | (blocked[inner] & named[outer])]
+    name = lookup(track.sites, lambda site: names[site.region, site.place])
+    named = lookup(track.sites, lambda site: site.region not in STRUCTURE) == 1
+    blocked = lookup(track.sites, lambda site: site.region == WAIT) == 1
+    within, around = track.site[inner], track.site[track.parent[inner]]
+    same = inner[(name[within] == name[around]) | (blocked[within] & named[around])]
     if not len(same):
         return apart
     apart = apart.copy()
@@ -276,8 +282,8 @@ def _paths(
     names = list(number_of)
     code = lookup(track.sites, lambda site: number_of[called[site.number]])
     # What lies in nothing, which is nearly all, takes one look at its site.
-    outermost = kinds_of(track.site[part & (track.depth == 0)])
-    paths: list[Path] = [(names[each],) for each in np.unique(code[outermost]).tolist()]
+    outermost = np.flatnonzero(np.bincount(track.site, part & (track.depth == 0)))
+    paths: list[Path] = [(names[each],) for each in sorted({*code[outermost].tolist()})]
     first = np.full(len(names), -1, np.int64)
     first[[number_of[path[0]] for path in paths]] = np.arange(len(paths))
     made_as = numbers_of(paths)
@@ -348,22 +354,27 @@ def table_of(
     if len(excluded):
         length = length - excluded.within(steps.start, steps.end)
     table = StepTable((length / SECOND).astype(np.float32), crossed=pieces.crossed)
-    path = pieces.path[pieces.row]
-    payload = track.payload
-    for number, made in sorted(enumerate(pieces.paths), key=lambda each: len(each[1])):
-        mine = np.flatnonzero(path == number)
-        if not len(mine):
+    # All paths in one go, each a row; the first row is of what has none.
+    path, many = pieces.path[pieces.row] + 1, len(pieces.paths) + 1
+    site = track.site[pieces.row]
+    seconds = np.bincount(path * n + pieces.step, pieces.seconds, many * n).reshape(many, n)
+    calls = np.bincount(path, pieces.whole, many)
+    width = 1 + max(track.sites, default=0)
+    sites: dict[int, list[CallSite]] = {}
+    for both in np.flatnonzero(np.bincount(path * width + site)).tolist():
+        sites.setdefault(both // width, []).append(track.sites[both % width])
+    for number, made in sorted(enumerate(pieces.paths, 1), key=lambda each: len(each[1])):
+        mine = sites.get(number)
+        if mine is None:
             continue
-        rows = pieces.row[mine]
-        seconds = np.bincount(pieces.step[mine], pieces.seconds[mine], n).astype(np.float32)
-        sites = [track.sites[site] for site in kinds_of(track.site[rows])]
         nbytes = None
-        if any(site.payload == "bytes" for site in sites):
-            nbytes = float(payload[rows[pieces.whole[mine]]].sum()) / n
+        if any(site.payload == "bytes" for site in mine):
+            rows = pieces.row[(path == number) & pieces.whole]
+            nbytes = float(track.payload[rows].sum()) / n
         table.columns[made] = Column(
-            seconds,
-            float(np.count_nonzero(pieces.whole[mine])) / n,
-            frozenset(site.label for site in sites if site.label),
+            seconds[number].astype(np.float32),
+            float(calls[number]) / n,
+            frozenset(site.label for site in mine if site.label),
             nbytes,
         )
     return table
@@ -377,7 +388,7 @@ def add_device(
         _cause(site): number for number, site in track.sites.items() if site.clock == "host"
     }  # fmt: skip
     n = len(table.seconds)
-    for number in np.unique(device.site).tolist():
+    for number in device.kinds:
         site = device.sites[number]
         host = hosts.get(_cause(site))
         if host is None or site.thread != thread:
@@ -406,8 +417,7 @@ def add_device(
 
 def _spans(track: Track, site: int) -> Ints:
     """The rows with which the spans of a site begin."""
-    rows, rest = np.flatnonzero(track.site == site), track.rest
-    return rows if rest is None else rows[~rest[rows]]
+    return track.where(lambda each: each.number == site)
 
 
 def _cause(site: CallSite) -> tuple[object, ...]:

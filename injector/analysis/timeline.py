@@ -9,7 +9,7 @@ import numpy as np
 from ..store.call_sites import INFERENCE, CallSite, SourceLine
 from ..store.spans import unpack
 from ..value_class import replace
-from .arrays import ExcludedIntervals, among, counts, merged, owners
+from .arrays import ExcludedIntervals, among, counts, kinds_of, merged, owners
 from .columns import SECOND, Ints, RecordedProcess
 from .evaluation import Passes
 from .profile import TimeSegment
@@ -155,7 +155,7 @@ def _training(trace: LoopTrace, excluded: ExcludedIntervals, warmup: int) -> lis
 def _evaluation(thread: Thread) -> list[Sum]:
     found: dict[SourceLine | None, Sum] = {}
     passes = thread.passes
-    for site in np.unique(passes.site).tolist():
+    for site in kinds_of(passes.site):
         mine = passes.site == site
         place = thread.track.sites[site].place
         each = found.setdefault(place, Sum("evaluation", "", place, int(passes.start[mine][0])))
@@ -213,7 +213,7 @@ def _playing(thread: Thread) -> Ints:
     trained = marks.trained if len(marks.trained) else marks.learnt
     usual = np.median(unpack(track.payload[trained])[0]) if len(trained) else 0
     first = track.start[marks.updates[0]] if len(marks.updates) else 0
-    for site in np.unique(track.site[marks.forward]).tolist():
+    for site in kinds_of(track.site[marks.forward]):
         rows = marks.forward[track.site[marks.forward] == site]
         outside = owners(thread.steps.start, thread.steps.end, track.start[rows]) < 0
         seen = np.median(unpack(track.payload[rows])[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,19 @@ class LoopTrace:
     fetches: float
     updates: float
     warmup: int
+    thirds: list[int] = field(init=False)
+    """When each third of its steps began, and when the last one ended."""
+
+    def __post_init__(self) -> None:
+        begins = self.start[np.arange(3) * (len(self.start) - 1) // 3]
+        self.thirds = [*begins.tolist(), int(self.end[-1])]
+
+    def __len__(self) -> int:
+        return len(self.table.seconds)
+
+    def let_go(self) -> None:
+        """Forget when each step began and ended: of most ranks only :attr:`thirds` are needed."""
+        self.start = self.end = self.start[:0].copy()
 
     @property
     def total(self) -> float:
@@ -65,7 +78,7 @@ class LoopTrace:
 
     def measured_from(self, warmup: int) -> int:
         """The first step that counts, where the loop's warm-up is ``warmup`` steps."""
-        return min(warmup, len(self.start) // 2)
+        return min(warmup, len(self) // 2)
 
 
 @dataclass
@@ -269,9 +282,9 @@ def _traces_of(
                 start=steps.start[mine],
                 end=steps.end[mine],
                 table=table,
-                waits=np.zeros(len(mine), np.float32),
-                items=None if found.items is None else found.items.astype(np.float32),
-                tokens=None if found.tokens is None else found.tokens.astype(np.float32),
+                waits=np.broadcast_to(np.float32(0), len(mine)),
+                items=_narrow(found.items),
+                tokens=_narrow(found.tokens),
                 why=found.why,
                 fetches=float(steps.fetches[mine].mean()),
                 updates=float(steps.updates[mine].mean()),
@@ -279,6 +292,13 @@ def _traces_of(
             )
         )
     return traces
+
+
+def _narrow(column: Ints | None) -> Seconds | None:
+    """``column`` in as little memory as it needs: mostly all steps work on equally many items."""
+    if column is None or not (column == column[:1]).all():
+        return None if column is None else column.astype(np.float32)
+    return np.broadcast_to(column[:1].astype(np.float32), len(column))
 
 
 def _table(
@@ -357,15 +377,13 @@ def _add_waits(threads: list[Thread]) -> None:
         for trace in thread.traces:
             names = trace.table.regions()
             if "comm" in names:
-                trace.waits = trace.waits + names["comm"]
+                trace.waits = names["comm"]
             for other in threads:
-                if other is not thread:
-                    trace.waits = trace.waits + _beside(trace, other)
+                if other is not thread and len(rows := other.track.region("comm")):
+                    trace.waits = trace.waits + _beside(trace, other.track, rows)
 
 
-def _beside(trace: LoopTrace, other: Thread) -> Seconds:
-    rows = other.marks.track.region("comm")
-    track = other.track
+def _beside(trace: LoopTrace, track: Track, rows: Ints) -> Seconds:
     step = owners(trace.start, trace.end, track.start[rows])
     rows, step = rows[step >= 0], step[step >= 0]
     seconds = (track.end[rows] - track.start[rows]) / SECOND

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..store.call_sites import OWN, CallSite
 from ..store.spans import updates
-from .arrays import counts, kinds_of, places
+from .arrays import among, counts, kinds_of, merged, places
 from .columns import COMPILED, PREDICT, TRYING, Flags, Ints, SpanColumns, evaluates
 
 Numbers = npt.NDArray[np.int32]
@@ -45,6 +45,14 @@ class Track:
         self.begun: Ints | None = None
         """For each row the row that its span begins with; None where no span was divided."""
         self._nest()
+        width = 1 + max(sites, default=0)
+        # A sort of narrow numbers counts them, and takes a fraction of the time.
+        narrow = self.site.astype(np.uint16) if width <= 1 << 16 else self.site
+        self._by_site = np.argsort(narrow, kind="stable")
+        self._by_site.flags.writeable = False
+        self._ends = np.cumsum(np.bincount(self.site, minlength=width))
+        self.kinds: list[int] = np.flatnonzero(np.diff(self._ends, prepend=0)).tolist()
+        """The sites that it has rows of."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -55,6 +63,10 @@ class Track:
         return None if self.begun is None else self.begun != np.arange(len(self))
 
     def _nest(self) -> None:
+        nested = _nested(self.start, self.until)
+        if nested is not None:
+            self.depth, self.parent = nested
+            return
         for _ in range(_CUTS):
             self.depth = _depths(self.start, self.until)
             self.parent = _parents(self.depth)
@@ -127,22 +139,37 @@ class Track:
 
     def flags(self, test: Callable[[CallSite], bool]) -> Flags:
         """Whether the site of each row passes ``test``."""
-        found: Flags = lookup(self.sites, test).astype(np.bool_)[self.site]
-        return found
+        passing = [n for n in self.kinds if test(self.sites[n])]
+        if len(passing) in (0, len(self.kinds)):
+            return np.full(len(self), bool(passing))
+        return among(self.site, passing)
+
+    def of_site(self, number: int) -> Ints:
+        """The rows of a site, in order."""
+        return self._by_site[self._ends[number - 1] if number else 0 : self._ends[number]]
 
     def where(self, test: Callable[[CallSite], bool]) -> Ints:
         """The rows with which the spans begin whose sites pass ``test``, in order."""
-        passing = np.zeros(1 + max(self.sites, default=0), np.bool_)
-        for number, site in self.sites.items():
-            passing[number] = test(site)
-        if not passing.any():
+        passing = [self.of_site(number) for number in self.kinds if test(self.sites[number])]
+        if not passing:
             return np.empty(0, np.int64)
-        rest = self.rest
-        return np.flatnonzero(passing[self.site] if rest is None else passing[self.site] & ~rest)
+        rows = passing[0] if len(passing) == 1 else merged(*passing)
+        return rows if self.begun is None else rows[self.begun[rows] == rows]
+
+    def only(self, rows: Ints, test: Callable[[CallSite], bool]) -> Ints:
+        """Of ``rows``, those whose sites pass ``test``."""
+        passing = [number for number in self.kinds if test(self.sites[number])]
+        if len(passing) == len(self.kinds):
+            return rows
+        return rows[among(self.site[rows], passing)] if passing else rows[:0]
+
+    def apart(self, rows: Ints) -> bool:
+        """Whether none of ``rows`` lies in anything."""
+        return self.begun is None and not self.depth[rows].any()
 
     def outermost(self, rows: Ints, end: Ints | None = None) -> Ints:
         """Of ``rows``, in order, those that begin in no other of them; ``end`` is that of each row."""
-        if len(rows) < 2:
+        if len(rows) < 2 or self.apart(rows):
             return rows
         latest = np.maximum.accumulate((self.end if end is None else end)[rows])[:-1]
         return rows[np.concatenate(([True], self.start[rows[1:]] >= latest))]
@@ -194,32 +221,37 @@ def _order(start: Ints, end: Ints) -> Ints | None:
     return turned
 
 
-def _nested_depths(start: Ints, end: Ints) -> Numbers | None:
-    """:func:`_depths` of spans that lie in each other whole, or not at all; None where some do otherwise.
+def _nested(start: Ints, end: Ints) -> tuple[Numbers, Ints] | None:
+    """:func:`_depths` and :func:`_parents` of spans that lie in each other whole, or not at all.
 
-    Level by level: what begins after all before it have ended lies in nothing, and the others are
-    treated the same way. For that nothing is sorted or searched, which takes several times as long.
+    None where some do otherwise, or have no length. Level by level: what begins after all before it have
+    ended lies in nothing, and the others are treated the same way. For that nothing is sorted or searched,
+    which takes several times as long.
     """
-    depth = np.zeros(len(start), np.int32)
-    rows: Ints | None = None
-    while len(start):
+    depth, parent = np.zeros(len(start), np.int32), np.full(len(start), -1, np.int64)
+    if (start == end).any():
+        return None
+    rows = np.arange(len(start))
+    while len(rows):
         latest = np.maximum.accumulate(end)[:-1]
-        inner = np.flatnonzero(start[1:] < latest) + 1
-        if (end[inner] > latest[inner - 1]).any():
+        within = start[1:] < latest
+        inner = np.flatnonzero(within) + 1
+        if not len(inner):
+            break
+        start, end, latest = start[inner], end[inner], latest[inner - 1]
+        if (end > latest).any():
             return None
-        rows = inner if rows is None else rows[inner]
+        outer = rows[np.concatenate(([True], ~within))]
+        rows = rows[inner]
         depth[rows] += 1
-        start, end = start[inner], end[inner]
-    return depth
+        parent[rows] = outer[inner - np.arange(1, len(inner) + 1)]  # the last one before
+    return depth, parent
 
 
 def _depths(start: Ints, end: Ints) -> Numbers:
     """How many spans before each, in order, have not ended when it begins."""
     n = len(start)
     empty = start == end
-    nested = None if empty.any() else _nested_depths(start, end)
-    if nested is not None:
-        return nested
     over: Ints = np.searchsorted(np.sort(end, kind="stable"), start, side="right")
     if empty.any():
         # Spans without length that begin right here, this one and later ones, are not over before.
@@ -260,10 +292,8 @@ def split(rows: SpanColumns, sites: dict[int, CallSite], clock: str) -> dict[int
 
 
 def _track_of(rows: SpanColumns, sites: dict[int, CallSite], numbers: list[int]) -> Track:
-    belongs = np.zeros(1 + max(sites, default=0), np.bool_)
-    belongs[numbers] = True
-    mine: Flags = belongs[rows.site]
-    if mine.all():
+    mine = None if len(numbers) == len(sites) else among(rows.site, numbers)
+    if mine is None or mine.all():
         return Track(sites, rows.start, rows.end, rows.payload, rows.site)
     return Track(sites, rows.start[mine], rows.end[mine], rows.payload[mine], rows.site[mine])
 
@@ -305,13 +335,12 @@ class Landmarks:
             track, track.outermost(_seen(track, lambda site: site.region == "backward")), forward
         )
         """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
-        evaluating = track.table(lambda site: site.phase in TRYING, forward) == 1
         self.forward = forward
-        self.tried = forward[evaluating]
+        self.tried = track.only(forward, lambda site: site.phase in TRYING)
         """Forwards that say they only evaluate."""
-        self.learnt = forward[~evaluating]
+        self.learnt = track.only(forward, lambda site: site.phase not in TRYING)
         """All the others."""
-        self.trained = forward[track.table(lambda site: site.phase == "train", forward) == 1]
+        self.trained = track.only(forward, lambda site: site.phase == "train")
         self.updates = self._updates()
 
     def without_optimizers(self) -> None:
@@ -351,7 +380,7 @@ class Landmarks:
     def _updates(self) -> Ints:
         track = self.track
         rows = _seen(track, is_update)
-        rows = track.outermost(rows[~track.flags(evaluates)[rows]])
+        rows = track.outermost(track.only(rows, lambda site: not evaluates(site)))
         # What is updated within an evaluation (a probe on frozen features) is no step of the training.
         return _not_inside(track, rows, self.passes)
 
@@ -362,16 +391,18 @@ def _seen(track: Track, test: Callable[[CallSite], bool]) -> Ints:
     and the items.
     """
     rows = track.where(test)
-    own = track.table(lambda site: site.selector == OWN, rows) == 1
-    if own.any() and not own.all():
-        seen = track.start[rows[~own]]
-        empty = counts(seen, track.start[rows], track.end[rows]) == 0
+    others = track.only(rows, lambda site: site.selector != OWN)
+    if 0 < len(others) < len(rows):
+        own = track.table(lambda site: site.selector == OWN, rows) == 1
+        empty = counts(track.start[others], track.start[rows], track.end[rows]) == 0
         rows = rows[~own | empty]
     return rows
 
 
 def _held_by_none(track: Track, rows: Ints) -> Ints:
     """Of ``rows``, in order, those that lie whole in no other of them."""
+    if track.apart(rows):
+        return rows
     latest = np.maximum.accumulate(track.end[rows])[:-1]
     apart = np.ones(len(rows), np.bool_)
     apart[1:] = track.end[rows[1:]] > latest
@@ -381,7 +412,7 @@ def _held_by_none(track: Track, rows: Ints) -> Ints:
 
 def _not_inside(track: Track, rows: Ints, of: Ints) -> Ints:
     """Of ``rows``, those that lie in none of ``of``, which do not overlap."""
-    if not len(of) or not len(rows):
+    if not len(of) or not len(rows) or track.apart(rows):
         return rows
     last = places(track.start[of], track.start[rows], "right") - 1
     return rows[(last < 0) | (track.end[rows] > track.end[of[last]])]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..store.call_sites import SourceLine
-from .arrays import ExcludedIntervals, owners, statistics_of
+from .arrays import ExcludedIntervals, kinds_of, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .epochs import begins_of
 from .evaluation import Passes
@@ -33,9 +33,9 @@ class TrackSummary:
     source: RecordedProcess
     traces: list[LoopTrace]
     where: list[LargestGap | None]
-    """For each trace, where most of its steps' ``other`` lies."""
+    """For each trace, where most of its steps' ``other`` lies; None but of leading processes."""
     begins: list[Ints]
-    """For each trace, when its epochs began."""
+    """For each trace, when its epochs began; the same."""
     passes: Passes
     evaluations: list[Evaluation]
     batches: list[TimedBatches]
@@ -44,15 +44,18 @@ class TrackSummary:
     outside: Outside
 
 
-def track_summary(thread: Thread, main: bool, skip: int) -> TrackSummary:
-    """Of one track; ``main`` says whether its process trains in it, or nowhere; ``skip``: the run's."""
+def track_summary(thread: Thread, main: bool, skip: int, leads: bool) -> TrackSummary:
+    """Of one track; ``main`` says whether its process trains in it, or nowhere; ``skip``: the run's.
+
+    Its process ``leads`` where it may be the first rank of a loop.
+    """
     between, span = between_them(thread)
     passes = passes_by_place(thread)
     return TrackSummary(
         source=thread.source,
         traces=thread.traces,
-        where=[largest_gap(thread, trace) for trace in thread.traces],
-        begins=[begins_of(thread, trace) for trace in thread.traces],
+        where=[largest_gap(thread, trace) if leads else None for trace in thread.traces],
+        begins=[begins_of(thread, t) if leads else t.start[:0].copy() for t in thread.traces],
         passes=thread.passes,
         evaluations=[_evaluation(thread, each) for each in passes if len(thread.passes)],
         batches=timed_batches(thread, passes, skip),
@@ -121,7 +124,7 @@ def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
     rows = track.outermost(np.flatnonzero(inside & ~structure), track.until)
     lengths = (track.until[rows] - track.start[rows]) / SECOND
     found: dict[str, float] = {}
-    for site in np.unique(track.site[rows]).tolist():
+    for site in kinds_of(track.site[rows]):
         name = track.sites[site].region
         found[name] = found.get(name, 0.0) + float(lengths[track.site[rows] == site].sum())
     found["other"] = max(0.0, seconds - sum(found.values()))
@@ -147,7 +150,7 @@ def _outside(thread: Thread, main: bool) -> Outside:
     )
     length, sites = end - start - inner.within(start, end), track.site[rows]
     found: dict[tuple[str, SourceLine | None, str | None], list[Floats]] = {}
-    for site in np.unique(sites).tolist():
+    for site in kinds_of(sites):
         one = track.sites[site]
         key = (one.region, one.place, one.label or (None if main else "another thread"))
         found.setdefault(key, []).append(length[sites == site] / SECOND)

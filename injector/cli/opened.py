@@ -11,8 +11,8 @@ from ..analysis.runs import missing_of, missing_or_uncollected
 from ..bus.readable import collected, is_foreign
 from ..errors import UserError
 from ..store.folder import LAST, Run, find, is_run, newest_of, resolve, runs_folder
+from ..store.folder import is_suite_run as is_suite
 from ..store.run_json import NotARunError
-from ..suite.plan.jobs import is_suite_run as is_suite
 
 __all__ = [
     "DAMAGED",

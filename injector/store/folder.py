@@ -17,6 +17,8 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
 
+PLAN = "plan.json"
+"""In the folder of a suite's run: what it starts."""
 LAST = "LAST"
 """What stands for the newest run wherever one is named."""
 
@@ -151,6 +153,11 @@ def _split(name: str) -> tuple[str, str]:
     if len(day) == 19 and when[:10].replace("-", "").isdecimal() and stem:
         return stem, when
     return name, ""
+
+
+def is_suite_run(folder: str) -> bool:
+    """Whether ``folder`` holds what ``inject suite run`` leaves."""
+    return os.path.isfile(os.path.join(folder, PLAN))
 
 
 def is_run(path: str) -> bool:

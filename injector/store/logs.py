@@ -174,7 +174,7 @@ class Log:
 
     def _first(self, known: Mapping[str, Any] | None) -> dict[str, Any]:
         try:
-            record = next(read_records(self.path, Damage()), {})
+            record = next(read_records(self.path, Damage(), at_once=1), {})
         except FileNotFoundError:  # it was removed, as the report says
             record = {}
         data = record.get("data")

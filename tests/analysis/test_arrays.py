@@ -58,3 +58,18 @@ def test_statistics_are_those_of_numpy(values):
 def test_columns_in_order_are_merged(columns):
     made = [np.cumsum(each, dtype=np.int64) for each in columns]
     assert merged(*made).tolist() == sorted(np.concatenate(made).tolist())
+
+
+@given(
+    st.integers(1, 9),
+    st.integers(2, 9),
+    st.integers(1, 40),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_medians_and_means_over_ranks_are_those_of_numpy(ranks, steps, cells, kind):
+    columns = [np.sin(np.arange(steps) * (rank + 2.0)).astype(kind) for rank in range(ranks)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "_CELLS", cells)  # some steps at a time
+        middle = arrays.median_across(columns)
+    assert middle.dtype == kind and middle.tolist() == np.median(columns, axis=0).tolist()
+    assert arrays.mean_across(columns).tolist() == np.mean(columns, axis=0).tolist()

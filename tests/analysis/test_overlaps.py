@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layouts import MS, Program, only, report
 
+from injector.analysis import tracks
 from injector.analysis.columns import read_rows, sources
 from injector.analysis.excerpts import excerpts_of
 from injector.analysis.profile import Node, TrainingLoop
@@ -241,3 +242,20 @@ def test_what_a_probe_saw_within_counts_and_not_the_region_around_it(tmp_path: P
             p.update(1)
     loop = only(report(tmp_path / "r", p))
     assert (loop.paced_by, loop.steps, loop.items_per_step) == ("loader", 10, 16)
+
+
+@given(st.lists(st.booleans(), max_size=60))
+def test_spans_that_lie_whole_in_each_other_need_no_search(opens: list[bool]) -> None:
+    opened: list[int] = []
+    made: list[list[int]] = []
+    for now, opening in enumerate([*opens, *[False] * len(opens)]):
+        if opening:
+            opened.append(len(made))
+            made.append([now, now])
+        elif opened:
+            made[opened.pop()][1] = now
+    start, end = np.array(made, np.int64).reshape(-1, 2).T
+    found = tracks._nested(start, end)
+    depth = tracks._depths(start, end)
+    assert found is not None and found[0].tolist() == depth.tolist()
+    assert found[1].tolist() == tracks._parents(depth).tolist()

@@ -165,3 +165,23 @@ def test_a_rank_is_not_named_by_chance(tmp_path: Path, late: int, named: bool) -
     assert (straggler is not None) == named
     assert straggler is None or straggler.rank == 1
     assert (found.verdict.kind == "straggler") == named
+
+
+def test_gaps_and_epochs_are_those_of_the_first_rank_that_trains(tmp_path: Path) -> None:
+    def program(number: int, epochs: int) -> Program:
+        p = Program(pid=number + 1, rank=number, world=3)
+        p.span("checkpoint", 5)
+        for _ in range(epochs):
+            for _ in range(30):
+                p.turn(other=3)
+            p.dry()
+        return p
+
+    # Rank 0 trains nothing: what is known of a loop's gaps and epochs is found in rank 1.
+    found = report(tmp_path / "r", *(program(number, 3 * (number > 0)) for number in range(3)))
+    loop = only(found)
+    assert [each.rank for each in loop.ranks] == [1, 2] and len(loop.epochs) == 3
+    assert (
+        loop.tree.children[-1].what == "between train.py:13 (backward) and train.py:14 (optimizer)"
+    )
+    assert "rank 0 made no steps" in found.unmeasured

@@ -16,10 +16,11 @@ from typing import Any
 
 from ...errors import UserError
 from ...schema import SCHEMA
+from ...store.folder import PLAN
 from ...store.run_json import check_schema, checksum_of
 from ..config.capabilities import NodeCondition
 
-FILE = "plan.json"
+FILE = PLAN
 LARGEST = 1 << 28
 """Characters of a plan that are read: no suite writes as many."""
 
@@ -165,11 +166,6 @@ def _job_of(content: Mapping[str, Any]) -> Job:
 
 
 _TUPLES = ("devices", "command", "cores", "machines")
-
-
-def is_suite_run(folder: str) -> bool:
-    """Whether ``folder`` holds what ``inject suite run`` leaves."""
-    return os.path.isfile(os.path.join(folder, FILE))
 
 
 def read_plan(folder: str) -> Plan:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...errors import UserError
+from ...store.folder import is_suite_run
 from ...store.run_json import read_info
-from ..plan.jobs import Job, Plan, is_suite_run, read_plan
+from ..plan.jobs import Job, Plan, read_plan
 from . import run_record
 
 TAG, ARGUMENT = "flops", "--dtype"

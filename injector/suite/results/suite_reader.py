@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from ...live.snapshot import Snapshot
 from ...live.state import State
-from ...store.folder import is_run
+from ...store.folder import is_run, is_suite_run
 from ..config.rules import FAILURE
 from ..plan import jobs as plans
-from ..plan.jobs import Job, LeftOut, PlannedProcess, is_suite_run
+from ..plan.jobs import Job, LeftOut, PlannedProcess
 from ..run import journal
 from ..run.journal import JobRecord
 from ..run.machine_part import apart_run, folder_of

@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ...errors import UserError
-from ...store.folder import LAST, resolve
+from ...store.folder import LAST, is_suite_run, resolve
 from ...store.place import clean_name, create_unique, replace_file
 from ...store.run_json import checksum_of
 from ..plan import jobs as plans
-from ..plan.jobs import Job, Plan, is_suite_run
+from ..plan.jobs import Job, Plan
 from . import journal
 
 LOCK = "lock"
