@@ -19,8 +19,8 @@ QUESTIONS = 8
 """Questions for the time of a host: the quickest answer bounds it best."""
 PATIENCE = 0.2
 """Seconds for an answer, after which it is lost."""
-LOST = 2
-"""Answers lost after which an address is given up."""
+LOST = 4
+"""Answers lost after which an address is given up: it may be a little late in beginning to answer."""
 _MARK = 8
 """Bytes of a question, which come back before the answer."""
 _TIME = Struct("!d")
@@ -62,10 +62,10 @@ def tie_of(here: str, there: str, bounds: ClockBounds, source: str) -> Tie:
     )
 
 
-def answer() -> int:
-    """Say what time it is here to all that ask, from now on until this process ends; the port.
+def answers() -> tuple[int, Callable[[], None]]:
+    """A port for questions what time it is here, and what begins to answer them, until this process ends.
 
-    Raises OSError where there is none to be had.
+    Questions wait until then. Raises OSError where there is no port to be had.
     """
     import socket
 
@@ -86,8 +86,7 @@ def answer() -> int:
             except OSError:
                 time.sleep(PATIENCE)  # a way that is gone; another may be there
 
-    _start(loop)
-    return int(sock.getsockname()[1])
+    return int(sock.getsockname()[1]), lambda: _start(loop)
 
 
 def ask(host: str, port: int, patience: float = 1.0) -> ClockBounds | None:

@@ -53,6 +53,8 @@ class StepTask:
         self.nodes = nodes
         self.moved = 0.0
         """Seconds that this node's clock is moved by in all that is recorded here."""
+        self.tell_the_time: Callable[[], None] | None = None
+        """Called, it answers other nodes' questions from then on: in a thread, so not before we fork."""
         self._began = time.monotonic()
         self._meeting = os.path.join(beside, f".step.{key}")
         """The file in which task 0 names the run folder."""
@@ -66,7 +68,7 @@ class StepTask:
             place = create()
             if place.path is not None:
                 if self.nodes > 1:
-                    self._tell_the_time(place.path)
+                    self._offer_the_time(place.path)
                 self._attempt(self._meeting, place.path)
             return place
         folder = self._join()
@@ -97,13 +99,14 @@ class StepTask:
 
     # --- clocks ------------------------------------------------------------------------------------
 
-    def _tell_the_time(self, folder: str) -> None:
+    def _offer_the_time(self, folder: str) -> None:
         from injector.bus import clocks
 
         try:
-            self._attempt(_clock(folder, 0), f"{os.uname().nodename}\n{clocks.answer()}")
+            port, self.tell_the_time = clocks.answers()
         except OSError:
-            pass  # the others find no one to ask, and the report says that
+            return  # the others find no one to ask, and the report says that
+        self._attempt(_clock(folder, 0), f"{os.uname().nodename}\n{port}")
 
     def _ask_the_time(self, folder: str) -> None:
         """Find out by how much the clocks of this node and of task 0's differ, and leave that to task 0."""
