@@ -20,7 +20,7 @@ PARTS = (*DEFAULT, "programs")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the parts that were asked for; 1 under ``--strict`` when a goal was missed."""
+    """Run the parts that were named; 1 under ``--strict`` when a goal was missed."""
     options = _parser().parse_args(arguments)
     parts = options.only or list(DEFAULT)
     found = loops.Peers(None, {}) if options.no_peers else _peers(parts, options.peers)
@@ -47,9 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if misses and options.strict else 0
 
 
-def _peers(parts: list[str], asked: str | None) -> loops.Peers:
+def _peers(parts: list[str], named: str | None) -> loops.Peers:
     watched = set(parts) & {"steps", "starts", "every"}
-    return loops.Peers(peers.find(asked), peers.profilers() if watched else {})
+    return loops.Peers(peers.find(named), peers.profilers() if watched else {})
 
 
 def _programs(options: argparse.Namespace) -> tuple[third_party.Costs, dict[str, str]]:
@@ -66,8 +66,8 @@ def _times(rounds: int, part: float) -> list[truth.Row]:
 
 
 def _verdict(misses: list[str], unmeasured: list[str]) -> list[str]:
-    said = [f"MISSED {miss}" for miss in misses] or ["every goal that was measured is met"]
-    return said + [f"not measured: {title}" for title in unmeasured]
+    lines = [f"MISSED {miss}" for miss in misses] or ["every goal that was measured is met"]
+    return lines + [f"not measured: {title}" for title in unmeasured]
 
 
 def _parser() -> argparse.ArgumentParser:

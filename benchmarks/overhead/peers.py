@@ -18,10 +18,10 @@ PROFILERS = {
 """Peers that come with nothing that voir or ptera would mind, each in an environment of its own."""
 
 
-def find(asked: str | None) -> str | None:
-    """Path of an interpreter with voir and ptera, or None (said on stderr) when there is none."""
-    if asked:
-        return asked
+def find(named: str | None) -> str | None:
+    """Path of an interpreter with voir and ptera, or None (with a message on stderr) when there is none."""
+    if named:
+        return named
     if util.find_spec("voir") and util.find_spec("ptera"):
         return sys.executable
     return _installed("peers", PINS)

@@ -39,16 +39,16 @@ def others(
     profilers: Mapping[str, str],
     folder: Path,
     voirfile: str | None = None,
-    told: str | None = None,
+    reporting: str | None = None,
 ) -> list[Tool]:
-    """The peers; ``told`` is the program that tells TraceML of its steps, else they stay untold."""
+    """The peers; ``reporting`` is the program that reports its steps to TraceML, which else counts none."""
     tools = []
     words: tuple[str, ...]
     for name, python in profilers.items():
         command = str(Path(python).with_name(name))
         if name == "traceml":
             words = (command, "run", "--logs-dir", str(folder / "traceml"))
-            tools.append(Tool(name, words, folder, told, before=("--args",)))
+            tools.append(Tool(name, words, folder, reporting, before=("--args",)))
         elif name == "pyinstrument":
             tools.append(Tool(name, (command, "-o", str(folder / "pyinstrument.txt")), folder))
         else:

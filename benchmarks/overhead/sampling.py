@@ -40,16 +40,16 @@ def main(arguments: list[str] | None = None) -> int:
     for busy in dict.fromkeys((1, os.cpu_count() or 1)):
         numbers = (options.pairs, options.seconds, options.interval, busy)
         words = [sys.executable, str(PROGRAM), *map(str, numbers)]
-        told = json.loads(answer(words, Path.cwd()).splitlines()[-1])
+        figures = json.loads(answer(words, Path.cwd()).splitlines()[-1])
         for clock, name in enumerate(CLOCKS):
-            cost, control = (percent(told[kind], clock) for kind in ("pairs", "control"))
+            cost, control = (percent(figures[kind], clock) for kind in ("pairs", "control"))
             missed = missed or cost.low > GOAL
             title = f"{busy} busy, {name}"
-            print(f"  {title:14}{_said(cost)}   control {_said(control)}", flush=True)
+            print(f"  {title:14}{cost.text(3)}   control {control.text(3)}", flush=True)
             found[title] = {"cost": cost._asdict(), "control": control._asdict()}
-        a_sample = 1e3 * told["cpu"] / max(told["samples"], 1)
-        print(f"  {'':14}{told['samples']} samples, {a_sample:.2f} ms of the monitor's CPU each")
-        found[f"{busy} busy"] = {"samples": told["samples"], "ms a sample": a_sample}
+        a_sample = 1e3 * figures["cpu"] / max(figures["samples"], 1)
+        print(f"  {'':14}{figures['samples']} samples, {a_sample:.2f} ms of the monitor's CPU each")
+        found[f"{busy} busy"] = {"samples": figures["samples"], "ms a sample": a_sample}
     about = machine.describe(None)
     for key, value in about.items():
         print(f"{key}: {value}")
@@ -62,10 +62,6 @@ def main(arguments: list[str] | None = None) -> int:
 def percent(pairs: Sequence[Pair], clock: int) -> Spread:
     """How much longer the second of each pair took than the first, on one of the clocks."""
     return spread([100 * (with_[clock] / without[clock] - 1) for without, with_ in pairs])
-
-
-def _said(found: Spread) -> str:
-    return f"{found.median:+7.3f}  ({found.low:+.3f} … {found.high:+.3f}, n={found.n})"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,6 +18,11 @@ class Spread(NamedTuple):
     high: float
     n: int
 
+    def text(self, digits: int) -> str:
+        """For a table, with so many digits after the point."""
+        bounds = f"{self.low:+.{digits}f} … {self.high:+.{digits}f}"
+        return f"{self.median:+{digits + 4}.{digits}f}  ({bounds}, n={self.n})"
+
 
 def spread(samples: Sequence[float]) -> Spread:
     """The median of ``samples`` with its bootstrap interval; the same samples give the same answer.

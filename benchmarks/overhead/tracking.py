@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         measure = counted if options.instructions else timed
         found = measure(folder, options)
     for title, (cost, control) in found.items():
-        print(f"  {title:18}{_said(cost)}   control {_said(control)}", flush=True)
+        print(f"  {title:18}{cost.text(4)}   control {control.text(4)}", flush=True)
     about = machine.describe(None)
     for key, value in about.items():
         print(f"{key}: {value}")
@@ -59,9 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
 def timed(folder: Path, options: argparse.Namespace) -> dict[str, tuple[Spread, Spread]]:
     """The cost on each clock, and the control. Raises ProgramFailed."""
     words = run(folder, options.to, str(options.pairs), str(options.seconds))
-    told = json.loads(answer(words, folder).splitlines()[-1])
+    figures = json.loads(answer(words, folder).splitlines()[-1])
     return {
-        name: (percent(told["pairs"], clock), percent(told["control"], clock))
+        name: (percent(figures["pairs"], clock), percent(figures["control"], clock))
         for clock, name in enumerate(CLOCKS)
     }
 
@@ -112,10 +112,6 @@ def instructions(folder: Path, to: str | None, steps: int) -> int:
         raise ProgramFailed(f"{' '.join(words)}: {done.returncode}\n{done.stderr[-2000:]}")
     text = (folder / f"count.{done.stdout.split()[-1]}").read_text()
     return int(re.findall(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)[-1])
-
-
-def _said(found: Spread) -> str:
-    return f"{found.median:+8.4f}  ({found.low:+.4f} … {found.high:+.4f}, n={found.n})"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -114,7 +114,7 @@ def _round(microseconds: int, count: int) -> tuple[Times, Times, Times]:
 
 
 def _stamps(tool: Tool, microseconds: int, count: int) -> array[int]:
-    """What the clock of the loop said: six whole numbers of nanoseconds for each step."""
+    """What the clock of the loop measured: six whole numbers of nanoseconds for each step."""
     file = tool.folder / "stamps"
     cost(program(tool, "timed_loop.py", (microseconds, count, file)), tool.folder)
     stamps = array("q")

@@ -67,7 +67,9 @@ def member(
     )
 
 
-def told(*members: RankProcess, ended: float = 100.0, exit: int = 1, **info: Any) -> list[str]:
+def broken_ranks(
+    *members: RankProcess, ended: float = 100.0, exit: int = 1, **info: Any
+) -> list[str]:
     """The kind of each fate, with its rank."""
     return [f"{fate.kind} {fate.rank}" for fate in found(*members, ended=ended, exit=exit, **info)]
 
@@ -85,21 +87,23 @@ TIMED_OUT = {"timed_out": True, "limits": {"timeout": 90.0}, "ended": 95.0}
 
 
 def test_ranks_that_end_in_order() -> None:
-    assert told(fine(0), fine(1), exit=0) == []
+    assert broken_ranks(fine(0), fine(1), exit=0) == []
 
 
 def test_who_was_killed_comes_before_who_was_torn_down() -> None:
     killed = member(1, 50.0, 50.4, code=KILL)
     torn_down = member(0, 49.9, 50.3, code=TERM, inside=(REDUCE,))
-    assert told(torn_down, killed) == ["died 1", "followed 0"]
+    assert broken_ranks(torn_down, killed) == ["died 1", "followed 0"]
     raised = member(0, 50.2, 50.3, code=1, own_end=50.25, error="RuntimeError: closed")
-    assert told(raised, killed) == ["died 1", "followed 0"], "a watcher may see both at once"
+    assert broken_ranks(raised, killed) == ["died 1", "followed 0"], (
+        "a watcher may see both at once"
+    )
 
 
 def test_who_left_with_an_exit_code() -> None:
     left = member(1, 49.0, 50.5, code=3, own_end=50.0)
     ended = member(0, 49.5, 50.5, code=TERM)
-    assert told(ended, left) == ["died 1", "followed 0"]
+    assert broken_ranks(ended, left) == ["died 1", "followed 0"]
 
 
 def test_the_others_go_on() -> None:
@@ -113,29 +117,34 @@ def test_who_vanished_without_a_word() -> None:
 
 
 def test_two_that_died_by_themselves() -> None:
-    assert told(member(0, 50, 50, code=KILL), member(1, 51, 51, code=-11)) == ["died 0", "died 1"]
+    assert broken_ranks(member(0, 50, 50, code=KILL), member(1, 51, 51, code=-11)) == [
+        "died 0",
+        "died 1",
+    ]
 
 
 def test_what_a_time_limit_ended_did_not_die() -> None:
     ranks = [member(n, 89.9, 90.1, code=TERM) for n in range(2)]
-    assert told(*ranks, **TIMED_OUT) == []
+    assert broken_ranks(*ranks, **TIMED_OUT) == []
     early = member(1, 50.0, 50.1, code=KILL)
-    assert told(ranks[0], early, **TIMED_OUT) == ["died 1"]
+    assert broken_ranks(ranks[0], early, **TIMED_OUT) == ["died 1"]
 
 
 def test_what_somebody_interrupted_did_not_die() -> None:
     ranks = [member(n, 59.9, 60.1, code=TERM) for n in range(2)]
-    assert told(*ranks, interrupted={"signal": 15, "time": 60.0}) == []
-    assert told(*ranks) == ["died 0", "followed 1"], "somebody ended one of them"
+    assert broken_ranks(*ranks, interrupted={"signal": 15, "time": 60.0}) == []
+    assert broken_ranks(*ranks) == ["died 0", "followed 1"], "somebody ended one of them"
 
 
 def test_what_is_left_when_the_program_is_killed_did_not_die() -> None:
-    assert told(member(0, 99.9, 100.1, code=KILL), exit=KILL) == []
-    assert told(member(0, 99.9, 99.999, code=-11), exit=-11) == ["died 0"], "it was the program"
+    assert broken_ranks(member(0, 99.9, 100.1, code=KILL), exit=KILL) == []
+    assert broken_ranks(member(0, 99.9, 99.999, code=-11), exit=-11) == ["died 0"], (
+        "it was the program"
+    )
 
 
 def test_a_stop_on_purpose_is_no_death() -> None:
-    assert told(fine(0), member(1, 50.0), exit=0, stopped=True) == []
+    assert broken_ranks(fine(0), member(1, 50.0), exit=0, stopped=True) == []
 
 
 def test_who_hangs_while_others_wait() -> None:
@@ -150,29 +159,29 @@ def test_who_hangs_while_others_wait() -> None:
 def test_who_waited_may_have_been_torn_out_of_it() -> None:
     hangs = member(1, 50.0, 90.1, code=TERM)
     waits = member(0, 90.0, 90.2, code=1, own_end=90.1, error="SystemExit", torn=40.0)
-    assert told(waits, hangs, **TIMED_OUT) == ["hung 1", "waited 0"]
+    assert broken_ranks(waits, hangs, **TIMED_OUT) == ["hung 1", "waited 0"]
 
 
 def test_who_waits_gives_up_at_last() -> None:
     """Nobody ended the run from outside: the collective itself ran out of time."""
     hangs = member(1, 50.0, 90.5, code=TERM)
     waits = member(0, 90.0, 90.2, code=1, own_end=90.1, error="RuntimeError: timed out", torn=40.0)
-    assert told(waits, hangs) == ["hung 1", "waited 0"]
+    assert broken_ranks(waits, hangs) == ["hung 1", "waited 0"]
 
 
 def test_who_hangs_while_others_go_on() -> None:
     hangs = member(1, 50.0, 90.1, code=TERM)
-    assert told(member(0, 90.0, 90.1, code=TERM), hangs, **TIMED_OUT) == ["hung 1"]
+    assert broken_ranks(member(0, 90.0, 90.1, code=TERM), hangs, **TIMED_OUT) == ["hung 1"]
 
 
 def test_who_is_slow_does_not_hang() -> None:
     slow = [member(n, 50.0 - n, 90.1, code=TERM, usual=5.0) for n in range(2)]
-    assert told(*slow, **TIMED_OUT) == []
+    assert broken_ranks(*slow, **TIMED_OUT) == []
 
 
 def test_all_are_silent_and_nobody_knows_for_whom() -> None:
     ranks = [member(n, 50.0 - n, 90.1, code=TERM) for n in range(3)]
-    assert told(*ranks, **TIMED_OUT) == ["stuck 2", "stuck 1", "stuck 0"], (
+    assert broken_ranks(*ranks, **TIMED_OUT) == ["stuck 2", "stuck 1", "stuck 0"], (
         "the first is named first"
     )
 
@@ -180,7 +189,7 @@ def test_all_are_silent_and_nobody_knows_for_whom() -> None:
 def test_a_rank_without_a_step_does_not_hang() -> None:
     starting = member(1, 50.0, 90.1, code=TERM, steps=0)
     waits = member(0, 49.9, 90.2, code=TERM, inside=(REDUCE,))
-    assert told(waits, starting, **TIMED_OUT) == []
+    assert broken_ranks(waits, starting, **TIMED_OUT) == []
 
 
 def test_nobody_saw_the_end() -> None:
@@ -194,13 +203,13 @@ def test_attempts_are_told_one_by_one() -> None:
     second = [fine(0), fine(1)]
     for each in second:
         each.attempt = 1
-    told_of = found(*first, *second, exit=0)
-    assert [(f.rank, f.attempt, f.kind, f.restarted) for f in told_of] == [
+    each_attempt = found(*first, *second, exit=0)
+    assert [(f.rank, f.attempt, f.kind, f.restarted) for f in each_attempt] == [
         (1, 0, "died", 1),
         (0, 0, "followed", 1),
     ]
-    assert not is_broken(told_of)
-    assert sentences(told_of) == [
+    assert not is_broken(each_attempt)
+    assert sentences(each_attempt) == [
         "attempt 0: rank 1 died at step 12: killed by SIGKILL; its last span: optimizer; "
         "started again as attempt 1",
         "attempt 0: rank 0 ended after that, at step 12: killed by SIGTERM; "

@@ -234,23 +234,23 @@ def test_killed_at_any_moment(tmp_path: Path, runs: int) -> None:
     random.seed(1)
     with open(tmp_path / "told", "w+b") as file:
         file.truncate(8)
-        told = mmap.mmap(file.fileno(), 8)
+        shared = mmap.mmap(file.fileno(), 8)
     torn = 0
     for run in range(runs):
         folder = tmp_path / str(run)
         writer = Writer(str(folder))
-        told[:8] = bytes(8)
+        shared[:8] = bytes(8)
 
         def work(writer: Writer = writer) -> None:
             for number in range(1, 10**9):
                 writer.emit("data", number)
-                told[:8] = number.to_bytes(8, "little")
+                shared[:8] = number.to_bytes(8, "little")
 
         pid = fork(work)
         time.sleep(random.random() * 0.01)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        emitted = int.from_bytes(told[:8], "little")
+        emitted = int.from_bytes(shared[:8], "little")
         damage, found = Damage(), []
         if emitted or logs(folder):
             found = [r for r in read_records(str(logs(folder)[0]), damage) if r["event"] == "data"]

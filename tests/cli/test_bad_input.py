@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
-def told(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+def outcome(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     """Exit code and what was printed on stderr; nothing may be on stdout, nor new in the folder."""
     before = sorted(os.walk(folder))
     capsys.readouterr()
@@ -72,7 +72,7 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_run(
     folder: Path, capsys: pytest.CaptureFixture[str], verb: str, which: str, message: str
 ) -> None:
-    code, error = told(folder, capsys, verb, which, *RUN_VERBS[verb])
+    code, error = outcome(folder, capsys, verb, which, *RUN_VERBS[verb])
     assert (code, error.startswith("inject: "), message in error) == (2, True, True), error
 
 
@@ -82,7 +82,7 @@ def test_a_folder_of_runs_that_is_none(
     folder: Path, capsys: pytest.CaptureFixture[str], verb: str, runs: str
 ) -> None:
     words = [] if verb == "runs" else ["LAST", *RUN_VERBS[verb]]
-    code, error = told(folder, capsys, verb, *words, "--runs", runs)
+    code, error = outcome(folder, capsys, verb, *words, "--runs", runs)
     assert code == 2 and f"--runs {runs or repr('')}: no runs can be listed" in error
 
 
@@ -93,7 +93,7 @@ def test_an_option_that_no_one_knows(
     needed = {"plot": ["--x", "devices", "--y", "perf"], "merge": ["-o", "new"]}.get(
         verb, RUN_VERBS.get(verb, [])[:1]
     )
-    code, error = told(folder, capsys, verb, "--nonsense", "fine.py", *needed)
+    code, error = outcome(folder, capsys, verb, "--nonsense", "fine.py", *needed)
     assert code == 2 and "--nonsense" in error and "Traceback" not in error
 
 
@@ -103,7 +103,7 @@ def test_an_option_that_no_one_knows(
 def test_what_cannot_be_written_to(
     folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], form: str, output: str
 ) -> None:
-    code, error = told(folder, capsys, *words, "--format", form, "--output", output)
+    code, error = outcome(folder, capsys, *words, "--format", form, "--output", output)
     assert code == 2 and error.startswith(f"inject: --output {output or repr('')}: ")
 
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_written_to(
 def test_a_query_that_is_none(
     folder: Path, capsys: pytest.CaptureFixture[str], sql: str, message: str
 ) -> None:
-    code, error = told(folder, capsys, "query", "LAST", sql)
+    code, error = outcome(folder, capsys, "query", "LAST", sql)
     assert code == 2 and error.startswith("inject: ") and message in error
     assert "sqlite" not in error and "pg_" not in error
 
@@ -177,14 +177,14 @@ def test_a_query_that_is_none(
 def test_other_mistakes(
     folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
-    code, error = told(folder, capsys, *words)
+    code, error = outcome(folder, capsys, *words)
     assert code == 2 and message in error
 
 
 def test_nothing_is_packed_where_one_is_no_run(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, error = told(folder, capsys, "pack", "LAST", "nope")
+    code, error = outcome(folder, capsys, "pack", "LAST", "nope")
     assert code == 2 and "nope" in error
 
 

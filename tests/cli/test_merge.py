@@ -61,11 +61,11 @@ def both(folder, environ, commands):
         for words, more in commands
     ]
     try:
-        said = [process.communicate(timeout=300)[1] for process in started]
+        errors = [process.communicate(timeout=300)[1] for process in started]
     finally:
         for process in started:
             process.kill()
-    return [process.returncode for process in started], said
+    return [process.returncode for process in started], errors
 
 
 def merged(folder, inject, environ):
@@ -90,8 +90,8 @@ def parts(tmp_path_factory, inject, environ):
         ([*inject, "run", "--into", name, *words], {"RANK": str(rank), "WORLD_SIZE": "2"})
         for rank, name in enumerate("ab")
     ]
-    codes, said = both(folder, environ, commands)
-    assert codes == [0, 3], said
+    codes, errors = both(folder, environ, commands)
+    assert codes == [0, 3], errors
     return folder
 
 
@@ -145,8 +145,8 @@ def test_two_nodes_of_torchrun(tmp_path, inject, environ, wrong):
         )
         for node, name in enumerate("ab")
     ]
-    codes, said = both(tmp_path, environ, commands)
-    assert codes == [0, 0], said
+    codes, errors = both(tmp_path, environ, commands)
+    assert codes == [0, 0], errors
     done = merged(tmp_path, inject, environ)
     assert done.returncode == 0, done.stderr
     info = json.loads((tmp_path / "whole" / "run.json").read_text())

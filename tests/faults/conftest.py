@@ -28,7 +28,7 @@ class Launched:
         self.lines = []
         self.killed = False
 
-    def said(self):
+    def next_line(self):
         self.lines.append(self.process.stdout.readline())
         return self.lines[-1].split()
 

@@ -31,7 +31,7 @@ sys.exit(5)
             "--interval",
             "0.05",
         )
-        program = int(run.said()[1])
+        program = int(run.next_line()[1])
         until_sampled(run, 5)
         (tmp_path / "go on").touch()
         run = run.over()

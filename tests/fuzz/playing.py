@@ -28,7 +28,7 @@ class Played(NamedTuple):
     code: int
     out: str
     err: str
-    said: str = ""
+    messages: str = ""
 
 
 WHILE_RUNNING = ("binding", "wrapped")

@@ -29,7 +29,7 @@ class Loader:
         return (len(self.data) + self.size - 1) // self.size
 
 
-class Told:
+class Reports:
     """What was told of one pass: batches and times."""
 
     def __init__(self, steps: list[Any]) -> None:
@@ -54,19 +54,19 @@ class Batches(list[Any]):
         super().append(step[2])
 
 
-def told() -> tuple[list[Any], Any]:
+def reports() -> tuple[list[Any], Any]:
     batches = Batches()
-    return batches, lambda loader: Told(batches)
+    return batches, lambda loader: Reports(batches)
 
 
 def test_steps_are_reported() -> None:
-    batches, on_step = told()
+    batches, on_step = reports()
     assert list(wrap(Loader([1, 2, 3]), on_step)) == [[1, 2], [3]] == batches
 
 
 def test_attributes_are_shared() -> None:
     loader = Loader([1, 2, 3])
-    timed = wrap(loader, told()[1])
+    timed = wrap(loader, reports()[1])
     timed.epoch = 3
     loader.size = 1
     assert (loader.epoch, timed.size, len(timed)) == (3, 1, 3)
@@ -74,7 +74,7 @@ def test_attributes_are_shared() -> None:
 
 
 def test_its_type_can_be_looked_at_and_called() -> None:
-    batches, on_step = told()
+    batches, on_step = reports()
     timed = wrap(Loader([1, 2, 3]), on_step)
     assert list(inspect.signature(timed.__init__).parameters) == ["data", "size"]
     assert (repr(type(timed)), type(timed).__doc__) == (repr(Loader), Loader.__doc__)
@@ -82,7 +82,7 @@ def test_its_type_can_be_looked_at_and_called() -> None:
 
 
 def test_only_what_was_given_is_timed() -> None:
-    batches, on_step = told()
+    batches, on_step = reports()
     loader = Loader([1])
     wrap(loader, on_step)
     assert list(loader) == [[1]]
@@ -90,15 +90,15 @@ def test_only_what_was_given_is_timed() -> None:
 
 
 def test_the_same_one_twice() -> None:
-    batches, on_step = told()
+    batches, on_step = reports()
     loader = wrap(Loader([1]), on_step)
     assert wrap(loader, on_step) is loader
-    other, on_other = told()
+    other, on_other = reports()
     assert list(wrap(loader, on_other)) == [[1]] == batches == other
 
 
 def test_it_leaves_the_process_as_it_was() -> None:
-    timed = wrap(Loader([1]), told()[1])
+    timed = wrap(Loader([1]), reports()[1])
     for made in (pickle.loads(pickle.dumps(timed)), copy.copy(timed), copy.deepcopy(timed)):
         assert type(made) is Loader and vars(made) == vars(timed)
     assert type(pickle.loads(pickle.dumps(type(timed)([1])))) is Loader
@@ -112,14 +112,14 @@ def test_it_ends_once() -> None:
         def __del__(self) -> None:
             ended.append(self.size)
 
-    timed = wrap(Closing([1]), told()[1])
+    timed = wrap(Closing([1]), reports()[1])
     assert ended == []
     del timed
     assert ended == [2]
 
 
 def test_what_is_made_in_c() -> None:
-    batches, on_step = told()
+    batches, on_step = reports()
     for loader in ([1, 2], (1, 2), range(1, 3), {1: 0, 2: 0}.keys()):
         timed = wrap(loader, on_step)
         assert isinstance(timed, type(loader)) and list(timed) == [1, 2] and len(timed) == 2
@@ -138,8 +138,8 @@ class Endless:
 
 
 def steps(loader):
-    told = []
-    return wrap(loader, lambda loader: Told(told)), told
+    reports = []
+    return wrap(loader, lambda loader: Reports(reports)), reports
 
 
 def test_each_whole_body_is_a_step():
@@ -148,26 +148,26 @@ def test_each_whole_body_is_a_step():
             time.sleep(0.01)
             yield batch
 
-    timed, told = steps(slow())
+    timed, reports = steps(slow())
     for batch in timed:
         time.sleep(0.02)
         if batch == "c":
             break
-    assert [batch for _, _, batch in told] == ["a", "b"]
-    assert all(io >= 10e6 and step >= io + 20e6 for io, step, _ in told)
+    assert [batch for _, _, batch in reports] == ["a", "b"]
+    assert all(io >= 10e6 and step >= io + 20e6 for io, step, _ in reports)
 
 
 def test_it_can_be_drawn_from_again_and_inside_itself():
-    timed, told = steps(Endless([1, 2]))
+    timed, reports = steps(Endless([1, 2]))
     assert [(a, b) for a in timed for b in timed] == [(1, 1), (1, 2), (2, 1), (2, 2)]
-    assert [batch for _, _, batch in told] == [1, 2, 1, 1, 2, 2]
+    assert [batch for _, _, batch in reports] == [1, 2, 1, 1, 2, 2]
     assert list(timed) == [1, 2]
 
 
 def test_what_next_gives_is_the_iterators():
-    timed, told = steps(iter([1, 2]))
+    timed, reports = steps(iter([1, 2]))
     assert next(timed) == 1 and next(timed) == 2 and next(timed, None) is None
-    assert [batch for _, _, batch in told] == [1, 2]
+    assert [batch for _, _, batch in reports] == [1, 2]
 
 
 def test_an_exception_of_the_loader_passes():
@@ -175,10 +175,10 @@ def test_an_exception_of_the_loader_passes():
         yield 1
         raise ValueError("no more")
 
-    timed, told = steps(Endless(broken()))
+    timed, reports = steps(Endless(broken()))
     with pytest.raises(ValueError, match="no more"):
         list(timed)
-    assert [batch for _, _, batch in told] == [1]
+    assert [batch for _, _, batch in reports] == [1]
 
 
 def test_one_without_a_length_is_true():

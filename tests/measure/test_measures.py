@@ -63,7 +63,7 @@ def recorder(monkeypatch):
 
 
 @pytest.fixture
-def asked(recorder, monkeypatch):
+def requests(recorder, monkeypatch):
     """Measures, with what they asked for; what went wrong is an event of the recorder's."""
     found = []
     monkeypatch.setattr(points, "on_silence", lambda: None)
@@ -102,16 +102,16 @@ class Device:
         (len, None, None, "len"),
     ],
 )
-def test_names_of_series(where, name, task, series, asked, recorder):
-    measures, found = asked
+def test_names_of_series(where, name, task, series, requests, recorder):
+    measures, found = requests
     measures.value(where, name, task)
     [(_, how)] = found
     how["store"].put(2)
     assert recorder.events == [(series, 2.0)]
 
 
-def test_values_of_all_kinds(asked, recorder):
-    measures, found = asked
+def test_values_of_all_kinds(requests, recorder):
+    measures, found = requests
     measures.value("//f > x", None, None)
     store = found[0][1]["store"]
     for value in (1, 2.5, True, "text", None, Device(3, "cpu")):
@@ -121,8 +121,8 @@ def test_values_of_all_kinds(asked, recorder):
     ]  # fmt: skip
 
 
-def test_what_is_on_a_device_without_a_clock_is_read_when_the_run_ends(asked, recorder):
-    measures, found = asked
+def test_what_is_on_a_device_without_a_clock_is_read_when_the_run_ends(requests, recorder):
+    measures, found = requests
     measures.value("//f > x", None, None)
     there = Device(5, "cuda")
     found[0][1]["store"].put(there)
@@ -131,13 +131,13 @@ def test_what_is_on_a_device_without_a_clock_is_read_when_the_run_ends(asked, re
     assert (recorder.events, there.reads) == ([("x", 5.0)], 1)
 
 
-def test_a_value_out_of_calls(asked, recorder, monkeypatch):
+def test_a_value_out_of_calls(requests, recorder, monkeypatch):
     def full():
         raise OSError("no room: it goes into the log")
 
     room = type("Series", (), {"grow": staticmethod(full)})
     monkeypatch.setattr(recorder, "series", lambda name: room, raising=False)
-    measures, found = asked
+    measures, found = requests
     measures.value("//f", "norm", "train", lambda self, result: self * result)
     [(_, how)] = found
     calls = how["calls"]
@@ -153,8 +153,8 @@ def test_a_value_out_of_calls(asked, recorder, monkeypatch):
         measures.value("//f", "x", None, len)
 
 
-def test_a_step_is_a_region_with_a_task(asked):
-    measures, found = asked
+def test_a_step_is_a_region_with_a_task(requests):
+    measures, found = requests
     measures.step("//f", "train", items=32, phase="train", device=False)
     [(where, how)] = found
     region = how["calls"].region
@@ -163,16 +163,16 @@ def test_a_step_is_a_region_with_a_task(asked):
         measures.region("//f", "forward", items=len)
 
 
-def test_a_device_that_is_none(asked, recorder):
-    measures, _ = asked
+def test_a_device_that_is_none(requests, recorder):
+    measures, _ = requests
     with pytest.raises(UserError, match="region 'forward' of '//f': device is True, a device of"):
         measures.region("//f", "forward", device="gpu")
     with pytest.raises(UserError, match="loader of '//f > x': device is True, a device of PyTorch"):
         measures.loader("//f > x", "train", None, None, device="gpu")
 
 
-def test_a_loaders_steps(asked, recorder):
-    measures, found = asked
+def test_a_loaders_steps(requests, recorder):
+    measures, found = requests
     measures.loader("//main > loader", "train", None, None)
     [(_, how)] = found
     assert how["override"]
@@ -190,24 +190,24 @@ def test_a_loaders_steps(asked, recorder):
     }
 
 
-def test_a_body_that_is_left_is_no_step(asked, recorder):
-    measures, found = asked
+def test_a_body_that_is_left_is_no_step(requests, recorder):
+    measures, found = requests
     measures.loader("//main > loader", "train", None, "eval")
     for _ in found[0][1]["direct"]([[1, 2], [3, 4]]):
         break
     assert [(row[3]["region"], row[3]["phase"]) for row in recorder.rows] == [("io", "eval")]
 
 
-def test_a_batch_that_cannot_be_counted(asked, recorder):
-    measures, found = asked
+def test_a_batch_that_cannot_be_counted(requests, recorder):
+    measures, found = requests
     measures.loader("//main > loader", "train", lambda batch: batch["n"], None)
     assert list(found[0][1]["direct"]([1, {"n": 3}])) == [1, {"n": 3}]
     assert [spans.unpack(row[2])[0] for row in recorder.rows] == [0, 0, 3, 3, 0]
     assert ("failure", "'int' object is not subscriptable") in recorder.events
 
 
-def test_a_broken_loader_says_what_it_said(asked, recorder):
-    measures, found = asked
+def test_a_broken_loader_says_what_it_said(requests, recorder):
+    measures, found = requests
     measures.loader("//main > loader", "train", None, None)
 
     def broken():

@@ -73,12 +73,12 @@ def watch(tmp_path):
     (tmp_path / "raw").mkdir()
 
     def start(root, *pids):
-        told = {}
+        reported = {}
         for pid in pids:
             (tmp_path / "raw" / f"{HOST}.{pid}.log").touch()
-        found = Exits(str(tmp_path), {root}, told.__setitem__)
+        found = Exits(str(tmp_path), {root}, reported.__setitem__)
         found.turn(0.0)
-        return found, told
+        return found, reported
 
     return start
 
@@ -101,24 +101,24 @@ def zombie(pid):
 )
 def test_who_has_not_been_waited_for(family, watch, how, code):
     one = family(how)
-    found, told = watch(one.parent.pid, one.child)
-    assert told == {}
+    found, reported = watch(one.parent.pid, one.child)
+    assert reported == {}
     one.say("let go")
     until(lambda: zombie(one.child))
     found.turn(0.0)
-    assert told == {one.child: code}
+    assert reported == {one.child: code}
     found.turn(0.0)
-    assert told == {one.child: code}
+    assert reported == {one.child: code}
 
 
 def test_who_has_been_waited_for(family, watch):
     """Then newer kernels tell; of older ones no more is known than that it is gone."""
     one = family("exit 3")
-    found, told = watch(one.parent.pid, one.child)
+    found, reported = watch(one.parent.pid, one.child)
     one.say("end")
     assert one.parent.stdout.readline() == "waited\n"
     found.turn(0.0)
-    assert told[one.child] in (3, None)
+    assert reported[one.child] in (3, None)
 
 
 def test_a_kernel_that_does_not_tell(family, watch, monkeypatch):
@@ -127,25 +127,25 @@ def test_a_kernel_that_does_not_tell(family, watch, monkeypatch):
 
     monkeypatch.setattr(exits, "ioctl", refused)
     one = family("exit 3")
-    found, told = watch(one.parent.pid, one.child)
+    found, reported = watch(one.parent.pid, one.child)
     one.say("end")
     assert one.parent.stdout.readline() == "waited\n"
     found.turn(0.0)
-    assert told == {one.child: None}
+    assert reported == {one.child: None}
 
 
 def test_processes_of_others_are_not_watched(family, watch):
     one, other = family("exit 3"), family("exit 3")
-    found, told = watch(one.parent.pid, other.child, 1, 1 << 30)
+    found, reported = watch(one.parent.pid, other.child, 1, 1 << 30)
     other.say("let go")
     until(lambda: zombie(other.child))
     found.turn(0.0)
-    assert told == {}
+    assert reported == {}
 
 
 def test_who_begins_to_record_later(family, watch, tmp_path):
     one = family("exit 4")
-    found, told = watch(one.parent.pid)
+    found, reported = watch(one.parent.pid)
     (tmp_path / "raw" / f"{HOST}.{one.child}.1.log").touch()  # its number has been here before
     (tmp_path / "raw" / f"{HOST}.{one.child}.log").touch()
     (tmp_path / "raw" / "elsewhere.7.log").touch()
@@ -154,7 +154,7 @@ def test_who_begins_to_record_later(family, watch, tmp_path):
     one.say("let go")
     until(lambda: zombie(one.child))
     found.turn(0.0)
-    assert told == {one.child: 4}
+    assert reported == {one.child: 4}
 
 
 def test_a_folder_that_is_gone(tmp_path):

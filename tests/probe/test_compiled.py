@@ -267,10 +267,10 @@ class Told:
 
 
 def test_each_turn_of_a_loop_is_reported(made):
-    told = Told()
-    assert list(made.Timed(iter("ab"), told)) == ["a", "b"]
+    listener = Told()
+    assert list(made.Timed(iter("ab"), listener)) == ["a", "b"]
     fetched = [("fetched", "a", True), ("stepped", True), ("fetched", "b", True), ("stepped", True)]
-    assert told.events == [*fetched, "ended"]
+    assert listener.events == [*fetched, "ended"]
 
 
 def test_what_an_iterator_raises_is_the_programs(made):
@@ -278,12 +278,12 @@ def test_what_an_iterator_raises_is_the_programs(made):
         yield 1
         raise KeyError("a")
 
-    told = Told()
-    timed = made.Timed(broken(), told)
+    listener = Told()
+    timed = made.Timed(broken(), listener)
     assert next(timed) == 1
     with pytest.raises(KeyError):
         next(timed)
-    assert told.events[-1] == "ended"
+    assert listener.events[-1] == "ended"
 
 
 def test_what_a_timed_iterator_has_is_the_iterators(native):

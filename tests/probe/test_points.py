@@ -96,8 +96,10 @@ def test_a_comprehension_reads_the_function_around_it(name):
 def test_a_handler_that_raises_is_reported_once_and_never_reaches_the_program(
     name, override, captures, monkeypatch
 ):
-    told = []
-    monkeypatch.setattr(points, "on_failure", lambda point, error: told.append((point.name, error)))
+    failures = []
+    monkeypatch.setattr(
+        points, "on_failure", lambda point, error: failures.append((point.name, error))
+    )
 
     def broken(value, *rest):
         raise ValueError("mine")
@@ -105,7 +107,7 @@ def test_a_handler_that_raises_is_reported_once_and_never_reaches_the_program(
     point = define(name, broken, override=override, captures=captures)
     for number in range(3):
         assert call(name, number, *captures) == number
-    assert [(n, type(e)) for n, e in told] == [(name, ValueError)]
+    assert [(n, type(e)) for n, e in failures] == [(name, ValueError)]
     assert point.fired == 3
 
 
@@ -116,32 +118,32 @@ def test_a_report_that_raises_does_not_reach_the_program_either(name, monkeypatc
 
 
 def test_the_first_fire_is_reported_once(name, monkeypatch):
-    told = []
-    monkeypatch.setattr(points, "on_first", lambda point: told.append(point.name))
+    names = []
+    monkeypatch.setattr(points, "on_first", lambda point: names.append(point.name))
     point = define(name, lambda value: None)
-    assert told == []
+    assert names == []
     for number in range(3):
         call(name, number)
-    assert told == [name]
+    assert names == [name]
     assert point.fired == 3
 
 
 @pytest.mark.parametrize("override", [False, True])
 def test_nothing_happens_where_it_is_not_active(name, override, monkeypatch):
-    told, state = [], {"now": None}
-    monkeypatch.setattr(points, "on_first", lambda point: told.append(point.name))
+    names, state = [], {"now": None}
+    monkeypatch.setattr(points, "on_first", lambda point: names.append(point.name))
     point = define(
         name, lambda value: value * 10, override=override, active=lambda: state.get("now")
     )
     assert call(name, 1) == 1
-    assert (told, point.fired) == ([], 0)
+    assert (names, point.fired) == ([], 0)
     state["now"] = "here"
     assert call(name, 2) == (20 if override else 2)
     state["now"] = None
     assert call(name, 3) == 3
     state["now"] = "again"
     assert call(name + "?", 4) == (40 if override else 4)
-    assert (told, point.fired) == ([name], 2)
+    assert (names, point.fired) == ([name], 2)
 
 
 def test_an_error_hook_sees_the_exception_in_flight(name):

@@ -1,4 +1,4 @@
-"""A real browser without a window, told what to do over a pipe: Chromium's own protocol, and nothing else.
+"""A real browser without a window, that is steered over a pipe: Chromium's own protocol, and nothing else.
 
 https://chromedevtools.github.io/devtools-protocol/: messages are JSON, with a NUL after each.
 """
@@ -121,7 +121,7 @@ class Browser:
             time.sleep(0.05)
         return found
 
-    def told(self, method: str) -> list[dict[str, Any]]:
+    def events_of(self, method: str) -> list[dict[str, Any]]:
         """What events of this name said so far."""
         self.send("Runtime.evaluate", expression="0")  # what came before it has been read now
         return [event["params"] for event in self.events if event.get("method") == method]
@@ -129,15 +129,15 @@ class Browser:
     def opened(self, path: Path) -> None:
         """Load the page in a file, and wait until all of it is drawn."""
         self.open("about:blank")  # a page that is fed goes on to fetch
-        self.told("")
+        self.events_of("")
         self.events.clear()
         self.open(path.as_uri())
         self.until(lambda: self.ask("'drawn' in document.documentElement.dataset"))
 
     def errors(self) -> list[Any]:
         """What went wrong in the page, by its console."""
-        thrown = [each["exceptionDetails"] for each in self.told("Runtime.exceptionThrown")]
-        return [*thrown, *(each["entry"]["text"] for each in self.told("Log.entryAdded"))]
+        thrown = [each["exceptionDetails"] for each in self.events_of("Runtime.exceptionThrown")]
+        return [*thrown, *(each["entry"]["text"] for each in self.events_of("Log.entryAdded"))]
 
     def violations(self, axe: str, least: str = "serious") -> list[Any]:
         """What axe-core, whose script is ``axe``, finds that is ``least`` or worse: rule and places."""

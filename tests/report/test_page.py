@@ -176,9 +176,9 @@ def test_the_page_of_a_run_that_goes_on(browser, axe, watched):
     assert browser.ask("document.querySelector('#environment details').open")
     assert browser.ask("document.querySelectorAll('#timeline canvas').length") == 1
     # It looks at nothing but itself, and nothing went wrong in it.
-    browser.until(lambda: len(browser.told("Network.requestWillBeSent")) > 2)
-    asked = [each["request"]["url"] for each in browser.told("Network.requestWillBeSent")]
-    outside = [url for url in asked if not url.startswith((watched.address, "data:"))]
+    browser.until(lambda: len(browser.events_of("Network.requestWillBeSent")) > 2)
+    urls = [each["request"]["url"] for each in browser.events_of("Network.requestWillBeSent")]
+    outside = [url for url in urls if not url.startswith((watched.address, "data:"))]
     assert outside == []
     assert browser.errors() == []
     assert browser.violations(axe) == []

@@ -72,8 +72,8 @@ def test_it_is_drawn_and_fetches_nothing(browser, written):
         const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
         return new Set(new Uint32Array(d.buffer)).size })()"""
     assert browser.ask(inks) > 6
-    asked = [each["request"]["url"] for each in browser.told("Network.requestWillBeSent")]
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    urls = [each["request"]["url"] for each in browser.events_of("Network.requestWillBeSent")]
+    assert [url for url in urls if not url.startswith(("file:", "data:"))] == []
     assert browser.errors() == []
 
 

@@ -121,8 +121,8 @@ def test_nothing_that_a_suite_says_is_markup_or_code(browser, written):
     )
     assert browser.ask("document.body.textContent").count("onerror") > 8
     assert ">49<" not in written.read_text()
-    asked = [each["request"]["url"] for each in browser.told("Network.requestWillBeSent")]
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    urls = [each["request"]["url"] for each in browser.events_of("Network.requestWillBeSent")]
+    assert [url for url in urls if not url.startswith(("file:", "data:"))] == []
     assert browser.errors() == []
 
 

@@ -142,7 +142,7 @@ def test_reports_take_a_small_part_of_a_processor(
     monkeypatch: pytest.MonkeyPatch, cost: float, pause: float
 ) -> None:
     """However long one takes; none is made while no browser shows the page."""
-    clock, made, told = Clock(cost), [0], list[str]()
+    clock, made, messages = Clock(cost), [0], list[str]()
     monkeypatch.setattr("injector.report.live_page.time.process_time", clock.process_time)
 
     def make() -> None:
@@ -152,9 +152,9 @@ def test_reports_take_a_small_part_of_a_processor(
             raise ValueError("half a file")
 
     looked = iter((False, True, True, True))
-    reporter = Reporter(make, lambda: next(looked), told.append)
+    reporter = Reporter(make, lambda: next(looked), messages.append)
     reporter._over = clock  # type: ignore[assignment]
     reporter.start()
     reporter._thread.join()
     assert made == [3] and clock.pauses == [0.0, Reporter.IDLE, pause, pause, pause]
-    assert told == ["no report so far: ValueError: half a file"]
+    assert messages == ["no report so far: ValueError: half a file"]

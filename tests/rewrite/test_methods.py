@@ -269,19 +269,19 @@ class Box:
 
 
 @pytest.fixture
-def told(hooks):
+def results(hooks):
     """What the methods gave that were called, through hooks that note it."""
     seen = []
     hooks("to", given=lambda value: seen.append(value) or value)
     return seen
 
 
-def test_modules_are_hooked_as_they_load(woven, module, told):
+def test_modules_are_hooked_as_they_load(woven, module, results):
     woven.engine.add_method("to")
     module("own_helper", HELPER)
     made = importlib.import_module("own_helper")
     assert made.send(made.Box()) == [1] and made.Box().keep() == [2]
-    assert told == [[1], [2]]
+    assert results == [[1], [2]]
     landings = [found for found in woven.reports if isinstance(found, Match)]
     assert {(landing.function, landing.line) for landing in landings} == {
         ("send", 4),
@@ -293,26 +293,26 @@ def test_modules_are_hooked_as_they_load(woven, module, told):
     assert plain is not None and hook_of("to") not in plain.co_names
     importlib.reload(made)
     made.send(made.Box())
-    assert told == [[1], [2], [1]]
+    assert results == [[1], [2], [1]]
 
 
-def test_functions_that_are_loaded_already_are_reached(woven, module, told):
+def test_functions_that_are_loaded_already_are_reached(woven, module, results):
     made = module("own_helper", HELPER, load=True)
     box = made.Box()
     woven.engine.add_method("to")
     assert made.send(box) == [1] and box.keep() == [2]
-    assert told == [[1], [2]] and not woven.misses()
+    assert results == [[1], [2]] and not woven.misses()
 
 
-def test_what_is_requested_later_keeps_the_calls(woven, module, told):
+def test_what_is_requested_later_keeps_the_calls(woven, module, results):
     woven.engine.add_method("to")
     made = module("own_helper", HELPER, load=True)
     woven.add("own_helper", "send", "x")
     made.send(made.Box())
-    assert told == [[1]] and [event[0] for event in woven.take()] == ["x"]
+    assert results == [[1]] and [event[0] for event in woven.take()] == ["x"]
 
 
-def test_functions_leave_as_they_were_written(woven, module, told):
+def test_functions_leave_as_they_were_written(woven, module, results):
     cloudpickle = pytest.importorskip("cloudpickle")
     woven.engine.add_method("to")
     made = module("own_helper", HELPER, load=True)
@@ -325,13 +325,13 @@ def test_functions_leave_as_they_were_written(woven, module, told):
     assert pickle.loads(pickle.dumps(made.send)) is made.send
 
 
-def test_the_program_is_hooked(woven, told):
+def test_the_program_is_hooked(woven, results):
     source = "class Box:\n    def to(self, v): return v\nkept = Box().to(5)\n"
     woven.engine.add_method("to")
     plain = plainly(source, "train.py")
     code = woven.engine.main_code(source.encode(), "train.py", plain)
     exec(code, {"__name__": "__main__"})
-    assert told == [5] and not woven.misses()
+    assert results == [5] and not woven.misses()
     assert woven.engine.main_code(b"x = 1", "train.py", plainly("x = 1")) is not None
 
 

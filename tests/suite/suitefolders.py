@@ -45,8 +45,8 @@ class SuiteFolder:
     def benchmark(self, name: str, tags: Sequence[str] = (), weight: float = 1.0,
                   family: str = "", **settings: Any) -> None:  # fmt: skip
         """One of the suite's; ``settings`` are those of its YAML."""
-        told = {"group": name, "tags": list(tags), "weight": weight, "settings": settings}
-        self.plan["benchmarks"][name] = {**told, **({"family": family} if family else {})}
+        entry = {"group": name, "tags": list(tags), "weight": weight, "settings": settings}
+        self.plan["benchmarks"][name] = {**entry, **({"family": family} if family else {})}
 
     def process(
         self,
@@ -114,8 +114,8 @@ class SuiteFolder:
     def leave_out(
         self, benchmark: str, reason: str, failure: bool = False, weight: float = 0.0
     ) -> None:
-        told = {"benchmark": benchmark, "reason": reason, "failure": failure, "weight": weight}
-        self.plan["left_out"].append(told)
+        entry = {"benchmark": benchmark, "reason": reason, "failure": failure, "weight": weight}
+        self.plan["left_out"].append(entry)
 
     def lines(self) -> list[str]:
         """The journal."""
@@ -171,14 +171,14 @@ def write_run(
     events += [("end", {"command": ["x"], "time": UNIX + 9, "return_code": code})]
     lines = [json.dumps({"event": e, "data": d, "pipe": "data"}) + "\n" for e, d in events]
     (folder / "x.D0.data").write_text("".join(lines))
-    told = {
+    entry = {
         "schema": 1, "name": "x", "command": ["x"], "started": UNIX, "ended": UNIX + 9,
         "duration": 9.0, "exit": {"code": code, "signal": signal}, "timed_out": timed_out,
         "host": "node7", "python": "3.11.7", "platform": "Linux 6.1 x86_64",
         "cpu": {"count": 2, "brand": "AMD EPYC"}, "packages": {"numpy": "2.4.6"}, "limits": {},
     }  # fmt: skip
     if collected:
-        (folder / "run.json").write_text(json.dumps({**told, **info}))
+        (folder / "run.json").write_text(json.dumps({**entry, **info}))
     if stderr:
         (folder / "stderr").write_text(stderr)
     if devices:

@@ -69,21 +69,21 @@ def asked(site, *words):
 
 def test_an_installed_wheel_has_them_and_gives_the_same_wheel_on(wheel, site, tmp_path):
     done = asked(site, "-S", "-c", ASK, tmp_path / "base")
-    told = json.loads(done)
-    assert told["checkout"] is None
-    assert told["benchmarks"] == list(definitions.shipped_benchmarks())
-    assert told["suites"] == list(definitions.shipped_suites())
+    listed = json.loads(done)
+    assert listed["checkout"] is None
+    assert listed["benchmarks"] == list(definitions.shipped_benchmarks())
+    assert listed["suites"] == list(definitions.shipped_suites())
     ours = {Path(one.path).name: one for one in voirfiles.shipped()}
-    assert len(told["voirfiles"]) == len(ours)
-    for name, path, *rest in told["voirfiles"]:
+    assert len(listed["voirfiles"]) == len(ours)
+    for name, path, *rest in listed["voirfiles"]:
         assert Path(path).parent == site / "injector" / "shipped" / "voirfiles"
         assert Path(path).read_bytes() == Path(ours[Path(path).name].path).read_bytes()
         assert (name, *map(tuple, rest[:2])) == ours[Path(path).name][:1] + ours[Path(path).name][
             2:4
         ]
     # What it gives to an environment holds the same files as the wheel that it was installed from.
-    assert names(Path(told["wheel"])) == names(wheel)
-    with zipfile.ZipFile(told["wheel"]) as packed:
+    assert names(Path(listed["wheel"])) == names(wheel)
+    with zipfile.ZipFile(listed["wheel"]) as packed:
         assert packed.testzip() is None
 
 

@@ -12,15 +12,15 @@ needs("accelerate")
 
 def test_accumulation(tmp_path):
     ran = run(tmp_path, PROGRAM, "--accumulate", "3")
-    told, [process] = ran.told[0], ran.processes.values()
+    reported, [process] = ran.reported[0], ran.processes.values()
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
     # Of 10 batches the 3rd, 6th, 9th, and the last one update.
-    assert len(process.of("optimizer")) == told["global_step"] == 8
+    assert len(process.of("optimizer")) == reported["global_step"] == 8
     assert {span.site["what"] for span in process.of("optimizer")} == {"SGD"}
     forward = process.of("forward", "train")
-    assert len(forward) == len(process.of("backward")) == len(told["losses"]) == 20
-    assert len(process.of("forward", "eval")) == 2 * told["passes"]
-    assert process.values["train/fit_loss"] == pytest.approx(told["losses"])
+    assert len(forward) == len(process.of("backward")) == len(reported["losses"]) == 20
+    assert len(process.of("forward", "eval")) == 2 * reported["passes"]
+    assert process.values["train/fit_loss"] == pytest.approx(reported["losses"])
     assert len(process.of("io")) == 2 * (10 + 2)
     assert ran.steps() == [[8]]
 
@@ -29,9 +29,9 @@ def test_accumulation(tmp_path):
 def test_two_ranks(tmp_path):
     ran = run(tmp_path, *on_two(PROGRAM, "--accumulate", "2"))
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
-    assert sorted(ran.processes) == sorted(ran.told) == [0, 1]
+    assert sorted(ran.processes) == sorted(ran.reported) == [0, 1]
     for rank, process in ran.processes.items():
-        assert len(process.of("optimizer")) == ran.told[rank]["global_step"] == 6
+        assert len(process.of("optimizer")) == ran.reported[rank]["global_step"] == 6
     assert ran.steps() == [[6, 6]]
 
 

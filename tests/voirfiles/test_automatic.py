@@ -122,9 +122,13 @@ def test_it_acts_when_the_library_is_imported(run):
     """)
     assert done.err == "" and done.out == "run_script has ended\n"
     assert done.counts == {"work": 4, "act": 1}
-    [told] = done.info["automatic"]
-    assert (told["name"], told["library"], told["version"]) == ("some", "somelibrary", "9.0")
-    assert told["tested"] == ["1.0", "2.0"] and told["missed"] == []
+    [reported] = done.info["automatic"]
+    assert (reported["name"], reported["library"], reported["version"]) == (
+        "some",
+        "somelibrary",
+        "9.0",
+    )
+    assert reported["tested"] == ["1.0", "2.0"] and reported["missed"] == []
     assert done.info["warnings"] == [] and done.info["probes"] == []
 
 

@@ -16,11 +16,11 @@ needs("keras")
 
 def test_a_fit(tmp_path):
     ran = run(tmp_path, PROGRAM)
-    told, [process] = ran.told[0], ran.processes.values()
+    reported, [process] = ran.reported[0], ran.processes.values()
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
 
     updates, forward = process.of("optimizer"), process.of("forward", "train")
-    assert len(updates) == told["global_step"] == told["batches"] == 20
+    assert len(updates) == reported["global_step"] == reported["batches"] == 20
     assert len(forward) == len(process.of("backward")) == 20
     assert all(span.items == 4 for span in forward)
     assert {span.site["what"] for span in updates} == {"Adam"}
@@ -30,13 +30,13 @@ def test_a_fit(tmp_path):
     assert {span.site["what"] for span in forward} == {"Sequential"}
 
     evaluations = process.of("evaluation")
-    assert len(evaluations) == told["passes"] == 3
+    assert len(evaluations) == reported["passes"] == 3
     evaluated = process.of("forward", "eval")
     assert sum(any(one.holds(span) for one in evaluations) for span in evaluated) == 2 * 2 + 1
     # The others ask what shapes the model would give, before it is trained.
     assert all(span.start < updates[0].start for span in evaluated[:-5])
 
-    history = told["history"]
+    history = reported["history"]
     assert process.values["train/epoch"] == [0, 1]
     assert process.values["train/logged_loss"][9::10] == pytest.approx(history["loss"])
     assert process.values["train/mae"][9::10] == pytest.approx(history["mae"])
@@ -46,12 +46,12 @@ def test_a_fit(tmp_path):
 @pytest.mark.release
 def test_a_loop_of_its_own_that_accumulates(tmp_path):
     ran = run(tmp_path, PROGRAM, "--own-loop", "--accumulate", "2")
-    told, [process] = ran.told[0], ran.processes.values()
+    reported, [process] = ran.reported[0], ran.processes.values()
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
-    assert len(process.of("optimizer")) == told["global_step"] == 10
+    assert len(process.of("optimizer")) == reported["global_step"] == 10
     assert len(process.of("backward")) == 20
     assert ran.steps() == [[10]]
-    assert process.values["train/loss"] == pytest.approx(told["losses"])
+    assert process.values["train/loss"] == pytest.approx(reported["losses"])
 
 
 BACKENDS = "trainers/keras_backends.py"
@@ -64,7 +64,7 @@ def backend(folder, name, how):
     record = ran.record
     assert record["misses"] == record["failures"] == []
     [process] = [each for each in ran.all if each.of("compiled") or each.of("optimizer")]
-    return ran, process, ran.told[0]
+    return ran, process, ran.reported[0]
 
 
 @pytest.mark.release
@@ -83,7 +83,7 @@ def test_the_last_step_of_an_epoch_ends_where_keras_finds_no_other_batch(tmp_pat
 @pytest.mark.release
 @pytest.mark.parametrize("name", ["tensorflow", "jax"])
 def test_a_fit_that_is_compiled(tmp_path, name):
-    ran, process, told = backend(tmp_path, name, "compiled")
+    ran, process, reported = backend(tmp_path, name, "compiled")
     steps = process.of("compiled", "train")
     assert [span.items for span in steps] == [*[4] * 10, 2] * 2
     assert {span.site["what"] for span in steps} == {"Own.train_step"}
@@ -92,7 +92,7 @@ def test_a_fit_that_is_compiled(tmp_path, name):
     assert ran.epochs() == [[11, 42], [11, 42]]
     assert len(process.of("evaluation")) == 2
 
-    history = told["history"]
+    history = reported["history"]
     assert process.values["train/logged_loss"][10::11] == pytest.approx(history["loss"])
     assert process.values["train/mae"][10::11] == pytest.approx(history["mae"])
     assert process.values["eval/loss"] == pytest.approx(history["val_loss"])
@@ -111,13 +111,13 @@ def test_several_updates_in_one_call(tmp_path, name):
 
 @pytest.mark.release
 def test_a_fit_that_is_not_compiled(tmp_path):
-    ran, process, told = backend(tmp_path, "tensorflow", "eager")
+    ran, process, reported = backend(tmp_path, "tensorflow", "eager")
     assert process.of("compiled") == []
     assert len(process.of("optimizer")) == len(process.of("backward")) == 22
     models = [span for span in process.of("forward", "train") if span.site["what"] == "Own"]
     assert [span.items for span in models] == [*[4] * 10, 2] * 2
     assert ran.epochs() == [[11, 42], [11, 42]]
-    means = told["history"]["loss"]
+    means = reported["history"]["loss"]
     losses = process.values["train/loss"]
     assert sum(
         a * b for a, b in zip(losses[:11], [*[4] * 10, 2], strict=True)
@@ -143,7 +143,7 @@ def test_predictions_are_steps_of_inference(tmp_path, name):
     needs(name)
     ran = run(tmp_path, BACKENDS, name, "predict")
     (folder,) = (tmp_path / "runs").iterdir()
-    assert (ran.exit, ran.told) == (0, {0: {"rows": [42, 42]}}), ran.err
+    assert (ran.exit, ran.reported) == (0, {0: {"rows": [42, 42]}}), ran.err
     found = summarise(open_run(str(folder))).profile
     [loop] = found.loops
     assert (loop.task, loop.steps) == ("inference", 22)

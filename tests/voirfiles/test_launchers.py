@@ -76,11 +76,11 @@ def test_each_rank_arrives_as_itself(launcher, tmp_path, monkeypatch):
     monkeypatch.setenv("DS_ACCELERATOR", "cpu")  # what DeepSpeed looks at
     ran = run(tmp_path, *map(str, LAUNCHERS[launcher]))
     assert (ran.exit, ran.wrong()) == (0, []), ran.err
-    assert sorted(ran.told) == sorted(ran.processes) == [0, 1]
-    for rank, told in ran.told.items():
+    assert sorted(ran.reported) == sorted(ran.processes) == [0, 1]
+    for rank, reported in ran.reported.items():
         process = ran.processes[rank]
-        assert process.pid == told["pid"]
-        assert process.values["train/loss"] == pytest.approx(told["losses"])
+        assert process.pid == reported["pid"]
+        assert process.values["train/loss"] == pytest.approx(reported["losses"])
         for region in ("io", "forward", "backward", "optimizer"):
             assert len(process.of(region)) == STEPS, region
     [loop] = profile(open_run(str(ran.folder))).loops

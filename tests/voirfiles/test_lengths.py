@@ -51,9 +51,9 @@ def test_it_is_what_the_loader_would_say(kind: str, drop_last: bool) -> None:
         iterator = iter(loader)
         first = iterator._next_index()
         asked = found.asked
-        told = _batches._length(iterator, first)
+        reported = _batches._length(iterator, first)
         assert found.asked == asked
-        assert told == len(loader) == 1 + sum(1 for _ in iterator)
+        assert reported == len(loader) == 1 + sum(1 for _ in iterator)
 
 
 class Stream(data.IterableDataset):

@@ -35,11 +35,11 @@ def test_torch_is_among_them():
     pytest.importorskip("torch")
     found = runpy.run_path(path)
     assert found["LIBRARY"] == "torch"
-    told = {one.name: one for one in voirfiles.shipped()}["torch"]
-    assert found["TESTED"] == told.tested
+    reported = {one.name: one for one in voirfiles.shipped()}["torch"]
+    assert found["TESTED"] == reported.tested
     assert (found["DEVICE_METHODS"], found["RANK_METHODS"]) == (
-        told.device_methods,
-        told.rank_methods,
+        reported.device_methods,
+        reported.rank_methods,
     )
     assert voirfiles.methods() == (["cuda", "to", "xpu"], ["wait"], ["reset", "step"])
 

@@ -93,9 +93,9 @@ class Recorded:
         found = [Process(log) for log in sorted((run / "raw").glob("*.log"))]
         self.all = found
         self.processes = {process.rank: process for process in found if process.of("optimizer")}
-        self.told = {
+        self.reported = {
             int(path.name.split(".")[1]): json.loads(path.read_text())
-            for path in folder.glob("told.*.json")
+            for path in folder.glob("reported.*.json")
         }
 
     def steps(self) -> list[list[int]]:

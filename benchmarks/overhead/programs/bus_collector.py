@@ -30,7 +30,7 @@ def start(way, where, folder, number, seconds, kill, **more):
 
 
 def nothing_way(folder, count, seconds, kill):
-    """Nobody sends anything."""
+    """Nothing is sent."""
     processes = [start("nothing", folder, folder, n, seconds, kill) for n in range(count)]
     for process in processes:
         process.wait()
@@ -155,7 +155,7 @@ def main():
                 found.append(json.load(file))
         except OSError:
             pass  # it was killed
-    told = {
+    figures = {
         "arrived": arrived,
         "cpu": cpu,
         "seconds": took,
@@ -166,7 +166,7 @@ def main():
         "worst": max((each["worst"] for each in found), default=0),
         "long": sum(each["long"] for each in found),
     }
-    print(json.dumps(told))
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

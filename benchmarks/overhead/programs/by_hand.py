@@ -3,7 +3,7 @@
 ``by_hand.py TURNS REPEATS`` prints the same line as ``events.py``.
 """
 
-# ruff: noqa: B007, F841 (variables that nobody reads are what is probed)
+# ruff: noqa: B007, F841 (variables that are never read are what is probed)
 
 from collections import deque
 

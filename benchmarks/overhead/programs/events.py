@@ -3,11 +3,11 @@
 ``events.py TURNS REPEATS`` prints one JSON line: for each case, pairs of nanoseconds a turn, the
 plain twin's and the probed function's, measured in turns (plain, probed, plain, probed, ...).
 
-The probed functions carry the names that every tool is asked to probe; their twins begin with
+The probed functions carry the names that every tool is to probe; their twins begin with
 ``plain_`` and are the same text. Nothing here knows which tool is at work.
 """
 
-# ruff: noqa: B007, F841 (variables that nobody reads are what is probed)
+# ruff: noqa: B007, F841 (variables that are never read are what is probed)
 
 import gc
 import json

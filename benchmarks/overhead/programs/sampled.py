@@ -98,8 +98,8 @@ def main():
                 os.waitpid(pid, 0)
             os.kill(monitor.beside.pid, signal.SIGCONT)
             monitor.beside.end()
-    told = {"pairs": pairs, "control": control, "samples": after - before, "cpu": used}
-    print(json.dumps(told))
+    figures = {"pairs": pairs, "control": control, "samples": after - before, "cpu": used}
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 ``train_small.py FILE PART`` writes JSON into FILE: for each kind of hook, pairs of nanoseconds of thread
 CPU for a step, without it and with it, in turns within this process. PyTorch's functions are without
 hooks while they have the code that their source compiles to; the loop's twin has the same text as the
-loop, and no tool was told of it. PART (1: everything) shortens the blocks.
+loop, and no tool knows of it. PART (1: everything) shortens the blocks.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Training loops of four lengths of step, each beside a twin of the same text that no tool is told of.
+"""Training loops of four lengths of step, each beside a twin of the same text that no tool knows of.
 
 ``train_steps.py FILE PART [MICROSECONDS ...]`` writes JSON into FILE: for each length, blocks of four
 numbers, nanoseconds a step: the twin's thread CPU and wall clock, the loop's thread CPU and wall clock.
@@ -84,8 +84,8 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
     file, part, *lengths = sys.argv[1:]
-    asked = [int(length) for length in lengths] or list(LENGTHS)
-    found = {length: measure(length, float(part)) for length in asked}
+    wanted = [int(length) for length in lengths] or list(LENGTHS)
+    found = {length: measure(length, float(part)) for length in wanted}
     with open(file, "w", encoding="utf-8") as stream:
         json.dump(found, stream)
 

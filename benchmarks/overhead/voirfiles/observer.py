@@ -1,6 +1,6 @@
 """Observes a loop under voir in the manner of milabench: its loader is wrapped, its loss is probed.
 
-Each turn tells how far the loop is; rates and losses are told when the loop ends. Runs under voir.
+Each turn reports how far the loop is; rates and losses are reported when the loop ends. Runs under voir.
 """
 
 import time

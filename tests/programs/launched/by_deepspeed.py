@@ -33,5 +33,5 @@ for (x,) in loader:
     engine.backward(loss)
     engine.step()
     losses.append(loss.item())
-with open(f"told.{torch.distributed.get_rank()}.json", "w") as file:
+with open(f"reported.{torch.distributed.get_rank()}.json", "w") as file:
     json.dump({"pid": os.getpid(), "losses": losses}, file)

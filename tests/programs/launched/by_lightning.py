@@ -13,7 +13,7 @@ STEPS = 7
 
 
 def tell(rank, losses):
-    with open(f"told.{rank}.json", "w") as file:
+    with open(f"reported.{rank}.json", "w") as file:
         json.dump({"pid": os.getpid(), "losses": losses}, file)
 
 

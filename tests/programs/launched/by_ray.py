@@ -25,7 +25,7 @@ def train(config):
         optimizer.step()
         losses.append(loss.item())
     rank = ray.train.get_context().get_world_rank()
-    with open(os.path.join(config["folder"], f"told.{rank}.json"), "w") as file:
+    with open(os.path.join(config["folder"], f"reported.{rank}.json"), "w") as file:
         json.dump({"pid": os.getpid(), "losses": losses}, file)
 
 

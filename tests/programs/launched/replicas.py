@@ -15,7 +15,7 @@ PER_RANK = 4 * STEPS
 
 
 def tell(rank, losses):
-    with open(f"told.{rank}.json", "w") as file:
+    with open(f"reported.{rank}.json", "w") as file:
         json.dump({"pid": os.getpid(), "losses": losses}, file)
 
 

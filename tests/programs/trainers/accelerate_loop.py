@@ -45,14 +45,14 @@ def main():
         with torch.no_grad():
             for x, y in val:
                 accelerator.gather_for_metrics((model(x), y))
-    told = {
+    reported = {
         "rank": accelerator.process_index,
         "global_step": updates,
         "losses": losses,
         "passes": passes,
     }
-    with open(f"told.{told['rank']}.json", "w") as file:
-        json.dump(told, file)
+    with open(f"reported.{reported['rank']}.json", "w") as file:
+        json.dump(reported, file)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def main():
             optimizer.step()
             losses.append(loss.item())
             fabric.log("fit_loss", losses[-1])
-    with open(f"told.{fabric.local_rank}.json", "w") as file:
+    with open(f"reported.{fabric.local_rank}.json", "w") as file:
         json.dump({"rank": fabric.global_rank, "global_step": len(losses), "losses": losses}, file)
 
 

@@ -1,4 +1,4 @@
-"""Ignite's engines, one that trains and one that evaluates; told.0.json says what they counted."""
+"""Ignite's engines, one that trains and one that evaluates; reported.0.json says what they counted."""
 
 import json
 
@@ -44,15 +44,15 @@ def main():
 
     trainer.run(train, max_epochs=2)
     evaluator.run(val)
-    told = {
+    reported = {
         "global_step": trainer.state.iteration,
         "epochs": trainer.state.epoch,
         "passes": passes + 1,
         "losses": losses,
         "mse": mse,
     }
-    with open("told.0.json", "w") as file:
-        json.dump(told, file)
+    with open("reported.0.json", "w") as file:
+        json.dump(reported, file)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Keras on its backends: a compiled fit, the same with run_eagerly; told.0.json says what Keras counted."""
+"""Keras on its backends: a compiled fit, the same with run_eagerly; reported.0.json says what Keras counted."""
 
 import json
 import os
@@ -33,19 +33,19 @@ def main():
         model.compile("adam", "mse", metrics=["mae"], run_eagerly=eager, steps_per_execution=steps)
     x, y = arrays(42)
     if how == "predict":
-        told = {"rows": [len(model.predict(x, batch_size=4, verbose=0)) for _ in range(2)]}
+        reported = {"rows": [len(model.predict(x, batch_size=4, verbose=0)) for _ in range(2)]}
     elif how == "by_hand":
         losses = []
         for _ in range(2):
             losses += [model.train_on_batch(x[:4], y[:4])[0] for _ in range(5)]
             model.test_on_batch(x[:3], y[:3])
             model.predict_on_batch(x[:2])
-        told = {"losses": [float(loss) for loss in losses]}
+        reported = {"losses": [float(loss) for loss in losses]}
     else:
         history = model.fit(x, y, batch_size=4, epochs=2, validation_data=arrays(8), verbose=0)
-        told = {"history": history.history}
-    with open("told.0.json", "w") as file:
-        json.dump(told, file)
+        reported = {"history": history.history}
+    with open("reported.0.json", "w") as file:
+        json.dump(reported, file)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Keras with the torch backend; told.0.json says what Keras counted."""
+"""Keras with the torch backend; reported.0.json says what Keras counted."""
 
 import argparse
 import json
@@ -73,10 +73,10 @@ def main():
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)])
     optimizer = keras.optimizers.Adam(gradient_accumulation_steps=options.accumulate)
-    told = own_loop(model, optimizer) if options.own_loop else fit(model, optimizer)
-    told["global_step"] = told["batches"] // (options.accumulate or 1)
-    with open("told.0.json", "w") as file:
-        json.dump(told, file)
+    reported = own_loop(model, optimizer) if options.own_loop else fit(model, optimizer)
+    reported["global_step"] = reported["batches"] // (options.accumulate or 1)
+    with open("reported.0.json", "w") as file:
+        json.dump(reported, file)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def main():
     trainer.fit(model, loader(40, length=not options.no_length), loader(12))
     logged = {name: float(value) for name, value in trainer.logged_metrics.items()}
     trainer.predict(model, loader(8))
-    told = {
+    reported = {
         "rank": trainer.global_rank,
         "global_step": trainer.global_step,
         "epochs": trainer.current_epoch,
@@ -106,8 +106,8 @@ def main():
         "losses": model.losses,
         "logged": logged,
     }
-    with open(f"told.{os.environ.get('LOCAL_RANK', '0')}.json", "w") as file:
-        json.dump(told, file)
+    with open(f"reported.{os.environ.get('LOCAL_RANK', '0')}.json", "w") as file:
+        json.dump(reported, file)
 
 
 if __name__ == "__main__":

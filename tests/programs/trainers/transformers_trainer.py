@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer on a tiny random BERT; told.RANK.json says what the trainer counted."""
+"""Hugging Face's Trainer on a tiny random BERT; reported.RANK.json says what the trainer counted."""
 
 import argparse
 import json
@@ -68,7 +68,7 @@ def main():
     trainer.train()
     trainer.predict(rows(8))
     history = trainer.state.log_history
-    told = {
+    reported = {
         "rank": trainer.args.process_index,
         "global_step": trainer.state.global_step,
         "epoch": trainer.state.epoch,
@@ -76,8 +76,8 @@ def main():
         "losses": [entry["loss"] for entry in history if "loss" in entry],
         "eval_losses": [entry["eval_loss"] for entry in history if "eval_loss" in entry],
     }
-    with open(f"told.{told['rank']}.json", "w") as file:
-        json.dump(told, file)
+    with open(f"reported.{reported['rank']}.json", "w") as file:
+        json.dump(reported, file)
 
 
 if __name__ == "__main__":

@@ -49,9 +49,9 @@ class Suites:
         """What is wrong: each problem's file, line, key and text."""
         with pytest.raises(SuiteError) as caught:
             self.load(text, name, **options)
-        return self.told(caught.value)
+        return self.messages(caught.value)
 
-    def told(self, error):
+    def messages(self, error):
         folder = f"{self.folder}/"
         return str(error).replace(folder, "").splitlines()
 

@@ -64,8 +64,8 @@ base.yaml:2: parent.plan.method: should be one of per_gpu, njobs, per-gpu, not t
 def test_all_mistakes_are_reported_at_once_each_with_its_place(suites):
     suites.write(base="parent:\n  plan: {method: gpus}\n")
     found = suites.problems(EVERYTHING)
-    for message, told in zip(found, TOLD.splitlines(), strict=True):
-        assert message == told
+    for message, messages in zip(found, TOLD.splitlines(), strict=True):
+        assert message == messages
 
 
 def test_mistakes_that_only_the_whole_shows_are_reported_together(suites):

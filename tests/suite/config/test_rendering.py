@@ -122,12 +122,12 @@ def test_auto_takes_the_machine_s_word_only_where_that_is_requested(suites):
     assert made.argv({**suites.context, "auto_cpus": True})[0] == "8"
     resized = {**suites.context, "auto_batch": lambda default: default * 2}
     assert made.argv(resized) == ["3", "batch=256", "32"]
-    asked = suites.one("system: {options: {cpu: {enabled: true, max: 6}}}\n" + text)
-    assert asked.argv(suites.context)[0] == "6"
-    asked = suites.one(
+    entry = suites.one("system: {options: {cpu: {enabled: true, max: 6}}}\n" + text)
+    assert entry.argv(suites.context)[0] == "6"
+    entry = suites.one(
         text, parameters=["system.options.cpu.enabled=true", "system.options.cpu.n_workers=1"]
     )
-    assert asked.argv(suites.context)[0] == "1"
+    assert entry.argv(suites.context)[0] == "1"
 
 
 def test_everything_that_cannot_be_filled_is_reported_at_once(suites):
@@ -142,13 +142,13 @@ def test_everything_that_cannot_be_filled_is_reported_at_once(suites):
         """)
     with pytest.raises(SuiteError) as caught:
         made.argv({"base": "/b", "gpu": {"count": 1}})
-    assert suites.told(caught.value) == [
+    assert suites.messages(caught.value) == [
         "suite.yaml:6: one.argv.--a: {out} has no value here: out is missing",
         "suite.yaml:7: one.argv.--b: the text 'text' is not a number",
     ]
     with pytest.raises(SuiteError) as caught:
         made.filled({"base": "/b", "out": "/o", "gpu": {"count": 1}})
-    assert [line.split(": ")[0] for line in suites.told(caught.value)] == [
+    assert [line.split(": ")[0] for line in suites.messages(caught.value)] == [
         f"suite.yaml:{line}" for line in (4, 6, 7)
     ]
 

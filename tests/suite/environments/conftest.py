@@ -14,8 +14,8 @@ from injector.suite.environments import installers
 
 
 @pytest.fixture
-def told():
-    """What was said while something was made."""
+def messages():
+    """What was reported while something was made."""
     return []
 
 

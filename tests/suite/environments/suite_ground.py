@@ -30,9 +30,11 @@ def wheel(
     info = f"{module}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     metadata += "".join(f"Requires-Dist: {each}\n" for each in requires)
-    told = "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    wheel_file = (
+        "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
     content = dict(files or {f"{module}.py": f"version = {version!r}\n"})
-    content |= {f"{info}/METADATA": metadata, f"{info}/WHEEL": told}
+    content |= {f"{info}/METADATA": metadata, f"{info}/WHEEL": wheel_file}
     record = [f"{path},{_hash(text)},{len(text.encode())}" for path, text in content.items()]
     content[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,"]) + "\n"
     folder.mkdir(parents=True, exist_ok=True)

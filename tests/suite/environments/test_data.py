@@ -38,8 +38,8 @@ def counted(tmp_path, monkeypatch):
     return lambda: len(file.read_text().splitlines()) if file.exists() else 0
 
 
-def plan(asked, base):
-    found = data.prepare_step(asked, base, FACTS, use_current=True)
+def plan(bench, base):
+    found = data.prepare_step(bench, base, FACTS, use_current=True)
     assert found is not None
     return found
 
@@ -50,16 +50,16 @@ def of(tmp_path, script=WRITE, name="bench", **settings):
     return benchmark(tmp_path, name, definition=str(folder), **settings)
 
 
-def test_a_step_runs_once_and_fills_its_folder(tmp_path, base, told, counted):
-    asked = of(tmp_path)
-    assert not data.is_prepared(asked, base, FACTS, use_current=True)
-    assert plan(asked, base).run(told.append)
+def test_a_step_runs_once_and_fills_its_folder(tmp_path, base, messages, counted):
+    bench = of(tmp_path)
+    assert not data.is_prepared(bench, base, FACTS, use_current=True)
+    assert plan(bench, base).run(messages.append)
     assert (base / "data" / "made" / "data.txt").exists()
-    assert data.is_prepared(asked, base, FACTS, use_current=True)
-    assert not plan(asked, base).run(told.append)
-    assert not plan(of(tmp_path, name="another"), base).run(told.append)
+    assert data.is_prepared(bench, base, FACTS, use_current=True)
+    assert not plan(bench, base).run(messages.append)
+    assert not plan(of(tmp_path, name="another"), base).run(messages.append)
     assert counted() == 1
-    assert plan(asked, base).run(told.append, force=True)
+    assert plan(bench, base).run(messages.append, force=True)
     assert counted() == 2
     assert sorted(path.name for path in (base / "data").iterdir()) == ["made"]
 
@@ -69,24 +69,24 @@ def test_a_benchmark_without_a_step_is_prepared(tmp_path, base):
     assert context.data_of(benchmark(tmp_path), base) == base / "data"
 
 
-def test_arguments_have_placeholders_and_a_folder_of_their_own(tmp_path, base, told, counted):
+def test_arguments_have_placeholders_and_a_folder_of_their_own(tmp_path, base, messages, counted):
     sizes = [
         of(tmp_path, prepare={"script": "prepare.py", "argv": ["{data}", "{cpu_count}", size]})
         for size in ("small", "large")
     ]
-    for asked in sizes:
-        plan(asked, base).run(told.append)
-    made = [Path(placeholders(asked, base)["data"]) for asked in sizes]
+    for bench in sizes:
+        plan(bench, base).run(messages.append)
+    made = [Path(placeholders(bench, base)["data"]) for bench in sizes]
     assert made[0] != made[1]
     assert [(path / "data.txt").read_text() for path in made] == ["4 small", "4 large"]
 
 
-def test_settings_that_only_a_job_can_fill_are_no_hindrance(tmp_path, base, told, counted):
-    """The program writes into `{out}` of its job; its step is told the settings all the same."""
+def test_settings_that_only_a_job_can_fill_are_no_hindrance(tmp_path, base, messages, counted):
+    """The program writes into `{out}` of its job; its step has the settings all the same."""
     argv = {"--out": "{out}", "--ranks": "{device_count}"}
-    asked = of(tmp_path, argv=argv, env={"WHERE": "{out}/x"})
-    assert plan(asked, base).run(told.append)
-    assert plan(asked, base).environ["WHERE"] == f"{base}/extra/bench/x"
+    bench = of(tmp_path, argv=argv, env={"WHERE": "{out}/x"})
+    assert plan(bench, base).run(messages.append)
+    assert plan(bench, base).environ["WHERE"] == f"{base}/extra/bench/x"
 
 
 @pytest.mark.parametrize(
@@ -99,81 +99,81 @@ def test_the_step_of_every_shipped_benchmark_can_be_planned(place, tmp_path, bas
     assert (step is not None) == (place / "prepare.py").is_file()
 
 
-def test_a_step_can_be_a_list_of_words(tmp_path, base, told, counted):
-    asked = of(tmp_path, prepare=["prepare.py", "{data}", "--size", 3])
-    plan(asked, base).run(told.append)
-    assert (context.data_of(asked, base) / "data.txt").read_text() == "--size 3"
+def test_a_step_can_be_a_list_of_words(tmp_path, base, messages, counted):
+    bench = of(tmp_path, prepare=["prepare.py", "{data}", "--size", 3])
+    plan(bench, base).run(messages.append)
+    assert (context.data_of(bench, base) / "data.txt").read_text() == "--size 3"
 
 
-def test_a_changed_script_makes_its_data_anew(tmp_path, base, told, counted):
-    plan(of(tmp_path), base).run(told.append)
+def test_a_changed_script_makes_its_data_anew(tmp_path, base, messages, counted):
+    plan(of(tmp_path), base).run(messages.append)
     (base / "data" / "made" / "old.txt").write_text("of the old script")
-    assert plan(of(tmp_path, script=WRITE + "# changed\n"), base).run(told.append)
+    assert plan(of(tmp_path, script=WRITE + "# changed\n"), base).run(messages.append)
     assert counted() == 2
     assert not (base / "data" / "made" / "old.txt").exists()
 
 
-def test_a_step_that_fails_leaves_nothing_and_says_why(tmp_path, base, told):
+def test_a_step_that_fails_leaves_nothing_and_says_why(tmp_path, base, messages):
     script = "import sys, os; os.makedirs(sys.argv[1] + '/half', exist_ok=True)\n"
     script += "print('so far'); sys.exit('there is no such thing')\n"
-    asked = of(tmp_path, script=script)
+    bench = of(tmp_path, script=script)
     with pytest.raises(Failed, match="exit code 1") as error:
-        plan(asked, base).run(told.append)
+        plan(bench, base).run(messages.append)
     assert "there is no such thing" in str(error.value) and "so far" in str(error.value)
     assert list((base / "data").iterdir()) == []
-    assert not data.is_prepared(asked, base, FACTS, use_current=True)
+    assert not data.is_prepared(bench, base, FACTS, use_current=True)
     log = base / "extra" / ".prepared" / "made.log"
     assert "so far" in log.read_text() and str(log) in str(error.value)
 
 
-def test_what_it_made_before_stays_when_it_fails(tmp_path, base, told, counted):
-    plan(of(tmp_path), base).run(told.append)
+def test_what_it_made_before_stays_when_it_fails(tmp_path, base, messages, counted):
+    plan(of(tmp_path), base).run(messages.append)
     with pytest.raises(Failed):
-        plan(of(tmp_path, script="raise SystemExit(3)"), base).run(told.append)
+        plan(of(tmp_path, script="raise SystemExit(3)"), base).run(messages.append)
     assert (base / "data" / "made" / "data.txt").exists()
     assert not data.is_prepared(of(tmp_path), base, FACTS, use_current=True)
 
 
-def test_a_network_that_is_not_there_is_reported(tmp_path, base, told):
+def test_a_network_that_is_not_there_is_reported(tmp_path, base, messages):
     script = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9/data')\n"
     with pytest.raises(Failed, match="a network that is not there") as error:
-        plan(of(tmp_path, script=script), base).run(told.append)
+        plan(of(tmp_path, script=script), base).run(messages.append)
     assert "Connection refused" in str(error.value)
 
 
-def test_a_step_killed_by_a_signal(tmp_path, base, told):
+def test_a_step_killed_by_a_signal(tmp_path, base, messages):
     script = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n"
     with pytest.raises(Failed, match="died by SIGSEGV"):
-        plan(of(tmp_path, script=script), base).run(told.append)
+        plan(of(tmp_path, script=script), base).run(messages.append)
 
 
-def test_what_was_left_half_done_is_done_again(tmp_path, base, told, counted):
+def test_what_was_left_half_done_is_done_again(tmp_path, base, messages, counted):
     half = base / "data" / "made.making"
     half.mkdir(parents=True)
     (half / "half.txt").write_text("")
-    plan(of(tmp_path), base).run(told.append)
+    plan(of(tmp_path), base).run(messages.append)
     assert [path.name for path in (base / "data" / "made").iterdir()] == ["data.txt"]
     assert not half.exists()
 
 
-def test_data_without_a_record_is_not_taken_for_finished(tmp_path, base, told, counted):
+def test_data_without_a_record_is_not_taken_for_finished(tmp_path, base, messages, counted):
     (base / "data" / "made").mkdir(parents=True)
-    assert plan(of(tmp_path), base).run(told.append)
+    assert plan(of(tmp_path), base).run(messages.append)
     assert counted() == 1
 
 
-def test_a_folder_that_must_not_be_moved_is_filled_in_place(tmp_path, base, told):
+def test_a_folder_that_must_not_be_moved_is_filled_in_place(tmp_path, base, messages):
     script = "import sys; open(sys.argv[1] + '/where.txt', 'w').write(sys.argv[1])\n"
-    asked = of(tmp_path, script=script, prepare={"script": "prepare.py", "in_place": True})
-    plan(asked, base).run(told.append)
+    bench = of(tmp_path, script=script, prepare={"script": "prepare.py", "in_place": True})
+    plan(bench, base).run(messages.append)
     folder = base / "data" / "made"
     assert (folder / "where.txt").read_text() == str(folder)
 
 
-def test_several_at_once_run_it_once(tmp_path, base, told, counted):
-    asked = of(tmp_path)
+def test_several_at_once_run_it_once(tmp_path, base, messages, counted):
+    bench = of(tmp_path)
     threads = [
-        threading.Thread(target=lambda: plan(asked, base).run(told.append)) for _ in range(4)
+        threading.Thread(target=lambda: plan(bench, base).run(messages.append)) for _ in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -182,33 +182,33 @@ def test_several_at_once_run_it_once(tmp_path, base, told, counted):
     assert counted() == 1
 
 
-def test_data_of_another_definition_is_not_overwritten(tmp_path, base, told, counted):
+def test_data_of_another_definition_is_not_overwritten(tmp_path, base, messages, counted):
     prepare = {"script": "prepare.py", "data": "shared/pictures"}
-    plan(of(tmp_path, prepare=prepare), base).run(told.append)
+    plan(of(tmp_path, prepare=prepare), base).run(messages.append)
     other = definition(tmp_path / "definitions" / "other", prepare_py=WRITE + "# other\n")
-    asked = benchmark(tmp_path, definition=str(other), prepare=prepare)
+    bench = benchmark(tmp_path, definition=str(other), prepare=prepare)
     with pytest.raises(Failed, match=r"made/prepare\.py has made for bench"):
-        plan(asked, base).run(told.append)
+        plan(bench, base).run(messages.append)
 
 
-def test_a_base_may_be_moved(tmp_path, base, told, counted):
-    plan(of(tmp_path), base).run(told.append)
+def test_a_base_may_be_moved(tmp_path, base, messages, counted):
+    plan(of(tmp_path), base).run(messages.append)
     moved = tmp_path / "elsewhere"
     base.rename(moved)
     assert data.is_prepared(of(tmp_path), moved, FACTS, use_current=True)
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("prepare", "says"),
     [
         ("nosuch.py", "there is no file"),
         ({"script": "prepare.py", "data": "../out"}, "is no folder below"),
         ({"script": "prepare.py", "data": "/tmp"}, "is no folder below"),
     ],
 )
-def test_a_step_that_makes_no_sense(tmp_path, base, told, says):
+def test_a_step_that_makes_no_sense(tmp_path, base, prepare, says):
     with pytest.raises(SuiteError, match=says):
-        context.preparation_of(of(tmp_path, prepare=told), base)
+        context.preparation_of(of(tmp_path, prepare=prepare), base)
 
 
 # --- milabench's ways -------------------------------------------------------------------------------
@@ -226,18 +226,18 @@ import json, os, sys
 data = os.environ["MILABENCH_DIR_DATA"]
 os.makedirs(data + "/Fake", exist_ok=True)
 names = [name for name in os.environ if name.startswith("MILABENCH_DIR_")]
-told = {"argv": sys.argv[1:], "cwd": os.getcwd(), "dirs": {name: os.environ[name] for name in names}}
-told |= {"config": json.loads(os.environ["MILABENCH_CONFIG"]), "cache": os.environ["XDG_CACHE_HOME"]}
-told |= {"hub": os.environ["HF_HUB_CACHE"], "mine": os.environ["MINE"]}
-with open(data + "/Fake/told.json", "w") as file:
-    json.dump(told, file)
+found = {"argv": sys.argv[1:], "cwd": os.getcwd(), "dirs": {name: os.environ[name] for name in names}}
+found |= {"config": json.loads(os.environ["MILABENCH_CONFIG"]), "cache": os.environ["XDG_CACHE_HOME"]}
+found |= {"hub": os.environ["HF_HUB_CACHE"], "mine": os.environ["MINE"]}
+with open(data + "/Fake/found.json", "w") as file:
+    json.dump(found, file)
 """
 
 
-def test_a_script_written_for_milabench_finds_what_it_looks_for(tmp_path, base, told):
+def test_a_script_written_for_milabench_finds_what_it_looks_for(tmp_path, base, messages):
     folder = definition(tmp_path / "bench", benchfile_py=BENCHFILE, prepare_py=TOLD, main_py="")
     (folder / "benchmark.yaml").unlink()
-    asked = benchmark(
+    bench = benchmark(
         tmp_path,
         **definitions.read(folder).settings,
         definition=str(folder),
@@ -246,8 +246,8 @@ def test_a_script_written_for_milabench_finds_what_it_looks_for(tmp_path, base, 
         argv={"--batch": 8, "--data": "{milabench_data}/Fake"},
         env={"MINE": "{milabench_extra}/x"},
     )
-    assert plan(asked, base).run(told.append)
-    found = json.loads((base / "data" / "Fake" / "told.json").read_text())
+    assert plan(bench, base).run(messages.append)
+    found = json.loads((base / "data" / "Fake" / "found.json").read_text())
     assert found["argv"] == ["--batch", "8", "--data", f"{base}/data/Fake"]
     assert found["cwd"] == str(folder)
     python = Path(sys.executable)
@@ -263,10 +263,12 @@ def test_a_script_written_for_milabench_finds_what_it_looks_for(tmp_path, base, 
     assert found["config"]["dirs"]["cache"] == found["cache"] == str(base / "cache")
     assert found["hub"] == str(base / "data" / "hub")
     assert found["mine"] == f"{base}/extra/g/x"
-    assert not plan(asked, base).run(told.append)
-    other = asked.with_settings(argv={"--batch": 16})
-    assert plan(other, base).run(told.append)  # its own arguments: another step in the same folder
-    assert not plan(asked, base).run(told.append)
+    assert not plan(bench, base).run(messages.append)
+    other = bench.with_settings(argv={"--batch": 16})
+    assert plan(other, base).run(
+        messages.append
+    )  # its own arguments: another step in the same folder
+    assert not plan(bench, base).run(messages.append)
 
 
 def test_the_environment_s_commands_come_first(tmp_path, base):

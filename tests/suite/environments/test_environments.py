@@ -43,8 +43,8 @@ def wants(tmp_path, name, *lines):
 
 
 def group(tmp_path, **lines):
-    asked = {name: wants(tmp_path, name, *each) for name, each in lines.items()}
-    return InstallGroup("stones", "cpu", asked)
+    bench = {name: wants(tmp_path, name, *each) for name, each in lines.items()}
+    return InstallGroup("stones", "cpu", bench)
 
 
 def record(base):
@@ -52,9 +52,9 @@ def record(base):
 
 
 @pytest.mark.parametrize("how", installers.INSTALLERS)
-def test_what_all_benchmarks_of_a_group_want_is_installed_once(tmp_path, base, told, ours, how):
+def test_what_all_benchmarks_of_a_group_want_is_installed_once(tmp_path, base, messages, ours, how):
     wanted = group(tmp_path, one=["wall"], two=["stone==1.0"])
-    assert install_groups.install(wanted, base, told.append, installer=how, own=ours)
+    assert install_groups.install(wanted, base, messages.append, installer=how, own=ours)
     found = record(base)
     assert found["packages"] == {"overlay-injector": "0.0.1", "stone": "1.0", "wall": "1.0"}
     assert found["installer"] == how
@@ -62,45 +62,45 @@ def test_what_all_benchmarks_of_a_group_want_is_installed_once(tmp_path, base, t
     interpreter = base / "venv" / "stones" / "bin" / "python"
     words = [interpreter, "-I", "-c", "import wall, stone, injector; print(stone.version)"]
     assert subprocess.check_output(words, text=True).strip() == "1.0"
-    assert not install_groups.install(wanted, base, told.append, own=ours)
+    assert not install_groups.install(wanted, base, messages.append, own=ours)
     fewer = InstallGroup("stones", "cpu", {"two": wanted.required["two"]})
-    assert not install_groups.install(fewer, base, told.append, own=ours)
-    assert len(told) == 1
+    assert not install_groups.install(fewer, base, messages.append, own=ours)
+    assert len(messages) == 1
 
 
 def test_the_lock_is_used_until_newer_versions_are_requested(
-    tmp_path, base, told, ours, how, house
+    tmp_path, base, messages, ours, how, house
 ):
     wanted = group(tmp_path, one=["stone<3"])
-    install_groups.install(wanted, base, told.append, installer=how, own=ours)
+    install_groups.install(wanted, base, messages.append, installer=how, own=ours)
     lock = base / "venv" / "stones.lock.txt"
     assert "stone==2.0 --hash=sha256:" in lock.read_text()
     wheel(house, "stone", "2.1")
-    install_groups.install(wanted, base, told.append, installer=how, own=ours, force=True)
+    install_groups.install(wanted, base, messages.append, installer=how, own=ours, force=True)
     assert record(base)["packages"]["stone"] == "2.0"
-    install_groups.install(wanted, base, told.append, installer=how, own=ours, update=True)
+    install_groups.install(wanted, base, messages.append, installer=how, own=ours, update=True)
     assert record(base)["packages"]["stone"] == "2.1"
     assert "stone==2.1" in lock.read_text()
 
 
 def test_a_file_that_is_not_the_locked_one_is_refused(
-    tmp_path, base, told, ours, how, house, monkeypatch
+    tmp_path, base, messages, ours, how, house, monkeypatch
 ):
     monkeypatch.setenv("UV_NO_CACHE", "1")  # it would have kept the right one
     wanted = group(tmp_path, one=["stone==1.0"])
-    install_groups.install(wanted, base, told.append, installer=how, own=ours)
+    install_groups.install(wanted, base, messages.append, installer=how, own=ours)
     wheel(house, "stone", "1.0", {"stone.py": "version = 'another'\n"})
     with pytest.raises(Failed, match="cannot be installed any more") as error:
-        install_groups.install(wanted, base, told.append, installer=how, own=ours, force=True)
+        install_groups.install(wanted, base, messages.append, installer=how, own=ours, force=True)
     assert "--update" in str(error.value)
     assert install_groups.work_left(wanted, base, ours).why == "it was left unfinished"
 
 
-def test_changed_requirements_make_the_environment_anew(tmp_path, base, told, ours):
-    install_groups.install(group(tmp_path, one=["wall"]), base, told.append, own=ours)
+def test_changed_requirements_make_the_environment_anew(tmp_path, base, messages, ours):
+    install_groups.install(group(tmp_path, one=["wall"]), base, messages.append, own=ours)
     changed = group(tmp_path, one=["roof"])
     assert install_groups.work_left(changed, base, ours).why == "the requirements of one are new"
-    install_groups.install(changed, base, told.append, own=ours)
+    install_groups.install(changed, base, messages.append, own=ours)
     assert set(record(base)["packages"]) == {"overlay-injector", "roof", "stone"}
 
 
@@ -112,10 +112,10 @@ def test_a_file_that_requirements_include_counts(tmp_path):
     assert [line.project for line in one.each()] == ["stone"]
 
 
-def test_contradicting_pins_name_who_asks_and_the_way_out(tmp_path, base, told, ours, how):
+def test_contradicting_pins_name_who_asks_and_the_way_out(tmp_path, base, messages, ours, how):
     wanted = group(tmp_path, one=["# heavy", "stone==1.0"], two=["roof"], three=["stone==2.0"])
     with pytest.raises(Failed) as error:
-        install_groups.install(wanted, base, told.append, installer=how, own=ours)
+        install_groups.install(wanted, base, messages.append, installer=how, own=ours)
     text = str(error.value)
     assert "==1.0 (one, requirements.txt:2)" in text
     assert "==2.0 (three, requirements.txt:1)" in text
@@ -123,15 +123,15 @@ def test_contradicting_pins_name_who_asks_and_the_way_out(tmp_path, base, told, 
     assert "conflict" in text or "No solution" in text
 
 
-def test_a_package_that_is_nowhere(tmp_path, base, told, ours, how):
+def test_a_package_that_is_nowhere(tmp_path, base, messages, ours, how):
     with pytest.raises(Failed, match="nonsuch") as error:
         wanted = group(tmp_path, one=["nonsuch==3"])
-        install_groups.install(wanted, base, told.append, installer=how, own=ours)
+        install_groups.install(wanted, base, messages.append, installer=how, own=ours)
     assert "one, requirements.txt:1" in str(error.value)
     assert not (base / "venv" / "stones" / install_groups.RECORD).exists()
 
 
-def test_an_index_that_cannot_be_reached(tmp_path, base, told, ours, how, monkeypatch):
+def test_an_index_that_cannot_be_reached(tmp_path, base, messages, ours, how, monkeypatch):
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "http://127.0.0.1:9/more")
@@ -139,16 +139,16 @@ def test_an_index_that_cannot_be_reached(tmp_path, base, told, ours, how, monkey
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     with pytest.raises(Failed, match="index cannot be reached"):
         wanted = group(tmp_path, one=["nonsuch==3"])
-        install_groups.install(wanted, base, told.append, installer=how, own=ours)
+        install_groups.install(wanted, base, messages.append, installer=how, own=ours)
 
 
-def test_what_was_left_unfinished_is_repaired(tmp_path, base, told, ours):
+def test_what_was_left_unfinished_is_repaired(tmp_path, base, messages, ours):
     wanted = group(tmp_path, one=["wall"])
-    install_groups.install(wanted, base, told.append, own=ours)
+    install_groups.install(wanted, base, messages.append, own=ours)
     (base / "venv" / "stones" / install_groups.RECORD).unlink()
     assert install_groups.why_missing(asking(tmp_path, "one"), base) is not None
     assert install_groups.work_left(wanted, base, ours).why == "it was left unfinished"
-    assert install_groups.install(wanted, base, told.append, own=ours)
+    assert install_groups.install(wanted, base, messages.append, own=ours)
     assert record(base)["packages"]["wall"] == "1.0"
 
 
@@ -158,14 +158,16 @@ def asking(tmp_path, name):
     )
 
 
-def test_a_benchmark_knows_whether_its_environment_has_what_it_wants(tmp_path, base, told, ours):
+def test_a_benchmark_knows_whether_its_environment_has_what_it_wants(
+    tmp_path, base, messages, ours
+):
     wanted = group(tmp_path, one=["wall"])
     one = asking(tmp_path, "one")
     assert (
         install_groups.why_missing(one, base)
         == "the environment stones is not installed, and --use-current-env is not given"
     )
-    install_groups.install(wanted, base, told.append, own=ours)
+    install_groups.install(wanted, base, messages.append, own=ours)
     assert install_groups.why_missing(one, base) is None
     assert install_groups.python_of(one, base) == base / "venv" / "stones" / "bin" / "python"
     assert install_groups.python_of(one, base, use_current=True) == Path(sys.executable)
@@ -173,41 +175,41 @@ def test_a_benchmark_knows_whether_its_environment_has_what_it_wants(tmp_path, b
     assert "is not up to date" in str(install_groups.why_missing(one, base))
 
 
-def test_only_this_package_is_installed_when_only_it_changed(tmp_path, base, told, ours, how):
+def test_only_this_package_is_installed_when_only_it_changed(tmp_path, base, messages, ours, how):
     wanted = group(tmp_path, one=["wall"])
-    install_groups.install(wanted, base, told.append, installer=how, own=ours)
+    install_groups.install(wanted, base, messages.append, installer=how, own=ours)
     there = (base / "venv" / "stones" / "pyvenv.cfg").stat().st_mtime_ns
     changed = own(tmp_path / "own", "print('changed')")
-    assert install_groups.install(wanted, base, told.append, own=changed)
+    assert install_groups.install(wanted, base, messages.append, own=changed)
     assert (base / "venv" / "stones" / "pyvenv.cfg").stat().st_mtime_ns == there
     words = [base / "venv" / "stones" / "bin" / "python", "-I", "-m", "injector"]
     assert subprocess.check_output(words, text=True) == "changed\n"
-    assert not install_groups.install(wanted, base, told.append, own=changed)
+    assert not install_groups.install(wanted, base, messages.append, own=changed)
 
 
-def test_another_architecture_is_another_environment(tmp_path, base, told, ours):
+def test_another_architecture_is_another_environment(tmp_path, base, messages, ours):
     wanted = group(tmp_path, one=["wall"])
-    install_groups.install(wanted, base, told.append, own=ours)
+    install_groups.install(wanted, base, messages.append, own=ours)
     for_cuda = InstallGroup("stones", "cuda", wanted.required)
     assert install_groups.work_left(for_cuda, base, ours).why == "it is for cpu"
 
 
-def test_where_packages_are_looked_for_is_locked_too(tmp_path, base, told, ours, how, house):
+def test_where_packages_are_looked_for_is_locked_too(tmp_path, base, messages, ours, how, house):
     elsewhere = tmp_path / "one" / "elsewhere"
     wheel(elsewhere, "door", "1.0")
     wanted = group(tmp_path, one=["--find-links elsewhere", "door"])
     for _ in range(2):
-        install_groups.install(wanted, base, told.append, installer=how, own=ours, force=True)
+        install_groups.install(wanted, base, messages.append, installer=how, own=ours, force=True)
         assert record(base)["packages"]["door"] == "1.0"
     assert f"--find-links {elsewhere}" in (base / "venv" / "stones.lock.txt").read_text()
 
 
-def test_several_at_once_make_it_once(tmp_path, base, told, ours):
+def test_several_at_once_make_it_once(tmp_path, base, messages, ours):
     wanted = group(tmp_path, one=["wall"])
     made = []
 
     def install():
-        made.append(install_groups.install(wanted, base, told.append, own=ours))
+        made.append(install_groups.install(wanted, base, messages.append, own=ours))
 
     threads = [threading.Thread(target=install) for _ in range(3)]
     for thread in threads:
@@ -217,20 +219,20 @@ def test_several_at_once_make_it_once(tmp_path, base, told, ours):
     assert sorted(made) == [False, False, True]
 
 
-def test_no_one_changes_an_environment_that_is_in_use(tmp_path, base, told, ours):
+def test_no_one_changes_an_environment_that_is_in_use(tmp_path, base, messages, ours):
     wanted = group(tmp_path, one=["wall"])
-    install_groups.install(wanted, base, told.append, own=ours)
+    install_groups.install(wanted, base, messages.append, own=ours)
     done = threading.Event()
 
     def change():
-        install_groups.install(wanted, base, told.append, own=ours, force=True)
+        install_groups.install(wanted, base, messages.append, own=ours, force=True)
         done.set()
 
-    with install_groups.keeping("stones", base, told.append):
-        with install_groups.keeping("stones", base, told.append):
+    with install_groups.keeping("stones", base, messages.append):
+        with install_groups.keeping("stones", base, messages.append):
             changing = threading.Thread(target=change)
             changing.start()
-            until(lambda: any("waiting for process" in line for line in told))
+            until(lambda: any("waiting for process" in line for line in messages))
         assert not done.is_set()
     changing.join()
     assert done.is_set()
@@ -254,7 +256,7 @@ with locked(Path(sys.argv[1]), "it", print):
 
 
 def test_what_a_killed_installer_left_running_is_waited_for(tmp_path):
-    lock, told = tmp_path / "lock", []
+    lock, messages = tmp_path / "lock", []
     running = tmp_path / "running"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, lock, running],
@@ -266,30 +268,32 @@ def test_what_a_killed_installer_left_running_is_waited_for(tmp_path):
     got = threading.Event()
 
     def take():
-        with commands.locked(lock, "it", told.append):
+        with commands.locked(lock, "it", messages.append):
             got.set()
 
     taking = threading.Thread(target=take)
     taking.start()
-    until(lambda: told)
+    until(lambda: messages)
     assert not got.is_set()
     running.unlink()
     taking.join()
     assert got.is_set()
 
 
-def test_an_environment_whose_python_is_gone(tmp_path, base, told, ours):
+def test_an_environment_whose_python_is_gone(tmp_path, base, messages, ours):
     wanted = group(tmp_path, one=["wall"])
-    install_groups.install(wanted, base, told.append, own=ours)
+    install_groups.install(wanted, base, messages.append, own=ours)
     (base / "venv" / "stones" / "bin" / "python").unlink()
     assert install_groups.work_left(wanted, base, ours).why.startswith("its Python, ")
 
 
-def test_uv_is_an_error_where_it_was_requested_and_is_not(tmp_path, base, told, ours, monkeypatch):
+def test_uv_is_an_error_where_it_was_requested_and_is_not(
+    tmp_path, base, messages, ours, monkeypatch
+):
     monkeypatch.setattr(installers, "find_uv", lambda: None)
     with pytest.raises(Failed, match="there is no uv on this machine"):
         install_groups.install(
-            group(tmp_path, a=["wall"]), base, told.append, installer="uv", own=ours
+            group(tmp_path, a=["wall"]), base, messages.append, installer="uv", own=ours
         )
     assert installers.choose_installer() == "pip"
 
@@ -317,26 +321,26 @@ def test_the_file_of_the_architecture_comes_first(tmp_path, base, files, arch, e
 def test_files_can_be_named(tmp_path, base):
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / name).write_text("")
-    told = {"cuda": "a.txt", "default": ["b.txt", "c.txt"], "packages": ["stone==1.0"]}
-    asked = benchmark(tmp_path, requirements=told, origin={"package": "wall==1.0"})
-    assert [file.name for file in requirements.requirements_of(asked, "cuda", base).files] == [
+    given = {"cuda": "a.txt", "default": ["b.txt", "c.txt"], "packages": ["stone==1.0"]}
+    bench = benchmark(tmp_path, requirements=given, origin={"package": "wall==1.0"})
+    assert [file.name for file in requirements.requirements_of(bench, "cuda", base).files] == [
         "a.txt"
     ]
-    plain = requirements.requirements_of(asked, "cpu", base)
+    plain = requirements.requirements_of(bench, "cpu", base)
     assert [file.name for file in plain.files] == ["b.txt", "c.txt"]
     assert plain.lines == ("wall==1.0", "stone==1.0")
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("given", "says"),
     [
         ("no.txt", "there is no file"),
         ({"cuda": "a.txt"}, "says nothing for cpu, only for cuda"),
     ],
 )
-def test_requirements_that_are_not_there(tmp_path, base, told, says):
+def test_requirements_that_are_not_there(tmp_path, base, given, says):
     with pytest.raises(SuiteError, match=says):
-        requirements.requirements_of(benchmark(tmp_path, requirements=told), "cpu", base)
+        requirements.requirements_of(benchmark(tmp_path, requirements=given), "cpu", base)
 
 
 # --- the current environment ------------------------------------------------------------------------
@@ -351,13 +355,15 @@ def test_what_this_environment_lacks_is_reported(tmp_path):
         "hypothesis>=1  # any",
         "-e .",
     ]
-    asked = {name: wants(tmp_path, name, *lines) for name in ("one", "two")}
-    first, second = requirements.missing_packages(asked)
+    bench = {name: wants(tmp_path, name, *lines) for name in ("one", "two")}
+    first, second = requirements.missing_packages(bench)
     assert first == "nonsuch==1.0 is not installed (for one, two)"
     assert second.startswith("pyyaml is ") and second.endswith("not ==0.1 (for one, two)")
 
 
-def test_constraints_beside_definitions_say_versions_and_places(tmp_path, base, told, ours, how):
+def test_constraints_beside_definitions_say_versions_and_places(
+    tmp_path, base, messages, ours, how
+):
     """`constraints/ARCH.txt`: nothing is required by it; an index that it names is looked into."""
     vendor = tmp_path / "vendor"
     wheel(vendor, "stone", "1.0+rocm1")
@@ -375,10 +381,10 @@ def test_constraints_beside_definitions_say_versions_and_places(tmp_path, base, 
         required = requirements.requirements_of(one, arch, base)
         assert [line.project for line in required.each()] == ["stone"]
         found[arch] = required.digest
-        asked = InstallGroup("stones", arch, {"one": required})
-        install_groups.install(asked, base, told.append, installer=how, own=ours)
+        bench = InstallGroup("stones", arch, {"one": required})
+        install_groups.install(bench, base, messages.append, installer=how, own=ours)
         assert record(base)["packages"] == {"overlay-injector": "0.0.1", "stone": version}
-        install_groups.install(asked, base, told.append, installer=how, own=ours, force=True)
+        install_groups.install(bench, base, messages.append, installer=how, own=ours, force=True)
         assert record(base)["packages"]["stone"] == version  # from its lock
     assert found["cpu"] != found["rocm"]
     before = found["rocm"]

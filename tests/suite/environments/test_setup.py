@@ -40,8 +40,8 @@ def suite(workplace, text):
 def done(capsys, *words):
     """Exit code, and what was printed on both streams."""
     code = main([str(word) for word in words])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    messages = capsys.readouterr()
+    return code, messages.out, messages.err
 
 
 TWO_GROUPS = """\
@@ -208,15 +208,15 @@ def test_a_group_from_the_registry_with_this_very_package(tmp_path):
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
 
     def inject(*words):
-        told = subprocess.run(
+        messages = subprocess.run(
             [sys.executable, "-m", "injector", "suite", *words, "suite.yaml", "--base", "base"],
             cwd=tmp_path,
             env=environ,
             capture_output=True,
             text=True,
         )
-        assert told.returncode == 0, told.stdout + told.stderr
-        return told.stdout
+        assert messages.returncode == 0, messages.stdout + messages.stderr
+        return messages.stdout
 
     assert inject("install").count("made") == 2
     assert inject("install").count("there") == 2

@@ -30,8 +30,8 @@ def repository(tmp_path):
     return Repository(tmp_path / "repo")
 
 
-def origin(tmp_path, **told):
-    found = origins.origin_of(benchmark(tmp_path, origin=told))
+def origin(tmp_path, **given):
+    found = origins.origin_of(benchmark(tmp_path, origin=given))
     assert found is not None
     return found
 
@@ -40,24 +40,24 @@ def of_repository(tmp_path, repository, commit, **more):
     return origin(tmp_path, git=f"file://{repository.folder}", commit=commit, **more)
 
 
-def test_a_commit_is_checked_out_once(tmp_path, base, told, repository):
+def test_a_commit_is_checked_out_once(tmp_path, base, messages, repository):
     first = repository.commit(train_py='print("one")\n')
     repository.commit(train_py='print("two")\n')
     wanted = of_repository(tmp_path, repository, first)
     assert sources.why_missing_source(wanted, base) is not None
-    assert sources.install_source(wanted, base, told.append)
+    assert sources.install_source(wanted, base, messages.append)
     assert (wanted.folder(base) / "train.py").read_text() == 'print("one")\n'
     assert wanted.folder(base).name == "repo"
     assert sources.why_missing_source(wanted, base) is None
-    assert not sources.install_source(wanted, base, told.append)
-    assert len(told) == 1
+    assert not sources.install_source(wanted, base, messages.append)
+    assert len(messages) == 1
     assert [path.name for path in (base / "sources").iterdir()] == [wanted.key]
 
 
-def test_a_path_relative_to_the_suite_is_a_repository_too(tmp_path, base, told, repository):
+def test_a_path_relative_to_the_suite_is_a_repository_too(tmp_path, base, messages, repository):
     commit = repository.commit(train_py="")
     wanted = origin(tmp_path, git="./repo", commit=commit)
-    assert sources.install_source(wanted, base, told.append)
+    assert sources.install_source(wanted, base, messages.append)
 
 
 def test_two_commits_do_not_share_a_folder(tmp_path, repository):
@@ -68,7 +68,7 @@ def test_two_commits_do_not_share_a_folder(tmp_path, repository):
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("given", "says"),
     [
         ({}, "there is no commit"),
         ({"branch": "main"}, "main is at"),
@@ -76,68 +76,68 @@ def test_two_commits_do_not_share_a_folder(tmp_path, repository):
         ({"commit": "abc1234"}, "'abc1234' is no whole commit"),
     ],
 )
-def test_what_moves_is_no_source(tmp_path, base, told, repository, asked, says):
+def test_what_moves_is_no_source(tmp_path, base, messages, repository, given, says):
     now = repository.commit(train_py="")
-    wanted = origin(tmp_path, git=f"file://{repository.folder}", **asked)
+    wanted = origin(tmp_path, git=f"file://{repository.folder}", **given)
     with pytest.raises(Failed, match=says) as error:
-        sources.install_source(wanted, base, told.append)
+        sources.install_source(wanted, base, messages.append)
     assert f"write `commit: {now}`" in str(error.value)
     assert list((base / "sources").iterdir()) == []
 
 
-def test_a_commit_that_is_not_there(tmp_path, base, told, repository):
+def test_a_commit_that_is_not_there(tmp_path, base, messages, repository):
     now = repository.commit(train_py="")
     wanted = of_repository(tmp_path, repository, "0" * 40)
     with pytest.raises(Failed, match=f"has no commit {'0' * 40}") as error:
-        sources.install_source(wanted, base, told.append)
+        sources.install_source(wanted, base, messages.append)
     assert now in str(error.value)
     assert list((base / "sources").iterdir()) == []
 
 
-def test_a_repository_that_is_not_there(tmp_path, base, told):
+def test_a_repository_that_is_not_there(tmp_path, base, messages):
     wanted = origin(tmp_path, git=f"file://{tmp_path}/nowhere", commit="0" * 40)
     with pytest.raises(Failed, match="nowhere"):
-        sources.install_source(wanted, base, told.append)
+        sources.install_source(wanted, base, messages.append)
 
 
-def test_a_server_that_cannot_be_reached(tmp_path, base, told):
+def test_a_server_that_cannot_be_reached(tmp_path, base, messages):
     url = "https://127.0.0.1:9/some/repo.git"  # port 9: nobody listens there
     with pytest.raises(Failed, match="cannot be reached") as error:
-        sources.install_source(origin(tmp_path, git=url, commit="0" * 40), base, told.append)
+        sources.install_source(origin(tmp_path, git=url, commit="0" * 40), base, messages.append)
     assert url in str(error.value)
     assert "insteadOf" in str(error.value)
 
 
-def test_what_was_changed_by_hand_is_known(tmp_path, base, told, repository):
+def test_what_was_changed_by_hand_is_known(tmp_path, base, messages, repository):
     wanted = of_repository(tmp_path, repository, repository.commit(train_py="one", b_py="b"))
-    sources.install_source(wanted, base, told.append)
+    sources.install_source(wanted, base, messages.append)
     tree = wanted.folder(base)
     (tree / "written_by_the_program.txt").write_text("output")
     assert sources.why_missing_source(wanted, base) is None
     (tree / "train.py").write_text("changed")
     assert "changed since it was made" in str(sources.why_missing_source(wanted, base))
     with pytest.raises(Failed, match=r"train\.py") as error:
-        sources.install_source(wanted, base, told.append)
+        sources.install_source(wanted, base, messages.append)
     assert "b.py" not in str(error.value)
-    assert sources.install_source(wanted, base, told.append, force=True)
+    assert sources.install_source(wanted, base, messages.append, force=True)
     assert (tree / "train.py").read_text() == "one"
 
 
-def test_another_commit_that_was_checked_out_by_hand_is_known(tmp_path, base, told, repository):
+def test_another_commit_that_was_checked_out_by_hand_is_known(tmp_path, base, messages, repository):
     repository.commit(train_py="one")
     wanted = of_repository(tmp_path, repository, repository.commit(train_py="two"))
-    sources.install_source(wanted, base, told.append)
+    sources.install_source(wanted, base, messages.append)
     there = object.__new__(Repository)
     there.folder = wanted.folder(base)
     there.git("commit", "--quiet", "--allow-empty", "-m", "mine")
     assert "its commit" in str(sources.why_missing_source(wanted, base))
 
 
-def test_patches_are_applied_and_are_no_change_by_hand(tmp_path, base, told, repository):
+def test_patches_are_applied_and_are_no_change_by_hand(tmp_path, base, messages, repository):
     (tmp_path / "mend.patch").write_text(PATCH)
     commit = repository.commit(train_py='print("one")\n')
     wanted = of_repository(tmp_path, repository, commit, patches=["mend.patch"])
-    sources.install_source(wanted, base, told.append)
+    sources.install_source(wanted, base, messages.append)
     tree = wanted.folder(base)
     assert (tree / "train.py").read_text() == 'print("patched")\n'
     assert sources.why_missing_source(wanted, base) is None
@@ -145,17 +145,17 @@ def test_patches_are_applied_and_are_no_change_by_hand(tmp_path, base, told, rep
     assert "more.py" in str(sources.why_missing_source(wanted, base))
 
 
-def test_a_patch_that_does_not_apply_leaves_nothing(tmp_path, base, told, repository):
+def test_a_patch_that_does_not_apply_leaves_nothing(tmp_path, base, messages, repository):
     (tmp_path / "mend.patch").write_text(PATCH)
     commit = repository.commit(train_py="something else\n")
     wanted = of_repository(tmp_path, repository, commit, patches=["mend.patch"])
     with pytest.raises(Failed, match=r"mend\.patch: the patch does not apply"):
-        sources.install_source(wanted, base, told.append)
+        sources.install_source(wanted, base, messages.append)
     assert list((base / "sources").iterdir()) == []
 
 
 def test_submodules_are_checked_out_where_they_are_requested(
-    tmp_path, base, told, repository, monkeypatch
+    tmp_path, base, messages, repository, monkeypatch
 ):
     for number, (key, value) in enumerate([("protocol.file.allow", "always")]):
         monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
@@ -166,31 +166,31 @@ def test_submodules_are_checked_out_where_they_are_requested(
     repository.git("submodule", "--quiet", "add", f"file://{inner.folder}", "inner")
     commit = repository.commit(train_py="")
     without = of_repository(tmp_path, repository, commit)
-    sources.install_source(without, base, told.append)
+    sources.install_source(without, base, messages.append)
     assert not (without.folder(base) / "inner" / "part.py").exists()
     wanted = of_repository(tmp_path, repository, commit, submodules=True)
-    sources.install_source(wanted, base, told.append)
+    sources.install_source(wanted, base, messages.append)
     assert (wanted.folder(base) / "inner" / "part.py").read_text() == "part"
     assert sources.why_missing_source(wanted, base) is None
 
 
-def test_what_an_interrupted_install_left_is_no_source(tmp_path, base, told, repository):
+def test_what_an_interrupted_install_left_is_no_source(tmp_path, base, messages, repository):
     wanted = of_repository(tmp_path, repository, repository.commit(train_py="one"))
     half = base / "sources" / (wanted.key + ".making") / "repo"
     half.mkdir(parents=True)
     (half / "train.py").write_text("half of")
     assert sources.why_missing_source(wanted, base) is not None
-    sources.install_source(wanted, base, told.append)
+    sources.install_source(wanted, base, messages.append)
     assert (wanted.folder(base) / "train.py").read_text() == "one"
     assert not half.exists()
 
 
 def test_several_at_once_make_it_once(tmp_path, base, repository):
     wanted = of_repository(tmp_path, repository, repository.commit(train_py="one"))
-    made, told = [], []
+    made, messages = [], []
     threads = [
         threading.Thread(
-            target=lambda: made.append(sources.install_source(wanted, base, told.append))
+            target=lambda: made.append(sources.install_source(wanted, base, messages.append))
         )
         for _ in range(4)
     ]
@@ -201,7 +201,7 @@ def test_several_at_once_make_it_once(tmp_path, base, repository):
     assert sorted(made) == [False, False, False, True]
 
 
-def test_the_repository_around_us_is_left_alone(tmp_path, told, repository, monkeypatch):
+def test_the_repository_around_us_is_left_alone(tmp_path, messages, repository, monkeypatch):
     """Neither a hook's variables nor a repository around the base lead git astray."""
     commit = repository.commit(train_py='print("one")\n')
     around = Repository(tmp_path / "around")
@@ -210,19 +210,19 @@ def test_the_repository_around_us_is_left_alone(tmp_path, told, repository, monk
     (tmp_path / "mend.patch").write_text(PATCH)
     wanted = of_repository(tmp_path, repository, commit, patches=["mend.patch"])
     base = around.folder / "base"
-    sources.install_source(wanted, base, told.append)
+    sources.install_source(wanted, base, messages.append)
     assert (wanted.folder(base) / "more.py").exists()
     monkeypatch.delenv("GIT_DIR")
     assert around.git("status", "--porcelain") == "?? base/"
 
 
-def test_a_definition_gets_the_repository_among_its_own_files(tmp_path, base, told, repository):
+def test_a_definition_gets_the_repository_among_its_own_files(tmp_path, base, messages, repository):
     commit = repository.commit(train_py="one")
     folder = definition(tmp_path / "bench", main_py="import src.train", voirfile_py="")
-    told_so = {"git": str(repository.folder), "commit": commit, "into": "src"}
-    wanted = origins.origin_of(benchmark(tmp_path, origin=told_so, definition=str(folder)))
+    pinned = {"git": str(repository.folder), "commit": commit, "into": "src"}
+    wanted = origins.origin_of(benchmark(tmp_path, origin=pinned, definition=str(folder)))
     assert wanted is not None
-    sources.install_source(wanted, base, told.append)
+    sources.install_source(wanted, base, messages.append)
     home, key = wanted.home(base), wanted.key
     assert (home / "main.py").exists() and (home / "src" / "train.py").exists()
     assert not (home / "voirfile.py").exists()
@@ -231,29 +231,29 @@ def test_a_definition_gets_the_repository_among_its_own_files(tmp_path, base, to
     (home / "main.py").write_text("changed")
     assert "main.py" in str(sources.why_missing_source(wanted, base))
     (folder / "main.py").write_text("new")  # the definition itself: another source
-    again = origins.origin_of(benchmark(tmp_path, origin=told_so, definition=str(folder)))
+    again = origins.origin_of(benchmark(tmp_path, origin=pinned, definition=str(folder)))
     assert again is not None and again.key != key
 
 
-def test_a_folder_of_this_machine_is_used_where_it_is(tmp_path, base, told):
+def test_a_folder_of_this_machine_is_used_where_it_is(tmp_path, base, messages):
     (tmp_path / "mine" / "src").mkdir(parents=True)
     wanted = origin(tmp_path, path="mine", folder="src")
     assert wanted.folder(base) == tmp_path / "mine" / "src"
-    assert not sources.install_source(wanted, base, told.append)
+    assert not sources.install_source(wanted, base, messages.append)
     assert sources.why_missing_source(wanted, base) is None
 
 
-def test_an_archive_is_unpacked_and_patched(tmp_path, base, told, monkeypatch):
+def test_an_archive_is_unpacked_and_patched(tmp_path, base, messages, monkeypatch):
     packed = archive(tmp_path / "house", "brick", "1.0", {"train.py": 'print("one")\n'})
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(packed.parent))
     (tmp_path / "mend.patch").write_text(PATCH)
     wanted = origin(tmp_path, package="brick==1.0", archive=True, patches=["mend.patch"])
-    assert sources.install_source(wanted, base, told.append)
+    assert sources.install_source(wanted, base, messages.append)
     tree = wanted.folder(base)
     assert tree.name == "brick"
     assert (tree / "train.py").read_text() == 'print("patched")\n'
-    assert not sources.install_source(wanted, base, told.append)
+    assert not sources.install_source(wanted, base, messages.append)
     (tree / "train.py").unlink()
     assert "train.py" in str(sources.why_missing_source(wanted, base))
 
@@ -285,7 +285,7 @@ def archive(folder: Path, name: str, version: str, files: dict[str, str]) -> Pat
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("given", "says"),
     [
         ({"package": "a==1", "git": "b"}, "a program comes from one place: package or git"),
         ({"package": "a>=1"}, "'a>=1' is no pin: write NAME==VERSION"),
@@ -298,9 +298,9 @@ def archive(folder: Path, name: str, version: str, files: dict[str, str]) -> Pat
         ("a==1", "is a mapping"),
     ],
 )
-def test_what_makes_no_sense_is_reported(tmp_path, told, says):
+def test_what_makes_no_sense_is_reported(tmp_path, given, says):
     with pytest.raises(SuiteError, match=r"suite\.yaml:3") as error:
-        origins.origin_of(benchmark(tmp_path, origin=told))
+        origins.origin_of(benchmark(tmp_path, origin=given))
     assert says in str(error.value)
 
 
@@ -348,12 +348,12 @@ def archive_of(repository, commit, file, *words):
 
 
 @pytest.mark.parametrize("archived", [False, True])
-def test_only_some_folders_of_a_repository(tmp_path, base, told, repository, wide, archived):
+def test_only_some_folders_of_a_repository(tmp_path, base, messages, repository, wide, archived):
     more = {}
     if archived:
         more["archive"] = str(archive_of(repository, wide, tmp_path / "a.tar.gz"))
     wanted = of_repository(tmp_path, repository, wide, only=["two/deep"], **more)
-    sources.install_source(wanted, base, told.append)
+    sources.install_source(wanted, base, messages.append)
     tree = wanted.folder(base)
     assert (tree / "two" / "deep" / "main.py").read_text() == "two/deep"
     assert (tree / "README.md").exists()
@@ -364,44 +364,44 @@ def test_only_some_folders_of_a_repository(tmp_path, base, told, repository, wid
     assert wanted.key != of_repository(tmp_path, repository, wide).key
 
 
-def test_a_folder_that_the_commit_has_not(tmp_path, base, told, repository, wide):
+def test_a_folder_that_the_commit_has_not(tmp_path, base, messages, repository, wide):
     wanted = of_repository(tmp_path, repository, wide, only=["one", "three"])
     with pytest.raises(Failed, match=r"has no folder three: mend origin\.only"):
-        sources.install_source(wanted, base, told.append)
+        sources.install_source(wanted, base, messages.append)
     assert list((base / "sources").iterdir()) == []
 
 
-def test_an_archive_of_the_commit_stands_for_the_repository(tmp_path, base, told, repository):
+def test_an_archive_of_the_commit_stands_for_the_repository(tmp_path, base, messages, repository):
     (tmp_path / "mend.patch").write_text(PATCH)
     first = repository.commit(train_py='print("one")\n')
     archive_of(repository, first, tmp_path / "first.tar.gz")
-    told_so = {"git": "https://example.invalid/x", "commit": first, "patches": ["mend.patch"]}
-    wanted = origin(tmp_path, **told_so, archive="first.tar.gz")
-    assert sources.install_source(wanted, base, told.append)
+    pinned = {"git": "https://example.invalid/x", "commit": first, "patches": ["mend.patch"]}
+    wanted = origin(tmp_path, **pinned, archive="first.tar.gz")
+    assert sources.install_source(wanted, base, messages.append)
     tree = wanted.folder(base)
     assert (tree / "train.py").read_text() == 'print("patched")\n'
     assert sources.why_missing_source(wanted, base) is None
     # However it came here, it is the same source.
-    assert not sources.install_source(origin(tmp_path, **told_so), base, told.append)
+    assert not sources.install_source(origin(tmp_path, **pinned), base, messages.append)
     (tree / "train.py").write_text("changed")
     assert "train.py" in str(sources.why_missing_source(wanted, base))
 
 
-def test_an_archive_is_downloaded(tmp_path, base, told, repository):
+def test_an_archive_is_downloaded(tmp_path, base, messages, repository):
     commit = repository.commit(train_py="one")
     file = archive_of(repository, commit, tmp_path / "a.tar.gz")
     for url, says in ((file.as_uri(), None), ((tmp_path / "b").as_uri(), "cannot be reached")):
         wanted = origin(tmp_path, git="https://x.invalid/x", commit=commit, archive=url)
         if says is None:
-            sources.install_source(wanted, base, told.append)
+            sources.install_source(wanted, base, messages.append)
             assert (wanted.folder(base) / "train.py").read_text() == "one"
         else:
             with pytest.raises(Failed, match=says):
-                sources.install_source(wanted, base, told.append, force=True)
+                sources.install_source(wanted, base, messages.append, force=True)
     assert (wanted.folder(base) / "train.py").read_text() == "one"  # what was there stays
 
 
-def test_archives_that_are_not_of_the_commit(tmp_path, base, told, repository):
+def test_archives_that_are_not_of_the_commit(tmp_path, base, messages, repository):
     first, second = (repository.commit(train_py=text) for text in ("one", "two"))
     tree = f"{first}^{{tree}}"
     other = archive_of(repository, second, tmp_path / "other.tar.gz")
@@ -419,7 +419,7 @@ def test_archives_that_are_not_of_the_commit(tmp_path, base, told, repository):
     ):
         wanted = origin(tmp_path, git="https://x.invalid/x", commit=first, archive=str(file))
         with pytest.raises(Failed, match=says):
-            sources.install_source(wanted, base, told.append)
+            sources.install_source(wanted, base, messages.append)
         assert list((base / "sources").iterdir()) == []
 
 
@@ -432,14 +432,14 @@ def test_archives_that_are_not_of_the_commit(tmp_path, base, told, repository):
     ],
 )
 def test_where_git_does_not_reach_github_its_archive_is_taken(
-    tmp_path, base, told, repository, monkeypatch, url
+    tmp_path, base, messages, repository, monkeypatch, url
 ):
     commit = repository.commit(train_py="one")
     file = archive_of(repository, commit, tmp_path / "a.tar.gz")
-    asked = []
+    urls = []
 
     def reached(url, into):
-        asked.append(url)
+        urls.append(url)
         into.write_bytes(file.read_bytes())
 
     def unreached(url, *rest):
@@ -448,12 +448,12 @@ def test_where_git_does_not_reach_github_its_archive_is_taken(
     monkeypatch.setattr(git, "check_out", unreached)
     monkeypatch.setattr(archives, "_download", reached)
     wanted = origin(tmp_path, git=url, commit=commit)
-    sources.install_source(wanted, base, told.append)
-    assert asked == [f"https://codeload.github.com/some/repo/tar.gz/{commit}"]
+    sources.install_source(wanted, base, messages.append)
+    assert urls == [f"https://codeload.github.com/some/repo/tar.gz/{commit}"]
     assert (wanted.folder(base) / "train.py").read_text() == "one"
 
 
-def test_neither_a_repository_nor_its_archive_can_be_reached(tmp_path, base, told, monkeypatch):
+def test_neither_a_repository_nor_its_archive_can_be_reached(tmp_path, base, messages, monkeypatch):
     for number, name in enumerate(("https://github.com/", "https://codeload.github.com/")):
         monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", "url.https://127.0.0.1:9/.insteadOf")
         monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", name)
@@ -461,14 +461,14 @@ def test_neither_a_repository_nor_its_archive_can_be_reached(tmp_path, base, tol
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     wanted = origin(tmp_path, git="https://github.com/some/repo", commit="0" * 40)
     with pytest.raises(Failed, match="cannot be reached") as error:
-        sources.install_source(wanted, base, told.append)
+        sources.install_source(wanted, base, messages.append)
     assert "insteadOf" in str(error.value)
     assert "Nor can its archive: https://codeload.github.com/some/repo" in str(error.value)
     assert "origin.archive" in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("given", "says"),
     [
         ({"git": "x", "archive": True}, "names an archive of the commit"),
         ({"git": "x", "archive": "a.tgz", "submodules": True}, "an archive has no submodules"),
@@ -477,6 +477,6 @@ def test_neither_a_repository_nor_its_archive_can_be_reached(tmp_path, base, tol
         ({"package": "x==1", "only": ["y"]}, "is fetched in part"),
     ],
 )
-def test_origins_that_say_archive_or_only_wrongly(tmp_path, asked, says):
+def test_origins_that_say_archive_or_only_wrongly(tmp_path, given, says):
     with pytest.raises(SuiteError, match=says):
-        origin(tmp_path, **asked)
+        origin(tmp_path, **given)

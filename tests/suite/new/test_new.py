@@ -76,10 +76,10 @@ def test_a_script(place, capsys):
     assert new("mine", "--script", "train.py", "--run", "train.py --lr 0.1 --fast") == 0
     folder = place / "benchmarks" / "mine"
     assert sorted(path.name for path in folder.iterdir()) == FILES
-    told = settings(folder)
-    assert told["origin"] == {"path": "../.."}
-    assert told["run"] == "train.py" and told["folder"] == "{source}"
-    assert told["argv"] == {"--lr": "0.1", "--fast": True}
+    printed = settings(folder)
+    assert printed["origin"] == {"path": "../.."}
+    assert printed["run"] == "train.py" and printed["folder"] == "{source}"
+    assert printed["argv"] == {"--lr": "0.1", "--fast": True}
     assert "# train.py:5  for batch in batches:" in (folder / "voirfile.py").read_text()
     assert "torch==" in (folder / "requirements.txt").read_text()
     assert "train.py:5" in capsys.readouterr().out
@@ -244,10 +244,14 @@ def test_a_program_that_cannot_run_is_written_all_the_same(place, capsys):
     """Its voirfile leaves the steps to the shipped ones, and says where its loop is."""
     (place / "train.py").write_text("import sys\nsys.exit('no data')\n" + TRAIN)
     assert new("mine", "--script", "train.py", run=True) == 0
-    told = capsys.readouterr()
-    assert "the run failed" in told.err and "no data" in told.err and "exit code 1" in told.err
-    assert "train.py:7  for batch in batches:" in told.out
-    assert "found by what is shipped for torch" in told.out
+    printed = capsys.readouterr()
+    assert (
+        "the run failed" in printed.err
+        and "no data" in printed.err
+        and "exit code 1" in printed.err
+    )
+    assert "train.py:7  for batch in batches:" in printed.out
+    assert "found by what is shipped for torch" in printed.out
 
 
 def test_a_program_that_does_not_end_is_ended(place, capsys):

@@ -30,7 +30,7 @@ def keys(machine):
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("needed", "found"),
     [
         (None, ["cuda:0", "cuda:1"]),
         ("all", ["cuda:0", "cuda:1"]),
@@ -44,12 +44,12 @@ def keys(machine):
         ("xpu:0,2", ["xpu:0", "xpu:2"]),
     ],
 )
-def test_devices_that_are_requested(pretended, asked, found):
-    assert keys(find_machine(asked, pretended)) == found
+def test_devices_that_are_requested(pretended, needed, found):
+    assert keys(find_machine(needed, pretended)) == found
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("needed", "message"),
     [
         ("cuda:2", "there is no cuda:2; there are cuda:0 (Card 0), cuda:1 (Card 1)"),
         ("rocm", "there is no rocm device; there is cpu"),
@@ -61,11 +61,11 @@ def test_devices_that_are_requested(pretended, asked, found):
         ("xpu", "have to be named"),
     ],
 )
-def test_devices_that_there_are_not(pretended, asked, message):
+def test_devices_that_there_are_not(pretended, needed, message):
     with pytest.raises(UserError) as raised:
-        find_machine(asked, pretended)
+        find_machine(needed, pretended)
     assert message in str(raised.value)
-    assert f"--devices {asked}" in str(raised.value)
+    assert f"--devices {needed}" in str(raised.value)
 
 
 def test_what_the_environment_hides_is_not_there(pretended):

@@ -114,8 +114,8 @@ def test_any_beginning_of_a_journal_reads(tmp_path, cut):
     suite = suite_reader.summarise(str(tmp_path / "s"))
     for benchmark in suite.benchmarks:
         for process in benchmark.processes:
-            told = process.state == "finished"
-            assert process.failed or told, "what the journal does not tell has failed"
+            answer = process.state == "finished"
+            assert process.failed or answer, "what the journal does not tell has failed"
     rows = scores.rows(suite)
     assert [row.n for row in rows] == [2, 2, 1]
     score = scores.total(suite).score

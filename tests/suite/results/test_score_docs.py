@@ -57,8 +57,8 @@ def test_every_rule_stands_in_the_table():
 
 def test_the_validation_of_the_docs_is_right():
     [block] = [b for b in re.findall(r"```yaml\n(.*?)```", SCORES, re.S) if "validation" in b]
-    told = yaml.safe_load(block)["resnet50"]["validation"]
-    assert problems({"validation": told}) == []
+    answer = yaml.safe_load(block)["resnet50"]["validation"]
+    assert problems({"validation": answer}) == []
     assert problems({"validation": {"rate": {"mni": 3}}}) != []
 
 

@@ -97,17 +97,17 @@ def test_of_latencies_the_smallest_is_the_best(tmp_path):
 
 
 def test_as_data(suite):
-    told = json.loads(render(suite, "json"))
-    assert (told["fail"], told["n"], told["passed"]) == (1, 3, False)
-    assert told["score"] == pytest.approx(26 ** (2 / 3))
-    vision, broken = told["benchmarks"]
+    answer = json.loads(render(suite, "json"))
+    assert (answer["fail"], answer["n"], answer["passed"]) == (1, 3, False)
+    assert answer["score"] == pytest.approx(26 ** (2 / 3))
+    vision, broken = answer["benchmarks"]
     assert (vision["peak_memory"], vision["energy"], vision["tags"]) == (40e9, 600, ["v"])
     assert vision["runs"][0]["rates"] == SIX
     assert vision["runs"][0]["load"] == [pytest.approx(0.8)]
     assert [f["lines"][-1] for f in broken["runs"][0]["findings"] if f["lines"]] == [
         "ValueError: no luck"
     ]
-    assert told["left_out"] == [
+    assert answer["left_out"] == [
         {"benchmark": "big", "reason": "needs 2 machines; this is one", "failure": False,
          "weight": 0}
     ]  # fmt: skip

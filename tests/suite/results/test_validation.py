@@ -145,24 +145,24 @@ def test_a_loss_that_does_not_fall_is_a_warning_unless_requested(tmp_path):
     assert each.sentence == (
         "loss did not fall: its median is 4.5 in the first 33 % of the run, 24.5 in the last"
     )
-    asked = {"validation": {"loss": {"falls": True}}}
-    assert len(failing(tmp_path, losses=rising, settings=asked)) == 1
-    assert failing(tmp_path, losses=rising[::-1], settings=asked) == []
+    entry = {"validation": {"loss": {"falls": True}}}
+    assert len(failing(tmp_path, losses=rising, settings=entry)) == 1
+    assert failing(tmp_path, losses=rising[::-1], settings=entry) == []
     never = {"validation": {"loss": {"falls": False}}}
     assert of(found(tmp_path, losses=rising, settings=never), "loss") == []
 
 
 def test_noise_and_single_outliers_decide_nothing(tmp_path):
-    asked = {"validation": {"loss": {"falls": True}}}
+    entry = {"validation": {"loss": {"falls": True}}}
     falling = [10.0 - n / 10 + (3 if n % 2 else -3) for n in range(60)]
     falling[-1] = 1e6
-    assert failing(tmp_path, losses=falling, settings=asked) == []
-    assert failing(tmp_path, losses=[1.0, 2.0, 3.0], settings=asked) == [], "too few to tell"
+    assert failing(tmp_path, losses=falling, settings=entry) == []
+    assert failing(tmp_path, losses=[1.0, 2.0, 3.0], settings=entry) == [], "too few to tell"
 
 
 def test_only_the_losses_that_are_named(tmp_path):
-    asked = {"validation": {"loss": {"names": ["other_loss"], "falls": True}}}
-    assert failing(tmp_path, losses=[float(n) for n in range(30)], settings=asked) == []
+    entry = {"validation": {"loss": {"names": ["other_loss"], "falls": True}}}
+    assert failing(tmp_path, losses=[float(n) for n in range(30)], settings=entry) == []
 
 
 # --- usage

@@ -268,18 +268,18 @@ def test_the_page_and_its_plots(made, held):
         for at in range(2):
             page.page.show(state.tick(NOW + at))
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        told = json.loads(opener.open(page.address + "state", timeout=60).read())
+        answer = json.loads(opener.open(page.address + "state", timeout=60).read())
     finally:
         page.shutdown()
         page.server_close()
-    assert [row["name"] for row in told["now"]["benchmarks"]] == [
+    assert [row["name"] for row in answer["now"]["benchmarks"]] == [
         "ended",
         "broken",
         "runs",
         "waits",
     ]
-    assert {name: len(line) for name, line in told["series"]["rate"].items()} == {"runs": 2}
-    assert told["series"]["load"]
+    assert {name: len(line) for name, line in answer["series"]["rate"].items()} == {"runs": 2}
+    assert answer["series"]["load"]
 
 
 def test_each_run_that_has_begun_has_a_page_of_its_own(made, held):
@@ -351,8 +351,8 @@ def several(tmp_path, monkeypatch):
 
 def asked(capsys, *words: str) -> tuple[int, list[dict], str]:
     code = query.main([*words, "--format", "json"])
-    told = capsys.readouterr()
-    return code, json.loads(told.out) if told.out else [], told.err
+    answer = capsys.readouterr()
+    return code, json.loads(answer.out) if answer.out else [], answer.err
 
 
 def test_all_runs_and_suites_at_once(several, capsys):

@@ -95,19 +95,19 @@ def run_suite(suites, monkeypatch):
         folder = suite_folder.create(str(suites.base), "suite")
         below = resources_below(suites.base, True)
         made = plan_suite(suite, machine, str(suites.base), below, PlanOptions(folder))
-        said = io.StringIO()
-        return suite_run.run(made, folder, RunPolicy(), said), said.getvalue()
+        output = io.StringIO()
+        return suite_run.run(made, folder, RunPolicy(), output), output.getvalue()
 
     return run
 
 
 def test_jobs_end_as_their_programs_do(suites, run_suite):
     shows = suites.program("shows.py", SHOWS)
-    code, said = run_suite(
+    code, output = run_suite(
         {"both": {"run": f"{shows} 0", "num_machines": 2}, "fails": {"run": f"{shows} 3"}}
     )
     run = suites.run()
-    assert code == 1 and "both.R0 begins on n0, n1: cpu:0, cpu:0@1" in said
+    assert code == 1 and "both.R0 begins on n0, n1: cpu:0, cpu:0@1" in output
     states = {key: (each["ok"], each["reason"]) for key, each in last(run).items()}
     assert states == {"both.R0": (True, ""), "fails.R0": (False, "exit code 3")}
     assert [(run / f"jobs/both.R0.D{n}/stdout").read_text() for n in (0, 1)] == ["n0\n", "n1\n"]
@@ -117,32 +117,32 @@ def test_jobs_end_as_their_programs_do(suites, run_suite):
 def test_records_of_several_nodes_become_one_run(suites, run_suite):
     places = "import os; print(os.environ['PET_RDZV_ENDPOINT'], os.environ['INJECT_NODE'])"
     options = {"num_machines": 2, "plan": {"method": "njobs", "launcher": "none"}}
-    code, said = run_suite({"wide": {"run": suites.program("wide.py", places), **options}})
+    code, output = run_suite({"wide": {"run": suites.program("wide.py", places), **options}})
     run = suites.run()
     parts = [(run / f"machines/wide.R0.1.m{n}/D0/stdout").read_text().split() for n in (0, 1)]
-    assert code == 0 or "are not one run" in said, (
-        said
+    assert code == 0 or "are not one run" in output, (
+        output
     )  # a program without ranks leaves none to join
     assert parts[0][0] == parts[1][0] and [each[1] for each in parts] == ["n0", "n1"]
 
 
 def test_a_node_that_dies_is_named_and_the_suite_goes_on(suites, run_suite, monkeypatch):
     monkeypatch.setattr(DoubleClient, "dies", ("a.",))
-    code, said = run_suite({**suites.counted("a", seconds=0.5), **suites.counted("b")})
-    assert code == 1 and "a.R0 failed: left no record; node n0 died" in said, said
+    code, output = run_suite({**suites.counted("a", seconds=0.5), **suites.counted("b")})
+    assert code == 1 and "a.R0 failed: left no record; node n0 died" in output, output
     assert last(suites.run())["b.R0"]["ok"]
 
 
 def test_a_part_that_cannot_begin_says_why(suites, run_suite, monkeypatch):
     monkeypatch.setattr(ray_engine, "LATE", 0.0)
     monkeypatch.setattr(ray_engine.RayJob, "words", lambda job, n: [sys.executable, "-c", "1/0"])
-    code, said = run_suite(suites.counted("a"))
-    assert code == 1 and "inject on node n0 ended: ZeroDivisionError: division by zero" in said
+    code, output = run_suite(suites.counted("a"))
+    assert code == 1 and "inject on node n0 ended: ZeroDivisionError: division by zero" in output
 
 
 def test_when_ray_is_away_what_runs_and_what_comes_fails(suites, run_suite, monkeypatch):
     monkeypatch.setattr(
         DoubleClient, "answers", lambda self, seconds=0: iter([{"event": "error", "text": "gone"}])
     )
-    code, said = run_suite(suites.counted("a", "b"))
-    assert code == 1 and "a.R0 failed: left no record; gone" in said and "2 failed" in said
+    code, output = run_suite(suites.counted("a", "b"))
+    assert code == 1 and "a.R0 failed: left no record; gone" in output and "2 failed" in output

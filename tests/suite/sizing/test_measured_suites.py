@@ -112,20 +112,20 @@ def ran(suite):
 
 
 @pytest.fixture(scope="module")
-def told(ran, suite):
+def report(ran, suite):
     return json.loads(suite("report", "toy.yaml", "--format", "json").stdout)
 
 
 @pytest.mark.xdist_group("suite-score")
 class TestARealSuite:
-    def test_what_passed_and_what_failed(self, told):
-        found = {each["benchmark"]: (each["fail"], each["n"]) for each in told["benchmarks"]}
+    def test_what_passed_and_what_failed(self, report):
+        found = {each["benchmark"]: (each["fail"], each["n"]) for each in report["benchmarks"]}
         assert found == {"good": (0, 2), "late": (2, 2), "short": (2, 2), "rising": (2, 2)}
-        assert [each["benchmark"] for each in told["left_out"]] == ["elsewhere"]
-        assert (told["fail"], told["n"], told["passed"]) == (6, 8, False)
+        assert [each["benchmark"] for each in report["left_out"]] == ["elsewhere"]
+        assert (report["fail"], report["n"], report["passed"]) == (6, 8, False)
 
-    def test_there_is_a_rate_for_each_step_that_was_requested(self, told):
-        good = told["benchmarks"][0]
+    def test_there_is_a_rate_for_each_step_that_was_requested(self, report):
+        good = report["benchmarks"][0]
         assert [len(run["rates"]) for run in good["runs"]] == [20, 20]
         assert (good["unit"], good["ngpu"]) == ("items/s", 1)
         rates = [rate for run in good["runs"] for rate in run["rates"]]
@@ -133,11 +133,11 @@ class TestARealSuite:
         assert good["perf"] == pytest.approx(sum(kept) / len(kept))
         each = [sorted(run["rates"])[1:-1] for run in good["runs"]]
         assert good["score"] == pytest.approx(sum(sum(kept) / len(kept) for kept in each))
-        assert told["score"] == pytest.approx((good["score"] + 1) ** (2 / 6))
-        assert told["score_of_run"] == pytest.approx((good["score"] + 1) ** (2 / 5))
+        assert report["score"] == pytest.approx((good["score"] + 1) ** (2 / 6))
+        assert report["score_of_run"] == pytest.approx((good["score"] + 1) ** (2 / 5))
         assert good["peak_memory"] > 5e6
 
-    def test_the_reasons(self, told, suite):
+    def test_the_reasons(self, report, suite):
         message = {
             # That a busy machine stalls steps of milliseconds is a warning of its own, and none of these.
             each["benchmark"]: [
@@ -145,7 +145,7 @@ class TestARealSuite:
                 for f in each["runs"][0]["findings"]
                 if not f["ok"] and "a few steps take most of the time" not in f["sentence"]
             ]
-            for each in told["benchmarks"]
+            for each in report["benchmarks"]
         }
         assert message["good"] == []
         [late] = message["late"]
@@ -191,15 +191,15 @@ def test_batches_that_fit_are_measured_and_chosen(suite, home):
     assert limits == {"memory": {24, 32}, "kill": {24, 32}}
     assert "memory 32: does not fit (MemoryError)" in done.stderr
     assert "kill 32: does not fit (killed by SIGKILL" in done.stderr
-    told = suite("plan", "sized.yaml", "--use-current-env", "--devices", "cpu:1", "--batch", "auto",
+    report = suite("plan", "sized.yaml", "--use-current-env", "--devices", "cpu:1", "--batch", "auto",
                  "--json")  # fmt: skip
-    plan = json.loads(told.stdout)
+    plan = json.loads(report.stdout)
     commands = {job["benchmark"]: job["processes"][0]["command"] for job in plan["jobs"]}
     for name in ("memory", "kill"):
         words = commands[name]
         assert words[words.index("--batch-size") + 1] == "16"
-    told = suite("plan", "sized.yaml", "--batch", "9", "--json", "--use-current-env")
-    words = json.loads(told.stdout)["jobs"][0]["processes"][0]["command"]
+    report = suite("plan", "sized.yaml", "--batch", "9", "--json", "--use-current-env")
+    words = json.loads(report.stdout)["jobs"][0]["processes"][0]["command"]
     assert words[words.index("--batch-size") + 1] == "9"
 
 

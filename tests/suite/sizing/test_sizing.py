@@ -143,11 +143,11 @@ def test_what_others_wrote_into_a_file_stays(tmp_path):
     path = tmp_path / "cpu.yaml"
     path.write_text(FIRST.replace("arg: --batch-size", "arg: --bs"))
     observations.add_observations(str(tmp_path), "cpu", "bert", line(2))
-    told = yaml.safe_load(path.read_text())
-    assert (told["device"], told["version"]) == ("cpu", 1.0)
-    assert (told["bert"]["arg"], told["bert"]["optimized"]) == ("--bs", 128)
-    assert [each["batch_size"] for each in told["bert"]["observations"]] == [1, 2, 8]
-    assert "model" not in told["bert"]
+    written = yaml.safe_load(path.read_text())
+    assert (written["device"], written["version"]) == ("cpu", 1.0)
+    assert (written["bert"]["arg"], written["bert"]["optimized"]) == ("--bs", 128)
+    assert [each["batch_size"] for each in written["bert"]["observations"]] == [1, 2, 8]
+    assert "model" not in written["bert"]
 
 
 def test_two_that_write_at_once_lose_nothing(tmp_path):
