@@ -10,6 +10,7 @@ from layouts import EPOCH, MS, Program, only, report
 
 from injector.analysis.profiling import profile
 from injector.analysis.summary import plain
+from injector.analysis.verdict import UNCOUNTED
 from injector.report import terminal
 from injector.store.folder import open_run
 
@@ -93,6 +94,23 @@ def test_steps_that_hand_work_over_say_nothing_of_what_they_take(
         assert found.verdict.kind == "none" and not found.verdict.advice
         assert "what one step takes is not known" in found.verdict.sentence
         assert "all steps" in found.verdict.evidence[0]
+
+
+def test_calls_of_a_compiled_function_alone_are_no_steps(tmp_path: Path) -> None:
+    """As torch.compile's of all that a step does: tests/voirfiles/test_compiled_steps.py records some."""
+    p = Program()
+    for _ in range(12):
+        p.span("compiled", 5, what="functional")
+        p.wait(1)
+    found = report(tmp_path / "r", p)
+    assert not found.loops and not found.evaluations
+    assert [each.note for each in found.segments] == ["no steps and no evaluation were recorded"]
+    assert found.verdict.kind == "none"
+    assert found.verdict.sentence.endswith("compiled of functional, train.py:30")
+    assert found.verdict.evidence == (UNCOUNTED,)
+    shown = "\n".join(terminal.profile(found))
+    assert "no steps and no evaluation were recorded" in shown
+    assert "steps inside of a compiled function are not recorded" in shown
 
 
 def test_one_slow_step_makes_no_verdict(tmp_path: Path) -> None:

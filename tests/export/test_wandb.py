@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import datetime
+from importlib.util import find_spec
 
 import pytest
 from wandb_file import ReadRun
 
-wandb = pytest.importorskip("wandb")
-
+if find_spec("wandb") is None:  # importing it takes a second, in each process of tests
+    pytest.skip("wandb is not installed", allow_module_level=True)
 
 PROGRAMS = {"WANDB_RUN_ID": "its", "WANDB_RESUME": "must", "WANDB_MODE": "disabled"}
 """What says how the program's own run is to be."""

@@ -125,13 +125,8 @@ def test_regions_of_all_that_can_be_compiled(run, fullgraph, shapes, kinds):
         assert whats <= {"SGD", "compiled SGD"}, case.region
 
 
-@pytest.mark.parametrize(
-    "kind, shapes",
-    [
-        *(pytest.param(kind, 2, marks=pytest.mark.release) for kind in ("both", "whole")),
-        ("functional", 1),
-    ],
-)
+@pytest.mark.release  # what a report says of such calls: tests/analysis/test_verdict.py
+@pytest.mark.parametrize(("kind", "shapes"), [("both", 2), ("whole", 2), ("functional", 1)])
 def test_steps_are_counted_or_reported_as_unknown(run, kind, shapes):
     text = f"{PARTS}\ntrain({kind!r}, {kind == 'functional'}, {shapes}, 'aot_eager')\n"
     text = text.replace("STEPS = 6", "STEPS = 12").replace("from injector import region\n", "")
