@@ -19,7 +19,7 @@ from .faulty import PATIENCE, ROOT, STEPS, VOIRFILE, Run, report
 
 
 class Launched:
-    """A run under way: ``said()`` is the next line that the program prints, in words."""
+    """A run under way: ``next_line()`` is the next line that the program prints, in words."""
 
     def __init__(self, process, runs, environ):
         self.process = process

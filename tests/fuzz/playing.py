@@ -55,7 +55,7 @@ class Said(NoEngine):
 
 
 def play(source: str, selectors: Sequence[str] = (), events: bool = False) -> Played:
-    """Run a program; with ``events``, what the probes gave stands in ``said``."""
+    """Run a program; with ``events``, what the probes gave stands in ``messages``."""
 
     def act() -> tuple[Any, Said]:
         message = Said()
