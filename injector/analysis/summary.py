@@ -281,15 +281,6 @@ def uncommitted(run: Run) -> Uncommitted | None:
     return Uncommitted(content.decode("utf-8", "ignore"), size)
 
 
-def has_spans(folder: str) -> bool:
-    """Whether the run in ``folder`` has recorded regions or steps, so far."""
-    try:
-        names = os.listdir(os.path.join(folder, "raw"))
-    except OSError:
-        return False
-    return any(name.endswith((spans.SUFFIX, spans.PACKED)) for name in names)
-
-
 def _sources(run: Run) -> list[RecordedProcess]:
     from .columns import sources  # numpy, only where there are spans
 
@@ -305,7 +296,7 @@ def _profile(
     processes: Processes,
 ) -> tuple[Profile | None, tuple[RankOutcome, ...]]:
     """What the spans say, and what became of the ranks."""
-    if has_spans(run.content):
+    if spans.has_spans(run.content):
         from . import profiling  # numpy, half of what a short run costs, only where there are spans
 
         memory, series, losses = memory_of(seen, run.info), events.series, events.losses

@@ -31,6 +31,8 @@ SOON, LATER = 0.1, 1.0
 at for training."""
 USAGE = 2
 """How programs end that do not know an option."""
+LARGEST = 2_000_000
+"""Bytes of a program that are looked into."""
 STRICT = 70
 """Our exit code under ``--strict`` when something of ours went wrong."""
 
@@ -133,8 +135,8 @@ class SupervisedRun:
     def import_record(self) -> None:
         try:
             import_module("injector.bus.collector")
-            import_module("injector.analysis.summary")
             if not self.quiet:
+                import_module("injector.analysis.summary")
                 import_module("injector.report.terminal")
         except Exception as error:
             self.problems.append(f"no record: {type(error).__name__}: {error}")
@@ -142,10 +144,11 @@ class SupervisedRun:
     def prepare_analysis(self) -> bool:
         """Import what a report of training steps is made with, numpy above all; True: not yet."""
         try:
-            from injector.analysis.summary import has_spans
+            from injector.store.spans import has_spans
 
             if self.folder is not None and not has_spans(self.folder):
                 return True
+            import_module("injector.analysis.summary")
             import_module("injector.analysis.profiling")
         except Exception:
             pass  # the report will say so, if it needs it
@@ -272,9 +275,9 @@ class SupervisedRun:
         """Of a script that nothing was recorded of: what a voirfile would have to name."""
         if self.voirfiles or self.command.kind != "script":
             return []
-        from injector.analysis.summary import has_spans
+        from injector.store.spans import has_spans
 
-        if has_spans(folder):
+        if has_spans(folder) or not _may_have_loop(self.command.target):
             return []
         from injector.rewrite.training_loop import how_to_measure
 
@@ -297,6 +300,9 @@ class SupervisedRun:
         return lines
 
     def report(self, folder: str, info: dict[str, Any]) -> None:
+        """Print the report; keep its figures in run.json, which has none without spans or ranks."""
+        if self.quiet and not _has_figures(folder, info):
+            return
         try:
             if not os.path.exists(os.path.join(folder, "run.json")):  # the report knows of nothing
                 self.say(*(warning["text"] for warning in info["warnings"]))
@@ -341,6 +347,22 @@ class SupervisedRun:
             for line in lines:
                 self.begin_line()
                 print(f"inject: {line}", file=sys.stderr)
+
+
+def _has_figures(folder: str, info: dict[str, Any]) -> bool:
+    from injector.store.spans import has_spans
+
+    return has_spans(folder) or any(each.get("rank") is not None for each in info["processes"])
+
+
+def _may_have_loop(file: str) -> bool:
+    """Whether the text of a program may have a loop that trains: to look for it takes ``ast`` and ``re``."""
+    try:
+        with open(file, "rb") as source:
+            text = source.read(LARGEST)
+    except OSError:
+        return False
+    return any(word in text for word in (b"for", b"while")) and any(sign in text for sign in b"*/@")
 
 
 def _soon() -> float:

@@ -274,3 +274,12 @@ def _parquet() -> Any:
     except ImportError:
         raise UserError("packed runs need pyarrow: pip install 'overlay-injector[query]'") from None
     return parquet
+
+
+def has_spans(folder: str) -> bool:
+    """Whether the run in ``folder`` has recorded regions or steps, so far."""
+    try:
+        names = os.listdir(os.path.join(folder, "raw"))
+    except OSError:
+        return False
+    return any(name.endswith((SUFFIX, PACKED)) for name in names)

@@ -329,3 +329,18 @@ def test_a_notebook_is_no_program_of_python(tmp_path):
     done = called(tmp_path, "train.ipynb")
     assert done.returncode == 2 and not (tmp_path / "runs").exists()
     assert "inject run jupyter nbconvert --to notebook --execute train.ipynb" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "print(1)\nfor i in 'ab': print(i)\n"])
+def test_a_quiet_run_without_steps_imports_nothing_for_a_report(tmp_path, text):
+    script = tmp_path / "main.py"
+    script.write_text(text)
+    words = [sys.executable, "-X", "importtime", "-m", "injector", "run", "-q", "--no-monitor"]
+    done = subprocess.run(
+        [*words, "--runs", str(tmp_path / "runs"), str(script)], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "injector.bus.tally" in imported  # what the collector imports
+    assert not {name for name in imported if name.startswith("injector.analysis")}
+    assert not imported & {"ast", "injector.report.terminal"}

@@ -14,7 +14,7 @@ from zlib import crc32
 from ...analysis.machines import HostUsage, machines
 from ...analysis.recorded import CONTEXT, number, sum_of_known
 from ...analysis.runs import missing_of
-from ...analysis.summary import has_spans, plain
+from ...analysis.summary import plain
 from ...bus.readable import collected
 from ...store.call_sites import INFERENCE
 from ...store.folder import Run, is_run, open_run, read_events
@@ -22,6 +22,7 @@ from ...store.logs import LONGEST, Damage
 from ...store.place import replace_file
 from ...store.run_json import BrokenRunError, NotARunError
 from ...store.seal import names
+from ...store.spans import has_spans
 from ..run import tracebacks
 
 KEPT = "result.json"
