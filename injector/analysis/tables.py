@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
 from ..store.spans import WAIT, gives
-from .arrays import ExcludedIntervals, owners, places
+from .arrays import ExcludedIntervals, owners, places, warmup_of
 from .columns import SECOND, Flags, Ints
 from .profile import READING
 from .steps import TrackSteps
@@ -33,7 +33,7 @@ class Column:
 
     seconds: Seconds
     calls: float
-    """In a step, on average over all steps."""
+    """In a step, on average over all steps after the warm-up, as is ``nbytes``."""
     what: frozenset[str] = frozenset()
     nbytes: float | None = None
     device: Seconds | None = None
@@ -354,11 +354,14 @@ def table_of(
     if len(excluded):
         length = length - excluded.within(steps.start, steps.end)
     table = StepTable((length / SECOND).astype(np.float32), crossed=pieces.crossed)
+    # A first step may hold what no other does: environments played until there is enough to learn of.
+    first = warmup_of(table.seconds)
+    counted = pieces.whole & (pieces.step >= first)
     # All paths in one go, each a row; the first row is of what has none.
     path, many = pieces.path[pieces.row] + 1, len(pieces.paths) + 1
     site = track.site[pieces.row]
     seconds = np.bincount(path * n + pieces.step, pieces.seconds, many * n).reshape(many, n)
-    calls = np.bincount(path, pieces.whole, many)
+    calls = np.bincount(path, counted, many)
     width = 1 + max(track.sites, default=0)
     sites: dict[int, list[CallSite]] = {}
     for both in np.flatnonzero(np.bincount(path * width + site)).tolist():
@@ -369,11 +372,11 @@ def table_of(
             continue
         nbytes = None
         if any(site.payload == "bytes" for site in mine):
-            rows = pieces.row[(path == number) & pieces.whole]
-            nbytes = float(track.payload[rows].sum()) / n
+            rows = pieces.row[(path == number) & counted]
+            nbytes = float(track.payload[rows].sum()) / (n - first)
         table.columns[made] = Column(
             seconds[number].astype(np.float32),
-            float(calls[number]) / n,
+            float(calls[number]) / (n - first),
             frozenset(site.label for site in mine if site.label),
             nbytes,
         )

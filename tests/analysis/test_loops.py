@@ -470,6 +470,21 @@ def test_one_step(tmp_path: Path) -> None:
     assert (loop.steps, loop.warmup.steps) == (1, 0)
 
 
+def test_calls_are_those_of_measured_steps(tmp_path: Path) -> None:
+    """The first step plays an environment until there is enough to learn of."""
+    p = Program()
+    for step in range(20):
+        p.io()
+        for _ in range(200 if step == 0 else 2):
+            p.span("env", 1)
+        p.span("h2d", 1, nbytes=1_000_000 if step else 9_000_000)
+        p.train()
+    tree = only(report(tmp_path / "r", p)).tree
+    [env] = [node for node in tree.children if node.name == "env"]
+    [h2d] = [node for node in tree.children if node.name == "h2d"]
+    assert (env.calls, h2d.calls, h2d.nbytes) == (2, 1, 1_000_000)
+
+
 def test_no_step(tmp_path: Path) -> None:
     p = Program()
     for _ in range(5):
