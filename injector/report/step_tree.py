@@ -30,6 +30,7 @@ _WORTH = 0.01
 """Of a step, what is worth a line of its own."""
 _DEEP = 6
 """Levels below the step; what is deeper is part of its parent."""
+_NOWHERE = "(no line known)"
 _WIDE = 12
 """Regions within one, or lines of one: of more, those that took least share a row."""
 
@@ -55,7 +56,8 @@ class Entry(NamedTuple):
     def inside(self) -> list[Entry]:
         """What stands below it: its lines, else the regions within it."""
         if self.lines:
-            return [Entry(_at(one), _text(one), one) for one in self.lines]
+            rest = any(one.place for one in self.lines) and "other lines"
+            return [Entry(_at(one, rest or _NOWHERE), _text(one), one) for one in self.lines]
         return entries_of(self.node)
 
 
@@ -118,14 +120,18 @@ def entries_of(node: Node) -> list[Entry]:
     found: list[Entry] = []
     for name, nodes in named.items():
         if len(nodes) > 1 and name in sums:
-            found.append(Entry(clean(name), f"{len(nodes)} lines", sums[name], tuple(nodes)))
+            placed = sum(one.place is not None for one in nodes)
+            note = (
+                f"{placed} lines and others" if 0 < placed < len(nodes) else f"{len(nodes)} lines"
+            )
+            found.append(Entry(clean(name), note, sums[name], tuple(nodes)))
         else:
             found += [Entry(clean(name), _place(one), one) for one in nodes]
     return found
 
 
-def _at(node: Node) -> str:
-    return line_of(node.place) or "(no line known)"
+def _at(node: Node, unknown: str) -> str:
+    return line_of(node.place) or unknown
 
 
 def _text(node: Node) -> str:

@@ -117,6 +117,17 @@ def test_a_region_of_several_lines_has_one_row_and_the_lines_below() -> None:
     assert all(code[:20] in text for text in found[3:5])
 
 
+def test_the_row_that_the_smallest_lines_share_is_one_of_other_lines() -> None:
+    """Their lines are known; that of calls which no line of the program makes is not."""
+    places = (FORWARD, replace(FORWARD, line=2), None)
+    nodes = [node("forward", 0.01, 0.03, place=place, children=()) for place in places]
+    sums = (node("forward", 0.03, 0.03, calls=3.0),)
+    found = step_tree.lines(replace(LOOP.tree, children=tuple(nodes), together=sums))
+    assert found[2].endswith("2 lines and others") and "other lines" in found[5]
+    alone = step_tree.lines(replace(LOOP.tree, children=(nodes[2], nodes[2]), together=sums))
+    assert "(no line known)" in alone[3]
+
+
 def test_many_regions_and_levels_are_cut_with_a_word() -> None:
     wide = replace(
         LOOP.tree, children=tuple(node(f"r{n}", 0.0001 * (n + 1), 0.03) for n in range(40))
