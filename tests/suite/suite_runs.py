@@ -206,10 +206,13 @@ def run_on_one_node_and_on_two(suites, *options):
     return run
 
 
-def run_over_two_nodes(suites, *options):
-    """One program over both nodes, with two ranks on each; what its run.json says."""
+def run_over_two_nodes(suites, *options, stop=0):
+    """One program over both nodes, with two ranks on each, which end early where ``stop`` says after how many
+    steps; what its run.json says."""
     program = suites.program("ranks.py", RANKS)
     suite = {"ranks": {"run": program, "num_machines": 2, "plan": {"method": "njobs"}}}
+    if stop:
+        suite["ranks"]["voir"] = {"options": {"stop": stop}}
     done = suites.call("run", suites.write(suite), *options, devices="cpu:2")
     assert done.returncode == 0, done.stderr
     info = json.loads((suites.run() / "jobs/ranks.R0.D0/run.json").read_text())

@@ -21,7 +21,9 @@ from suite_runs import (
     until,
 )
 
+from injector.analysis.profiling import profile
 from injector.errors import UserError
+from injector.store.folder import open_run
 from injector.suite.plan.jobs import Job, PlannedProcess
 from injector.suite.run import slurm as commands
 from injector.suite.run.engine import QueuedJob
@@ -53,6 +55,13 @@ def test_jobs_of_one_node_and_of_two(cluster):
 @pytest.mark.release
 def test_one_program_over_two_nodes(cluster):
     run_over_two_nodes(cluster, "--engine", "slurm")
+
+
+@pytest.mark.release
+def test_all_ranks_of_two_nodes_stop_at_the_same_step(cluster):
+    run_over_two_nodes(cluster, "--engine", "slurm", stop=5)
+    [loop] = profile(open_run(str(cluster.run() / "jobs/ranks.R0.D0"))).loops
+    assert [rank.steps for rank in loop.ranks] == [5] * 4  # of 8
 
 
 @pytest.mark.release
