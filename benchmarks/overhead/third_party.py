@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -120,33 +122,32 @@ def run(program: Program, way: str, root: Path = HOME) -> Cost:
         environ = {**environment(), **placed, "PYTHONPATH": str(root)}
         words = [word.replace(OUT, name) for word in program.command(way, Path(name) / "runs")]
         folder = program.folder.replace(OUT, name)
-        with tempfile.TemporaryFile() as errors:
-            found, code = tree_cost(words, folder, environ, errors.fileno())
-            if code:
-                errors.seek(0)
-                lines = errors.read().decode(errors="replace").strip().splitlines()
-                raise ProgramFailed(f"exit code {code}: {lines[-1] if lines else ''}"[:200])
+        errors = Path(name) / "errors"
+        # A process of its own adopts, and waits for, what a program leaves: none of these are our children.
+        with ProcessPoolExecutor(1, get_context("spawn")) as apart:
+            found, code = apart.submit(tree_cost, words, folder, environ, str(errors)).result()
+        if code:
+            lines = errors.read_text(errors="replace").strip().splitlines()
+            raise ProgramFailed(f"exit code {code}: {lines[-1] if lines else ''}"[:200])
     return found
 
 
 def tree_cost(
-    words: Sequence[str], folder: str, environ: Mapping[str, str], errors: int
+    words: Sequence[str], folder: str, environ: Mapping[str, str], errors: str
 ) -> tuple[Cost, int]:
-    """What a process and all that it started cost, with its exit code; stderr goes to ``errors``.
+    """What a process and all that it started cost, with its exit code; stderr goes to the file ``errors``.
 
-    Wall clock is that of the process itself, as a shell would wait. Raises ProgramFailed if it cannot begin.
+    Wall clock is that of the process itself, as a shell would wait. The process that calls this has no
+    other child, now or later. Raises ProgramFailed if the program cannot begin.
     """
     reaper.adopt_orphans()  # else what its parent has left alone would cost nothing
     begun, before = time.perf_counter(), _processor_time()
+    null = subprocess.DEVNULL
     try:
-        process = subprocess.Popen(
-            words,
-            cwd=folder,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-        )
+        with open(errors, "wb") as file:
+            process = subprocess.Popen(
+                words, cwd=folder, env=environ, stdin=null, stdout=null, stderr=file
+            )
     except OSError as error:
         raise ProgramFailed(f"{error.strerror}: {error.filename}") from None
     try:

@@ -166,14 +166,19 @@ def is_run(path: str) -> bool:
         names = os.listdir(path)
     except OSError:
         return False
-    return NAME in names or "raw" in names or any(name.endswith(".data") for name in names)
+    return NAME in names or "raw" in names or bool(_data_files(names))
+
+
+def _data_files(names: Iterable[str]) -> list[str]:
+    """Those that are called ``NAME.data``: what is called ``.data`` is some other program's."""
+    return sorted(name for name in names if name.endswith(".data") and not name.startswith("."))
 
 
 def open_run(path: str) -> Run:
     """Open the run folder ``path``. Raises NotARunError, also for one of a later schema."""
     if not is_run(path):
         raise NotARunError(f"{path}: this folder holds no record of a run")
-    names = sorted(name for name in os.listdir(path) if name.endswith(".data"))
+    names = _data_files(os.listdir(path))
     return Run(path, read_info(path), tuple(os.path.join(path, name) for name in names))
 
 

@@ -169,14 +169,14 @@ def _check_severity(
 
 def _check_advice(shape: Shape, verdict: Verdict, words: str) -> None:
     text = " ".join(verdict.advice)
-    in_memory = shape.data in ("TensorDataset", "list")
     assert not (shape.compiled and "compile" in text), words
     if "num_workers" in text:
-        assert not shape.full and not in_memory and verdict.kind == "input-bound", words
+        assert not shape.full and verdict.kind == "input-bound", words
     if verdict.kind == "input-bound":
-        assert ("collating" in text) == in_memory, words
-        if not (in_memory or shape.full):
-            assert "num_workers" in text, words
+        assert ("collating" in text) == (shape.data == "TensorDataset"), words
+        assert ("can be stacked" in text) == (shape.data == "list"), words
+        workers_help = shape.data != "TensorDataset" and not shape.full
+        assert ("num_workers" in text) == workers_help, words
     assert ("pin" in text) == (verdict.kind == "transfer-bound"), words
     assert verdict.advice or verdict.kind == "balanced", words
 

@@ -68,6 +68,12 @@ def test_a_run_by_its_name_or_how_it_begins(named: Path, which: str | None, minu
     assert found.endswith(f"_00-{minute:02}-00.000000") and os.path.isabs(found)
 
 
+def test_a_folder_that_some_program_calls_data_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / ".data").mkdir()
+    with pytest.raises(NotARunError, match="this folder holds no record of a run"):
+        store.open_run(str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("which", "message"),
     [
